@@ -15,7 +15,7 @@ INK = Ink.of(Console(color_system=None, width=80, legacy_windows=False))
 
 def rows(curve, *, upright=None, points=()):
     more = () if upright is None else (upright,)
-    lines = draw(curve, points, ("*", ""), linear_axis(), (45, 14), INK, *more)
+    lines = draw(curve, points, linear_axis(), (45, 14), INK, *more)
     return [line.plain for line in lines]
 
 
@@ -43,7 +43,7 @@ def test_what_leaves_the_vertical_axis_is_not_drawn():
 
 def test_rates_stand_where_the_logarithmic_axes_have_them():
     upright = true_positives(4)
-    lines = draw(lambda x: x, [(0.01, 0.01)], ("*", ""), log_axis(4), (60, 14), INK, upright)
+    lines = draw(lambda x: x, [(0.01, 0.01, ("*", ""))], log_axis(4), (60, 14), INK, upright)
     text = [line.plain for line in lines]
     (row,) = (n for n, line in enumerate(text) if "*" in line)
     assert text[row].startswith("  0.01 │")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 
 from rich.text import Text
 
 from dpframe.report import group, words
 from dpframe.report.group import Group, Map, Spot, maps
-from dpframe.report.terminal.ink import GAP, STYLE, Ink, padded
+from dpframe.report.terminal.ink import GAP, STYLE, Ink, beside, padded
 
 SHADES = (
     (0.0, "·", "0"),
@@ -54,11 +53,7 @@ def heat(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
     across = max((width + GAP) // (widest + GAP), 1)
     for start in range(0, len(blocks), across):
         yield Text()
-        for parts in itertools.zip_longest(*blocks[start : start + across], fillvalue=Text()):
-            line = Text(overflow="fold")
-            for index, part in enumerate(parts):
-                line.append(" " * (index * (widest + GAP) - line.cell_len)).append_text(part)
-            yield line
+        yield from beside(blocks[start : start + across], widest)
 
 
 def _key(

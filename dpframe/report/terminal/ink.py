@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.box import Box
 from rich.cells import cell_len
@@ -153,6 +154,15 @@ def padded(text: str, width: int, *, right: bool = False) -> str:
     """Pad text with blanks to a width in columns of the terminal, behind it or before it."""
     blanks = " " * (width - cell_len(text))
     return blanks + text if right else text + blanks
+
+
+def beside(blocks: Iterable[Sequence[Text]], size: int) -> Iterator[Text]:
+    """Put blocks of lines beside each other, each `size` columns wide."""
+    for parts in itertools.zip_longest(*blocks, fillvalue=Text()):
+        line = Text(overflow="fold")
+        for index, part in enumerate(parts):
+            line.append(" " * (index * (size + GAP) - line.cell_len)).append_text(part)
+        yield line
 
 
 # Tables that are too wide for the terminal are written line by line.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -14,14 +14,16 @@ from rich.text import Text
 from dpframe.report import evidence as growth
 from dpframe.report import words
 from dpframe.report.group import Group, Spot, group_name, settings, telling
-from dpframe.report.terminal.ink import GAP, STYLE, Ink, padded
+from dpframe.report.terminal.ink import GAP, STYLE, Ink, beside, padded
 from dpframe.report.words import SYMBOL, brief
 from dpframe.results.model import CellRecord, Record
 from dpframe.stats.tradeoff import tradeoff_hull
 
 Point = tuple[float, float]
-Cells = list[list[tuple[str, str]]]
-"""Characters with their styles, rows from the top."""
+Sign = tuple[str, str]
+"""A character and its style."""
+Cells = list[list[Sign]]
+"""Rows from the top."""
 
 MOST = 4
 """Plots of a kind in a report."""
@@ -52,6 +54,8 @@ class Axis(NamedTuple):
     """The inverse of `place`."""
     ticks: Sequence[tuple[float, str]]
     name: str = "FPR"
+    tick: bool = True
+    """True if ticks are marked; their texts are shown anyway."""
 
 
 def linear_axis() -> Axis:
@@ -60,12 +64,18 @@ def linear_axis() -> Axis:
 
 
 def log_axis(decades: int) -> Axis:
-    """Return an axis from 10^-decades to 1."""
+    """Return an axis of rates from 10^-decades to 1."""
     step = -(-decades // 6)
-    return Axis(
-        lambda x: 1 + math.log10(max(x, 1e-300)) / decades,
-        lambda share: 10 ** ((share - 1) * decades),
-        [(10.0**-k, words.setting(10.0**-k)) for k in range(0, decades + 1, step)],
+    ticks = [(10.0**-k, words.setting(10.0**-k)) for k in range(0, decades + 1, step)]
+    return Axis(*_log_places(10.0**-decades, 1.0), ticks)
+
+
+def _log_places(low: float, high: float) -> tuple[Callable[[float], float], ...]:
+    """Return place and value on a logarithmic axis."""
+    span = math.log10(high / low)
+    return (
+        lambda x: math.log10(max(x / low, 1e-300)) / span,
+        lambda share: float(low * (high / low) ** share),
     )
 
 
@@ -81,58 +91,50 @@ class Upright(NamedTuple):
     name: str
     place: Callable[[float], float]
     """Maps a value to its place, from 0 below to 1 above."""
-    texts: tuple[str, str, str]
-    """Above, in the middle, below."""
+    texts: dict[float, str]
+    """Numbers, by their places."""
     guessing: Callable[[float], float]
-    """The dotted line: the result of guessing without a look at the output."""
+    """The dotted line: for curves the result of guessing without a look at the output."""
 
     @property
     def margin(self) -> int:
         """Columns of the numbers."""
-        return max(map(len, (*self.texts, self.name)))
+        return max(map(len, (*self.texts.values(), self.name)))
 
 
-FALSE_NEGATIVES = Upright("FNR", lambda y: y, ("1", "0.5", "0"), lambda x: 1 - x)
+FALSE_NEGATIVES = Upright("FNR", lambda y: y, {1: "1", 0.5: "0.5", 0: "0"}, lambda x: 1 - x)
 
 
 def true_positives(decades: int) -> Upright:
     """Return an axis from 10^-decades to 1."""
-    middle = words.setting(10 ** (-decades / 2)) if decades % 2 == 0 else ""
-    texts = ("1", middle, words.setting(10**-decades))
+    middle = {0.5: words.setting(10 ** (-decades / 2))} if decades % 2 == 0 else {}
+    texts = {1: "1", **middle, 0: words.setting(10**-decades)}
     return Upright("TPR", log_axis(decades).place, texts, lambda x: x)
 
 
 def draw(
-    curve: Callable[[float], float],
-    points: Sequence[Point],
-    sign: tuple[str, str],
+    curve: Callable[[float], float] | None,
+    points: Iterable[tuple[float, float, Sign]],
     axis: Axis,
     size: tuple[int, int],
     ink: Ink,
     upright: Upright = FALSE_NEGATIVES,
 ) -> list[Text]:
-    """Draw a curve without gaps, and points.
+    """Draw a curve without gaps, and points, each with its sign.
 
-    Args:
-        curve: of the value on the horizontal axis; values beyond the vertical one are not drawn.
-        points: those outside of the horizontal axis are left out.
-        sign: character and style of a point.
-        axis: the horizontal one.
-        size: columns and rows, axes included.
-        ink: of the console.
-        upright: the vertical one.
-
-    Returns:
-        One line for each row, all as wide as `size` says.
+    Values of the curve beyond the vertical axis and points beyond the horizontal one are left out.
+    `size` is columns and rows with both axes; all lines are as wide as it says.
     """
     width, height = size[0] - upright.margin - 2, size[1] - 2
     cells: Cells = [[(" ", "")] * width for _ in range(height)]
-    dot = "·" if _has_braille(ink) else ":"
+    dot = "·" if not ink.ascii_only else ":" if curve else "."
     for column in range(width):
         guess = upright.guessing(axis.value((column + 0.5) / width))
         cells[_row(upright.place(guess), height)][column] = (dot, "dim")
-    _line(cells, lambda x: upright.place(curve(x)), axis, ink)
-    for x, y in points:
+    if curve is not None:
+        place = upright.place
+        _line(cells, lambda x: place(curve(x)), axis, fine=not ink.ascii_only)
+    for x, y, sign in points:
         if 0 <= (share := axis.place(x)) <= 1:
             row = _row(upright.place(y), height)
             cells[row][min(int(share * width), width - 1)] = sign
@@ -143,9 +145,8 @@ def _row(y: float, rows: int) -> int:
     return min(max(int((1 - y) * rows), 0), rows - 1)
 
 
-def _line(cells: Cells, curve: Callable[[float], float], axis: Axis, ink: Ink) -> None:
+def _line(cells: Cells, curve: Callable[[float], float], axis: Axis, *, fine: bool) -> None:
     """Draw the curve without gaps, in dots of braille or signs at three heights."""
-    fine = _has_braille(ink)
     across, down = (2, 4) if fine else (1, 3)
     width, height = len(cells[0]), len(cells)
     dots: dict[tuple[int, int], set[tuple[int, int]]] = {}
@@ -175,36 +176,25 @@ def _between(last: int | None, row: int) -> range:
     return range(last + 1, row + 1) if row > last else range(row, last)
 
 
-def _has_braille(ink: Ink) -> bool:
-    return not ink.ascii_only and ink.plain(chr(BRAILLE + 1)) == chr(BRAILLE + 1)
-
-
 def _framed(cells: Cells, axis: Axis, ink: Ink, vertical: Upright) -> list[Text]:
-    upright, corner, floor, tick = "│└─┴" if _has_braille(ink) else "|+-+"
-    above, middle, below = vertical.texts
-    numbers = {0: above, 1: vertical.name, len(cells) // 2: middle, len(cells) - 1: below}
-    lines = [
-        _styled(f"{numbers.get(row, ''):>{vertical.margin}} {upright}", characters)
-        for row, characters in enumerate(cells)
-    ]
-    width = len(cells[0])
+    upright, corner, floor, tick = "|+-+" if ink.ascii_only else "│└─┴"
+    width, margin = len(cells[0]), vertical.margin
+    numbers = {1: vertical.name}
+    numbers |= {_row(place, len(cells)): text for place, text in vertical.texts.items()}
+    lines = []
+    for row, characters in enumerate(cells):
+        left = (f"{numbers.get(row, ''):>{margin}} {upright}", "dim")
+        lines.append(Text.assemble(left, *characters, no_wrap=True))
     ruler, labels = [floor] * width, [" "] * width
     for value, text in axis.ticks:
         column = min(int(axis.place(value) * width), width - 1)
-        ruler[column] = tick
+        ruler[column] = tick if axis.tick else floor
         start = min(max(column - len(text) // 2, 0), width - len(text))
         if not "".join(labels[max(start - 1, 0) : start + len(text) + 1]).strip():
             labels[start : start + len(text)] = text
-    for name, beside in (("", corner + "".join(ruler)), (axis.name, " " + "".join(labels))):
-        lines.append(Text(f"{name:>{vertical.margin}} {beside}", "dim", no_wrap=True))
+    for name, drawn in (("", corner + "".join(ruler)), (axis.name, " " + "".join(labels))):
+        lines.append(Text(f"{name:>{margin}} {drawn}", "dim", no_wrap=True))
     return lines
-
-
-def _styled(start: str, characters: Sequence[tuple[str, str]]) -> Text:
-    line = Text(no_wrap=True).append(start, "dim")
-    for character, style in characters:
-        line.append(character, style)
-    return line
 
 
 # A claimed trade-off curve, and what was certified along it.
@@ -331,9 +321,8 @@ def _panels(best: Plotted, ink: Ink, width: int) -> Iterator[Text]:
         axes.append(linear_axis())
     size = (min(WIDEST, (width - GAP * (len(axes) - 1)) // len(axes)), HEIGHT)
     sign = (ink.plain(SYMBOL[verdict]), STYLE[verdict])
-    panels = [draw(best.claimed.at, best.certified, sign, axis, size, ink) for axis in axes]
-    for parts in zip(*panels, strict=True):
-        yield Text(" " * GAP).join(parts)
+    points = [(x, y, sign) for x, y in best.certified]
+    yield from beside([draw(best.claimed.at, points, axis, size, ink) for axis in axes], size[0])
 
 
 # Empirical against claimed ε: a small plot for each mechanism with several claims.
@@ -344,7 +333,7 @@ LEAST_CLAIMS = 3
 AGAINST_HEIGHT = 8
 SIZES = (24, 40)
 """Narrowest and widest plot, its axis included."""
-MARGIN = 7
+MARGIN = 6
 BELOW = 1e-2
 """Estimates below this share of the smallest claim are drawn at the bottom."""
 ORDER = (None, "consistent", "inconclusive", "violated")
@@ -352,13 +341,7 @@ ORDER = (None, "consistent", "inconclusive", "violated")
 
 
 def against(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
-    """Draw the plots, as many beside each other as there is room for.
-
-    Args:
-        found: groups; those without enough claims are left out.
-        ink: of the console.
-        width: columns of the console; nothing is drawn below the narrowest plot.
-    """
+    """Draw groups with enough claims, as many beside each other as `width` has room for."""
     shown = [(group, spots) for group in found if (spots := _plotted(group))]
     if not shown or width < SIZES[0]:
         return
@@ -384,11 +367,7 @@ def against(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
             for title, (_, spots) in list(zip(titles, shown, strict=True))[start : start + count]
         ]
         tallest = max(map(len, band))
-        for line in zip(*([Text()] * (tallest - len(plot)) + plot for plot in band), strict=True):
-            joined = Text(no_wrap=True)
-            for index, part in enumerate(line):
-                joined.append(" " * (index * (size + GAP) - joined.cell_len)).append_text(part)
-            yield joined
+        yield from beside([[Text()] * (tallest - len(plot)) + plot for plot in band], size)
 
 
 def _plotted(group: Group) -> list[Spot]:
@@ -398,7 +377,7 @@ def _plotted(group: Group) -> list[Spot]:
     return spots if len({spot.claim for spot in spots}) >= LEAST_CLAIMS else []
 
 
-def _drawn(spots: list[Spot], ink: Ink, size: int) -> Iterator[Text]:
+def _drawn(spots: list[Spot], ink: Ink, size: int) -> list[Text]:
     claims = [spot.claim or 1.0 for spot in spots]
     values = [spot.mean("epsilon") or 0.0 for spot in spots]
     least = BELOW * min(claims)
@@ -407,38 +386,31 @@ def _drawn(spots: list[Spot], ink: Ink, size: int) -> Iterator[Text]:
     bottom, top = min([*claims, *known]), max([*claims, *known])
     # Values beyond the axis have a row of their own: ∞ on top, next to nothing at the bottom.
     above, below = int(math.inf in values), int(min(values) < least)
-    columns, rows = size - MARGIN - 1, AGAINST_HEIGHT - above - below
+    rows = AGAINST_HEIGHT - above - below
+    place, _ = _log_places(bottom, top)
 
-    def row(value: float) -> int:
-        if value < least:
-            return AGAINST_HEIGHT - 1
-        return 0 if value == math.inf else above + rows - 1 - _at(value, bottom, top, rows)
+    def height(row: int) -> float:
+        return 1 - (row + 0.5) / AGAINST_HEIGHT
 
-    cells = [[(" ", "")] * columns for _ in range(AGAINST_HEIGHT)]
-    for column in range(columns):
-        claim = left * (right / left) ** ((column + 0.5) / columns)
-        cells[row(claim)][column] = ("." if ink.ascii_only else "·", "dim")
-    for verdict in ORDER:
-        for spot, claim, value in zip(spots, claims, values, strict=True):
-            if spot.verdict == verdict:
-                sign = ink.plain(SYMBOL[verdict]), STYLE[verdict]
-                cells[row(value)][_at(claim, left, right, columns)] = sign
+    def up(value: float) -> float:
+        if value < least or value == math.inf:
+            return height(0 if value > least else AGAINST_HEIGHT - 1)
+        return height(above + rows - 1 - min(int(max(place(value), 0.0) * rows), rows - 1))
+
     numbers = {above: brief(top, 2), above + rows - 1: brief(bottom, 2)}
     numbers |= ({0: "∞"} if above else {}) | ({AGAINST_HEIGHT - 1: "less"} if below else {})
-    upright, corner, floor = "|+-" if ink.ascii_only else "│└─"
-    for index, line in enumerate(cells):
-        number = padded(ink.plain(numbers.get(index, "")), MARGIN - 1, right=True)
-        yield _styled(f"{number} {upright}", line)
-    yield Text(" " * MARGIN + corner + floor * columns, "dim", no_wrap=True)
-    low, high = brief(left, 2), brief(right, 2)
-    yield Text(" " * (MARGIN + 1) + low + padded(high, columns - len(low), right=True), "dim")
-
-
-def _at(value: float, low: float, high: float, size: int) -> int:
-    """Return the place of a value on a logarithmic axis of `size` characters."""
-    if value <= low:
-        return 0
-    return min(int(math.log(value / low) / math.log(high / low) * size), size - 1)
+    texts = {height(n): padded(ink.plain(t), MARGIN, right=True) for n, t in numbers.items()}
+    signs = {verdict: (ink.plain(SYMBOL[verdict]), STYLE[verdict]) for verdict in ORDER}
+    points = [
+        (claim, value, sign)
+        for verdict, sign in signs.items()
+        for spot, claim, value in zip(spots, claims, values, strict=True)
+        if spot.verdict == verdict
+    ]
+    ends = [(left, brief(left, 2)), (right, brief(right, 2))]
+    axis = Axis(*_log_places(left, right), ends, name="", tick=False)
+    upright = Upright("", up, texts, lambda claim: claim)
+    return draw(None, points, axis, (size, AGAINST_HEIGHT + 2), ink, upright)
 
 
 # Growth of the evidence against a claim: ln of the wealth over draws on a logarithmic axis.
@@ -462,14 +434,13 @@ def growths(found: list[Group], record: Record, ink: Ink, width: int) -> Iterato
         "of the error.",
         "dim",
     )
-    beside = width >= 2 * NARROWEST + GAP
-    size = (min(WIDEST, (width - GAP) // 2 if beside else width), GROWTH_HEIGHT)
+    paired = width >= 2 * NARROWEST + GAP
+    size = (min(WIDEST, (width - GAP) // 2 if paired else width), GROWTH_HEIGHT)
     panels = [_panel(line, ink, size) for line in lines]
-    across = 2 if beside and len(panels) > 1 else 1
+    across = 2 if paired and len(panels) > 1 else 1
     for at in range(0, len(panels), across):
         yield ink.text("")
-        for parts in zip(*panels[at : at + across], strict=True):
-            yield Text(" " * GAP).join(parts)
+        yield from beside(panels[at : at + across], size[0])
 
 
 def _panel(line: growth.Line, ink: Ink, size: tuple[int, int]) -> list[Text]:
@@ -482,26 +453,22 @@ def _panel(line: growth.Line, ink: Ink, size: tuple[int, int]) -> list[Text]:
         title.append(dots)
     title.truncate(size[0], pad=True)
     axis, upright = _draws(points[0][0], points[-1][0]), _wealth(points, level)
-    return [title, *draw(_interpolated(points), (), ("", ""), axis, size, ink, upright)]
+    return [title, *draw(_interpolated(points), (), axis, size, ink, upright)]
 
 
 def _draws(first: float, last: float) -> Axis:
     """Return a logarithmic axis from the draws of the first round to those of the last."""
-    low, high = math.log10(first), math.log10(max(last, first * 1.01))
-    ticks = [10.0**k for k in range(math.ceil(low), math.floor(high) + 1)]
+    last = max(last, first * 1.01)
+    ends = math.log10(first), math.log10(last)
+    ticks = [10.0**k for k in range(math.ceil(ends[0]), math.floor(ends[1]) + 1)]
     ticks = ticks if len(ticks) > 1 else [first, last]
-    return Axis(
-        lambda n: (math.log10(max(n, 1e-300)) - low) / (high - low),
-        lambda share: float(10 ** (low + share * (high - low))),
-        [(n, words.quantity(int(n))) for n in ticks],
-        "n",
-    )
+    return Axis(*_log_places(first, last), [(n, words.quantity(int(n))) for n in ticks], "n")
 
 
 def _wealth(points: Sequence[Point], level: float) -> Upright:
     heights = [y for _, y in points]
     low, high = min(0.0, *heights), max(level * 1.1, *heights)
-    texts = (f"{high:.3g}", f"{(low + high) / 2:.3g}", f"{low:.3g}")
+    texts = {1: f"{high:.3g}", 0.5: f"{(low + high) / 2:.3g}", 0: f"{low:.3g}"}
     return Upright("ln W", lambda y: (y - low) / (high - low), texts, lambda _: level)
 
 

@@ -214,9 +214,9 @@ def _curves(found: dict[str, Any], certified: list[Row], ink: Ink, width: int) -
             "dim",
         )
         axis = plots.log_axis(plots.decades([x for x, _ in points]))
-        yield from plots.draw(
-            claimed.at if claimed else lambda x: 1 - x, points, sign, axis, size, ink
-        )
+        certified_at = [(x, y, sign) for x, y in points]
+        curve = claimed.at if claimed else lambda x: 1 - x
+        yield from plots.draw(curve, certified_at, axis, size, ink)
     counted = [(x, y) for x, y in found["scores"]["roc"] if x > 0]
     if not counted:
         return
@@ -236,6 +236,6 @@ def _curves(found: dict[str, Any], certified: list[Row], ink: Ink, width: int) -
         "dim",
     )
     decades = plots.decades([*places, *(x for x, _ in points)])
-    raised = [(x, 1 - y) for x, y in points]
+    raised = [(x, 1 - y, sign) for x, y in points]
     axis, upright = plots.log_axis(decades), plots.true_positives(decades)
-    yield from plots.draw(line, raised, sign, axis, size, ink, upright)
+    yield from plots.draw(line, raised, axis, size, ink, upright)
