@@ -35,13 +35,7 @@ class Section(NamedTuple):
 
 
 def calibration_page(found: dict[str, Any], command: str, day: str) -> str:
-    """Return the page of the documents.
-
-    Args:
-        found: the result of `dpframe.calibrate`.
-        command: makes the page again.
-        day: on which it was made.
-    """
+    """Return the page of the documents: result of `dpframe.calibrate`, command and day."""
     return "\n".join(_lines(found, command, day)) + "\n"
 
 

@@ -81,12 +81,7 @@ class Changes(NamedTuple):
 
 
 def changes(old: Record, new: Record) -> Changes:
-    """Compare two records.
-
-    Args:
-        old: the earlier one.
-        new: the later one.
-    """
+    """Compare an earlier record with a later one."""
     found = match(old.cells, new.cells)
     same_events = [pair for pair in found.both if _comparable(pair)]
     beyond = {pair.new.id for pair in same_events if differ(pair, len(same_events))}
@@ -197,11 +192,7 @@ def differ(match: Match, tests: int) -> bool:
     Each count is binomial. Of two with the same probability, one confidence interval
     [Clopper1934] lies beside the other with probability at most four times the error of an
     interval's side: one of four limits must have failed. That is paid for by the number of
-    events, of datasets and of cells; the runs may share draws.
-
-    Args:
-        match: comparable runs of a cell.
-        tests: number of cells that are compared.
+    events, of datasets and of comparable cells (`tests`); the runs may share draws.
     """
     old, new = _counts(match.old), _counts(match.new)
     if old is None or new is None or (old / _trials(match.old) == new / _trials(match.new)).all():

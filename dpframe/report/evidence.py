@@ -45,9 +45,8 @@ class Line(NamedTuple):
 def needed(record: Record, look: int = 1) -> float:
     """Return the logarithm of the wealth that refutes a claim alone, at its share of the error.
 
-    Args:
-        record: decides the number of claims and the confidence.
-        look: number of the look at the draws of the cell, from 1.
+    The record decides the number of claims and the confidence; `look` is the number of the look
+    at the draws of the cell, from 1.
     """
     divide = max(1, record.summary.m) if record.audit.multiplicity != "none" else 1
     return math.log(divide * look_price(look) / (1 - record.audit.confidence))
@@ -78,10 +77,6 @@ def distinct(found: Sequence[Growth], most: int) -> list[Line]:
     """Return at most `most` lines that differ, in the order of the record.
 
     The one that earned most is among them; then come those that lie farthest from all before.
-
-    Args:
-        found: at least one.
-        most: lines.
     """
     shapes = _shapes(found)
 
@@ -108,11 +103,9 @@ def distinct(found: Sequence[Growth], most: int) -> list[Line]:
 
 
 def named(line: Line, names: Sequence[str]) -> str:
-    """Name a line; if its cells differ in one part of their names alone, list its values.
+    """Name a line by the names of its cells, parts with " · " between them.
 
-    Args:
-        line: the line.
-        names: of its cells, parts with " · " between them.
+    If these differ in one part alone, its values are listed.
     """
     parts = [name.split(" · ") for name in names]
     if len({len(own) for own in parts}) == 1:

@@ -238,9 +238,7 @@ def place(cell: CellRecord | SkipRecord, *, repeated: bool = False) -> str:
 def cell_name(cell: CellRecord | SkipRecord, *, repeated: bool = False) -> str:
     """Name a cell, or a combination that was left out, by its labels and swept values.
 
-    Args:
-        cell: the cell.
-        repeated: True if its audit has repeats, so that their number belongs into the name.
+    If its audit has repeats, their number belongs into the name.
     """
     if isinstance(cell, SkipRecord):
         labels, repeat = (cell.mechanism, cell.attack, cell.estimator), ""

@@ -70,11 +70,9 @@ def alarms(
 ) -> Iterator[str]:
     """Return annotations for GitHub Actions: a line for every cell that makes the job fail.
 
-    Args:
-        record: of a run.
-        file: path of the spec from the root of the checkout; "" if it was no file.
-        line: returns the line of the spec that names a mechanism, by its label.
-        most: annotations, the last of which counts those that are left out.
+    `file` is the path of the spec from the root of the checkout, "" if it was no file; `line`
+    finds the line of the spec that names a mechanism, by its label. The last of at most `most`
+    annotations counts those that are left out.
     """
     found = [
         (cell.mechanism if isinstance(cell, SkipRecord) else cell.mechanism.label, name, message)

@@ -41,13 +41,8 @@ def run_progress(
     """Show cells done, draws per second and time left; the display vanishes at the end.
 
     Lines printed through `console` meanwhile, or to standard error, appear above the display.
-
-    Args:
-        console: of standard error, so that standard output stays for results.
-        total_cells: cells of the run.
-        total_draws: draws of the run; 0 if unknown.
-        quiet: show nothing. Nothing is shown either if the console is not a terminal.
-        unit: noun for the things counted.
+    It is of standard error, so that standard output stays for results. Nothing is shown if it
+    is no terminal. `total_draws` is 0 if unknown; `unit` is the noun for what is counted.
     """
     if quiet or console.quiet or not console.is_terminal or console.is_dumb_terminal:
         yield ignore

@@ -241,12 +241,7 @@ def warning(record: Record) -> str | None:
 
 
 def unadjusted(m: int, confidence: float) -> str:
-    """Warn that verdicts do not account for the number of claims.
-
-    Args:
-        m: number of claims tested.
-        confidence: of each verdict alone.
-    """
+    """Warn that verdicts, each at this confidence, do not account for the m claims tested."""
     return (
         f"Not adjusted for testing {m} claims (multiplicity = none): every verdict and every "
         f"bound holds alone at {words.percent(confidence)}, not together. Were all "

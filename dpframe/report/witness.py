@@ -34,14 +34,10 @@ MOST_LEARNED = 100_000
 
 
 def witness_of(record: Record, name: str | None = None) -> CellRecord:
-    """Return the cell whose evidence is shown.
+    """Return the cell whose evidence is shown: the worst violated one, or the one with a name.
 
-    Args:
-        record: of a run.
-        name: a cell's id, or the label of its mechanism; default: the worst violated cell.
-
-    Raises:
-        DpframeError: there is none.
+    The name is a cell's id, or the label of its mechanism. Raises DpframeError if there is
+    none.
     """
     cells = [
         cell
@@ -68,14 +64,9 @@ def noise_too_small(cell: CellRecord) -> str:
 
 
 def with_finding(cell: CellRecord, number: int) -> CellRecord:
-    """Return a searched cell with another of its leaks as the witness.
+    """Return a searched cell with another of its leaks as the witness, from 1.
 
-    Args:
-        cell: the cell.
-        number: of the leak, from 1.
-
-    Raises:
-        DpframeError: it has not so many.
+    Raises DpframeError if it has not so many.
     """
     found = cell.search.findings if cell.search is not None else []
     if not 1 <= number <= 1 + len(found):
@@ -92,8 +83,7 @@ def with_finding(cell: CellRecord, number: int) -> CellRecord:
 def next_of(record: Record) -> str:
     """Return the [search] table that ignores what the record has found, and how to run it.
 
-    Raises:
-        DpframeError: no search has found anything.
+    Raises DpframeError if no search has found anything.
     """
     cells = [c for c in record.cells if c.search is not None and c.verdict == "violated"]
     searches = [cell.search for cell in cells if cell.search is not None]
@@ -126,10 +116,7 @@ def needs(
 ) -> Iterator[str]:
     """Name the optional features of a witness, a sentence each, and say how to search without.
 
-    Args:
-        cell: the cell.
-        record: its record.
-        pair: the witness; default: the pair of the cell.
+    The witness is the pair of the cell, unless another pair is given.
     """
     path = record.spec.path if record is not None else ""
     for need in (pair or cell.pair).needs:
@@ -150,11 +137,8 @@ def needs(
 def as_tables(cell: CellRecord, record: Record | None = None) -> dict[str, Any]:
     """Return a spec that runs one cell again on other draws and expects the same verdict.
 
-    A search chose pair and attack by its draws; the spec fixes them beforehand.
-
-    Args:
-        cell: of a record.
-        record: the record of the cell, which knows what was installed where the mechanism ran.
+    A search chose pair and attack by its draws; the spec fixes them beforehand. The record of
+    the cell knows what was installed where the mechanism ran.
     """
     pair = cell.pair
     if cell.exact is not None and cell.exact.witnesses and cell.verdict != "violated":

@@ -45,13 +45,8 @@ def draw_compositions(
 ) -> Picture:
     """Draw a line for each estimator, and the claim and the bound of one release.
 
-    Args:
-        record: of a run.
-        found: its panels.
-        beside: numbers from elsewhere, an accountant's for example.
-
-    Raises:
-        DpframeError: there are such numbers, but none for any cell.
+    `beside` has numbers from elsewhere, an accountant's for example. Raises DpframeError if
+    there are such numbers, but none for any cell.
     """
     shown = found[:MOST_PANELS]
     labels = list(dict.fromkeys(name for panel in shown for name in panel.lines))[:MOST_LINES]

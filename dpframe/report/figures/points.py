@@ -87,13 +87,9 @@ MOST_LISTED = 12
 def kept(record: Record, where: Mapping[str, object]) -> Record:
     """Return the record with only the cells that have these labels and swept values.
 
-    Args:
-        record: of a run.
-        where: label of `mechanism`, `attack` or `estimator`, or the value of a swept key; a list
-            stands for any of its items.
-
-    Raises:
-        DpframeError: nothing has such a key, or such a value.
+    `where` has the label of `mechanism`, `attack` or `estimator`, or the value of a swept key;
+    a list stands for any of its items. Raises DpframeError if nothing has such a key, or such a
+    value.
     """
     cells = record.cells
     for key, wanted in where.items():
@@ -167,14 +163,10 @@ class Plan(NamedTuple):
 
 
 def planned(record: Record, together: Sequence[Sequence[str]] = ()) -> Plan:
-    """Lays out a record with a swept parameter; without panels if none is swept.
+    """Lay out a record with a swept parameter; without panels if none is swept.
 
-    Args:
-        record: of a run.
-        together: labels of mechanisms, those of one panel together; default: a panel for each.
-
-    Raises:
-        DpframeError: a panel names a mechanism that is not there.
+    `together` are labels of mechanisms, those of one panel together; default: a panel for each.
+    Raises DpframeError if a panel names a mechanism that is not there.
     """
     found = groups(record.cells)
     key = _along(found)

@@ -108,11 +108,7 @@ def draw(
 def draw_scores(found: Mapping[str, Any]) -> Picture:
     """Draw trade-off and ROC from the answer of `dpframe.score` or `dpframe.score_one_run`.
 
-    Args:
-        found: the answer, or the same read from JSON.
-
-    Raises:
-        DpframeError: it is something else.
+    Raises DpframeError if it is something else.
     """
     try:
         return _finished(partial(roc.draw_roc, found))
@@ -123,16 +119,7 @@ def draw_scores(found: Mapping[str, Any]) -> Picture:
 def svg(
     record: Record, kind: str | None = None, *, where: Mapping[str, object] | None = None
 ) -> str:
-    """Draw one figure as an `<svg>` element for a page; its letters are text.
-
-    Args:
-        record: of a run.
-        kind: as for `draw`.
-        where: as for `draw`.
-
-    Raises:
-        DpframeError: as for `draw`.
-    """
+    """Draw one figure, as `draw` does, as an `<svg>` element for a page; its letters are text."""
     return inline(draw(record, kind, where=where))
 
 

@@ -77,12 +77,10 @@ class Scale(NamedTuple):
 def scale(
     values: Iterable[float], anchors: Iterable[float] = (), *, log: bool | None = None
 ) -> Scale:
-    """Return a scale on which losses can be told apart.
+    """Return a scale on which losses, 0 and ∞ among them, can be told apart.
 
-    Args:
-        values: losses, 0 and ∞ among them.
-        anchors: claimed and exact losses: a logarithmic axis goes `DECADES` below the smallest.
-        log: whether it is logarithmic; default: if the values are far apart.
+    A logarithmic axis goes `DECADES` below the smallest of the anchors, which are claimed and
+    exact losses. By default it is logarithmic if the values are far apart.
     """
     known = [value for value in values if not math.isnan(value)]
     fixed = [a for a in anchors if math.isfinite(a) and a > 0]
@@ -103,13 +101,7 @@ def scale(
 
 
 def dress(ax: Axes, which: str, scaled: Scale) -> None:
-    """Set the limits and ticks of an axis, and mark where it is broken.
-
-    Args:
-        ax: the panel.
-        which: x or y.
-        scaled: the positions of its values.
-    """
+    """Set the limits and ticks of an axis, "x" or "y", and mark where it is broken."""
     getattr(ax, f"set_{which}scale")("log" if scaled.log else "linear")
     getattr(ax, f"set_{which}lim")(*scaled.limits)
     axis: Axis = getattr(ax, f"{which}axis")

@@ -38,14 +38,8 @@ def draw(
 ) -> Picture:
     """Draw the losses.
 
-    Args:
-        record: of a run.
-        plan: its layout.
-        together: labels of mechanisms that share a panel; default: a panel for each.
-        beside: numbers from elsewhere.
-
-    Raises:
-        DpframeError: there are such numbers, but none for any cell.
+    `together` are labels of mechanisms that share a panel; default: a panel for each. Raises
+    DpframeError if there are numbers from elsewhere (`beside`), but none for any cell.
     """
     if together:
         plan = points.planned(record, together)

@@ -19,14 +19,10 @@ if TYPE_CHECKING:
 
 
 def report_as(suffix: str, record: Record | Mapping[str, Any]) -> str:
-    """Return a report as text.
+    """Return a report of a run, or of scores made elsewhere, as text.
 
-    Args:
-        suffix: of a built-in format, or of one that a plugin provides.
-        record: of a run, or the answer about scores made elsewhere.
-
-    Raises:
-        OutputError: there is no such report.
+    The suffix is that of a built-in format, or of one that a plugin provides. Raises
+    OutputError if there is no such report.
     """
     if isinstance(record, Mapping):
         return scores.document(record, suffix)
@@ -34,11 +30,7 @@ def report_as(suffix: str, record: Record | Mapping[str, Any]) -> str:
 
 
 def check(path: Path, *, of_scores: bool = False) -> None:
-    """Find out, before a long run, if its report could be written.
-
-    Raises:
-        OutputError: as `write`.
-    """
+    """Find out, before a long run, if its report could be written; raise as `write` does."""
     if of_scores:
         scores.check(path.suffix)
     else:
@@ -47,14 +39,10 @@ def check(path: Path, *, of_scores: bool = False) -> None:
 
 
 def write(record: Record | Mapping[str, Any], path: Path) -> None:
-    """Write a report; the file is never half there.
+    """Write a report of a run, or of scores made elsewhere; the file is never half there.
 
-    Args:
-        record: of a run, or the answer about scores made elsewhere.
-        path: its suffix says which report; folders are made.
-
-    Raises:
-        OutputError: no report has this suffix, or the file cannot be written.
+    The suffix says which report; folders are made. Raises OutputError if no report has this
+    suffix, or the file cannot be written.
     """
     if isinstance(record, Mapping):
         text = scores.document(record, path.suffix)

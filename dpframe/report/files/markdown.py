@@ -32,9 +32,7 @@ _LEGEND = (
 def document(record: Record, most: int = MOST_BYTES) -> str:
     """Return the whole page; the more cells there are, the fewer it shows.
 
-    Args:
-        record: of a run.
-        most: bytes that the page may have; if no page is so small, it is empty.
+    If no page has at most `most` bytes, it is empty.
     """
     for cap in _CAPS:
         text = "\n\n".join(_sections(record, cap)) + "\n"

@@ -54,15 +54,10 @@ def _lines(found: Found) -> Iterator[Row]:
 
 
 def document(found: Found, suffix: str) -> str:
-    """Return a report as text.
+    """Return the answer about scores, or the same from JSON, as text with a suffix of `SUFFIXES`.
 
-    Args:
-        found: what `dpframe.score` or `dpframe.score_one_run` returned, or the same from JSON.
-        suffix: one of `SUFFIXES`.
-
-    Raises:
-        OutputError: there is no such report of scores.
-        DpframeError: it is no such answer.
+    Raises OutputError if there is no such report of scores, DpframeError if it is no such
+    answer.
     """
     check(suffix)
     try:

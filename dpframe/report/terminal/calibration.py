@@ -22,12 +22,7 @@ _RESULTS = {"kept": STYLE["consistent"], "broken": STYLE["violated"], "left out"
 
 
 def render_calibration(found: dict[str, Any], console: Console) -> None:
-    """Print the result of `dpframe calibrate`.
-
-    Args:
-        found: the result of `dpframe.calibrate`.
-        console: where to print.
-    """
+    """Print the result of `dpframe.calibrate`."""
     ink = Ink.of(console)
     head = ink.text(found["audit"]["name"], "bold")
     console.print(head.append(ink.plain(f" · {words.quantity(found['repeats'])} repeats")))
@@ -59,12 +54,7 @@ def render_calibration(found: dict[str, Any], console: Console) -> None:
 
 
 def render_conformance(found: Any, console: Console) -> None:
-    """Print the promises of a plugin that are kept, broken and left out.
-
-    Args:
-        found: a `dpframe.commands.check.Conformance`.
-        console: where to print.
-    """
+    """Print the promises of a plugin that are kept, broken and left out, from a `Conformance`."""
     ink, entry = Ink.of(console), found.entry
     heading = ink.text(f"{entry.kind} {entry.name}", "bold")
     given = ", ".join(f"{name} = {words.setting(value)}" for name, value in found.params.items())

@@ -85,14 +85,10 @@ class Notes:
 def ranking(
     entries: Sequence[Ranked], title: str, columns: Sequence[str], notes: Notes, ink: Ink
 ) -> Table:
-    """Draw the table.
+    """Draw a table: entries that certify first, the best on top, the others in their order.
 
-    Args:
-        entries: in any order; among those that certify nothing the order is kept.
-        title: of the column of names.
-        columns: titles of the others, keys of `_cells`.
-        notes: collects the assumptions; the last column refers to them.
-        ink: of the console.
+    `title` is that of the names and `columns` are keys of `_cells`. The last column refers to
+    the assumptions, which `notes` collects.
     """
     table = ink.table(2)
     table.add_column(ink.text(title), overflow="fold")
@@ -113,12 +109,7 @@ def ranking(
 
 
 def render_comparison(found: dict[str, Any], console: Console) -> None:
-    """Print the result of `dpframe compare`, a table for each mechanism and setting.
-
-    Args:
-        found: the result of `dpframe.compare`.
-        console: where to print.
-    """
+    """Print the result of `dpframe.compare`, a table for each mechanism and setting."""
     ink, notes = Ink.of(console), Notes()
     audit = found["audit"]
     head = ink.text(audit["name"], "bold")

@@ -33,13 +33,7 @@ def mapped(found: list[Group]) -> list[Group]:
 
 
 def heat(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
-    """Draw maps, as many beside each other as there is room for.
-
-    Args:
-        found: what `mapped` returns, at least one.
-        ink: of the console.
-        width: columns of the console.
-    """
+    """Draw maps of at least one group, as many beside each other as `width` has room for."""
     drawn = list(maps(found))
     directions = {one.directions for one in drawn}
     common = directions.pop() if len(directions) == 1 else ""

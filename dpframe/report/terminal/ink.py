@@ -101,13 +101,7 @@ class Ink:
             return printable.encode("ascii", "replace").decode("ascii")
 
     def text(self, text: str, style: str = "", *, keep: bool = False) -> Text:
-        """Return text in a style.
-
-        Args:
-            text: shown literally.
-            style: a rich style.
-            keep: never break or cut this text.
-        """
+        """Return literal text in a style of rich; `keep` never breaks or cuts it."""
         return Text(
             self.plain(text),
             style=style,
@@ -177,10 +171,7 @@ def print_fitted(table: Table, ink: Ink, console: Console) -> None:
 def fitted(table: Table, ink: Ink, width: int) -> Iterator[Table | Text]:
     """Return the table if no word of it has to be broken, else its rows, a line for every cell.
 
-    Args:
-        table: cells are texts; the first column names the rows.
-        ink: of the console.
-        width: columns of the console.
+    The first column names the rows.
     """
     gaps = (len(table.columns) - 1) * (FRAME + table.padding[1])
     if sum(map(_least, table.columns)) + gaps <= width:
@@ -235,12 +226,8 @@ def interval_bar(spot: Spot, width: int, ink: Ink) -> Text:
 
     The axis is the loss divided by the claim, from 0 to 2, so that bars of different claims
     compare: a bar wholly to the right of the claim is a violation. An arrow marks values beyond
-    the end. For replicates the bar reaches from the lowest bound to the highest limit.
-
-    Args:
-        spot: one with a claim above 0; anything else gives an empty bar.
-        width: characters, odd, so that the claim stands in the middle.
-        ink: of the console.
+    the end. For replicates the bar reaches from the lowest bound to the highest limit. Without
+    a claim above 0 it is empty. The width is odd, so that the claim stands in the middle.
     """
     claim = spot.claim
     if not spot.done or claim is None or not 0 < claim < math.inf:

@@ -89,9 +89,7 @@ def tally(spot: Spot) -> str | None:
 def lines(spot: Spot, *, claim: bool) -> list[Line]:
     """Return the lines of a cell of the grid, the verdict's sign with the empirical ε first.
 
-    Args:
-        spot: what to describe.
-        claim: True if the cell must show the claimed ε, because the row does not.
+    If `claim`, the cell must show the claimed ε, because the row does not.
     """
     verdict = spot.verdict
     style = STYLE[verdict]
@@ -148,14 +146,7 @@ def verdicts_key(found: list[Group], ink: Ink, width: int) -> Text:
 
 
 def numbers_key(found: list[Group], seen: set[str], ink: Ink, width: int) -> Iterator[Text]:
-    """Explain the signs that tables use, and no others.
-
-    Args:
-        found: the groups in the tables.
-        seen: all texts in the tables.
-        ink: of the console.
-        width: columns of the console.
-    """
+    """Explain the signs that tables of groups use, and no others; `seen` are all their texts."""
     rows = list(_rows([spot for group in found for spot in group.spots], seen))
     samples = [ink.plain(sample) for sample, _ in rows]
     lead = max(map(cell_len, samples), default=0)

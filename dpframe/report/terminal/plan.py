@@ -85,12 +85,7 @@ class Outlook(TypedDict):
 
 
 def render_plan(plan: Outlook, console: Console) -> None:
-    """Print the plan of a run.
-
-    Args:
-        plan: see `Outlook`.
-        console: where to print.
-    """
+    """Print the plan of a run."""
     ink = Ink.of(console)
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)

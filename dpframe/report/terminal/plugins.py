@@ -40,11 +40,8 @@ def render_plugins(
 ) -> None:
     """Print a table per kind, then a line for everything that could not be loaded.
 
-    Args:
-        entries: a `registry.Entry` for each plugin that can be used.
-        broken: a `registry.Broken` for each that cannot.
-        exchange: returns what a class gives or takes.
-        console: where to print.
+    `entries` and `broken` are those of the registry; `exchange` returns what a class gives or
+    takes.
     """
     ink = Ink.of(console)
     kinds: dict[str, list[Row]] = {}
@@ -106,14 +103,7 @@ def _stacked(kind: str, rows: list[Row], ink: Ink, console: Console) -> None:
 def render_plugin(
     entry: Any, parameters: Iterable[Any], exchange: dict[str, Any], console: Console
 ) -> None:
-    """Print the description of one plugin and a table of its parameters.
-
-    Args:
-        entry: its `registry.Entry`.
-        parameters: a `plugin.Parameter` each, in the order to show them.
-        exchange: what it gives or takes.
-        console: where to print.
-    """
+    """Print the description of one plugin, what it gives or takes, and its parameters in order."""
     ink = Ink.of(console)
     heading = ink.text(entry.name, "bold")
     heading.append(ink.plain(f" · {entry.kind} · {_origin(entry)}"))

@@ -36,11 +36,8 @@ from dpframe.results.rows import share
 def render(record: Record, console: Console, *, numbers: bool = False) -> None:
     """Print the whole report: verdict, map, tables, what needs attention, summary.
 
-    Args:
-        record: of a run.
-        console: where to print; plain text if it is not a terminal.
-        numbers: True to show tables of a sweep too. Groups that the map cannot show are in tables
-            anyway.
+    It is plain text if the console is not a terminal. `numbers` shows tables of a sweep too;
+    groups that the map cannot show are in tables anyway.
     """
     ink, width = Ink.of(console), console.width
     found = groups(record.cells)

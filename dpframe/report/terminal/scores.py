@@ -35,15 +35,11 @@ def render_scores(
     estimates: bool = False,
     every: bool = False,
 ) -> None:
-    """Print the result of `dpframe score`: the answer, then a line for each bound.
+    """Print the answer of `dpframe.score` or `score_one_run`, then a line for each bound.
 
-    Args:
-        found: the result of `dpframe.score` or `dpframe.score_one_run`.
-        console: where to print.
-        remarks: print the notes of estimators, not only their number.
-        estimates: print lines of estimators that certify nothing; without any bound they are
-            printed anyway.
-        every: print these lines, the estimators that were left out, and the curves.
+    `remarks` prints the notes of estimators, not only their number. `estimates` prints lines of
+    estimators that certify nothing; without any bound they are printed anyway. `every` prints
+    these lines, the estimators that were left out, and the curves.
     """
     ink, notes = Ink.of(console), Notes()
     rows = [row for row in found["rows"] if row["status"] == "ok"]

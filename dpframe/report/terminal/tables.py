@@ -46,14 +46,9 @@ class Row(NamedTuple):
 def list_tables(found: list[Group], ink: Ink, width: int) -> list[list[Table | Text]]:
     """Lay out groups that sweep one key, each by itself, or all that sweep none together.
 
-    All tables have the same columns, so that bars stand under bars. Names are never cut: those
-    that are too long for a column get lines of their own, and if columns themselves are too wide,
-    every number does.
-
-    Args:
-        found: the groups; rows are named by the swept value, or else by the groups' names.
-        ink: of the console.
-        width: columns of the console.
+    All tables have the same columns, so that bars stand under bars. Rows are named by the swept
+    value, or else by the groups' names. Names are never cut: those that are too long for a
+    column get lines of their own, and if columns themselves are too wide, every number does.
     """
     by_group = [_ordered(group) for group in found]
     spots = [spot for ordered in by_group for spot in ordered]
@@ -289,11 +284,7 @@ def fits(grid: Grid, width: int) -> bool:
 def grid_tables(grid: Grid, ink: Ink, width: int, *, wide: bool) -> Iterator[Table]:
     """Draw the grid, in as many tables as the width requires.
 
-    Args:
-        grid: what to draw.
-        ink: of the console.
-        width: columns of the console.
-        wide: put certified numbers beside the empirical ones, not below.
+    If `wide`, certified numbers stand beside the empirical ones, not below.
     """
     body = grid.wide if wide else grid.stacked
     # Tighter columns and shorter titles are better than a second table.
