@@ -176,15 +176,9 @@ class Outcome(NamedTuple):
 
 
 def repeat(experiment: Experiment, first: int, number: int) -> list[Outcome]:
-    """Play a block of repeats; which block a repeat is in changes nothing.
+    """Play a block of repeats, from the first on; which block a repeat is in changes nothing.
 
-    Args:
-        experiment: the audit.
-        first: number of the first repeat.
-        number: of repeats.
-
-    Returns:
-        One outcome per part. A failing cell costs the others nothing.
+    Returns one outcome per part. A failing cell costs the others nothing.
     """
     with precision_of(experiment.run):
         said = [_repeat(experiment, first + n) for n in range(number)]
@@ -304,18 +298,12 @@ def repeated(
     block: int = REPEATS,
     told: Callable[[int, int], None] = lambda experiment, estimates: None,
 ) -> list[list[Outcome]]:
-    """Play every experiment.
+    """Play every experiment; return the outcomes of all repeats per experiment and part.
 
-    Args:
-        experiments: audits to repeat.
-        repeats: number of repeats.
-        workers: processes; default: one per core, none if the work is small. Without effect if it
-            cannot be sent to another process.
-        block: repeats in a block, at most; changes no outcome.
-        told: called after each block with the experiment's position and the estimates made.
-
-    Returns:
-        Per experiment and part, the outcomes of all repeats.
+    `workers` are processes; default: one per core, none if the work is small. They have no
+    effect if it cannot be sent to another process. A block has at most `block` repeats, which
+    changes no outcome. `told` is called after each block with the experiment's position and the
+    estimates made.
     """
     tasks = [
         Task(number, first, min(block, repeats - first))

@@ -30,13 +30,9 @@ NOTHING: dict[str, Any] = dict.fromkeys(
 def calibrated(
     experiment: Experiment, part: Part, outcome: Outcome, error: float
 ) -> dict[str, Any]:
-    """Return the row of one part.
+    """Return the row of one part of an audit that was repeated.
 
-    Args:
-        experiment: the audit that was repeated.
-        part: one of its parts.
-        outcome: the answers of this part.
-        error: 1 − confidence of the interval around the rate of exceedances.
+    The error is 1 − confidence of the interval around the rate of exceedances.
     """
     cell, truth = part.cell, part.epsilon
     reads_pilot = not part.raw and cell.estimator.value.statistic().needs_pilot()

@@ -165,16 +165,11 @@ def offer(
     group: typer.Typer = app,
     name: str | None = None,
 ) -> None:
-    """Make a function a command.
+    """Make a function a command; its docstring is the help text, of its arguments too.
 
     Exceptions become a message and an exit code. Exit code 1 is left to verdicts: an unhandled
-    exception must never look like a violation.
-
-    Args:
-        command: its docstring is the help text, of its arguments too.
-        keeps_counts: True if the command goes on after an interruption.
-        group: of the command.
-        name: of the command; default: that of the function.
+    exception must never look like a violation. `keeps_counts` says that the command goes on
+    after an interruption.
     """
 
     def stop_if_signalled(before: KeyboardInterrupt | None) -> None:

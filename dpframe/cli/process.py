@@ -130,11 +130,8 @@ def supervised(work: Callable[[], int], *, lost: int, resumable: bool) -> NoRetu
     """Run a command in a child process, and exit with its code.
 
     If no child can be made (no fork, or threads are running already), the command runs here.
-
-    Args:
-        work: returns an exit code.
-        lost: the exit code if the child ends without one.
-        resumable: True if the command goes on after an interruption.
+    `work` returns an exit code; `lost` is the exit code if the child ends without one.
+    `resumable` says that the command goes on after an interruption.
     """
     if not _can_fork():
         sys.exit(work())

@@ -136,16 +136,10 @@ class Outcome(NamedTuple):
 def over_one_pair(
     release: Callable[..., Any], data: tuple[Any, Any], terms: Terms, place: Callable[[], Path]
 ) -> Outcome:
-    """Audit a function on two datasets.
+    """Audit a function that makes one release on two datasets, D and D′.
 
-    Args:
-        release: makes one release.
-        data: D and D′.
-        terms: claim, budget and settings.
-        place: makes the directory of the record.
-
-    Raises:
-        DpframeError: the arguments cannot be used.
+    `place` makes the directory of the record. Raises DpframeError if the arguments cannot be
+    used.
     """
     terms.check()
     mechanism = mechanism_of(release, terms)
@@ -166,16 +160,9 @@ def over_a_table(
 ) -> Outcome:
     """Search the neighbours of a table for a pair that refutes a function's claim.
 
-    Args:
-        release: makes one release.
-        table: what `dpframe.records_params` takes.
-        neighbours: its other arguments.
-        terms: claim, budget and settings.
-        place: makes the directory of the record.
-        leaks: `ignore` and `findings` of [search].
-
-    Raises:
-        DpframeError: the arguments cannot be used.
+    `table` is what `dpframe.records_params` takes, and `neighbours` are its other arguments;
+    `leaks` are `ignore` and `findings` of [search]. Raises DpframeError if the arguments cannot
+    be used.
     """
     terms.check()
     if neighbours["adjacency"] is None:
@@ -304,13 +291,8 @@ def mechanism_of(
 ) -> type[HostMechanism]:
     """Return a mechanism of a function that makes one release.
 
-    Args:
-        release: called as `release(data)`, or as `release(rng, data)`.
-        terms: with its claim, and the query if there is one.
-        as_given: turns data into what the function takes.
-
-    Raises:
-        DpframeError: it cannot be called in either way, or nothing is claimed.
+    It is called as `release(data)`, or as `release(rng, data)`; `as_given` turns data into what
+    it takes. Raises DpframeError if it cannot be called in either way, or nothing is claimed.
     """
     claim, query = terms.claimed(), terms.query
     seeded = takes_generator(release)
@@ -341,8 +323,7 @@ def mechanism_of(
 def takes_generator(release: Callable[..., Any]) -> bool:
     """True if the function takes a generator before the data.
 
-    Raises:
-        DpframeError: it takes neither one nor two arguments, or is no function.
+    Raises DpframeError if it takes neither one nor two arguments, or is no function.
     """
     if not callable(release):
         raise DpframeError(f"release: {release!r} is not a function")

@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 
 
 def environment(prng: str) -> EnvironmentRecord:
-    """Versions and devices that a run depends on.
-
-    Args:
-        prng: name of the generator.
-    """
+    """Return versions and devices that a run depends on, and the name of its generator."""
     import jax
 
     devices = [device.device_kind for device in jax.devices()]
@@ -89,15 +85,7 @@ def plugin_records(loaded: Audit) -> list[PluginRecord]:
 def plugin_record(
     use: str, distribution: str, version: str, cls: type[Plugin], program: str | None = None
 ) -> PluginRecord:
-    """One plugin as the record names it.
-
-    Args:
-        use: its name.
-        distribution: where it comes from.
-        version: of the distribution.
-        cls: its class.
-        program: digest of the program that it runs, if it runs one.
-    """
+    """Return one plugin as the record names it; `program` is the digest of one that it runs."""
     from dpframe.engine.fingerprint import code_digest
 
     reference = str(cls.reference) if issubclass(cls, Estimator) else ""
@@ -166,12 +154,10 @@ def audit(
 
 
 def recorded(loaded: Audit, display: Display | None = None, source: Source | None = None) -> Record:
-    """Runs an audit that was loaded; writes nothing.
+    """Run an audit that was loaded; write nothing.
 
-    Args:
-        loaded: the audit.
-        display: opens a progress display for a number of cells and of draws.
-        source: where outputs of black boxes come from; default: worker processes that end with it.
+    The outputs of black boxes come from `source`; by default from worker processes that end
+    with it.
     """
     from dpframe.engine.resources import planned_draws
     from dpframe.engine.run import quiet, run
@@ -210,10 +196,9 @@ def load(
 
 
 def load_plugins(plugins: Iterable[type[Plugin] | str | os.PathLike[str]] = ()) -> Registry:
-    """The installed plugins and some classes more, or those of files.
+    """Return the installed plugins and some classes more, or those of files.
 
-    Raises:
-        PluginError: one of the classes is not a plugin class, or a file cannot be used.
+    Raises PluginError if one of the classes is not a plugin class, or a file cannot be used.
     """
     given = list(plugins)
     files = [Path(one) for one in given if isinstance(one, str | os.PathLike)]
@@ -222,14 +207,10 @@ def load_plugins(plugins: Iterable[type[Plugin] | str | os.PathLike[str]] = ()) 
 
 
 def make_plan(loaded: Audit, source: Source | None = None) -> Plan:
-    """Arranges an audit for the engine.
+    """Arrange an audit for the engine.
 
-    Args:
-        loaded: the audit.
-        source: calls black boxes for the first time; default: worker processes of their own.
-
-    Raises:
-        DpframeError: this machine has not the memory for it.
+    `source` calls black boxes for the first time; by default worker processes of their own do.
+    Raises DpframeError if this machine has not the memory for it.
     """
     from dpframe.common.machine import available_cores
     from dpframe.engine.plan import plan
@@ -247,14 +228,10 @@ def make_plan(loaded: Audit, source: Source | None = None) -> Plan:
 def make_record(
     the_plan: Plan, cells: Sequence[CellRecord], seconds: float, calls: int = 0, looks: int = 1
 ) -> Record:
-    """The record of a run.
+    """Return the record of a run.
 
-    Args:
-        the_plan: what was to be done.
-        cells: one per planned cell, not yet judged.
-        seconds: how long it took.
-        calls: releases that black boxes were asked for.
-        looks: the largest number of looks at any cell's draws.
+    There is one cell per planned cell, not yet judged. `calls` are releases that black boxes
+    were asked for, `looks` the largest number of looks at any cell's draws.
     """
     from dpframe.interfaces.mechanism import HostMechanism
 

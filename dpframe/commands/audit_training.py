@@ -56,19 +56,12 @@ def training(
     seedable: bool,
     may_be_nan: bool,
 ) -> Training:
-    """Make a mechanism of a training function, and a pair of its data.
+    """Make a mechanism of a training function, and a pair of its data, a pair or D and D′.
 
-    The data travel with the function: D and D′ may be of any kind and differ in size.
-
-    Args:
-        train: called as `train(seed, *data)`; returns scores.
-        pair: a pair, or D and D′.
-        claim: of the function.
-        seedable: True if all randomness comes from the seed.
-        may_be_nan: True if NaN is a score like any other.
-
-    Raises:
-        DpframeError: the function or the data cannot be used.
+    The data travel with the function: D and D′ may be of any kind and differ in size. The
+    function is called as `train(seed, *data)` and returns scores; it is `seedable` if all
+    randomness comes from the seed. Raises DpframeError if the function or the data cannot be
+    used.
     """
     if not callable(train):
         raise DpframeError(f"train: {train!r} is not a function")
@@ -315,11 +308,7 @@ def _display(*, quiet: bool) -> Any:
 
 
 def function_digest(function: Any) -> str:
-    """Return the digest of a function and of everything of the script that it refers to.
-
-    Args:
-        function: anything that can be called.
-    """
+    """Return the digest of a function and of everything of the script that it refers to."""
     hasher = hashlib.blake2b(digest_size=8)
     _Reader(hasher.update).read(function)
     return hasher.hexdigest()

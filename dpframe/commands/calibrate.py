@@ -89,11 +89,8 @@ def calibration(
 ) -> dict[str, Any]:
     """Calibrate the estimators of audits that were loaded with `SETTINGS`.
 
-    Args:
-        loaded: at least one; they differ in their trials.
-        repeats: how often each audit is repeated.
-        workers: processes; None is one per core.
-        display: opens a progress display for a number of experiments and of estimates.
+    There is at least one audit; they differ in their trials. `workers` are processes, by
+    default one per core; the display is opened for a number of experiments and of estimates.
     """
     from dpframe.results.build import skip_record
 

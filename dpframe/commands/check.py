@@ -88,16 +88,12 @@ class Conformance:
 def conformance(
     name: str | None, settings: Iterable[str] = (), files: Sequence[Path] = ()
 ) -> list[Conformance]:
-    """Check every promise of the plugins with a name.
+    """Check every promise of the plugins with a name, or distribution/name; None: all of the files.
 
-    Args:
-        name: a plugin, or distribution/name; None for all that the files bring.
-        files: Python files that bring plugins beside the installed ones.
-        settings: KIND.X=VALUE: parameters of the plugin, and of the mechanism and the pair that it
-            is tried with; `mechanism.use` and `pair.use` choose these.
-
-    Raises:
-        DpframeError: there is no such plugin, or it cannot be tried with these parameters.
+    `files` are Python files that bring plugins beside the installed ones. `settings` are
+    KIND.X=VALUE: parameters of the plugin, and of the mechanism and the pair that it is tried
+    with; `mechanism.use` and `pair.use` choose these. Raises DpframeError if there is no such
+    plugin, or it cannot be tried with these parameters.
     """
     known = registry.load(files=files)
     entries = tuple(entry for entry in known.entries if entry.distribution in known.files)

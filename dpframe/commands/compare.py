@@ -57,12 +57,7 @@ def compare(
 
 
 def comparison(loaded: Audit, display: Display | None = None) -> dict[str, Any]:
-    """Run an audit that was loaded with `ALONE`, and compare.
-
-    Args:
-        loaded: the audit.
-        display: opens a progress display for a number of cells and of draws.
-    """
+    """Run an audit that was loaded with `ALONE`, and compare."""
     from dpframe.engine.run import quiet
     from dpframe.engine.run import run as run_plan
     from dpframe.workers.executor import source_of

@@ -22,17 +22,12 @@ def build(
     allow_source: bool = False,
     tell: Callable[[str], None] = print,
 ) -> list[Environment]:
-    """Build the missing environments of a spec; one that fails stops no other.
+    """Build the missing environments of a spec, by default all; one that fails stops no other.
 
-    Args:
-        spec: a TOML file; the list of installed packages is written beside it.
-        names: of environments; default: all.
-        allow_source: True if packages may be built from source, which runs their code.
-        tell: prints progress.
-
-    Raises:
-        SpecError: the spec describes none that can be read.
-        DpframeError: a name is unknown, or some environments cannot be built.
+    The list of installed packages is written beside the spec. `allow_source` lets packages be
+    built from source, which runs their code; `tell` prints progress. Raises SpecError if the
+    spec describes none that can be read, DpframeError if a name is unknown, or some cannot be
+    built.
     """
     wanted = {one.name: one for one in environments_of(spec)}
     if not wanted:
@@ -54,8 +49,7 @@ def build(
 def remove(names: Sequence[str], *, everything: bool = False) -> list[Environment]:
     """Remove environments by their names, finished or not.
 
-    Raises:
-        DpframeError: none has such a name, or one cannot be removed.
+    Raises DpframeError if none has such a name, or one cannot be removed.
     """
     entries = place.every()
     chosen = [e for e in entries if everything or {e.name, e.folder.name} & {*names}]

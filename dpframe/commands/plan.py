@@ -64,12 +64,7 @@ def _expected(cell: Cell, plan: Plan) -> float | None:
 
 
 def outlook(loaded: Audit, *, rehearse: bool = True) -> Outlook:
-    """Describe the run of an audit.
-
-    Args:
-        loaded: the audit.
-        rehearse: True to time a few draws, for the duration of the run.
-    """
+    """Describe the run of an audit; `rehearse` times a few draws, for the duration of the run."""
     cores = available_cores()
     with source_of(loaded.cells, loaded.interpreters) as workers:
         plan = make_plan(loaded, workers)

@@ -84,19 +84,10 @@ def save(
     panels: Sequence[Sequence[str]] = (),
     beside: str | os.PathLike[str] | None = None,
 ) -> Picture:
-    """Write a figure into a file, as a whole or not at all.
+    """Write a figure into a file, as a whole or not at all; arguments are as for `plot`.
 
-    Args:
-        record: as for `plot`.
-        out: a name that ends in .svg, .png or .pdf.
-        kind: as for `plot`.
-        where: as for `plot`.
-        panels: as for `plot`.
-        beside: as for `plot`.
-
-    Raises:
-        DpframeError: as for `plot`, or the name has another ending.
-        OutputError: the file cannot be written.
+    The name ends in .svg, .png or .pdf. Raises DpframeError as `plot` does, or if the name has
+    another ending, OutputError if the file cannot be written.
     """
     check_name(out)
     picture = _drawn(record, kind, where, panels, beside)

@@ -31,12 +31,10 @@ MOST_SUMMARY = 1 << 20
 
 
 def announce(record: Record, environment: Mapping[str, str], say: Callable[[str], None]) -> None:
-    """Says annotations and adds the report to the summary of the step; elsewhere does nothing.
+    """Print annotations for GitHub Actions and add the report to the summary of the step.
 
-    Args:
-        record: of a run.
-        environment: environment variables.
-        say: prints a line where the runner reads it; told of a summary that cannot be written too.
+    Elsewhere, as the environment variables tell, it does nothing. `say` prints a line where the
+    runner reads it, and is told of a summary that cannot be written too.
     """
     if environment.get("GITHUB_ACTIONS") == "true":
         from dpframe.report import made as github
@@ -131,19 +129,12 @@ class Invocation(NamedTuple):
 def run(
     loaded: Audit, invocation: Invocation, display: Display, warn: Callable[[str], None] = print
 ) -> Record:
-    """Runs an audit and writes its record; a complete identical run is read, not repeated.
+    """Run an audit and write its record; a complete identical run is read, not repeated.
 
-    However the run ends, what was counted stays in the directory, and the next run goes on there.
-
-    Args:
-        loaded: the audit.
-        invocation: where, and what to do with an earlier run.
-        display: opens a progress display for a number of cells and of draws.
-        warn: told what went wrong without ending the run.
-
-    Raises:
-        OutputError: the directory cannot be written to, or another run is using it.
-        DpframeError: the device is not there.
+    However the run ends, what was counted stays in the directory, and the next run goes on
+    there. `display` opens a progress display for a number of cells and of draws; `warn` is told
+    what went wrong without ending the run. Raises OutputError if the directory cannot be
+    written to, or another run is using it, DpframeError if the device is not there.
     """
     directory = files.made(invocation.out or Path("runs") / loaded.name)
     select_device(invocation.device or loaded.run.device)

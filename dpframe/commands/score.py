@@ -72,18 +72,11 @@ def candidates(
     wanted: Sequence[str | Estimator] | None,
     parameters: dict[str, Any],
 ) -> tuple[list[Candidate], list[dict[str, str]]]:
-    """Make the estimators to ask.
+    """Make the estimators to ask; return those that cannot be asked too, each with the reason.
 
-    Args:
-        found: the registry of names.
-        wanted: names or estimators; None means every one that needs no parameters.
-        parameters: given to each named one that has a parameter of the name.
-
-    Returns:
-        The estimators, and those that cannot be asked, each with the reason.
-
-    Raises:
-        PluginError: a name is unknown, or a parameter is refused or belongs to none of them.
+    `wanted` are names or estimators; None means every one that needs no parameters. Each named
+    one gets the parameters that it has by name. Raises PluginError if a name is unknown, or a
+    parameter is refused or belongs to none of them.
     """
     chosen: list[Any] = list(found.of_kind("estimator")) if wanted is None else list(wanted)
     made: list[Candidate] = []

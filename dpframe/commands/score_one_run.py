@@ -52,17 +52,9 @@ def _row(
 ) -> tuple[dict[str, Any], CellRecord | None]:
     """Return the row of one estimator, and the cell that is judged; None without a verdict.
 
-    Args:
-        candidate: the estimator.
-        canaries: of the run.
-        deltas: at which ε is bounded; the first is that of the estimate.
-        confidence: of its bounds.
-        claim: for p-values and the verdict.
-        seed: for estimators that draw random numbers.
-        together: confidence of all verdicts together.
-
-    Raises:
-        DpframeError: the estimator takes canaries and refuses these.
+    The first of `deltas` is that of the estimate. `confidence` is that of its bounds,
+    `together` that of all verdicts together. Raises DpframeError if the estimator takes
+    canaries and refuses these.
     """
     estimator, m = candidate.estimator, len(canaries.scores)
     queries = [Query((1, 0), d, confidence, None if k else claim) for k, d in enumerate(deltas)]

@@ -45,18 +45,10 @@ def count(
     display: Display,
     warn: Callable[[str], None] = print,
 ) -> Counted:
-    """Counts one shard of an audit and judges nothing; an interrupted one goes on.
+    """Count one shard of an audit and judge nothing; an interrupted one goes on.
 
-    Args:
-        loaded: the audit.
-        shard: which part of its draws.
-        invocation: where, and what to do with what lies there.
-        display: opens a progress display for a number of cells and of draws.
-        warn: told what went wrong without ending the run.
-
-    Raises:
-        OutputError: the directory cannot be written to, is in use, or holds another shard or run.
-        DpframeError: the device is not there.
+    Raises OutputError if the directory cannot be written to, is in use, or holds another shard
+    or run, DpframeError if the device is not there.
     """
     default = Path("runs") / loaded.name / f"shard-{shard.number}-of-{shard.of}"
     directory = files.made(invocation.out or default)
@@ -95,19 +87,12 @@ def merge(
     load: Callable[[Path, list[str]], Audit],
     warn: Callable[[str], None] = print,
 ) -> Record:
-    """Adds shards up and writes the record that one run would have written.
+    """Add shards up, in any order, and write the record that one run would have written.
 
-    Args:
-        directories: of all shards, in any order.
-        out: the directory of the run; it must not hold counts of another one.
-        spec: where the spec lies now; default: where it lay when the shards were counted.
-        display: opens a progress display for a number of cells and of draws.
-        load: reads a spec with overrides.
-        warn: told what went wrong without ending the run.
-
-    Raises:
-        OutputError: the shards are not all parts of one run, or some are missing.
-        SpecError: the spec is not there, or not the one that was counted.
+    `out` is the directory of the run; it must not hold counts of another one. `spec` is where
+    the spec lies now; default: where it lay when the shards were counted. Raises OutputError if
+    the shards are not all parts of one run, or some are missing, SpecError if the spec is not
+    there, or not the one that was counted.
     """
     shards = [(directory, _read(directory)) for directory in directories]
     _check_one_run(shards)

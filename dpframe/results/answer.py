@@ -22,15 +22,10 @@ ROUNDING = 1e-6
 
 
 def checked(estimate: Any, *, certified: bool, tested: bool) -> Estimate:
-    """Return an estimate with plain Python numbers.
+    """Return an estimate with plain Python numbers, as `Estimator.estimate` returned it.
 
-    Args:
-        estimate: result of `Estimator.estimate`.
-        certified: True if the estimator promises a valid bound.
-        tested: True if the cell gets a verdict.
-
-    Raises:
-        CellError: it contradicts itself, or is no proper `Estimate`.
+    It is `certified` if the estimator promises a valid bound, `tested` if the cell gets a
+    verdict. Raises CellError if it contradicts itself, or is no proper `Estimate`.
     """
     if not isinstance(estimate, Estimate):
         raise CellError(f"estimate returned {shown(estimate)}; an Estimate is wanted")

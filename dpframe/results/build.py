@@ -191,13 +191,9 @@ def choice_record(choice: Choice[Any]) -> model.ChoiceRecord:
 def pair_record(
     use: str, pair: Pair, data: str | None = None, neighbourhood: Neighbourhood | None = None
 ) -> model.PairRecord:
-    """Return a pair with its effective parameters.
+    """Return a pair with its effective parameters, and the digest of D and D′ if it is known.
 
-    Args:
-        use: name of the plugin.
-        pair: the pair.
-        data: digest of D and D′, if it is known.
-        neighbourhood: the neighbourhood that proposed it.
+    The neighbourhood, if any, is the one that proposed it.
     """
 
     def features() -> list[model.NeedRecord]:
@@ -213,12 +209,7 @@ def pair_record(
 
 
 def claim_record(claim: Claim | None, delta: float) -> model.ClaimRecord | None:
-    """Return a claim with its parameters, its ε at the cell's δ, and points of its curve.
-
-    Args:
-        claim: None if nothing is claimed.
-        delta: δ of the cell.
-    """
+    """Return a claim, if any: its parameters, its ε at the cell's δ and points of its curve."""
     if claim is None:
         return None
     # ε and δ say all about a claim at a single δ.
@@ -242,15 +233,10 @@ def estimate_record(
     *,
     anytime: bool = False,
 ) -> model.EstimateRecord:
-    """Return an estimate for the record, without the bound if that is not certified.
+    """Return an estimate that was `checked`, without the bound if that is not certified.
 
-    Args:
-        estimate: one that was `checked`.
-        query: question that it answers.
-        certified: True if the bound is valid.
-        assumption: what the bound assumes.
-        notes: remarks beside the estimator's own.
-        anytime: True if the bound is valid at every number of trials at once.
+    The query is the question that it answers, and `notes` are remarks beside the estimator's
+    own. `anytime` says that the bound is valid at every number of trials at once.
     """
     upper = estimate.epsilon_upper
     limited = upper is not None and math.isfinite(upper)
@@ -318,17 +304,10 @@ def build(
 ) -> model.Record:
     """Judge the cells of a run and put everything into a record.
 
-    Args:
-        audit: the spec.
-        cells: one per cell that was planned, in the order of the spec, not yet judged.
-        m: tests planned, failed ones included.
-        skipped: combinations that were left out.
-        environment: versions and devices of the run.
-        plugins: every plugin that was used.
-        seconds: duration of the run.
-        peak_rss_bytes: largest resident memory of the process, if the system tells.
-        looks: the largest number of looks at any cell's draws.
-        calls: releases that black boxes were asked for; None if there is none.
+    There is one cell for each that was planned, in the order of the spec, not yet judged; m
+    counts the tests planned, failed ones included. `peak_rss_bytes` is the largest resident
+    memory of the process, if the system tells; `looks` the largest number of looks at any
+    cell's draws; `calls` are releases that black boxes were asked for, None if there is none.
     """
     cells = judged(cells, m, audit.multiplicity)
     record = model.Record(

@@ -48,12 +48,8 @@ def upgraded(record: Record) -> Record:
 def answer_at(path: Path) -> dict[str, Any] | None:
     """Return the answer in a file, as JSON values; None if the file holds no answer.
 
-    Args:
-        path: a file with the output of `dpframe score --json`, or a directory that holds it in
-            the place of a record.
-
-    Raises:
-        RecordError: it begins like an answer, and is none.
+    The file has the output of `dpframe score --json`, or a directory holds it in the place of a
+    record. Raises RecordError if it begins like an answer, and is none.
     """
     path = path / NAME if path.is_dir() else path
     if not path.is_file():
@@ -71,10 +67,9 @@ def answer_at(path: Path) -> dict[str, Any] | None:
 
 
 def dumps(record: Record | Mapping[str, Any]) -> str:
-    """Return a record as strict JSON; non-finite numbers become "inf", "-inf" and "nan".
+    """Return a record, or the result of another command, as strict JSON.
 
-    Args:
-        record: record of a run, or the result of another command.
+    Numbers that are not finite become "inf", "-inf" and "nan".
     """
     if isinstance(record, Record):
         return record.model_dump_json(indent=1, by_alias=True) + "\n"
@@ -82,11 +77,7 @@ def dumps(record: Record | Mapping[str, Any]) -> str:
 
 
 def write(record: Record, directory: Path) -> Path:
-    """Write the record of a run.
-
-    Raises:
-        OutputError: the directory cannot be written to.
-    """
+    """Write the record of a run; raises OutputError if the directory cannot be written to."""
     target = directory / NAME
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -97,10 +88,9 @@ def write(record: Record, directory: Path) -> Path:
 
 
 def set_aside(directory: Path) -> Path | None:
-    """Rename the file in the place of the record, if no run wrote it.
+    """Rename the file in the place of the record, if no run wrote it; return its new place.
 
-    Returns:
-        Its new place; None if it may be a record, however damaged.
+    None if it may be a record, however damaged.
     """
     file = directory / NAME
     try:
@@ -175,14 +165,10 @@ def _no_collection() -> Iterator[None]:
 
 
 def as_record(contents: Any, content: bytes | None = None) -> Record:
-    """Return a record from its JSON values.
+    """Return a record from its JSON values; numbers that are not finite may be floats.
 
-    Args:
-        contents: JSON values; numbers that are not finite may be floats.
-        content: the same as text, if there is such a text.
-
-    Raises:
-        RecordError: it is no record, or not one that this version understands.
+    `content` is the same as text, if there is such a text. Raises RecordError if it is no
+    record, or not one that this version understands.
     """
     if isinstance(contents, Record):
         return contents
@@ -216,11 +202,8 @@ def subject(
 ) -> Record | Mapping[str, Any]:
     """Return the subject of a figure or report: a record, or the answer about scores.
 
-    Args:
-        record: either of them, the path of one, or the directory of a run.
-
-    Raises:
-        RecordError: it is neither.
+    It is either of them, the path of one, or the directory of a run. Raises RecordError if it
+    is neither.
     """
     if isinstance(record, str | os.PathLike):
         return answer_at(Path(record)) or read(Path(record))

@@ -25,11 +25,8 @@ _TOO_RARE = (
 def look_price(number: int) -> int:
     """Return the factor by which a look multiplies p-values and divides the error of bounds.
 
-    Look k ≥ 2 costs k(k + 1) and the first nothing. All looks together then err with at most 1.5
-    times the error of the first, because 1/(2·3) + 1/(3·4) + … = 1/2.
-
-    Args:
-        number: number of the look, from 1.
+    Look k ≥ 2 costs k(k + 1) and the first (1) nothing. All looks together then err with at
+    most 1.5 times the error of the first, because 1/(2·3) + 1/(3·4) + … = 1/2.
     """
     return 1 if number == 1 else number * (number + 1)
 
@@ -76,14 +73,10 @@ def totals(cells: Sequence[CellRecord]) -> dict[str, int]:
 
 
 def judged(cells: Sequence[CellRecord], m: int, multiplicity: str) -> list[CellRecord]:
-    """Return the cells with their verdicts, derived from the numbers in the cells.
+    """Return the cells, in any order, with their verdicts, derived from the numbers in them.
 
-    A cell is tested if it has an estimate, a p-value and a basis.
-
-    Args:
-        cells: all cells of a record, in any order.
-        m: number of tests planned, failed ones included.
-        multiplicity: "holm", "bonferroni" or "none".
+    A cell is tested if it has an estimate, a p-value and a basis. m is the number of tests
+    planned, failed ones included; the multiplicity is "holm", "bonferroni" or "none".
     """
     tests = [
         (place, cell, cell.p_value, cell.basis, look_price(cell.basis.look))
@@ -110,12 +103,9 @@ def judged(cells: Sequence[CellRecord], m: int, multiplicity: str) -> list[CellR
 
 
 def adjusted_p_values(p_values: list[float], m: int, multiplicity: str) -> list[float]:
-    """Adjust the p-values of an audit for the number of tests.
+    """Adjust the p-values of an audit for the number m of tests planned, as `judged` says.
 
-    Args:
-        p_values: each multiplied by the price of its look; may be above 1.
-        m: number of tests planned.
-        multiplicity: "holm", "bonferroni" or "none".
+    Each is multiplied by the price of its look already, and may be above 1.
     """
     paid = [min(p, 1.0) for p in p_values]
     if multiplicity == "none":

@@ -25,16 +25,10 @@ def count_scores(
 ) -> tuple[Tree, Tree, tuple[int, int]]:
     """Bind a statistic and count scores with it.
 
-    Args:
-        statistic: what to count.
-        scores: on D and on D′, each of shape [n]: booleans or floats.
-        rng: decides which scores the pilot sees; no score is both seen and counted.
-
-    Returns:
-        Layout, counts (int64), and the number of scores counted per dataset.
-
-    Raises:
-        DpframeError: the statistic does not take such scores.
+    The scores are those on D and on D′, each of shape [n]: booleans or floats. `rng` decides
+    which scores the pilot sees; no score is both seen and counted. Returns layout, counts
+    (int64), and the number of scores counted per dataset. Raises DpframeError if the statistic
+    does not take such scores.
     """
     if statistic.accepts == {"canaries"}:
         raise DpframeError("takes canaries of one run, scores with memberships (--one-run)")
@@ -56,18 +50,10 @@ def count_scores(
 def count_canaries(
     statistic: Statistic, scores: HostArray, members: HostArray
 ) -> tuple[Tree, Tree]:
-    """Count the canaries of one run, as one release on D.
+    """Count the canaries of one run, as one release on D; return layout and counts (int64).
 
-    Args:
-        statistic: what to count.
-        scores: shape [m].
-        members: True for canaries that were in, shape [m].
-
-    Returns:
-        Layout and counts (int64).
-
-    Raises:
-        DpframeError: the statistic takes no canaries, or needs a run of its own to choose from.
+    Scores and members have shape [m]; members are True for canaries that were in. Raises
+    DpframeError if the statistic takes no canaries, or needs a run of its own to choose from.
     """
     if "canaries" not in statistic.accepts:
         wanted = in_words(statistic.accepts)

@@ -99,16 +99,11 @@ class Table(Protocol):
 
 
 def read_table(path: Path) -> Table:
-    """Read a .csv, .jsonl, .parquet, .npz or .npy file.
+    """Read a .csv, .jsonl, .parquet, .npz or .npy file; its suffix gives the format.
 
-    An .npy file is mapped into memory, not loaded. In a .csv file "nan" and "inf" are numbers; an
-    empty field is a mistake. A .parquet file needs pandas.
-
-    Args:
-        path: the file; its suffix gives the format.
-
-    Raises:
-        ScoresError: the file is missing, cannot be read, or holds something else.
+    An .npy file is mapped into memory, not loaded. In a .csv file "nan" and "inf" are numbers;
+    an empty field is a mistake. A .parquet file needs pandas. Raises ScoresError if the file is
+    missing, cannot be read, or holds something else.
     """
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
@@ -334,15 +329,10 @@ class Scores(NamedTuple):
 
 
 def read_scores(path: Path, column: str | None = None) -> Scores:
-    """Read scores from a .npy, .npz, .csv, .jsonl or .parquet file.
+    """Read scores from a file as `read_table` does.
 
-    Args:
-        path: the file; its suffix gives the format.
-        column: title of the column, or its place from 1; default: the only one, or the one with a
-            usual title.
-
-    Raises:
-        ScoresError: the file is missing, cannot be read, or holds something else.
+    `column` is the title of the column, or its place from 1; default: the only one, or the one
+    with a usual title.
     """
     table = read_table(path)
     if not table.titles:
@@ -394,15 +384,11 @@ class Canaries(NamedTuple):
 
 
 def as_canaries(scores: Any, members: Any, name: str) -> Canaries:
-    """Check that values are scores and memberships of the same canaries.
+    """Check that values are scores and memberships of the same canaries, shape [m] each.
 
-    Args:
-        scores: shape [m], as for `as_scores`; booleans count as 0 and 1.
-        members: shape [m], booleans, or numbers that are 0 or 1, or -1 and 1.
-        name: their name in messages.
-
-    Raises:
-        ScoresError: they are not.
+    Scores are as for `as_scores`; booleans count as 0 and 1. Memberships are booleans, or
+    numbers that are 0 or 1, or -1 and 1. `name` is for messages. Raises ScoresError if they are
+    not.
     """
     values, inside = as_members(scores, members, name)
     if values.dtype == np.bool_:
@@ -425,18 +411,11 @@ def as_members(scores: Any, members: Any, name: str) -> tuple[HostArray, HostArr
 
 
 def read_members(path: Path, column: str | None = None, member: str | None = None) -> Scores:
-    """Read scores and memberships from a .csv, .jsonl, .parquet, .npz or .npy file.
+    """Read scores and memberships from a file as `read_table` does.
 
     Columns, or arrays of an .npz file, are found by usual titles; of two columns without such
-    titles the first is the score. A membership is 1, or 0 or -1, or a word of `MEMBERSHIPS`.
-
-    Args:
-        path: the file; its suffix gives the format.
-        column: title of the scores, or their place from 1.
-        member: the same of the memberships.
-
-    Raises:
-        ScoresError: the file is missing, cannot be read, or holds something else.
+    titles the first is the score. `column` and `member` are their titles, or places from 1. A
+    membership is 1, or 0 or -1, or a word of `MEMBERSHIPS`.
     """
     table = read_table(path)
     places = [
