@@ -1,16 +1,23 @@
-"""Summarise the repeats of a calibration in rows."""
+"""Summarise the repeats of a calibration in rows, and compute bounds at a corner exactly."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from dpframe.calibration.corner import TRIALS, at_corner
 from dpframe.calibration.experiment import Experiment, Outcome, Part
 from dpframe.calibration.together import AUDITS, together
+from dpframe.common.types import Tree
 from dpframe.errors import CellError
+from dpframe.interfaces.checks import guarded
+from dpframe.interfaces.estimator import Estimate
+from dpframe.sampling.address import precision_of
 from dpframe.spec.audit import Cell, Choice, RunSettings
+from dpframe.stats import corner
 from dpframe.stats.binomial import exceedance
 
 ROUNDING = 1e-9  # relative error of a known truth: a bound above it by less is not above it
@@ -79,19 +86,19 @@ def corner_row(part: Part, run: RunSettings) -> dict[str, Any] | None:
         "promised": promised,
     }
     try:
-        corner = at_corner(part, promised, run)
+        found = at_corner(part, promised, run)
     except CellError as error:
         nothing = dict.fromkeys(("epsilon", "exceedance", "share", "of_share", "promise"))
         return {**row, **nothing, "mistakes": [], "reason": str(error)}
-    if corner is None:
+    if found is None:
         return None
-    mistakes = corner.mistakes(promised)
+    mistakes = found.mistakes(promised)
     return {
         **row,
-        "epsilon": corner.epsilon,
-        "exceedance": corner.exceedance,
-        "share": corner.share,
-        "of_share": corner.of_share,
+        "epsilon": found.epsilon,
+        "exceedance": found.exceedance,
+        "share": found.share,
+        "of_share": found.of_share,
         "promise": BROKEN if mistakes else KEPT,
         "mistakes": mistakes,
         "reason": None,
@@ -134,3 +141,142 @@ def _named(cell: Cell, raw: bool) -> dict[str, Any]:
 
 def _choice(choice: Choice[Any]) -> dict[str, Any]:
     return {"use": choice.use, "label": choice.label, "params": choice.value.params()}
+
+
+# Compute how often a bound exceeds the truth where it is most likely to, without any draws.
+#
+# The trade-off curve of ε-DP has a corner, FPR = FNR = 1/(1 + e^ε). A mechanism with two outputs
+# and these error rates attains its ε in both directions, and the counts of its outputs are two
+# binomial numbers. So every probability is a finite sum, and there are no false alarms.
+#
+# A whole bound exceeds the truth more rarely than it promises, because much of what it pays for
+# does not matter with one mechanism. Twice the error then passes unnoticed. But the error paid for
+# one event (`dpframe.Share`) cannot hide behind the others. If few outputs in many say D′ the
+# corner is sharp: counts that do not fail to cover it show less than ε. So an exact limit fails
+# there almost as often as it may, and each event is held to its own share.
+
+
+# Draws per dataset, and the mean number of errors among them: enough that counts are fine steps,
+# few enough that the corner is sharp. The level of a bound does not depend on them.
+TRIALS, ERRORS = 100_000, 100
+
+
+class Corner(NamedTuple):
+    """The exceedance probabilities of an estimator at a corner."""
+
+    epsilon: float  # of the corner, and the truth
+    exceedance: float  # probability that the bound exceeds it
+    share: float  # the largest share of the error that an event has
+    of_share: float  # probability that this event certifies more than ε
+    spent: float  # all shares together
+
+    def mistakes(self, error: float) -> list[str]:
+        """Describe every broken promise of a bound that promises a given error."""
+        own, more = self.share * error, 1 + corner.ROUNDING
+        found = []
+        if self.exceedance > error * more:
+            found.append(
+                f"the bound exceeds the truth with probability {self.exceedance:.4g}, and promises "
+                f"at most {error:.4g}"
+            )
+        if self.of_share > own * more:
+            found.append(
+                f"the event with {self.share:.3g} of the error, {own:.4g}, exceeds the truth with "
+                f"probability {self.of_share:.4g}"
+            )
+        if self.spent > more:
+            found.append(f"the shares of the error sum to {self.spent:.6g}")
+        return found
+
+
+def at_corner(
+    part: Part, error: float, run: RunSettings, trials: int = TRIALS, errors: float = ERRORS
+) -> Corner | None:
+    """Compute the exceedance probabilities of an estimator at a corner.
+
+    The layout is that of a pilot with exactly the expected outputs.
+
+    Args:
+        part: a certifying estimator and its query.
+        error: promised for the whole bound.
+        run: the precision.
+        trials: draws per dataset.
+        errors: mean number of errors among them; fewer than half.
+
+    Returns:
+        None if the estimate does not tell how its error is shared: its bound may rest on more than
+        error rates, and need not hold for two outputs. None for canaries, which have no corner.
+
+    Raises:
+        CellError: the estimator or its statistic raised an exception.
+    """
+    if part.cell.attack.value.gives == "canaries":
+        return None
+    rate = errors / trials
+    epsilon = math.log((1 - rate) / rate)
+    with precision_of(run):
+        table = Estimates(part, trials, rate, run)
+        shares = [share.error for share in table.estimate(round(errors), round(errors)).shares]
+        if not shares:
+            return None
+        largest = int(np.argmax(shares))
+        truth = epsilon * (1 + corner.ROUNDING * 1e-4)
+
+        def bound_exceeds(k: int, u: int) -> bool:
+            return (table.estimate(k, u).epsilon_lower or 0.0) > truth
+
+        def share_exceeds(k: int, u: int) -> bool:
+            own = table.estimate(k, u).shares[largest:]
+            return bool(own) and own[0].epsilon_lower > truth
+
+        return Corner(
+            epsilon=epsilon,
+            exceedance=corner.probability_of(bound_exceeds, trials, rate, error),
+            share=shares[largest],
+            of_share=corner.probability_of(share_exceeds, trials, rate, shares[largest] * error),
+            spent=math.fsum(shares),
+        )
+
+
+class Estimates:
+    """The estimates of an estimator for k false positives and u false negatives."""
+
+    def __init__(self, part: Part, trials: int, rate: float, run: RunSettings) -> None:
+        self.trials, self.rate = trials, rate
+        self.estimator = part.cell.estimator.value
+        self.query = part.query._replace(trials=(trials, trials), delta=0.0)
+        statistic = self.estimator.statistic()
+        decides = part.cell.attack.value.gives == "decision"
+        dtype = np.dtype(bool if decides else run.precision)
+        self.layout: Tree = ()
+        if statistic.needs_pilot():
+            ones = round(rate * trials)
+            scores = [
+                (np.arange(trials) < number).astype(dtype) for number in (ones, trials - ones)
+            ]
+            self.layout = guarded("bind", lambda: statistic.bind(*scores))
+
+        def counts_of_one(dataset: int, value: int) -> Any:
+            score, keep = jnp.array([value], dtype), jnp.array([True])
+            zero = statistic.zero(self.layout)
+            counts = statistic.update(self.layout, zero, jnp.int32(dataset), score, keep)
+            return jax.tree.map(lambda leaf: np.asarray(leaf, np.int64), counts)
+
+        def counts_of_all() -> list[Any]:
+            return [counts_of_one(dataset, value) for dataset in (0, 1) for value in (0, 1)]
+
+        self._ones = guarded("counting", counts_of_all)
+        self._made: dict[tuple[int, int], Estimate] = {}
+
+    def estimate(self, k: int, u: int) -> Estimate:
+        """Return the estimate, computed once."""
+        if (k, u) not in self._made:
+            times = (self.trials - k, k, u, self.trials - u)
+            counts = jax.tree.map(
+                lambda *leaves: sum(n * leaf for n, leaf in zip(times, leaves, strict=True)),
+                *self._ones,
+            )
+            self._made[k, u] = guarded(
+                "estimate", lambda: self.estimator.estimate(self.layout, counts, self.query)
+            )
+        return self._made[k, u]

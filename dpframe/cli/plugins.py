@@ -10,6 +10,7 @@ import typer
 from dpframe.cli import options
 from dpframe.cli.app import Group
 from dpframe.cli.terminal import complain, console, say
+from dpframe.common.text import did_you_mean, listed
 from dpframe.errors import DpframeError
 
 if TYPE_CHECKING:
@@ -110,9 +111,24 @@ def build(
         names: Environments to build. Default: all of the spec.
         allow_source: Also build packages from source, which runs their code.
     """
-    from dpframe.commands.environments import build as make
+    from dpframe import environments
+    from dpframe.spec import environments_of
 
-    for entry in make(spec, names or (), allow_source=allow_source, tell=complain):
+    wanted = {one.name: one for one in environments_of(spec)}
+    if not wanted:
+        raise DpframeError(f"{spec}: has no [environments]")
+    if unknown := [name for name in names or () if name not in wanted]:
+        known = listed(list(wanted)) + did_you_mean(list(wanted), unknown[0])
+        raise DpframeError(f"there is no environment {unknown[0]!r}; {spec} has: {known}")
+    made, failed = [], []
+    for one in [wanted[name] for name in names or wanted]:  # one that fails stops no other
+        try:
+            made.append(environments.build(one, spec, allow_source=allow_source, tell=complain))
+        except DpframeError as error:
+            failed.append(str(error))
+    if failed:
+        raise DpframeError("\n".join(failed))
+    for entry in made:
         say(f"{entry.name}: Python {entry.python}, {', '.join(entry.installed) or 'empty'}")
 
 
@@ -148,11 +164,22 @@ def remove(
         names: Environments to remove, named as in the spec.
         everything: Remove all environments.
     """
-    from dpframe.commands.environments import remove as drop
+    from dpframe import environments
 
     if bool(names) == everything:
         raise DpframeError("give names, or --all")
-    for entry in drop(names or (), everything=everything):
+    entries = environments.every()
+    for name in names or ():
+        if not any(name in (entry.name, entry.folder.name) for entry in entries):
+            known = list(dict.fromkeys(entry.name for entry in entries))
+            raise DpframeError(
+                f"there is no environment {name!r}; there are: "
+                f"{listed(known) or 'none'}{did_you_mean(known, name)}"
+            )
+    chosen = [e for e in entries if everything or {e.name, e.folder.name} & {*(names or ())}]
+    for entry in chosen:
+        environments.remove(entry.folder)
+    for entry in chosen:
         say(f"{entry.name}: removed")
 
 
