@@ -19,8 +19,17 @@ from dpframe.results.model import CellRecord, EnvironmentRecord, PluginRecord, R
 from dpframe.results.plain import text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from dpframe.engine.plan import Plan
+    from dpframe.engine.run import Progress
     from dpframe.interfaces.plugin import Plugin
+    from dpframe.interfaces.registry import Registry
     from dpframe.spec.audit import Audit
+    from dpframe.workers.scheduling import Source
+
+    Display = Callable[[int, int], AbstractContextManager[Progress]]
 
 
 # Provenance: versions, devices and plugins.
@@ -102,20 +111,6 @@ def plugin_record(
 # One audit from spec to record, for the command line, notebooks and tests alike.
 
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from contextlib import AbstractContextManager
-
-    from dpframe.engine.plan import Plan
-    from dpframe.engine.run import Progress
-    from dpframe.interfaces.plugin import Plugin
-    from dpframe.interfaces.registry import Registry
-    from dpframe.spec.audit import Audit
-    from dpframe.workers.scheduling import Source
-
-    Display = Callable[[int, int], AbstractContextManager[Progress]]
-
-
 def _in_notebook(record: Record) -> str:
     from dpframe.report.made import brief
 
@@ -153,27 +148,28 @@ def audit(
     return recorded(load(spec, overrides, trials, seed, plugins))
 
 
-def recorded(loaded: Audit, display: Display | None = None, source: Source | None = None) -> Record:
+def silent(cells: int, draws: int) -> AbstractContextManager[Progress]:
+    """Open a display that shows nothing."""
+    from dpframe.engine.run import quiet
+
+    return contextlib.nullcontext(quiet)
+
+
+def recorded(loaded: Audit, display: Display = silent, source: Source | None = None) -> Record:
     """Run an audit that was loaded; write nothing.
 
     The outputs of black boxes come from `source`; by default from worker processes that end
     with it.
     """
     from dpframe.engine.resources import planned_draws
-    from dpframe.engine.run import quiet, run
+    from dpframe.engine.run import run
     from dpframe.workers.executor import source_of
 
     started = time.perf_counter()
     with contextlib.ExitStack() as stack:
         workers = source or stack.enter_context(source_of(loaded.cells, loaded.interpreters))
         the_plan = make_plan(loaded, source=workers)
-        draws = planned_draws(the_plan)
-        shown = (
-            contextlib.nullcontext(quiet)
-            if display is None
-            else (display(len(loaded.cells), draws))
-        )
-        with shown as progress:
+        with display(len(loaded.cells), planned_draws(the_plan)) as progress:
             results = run(the_plan, progress, source=workers)
     seconds = time.perf_counter() - started
     return make_record(the_plan, results, seconds, workers.calls)

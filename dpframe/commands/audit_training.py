@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import cloudpickle
 import numpy as np
@@ -31,9 +31,6 @@ from dpframe.interfaces.pair import EQUAL, Pair
 from dpframe.interfaces.plugin import Plugin
 from dpframe.results.model import Record
 from dpframe.sampling.content import Reader, code_text, data_digest, is_found_by_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LARGEST_SEED = 2**63  # seeds are below
 FEWEST = 10  # models per dataset for a pilot or an attack, unless fewer are trained

@@ -5,15 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from dpframe.calibration.rows import (
-    BROKEN,
-    KEPT,
-    calibrated,
-    corner_row,
-    failed,
-    together_rows,
-)
-from dpframe.commands.audit import load, make_plan, peak_rss_bytes, plugin_records, versions
+from dpframe.calibration.rows import BROKEN, KEPT, calibrated, corner_row, failed, together_rows
+from dpframe.commands.audit import load, make_plan, peak_rss_bytes, plugin_records, silent, versions
 from dpframe.errors import DpframeError
 from dpframe.results.build import spec_record
 from dpframe.results.model import SCHEMA
@@ -21,15 +14,12 @@ from dpframe.stats.binomial import exceedance
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterable, Mapping, Sequence
 
     from dpframe.calibration.experiment import Experiments, Outcome
-    from dpframe.engine.run import Progress
+    from dpframe.commands.audit import Display
     from dpframe.interfaces.plugin import Plugin
     from dpframe.spec.audit import Audit
-
-    Display = Callable[[int, int], AbstractContextManager[Progress]]
 
 REPEATS = 10_000
 
@@ -85,7 +75,7 @@ def calibration(
     repeats: int,
     *,
     workers: int | None = None,
-    display: Display | None = None,
+    display: Display = silent,
 ) -> dict[str, Any]:
     """Calibrate the estimators of audits that were loaded with `SETTINGS`.
 
@@ -166,12 +156,10 @@ def _check_repeats(repeats: int, found: Experiments, error: float) -> None:
 
 
 def _repeat(
-    found: Experiments, repeats: int, workers: int | None, display: Display | None
+    found: Experiments, repeats: int, workers: int | None, display: Display
 ) -> list[list[Outcome]]:
     from dpframe.calibration.experiment import repeated
 
-    if display is None:
-        return repeated(found.experiments, repeats, workers=workers)
     left = [repeats * len(one.parts) for one in found.experiments]
     done = 0
     with display(len(left), sum(left)) as progress:

@@ -7,20 +7,17 @@ import statistics
 import time
 from typing import TYPE_CHECKING, Any
 
-from dpframe.commands.audit import load, make_plan, make_record
+from dpframe.commands.audit import load, make_plan, make_record, silent
 from dpframe.engine.trace import resolved
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from dpframe.engine.run import Progress
+    from dpframe.commands.audit import Display
     from dpframe.interfaces.plugin import Plugin
     from dpframe.results.model import CellRecord, TruthRecord
     from dpframe.spec.audit import Audit, Cell, RunSettings
-
-    Display = Callable[[int, int], AbstractContextManager[Progress]]
 
 ALONE = 'audit.multiplicity="none"'
 """A comparison picks nothing, so every bound stands for itself."""
@@ -56,20 +53,16 @@ def compare(
     return comparison(load(spec, [*overrides, ALONE], trials, seed, plugins))
 
 
-def comparison(loaded: Audit, display: Display | None = None) -> dict[str, Any]:
+def comparison(loaded: Audit, display: Display = silent) -> dict[str, Any]:
     """Run an audit that was loaded with `ALONE`, and compare."""
-    from dpframe.engine.run import quiet
     from dpframe.engine.run import run as run_plan
     from dpframe.workers.executor import source_of
 
     started, timings = time.perf_counter(), dict[str, float]()
     with source_of(loaded.cells, loaded.interpreters) as workers:
         plan = make_plan(loaded, source=workers)
-        if display is None:
-            found = run_plan(plan, quiet, source=workers, timings=timings)
-        else:
-            with display(len(loaded.cells), sum(p.draws for p in plan.passes)) as progress:
-                found = run_plan(plan, progress, source=workers, timings=timings)
+        with display(len(loaded.cells), sum(p.draws for p in plan.passes)) as progress:
+            found = run_plan(plan, progress, source=workers, timings=timings)
     record = make_record(plan, found, time.perf_counter() - started)
     planned = {cell.id: cell for cell in loaded.cells}
     together: dict[Any, list[CellRecord]] = {}

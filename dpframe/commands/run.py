@@ -20,7 +20,14 @@ from dpframe.results.build import first_seed, installed_records, spec_record
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from dpframe.commands.audit import Display
+    from dpframe.engine.checkpoint import Store
+    from dpframe.engine.ledger import Ledger
+    from dpframe.engine.plan import Plan
+    from dpframe.interfaces.executor import Executor
     from dpframe.results.model import Record
+    from dpframe.spec.audit import Audit
+    from dpframe.workers.scheduling import Source
 
 
 # Tells GitHub Actions what a run found, where the run is part of a job of theirs.
@@ -91,21 +98,6 @@ def _append(record: Record, summary: Path) -> None:
 
 # A run in a directory: what the command line does around an audit.
 
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-
-    from dpframe.engine.checkpoint import Store
-    from dpframe.engine.ledger import Ledger
-    from dpframe.engine.plan import Plan
-    from dpframe.engine.run import Progress
-    from dpframe.interfaces.executor import Executor
-    from dpframe.results.model import Record
-    from dpframe.spec.audit import Audit
-    from dpframe.workers.scheduling import Source
-
-    Display = Callable[[int, int], AbstractContextManager[Progress]]
 
 CHECKPOINT = "checkpoint"
 

@@ -20,7 +20,7 @@ from dpframe.results.model import PluginRecord, SpecRecord
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dpframe.commands.run import Display
+    from dpframe.commands.audit import Display
     from dpframe.results.model import Record
     from dpframe.sampling.address import Shard
     from dpframe.spec.audit import Audit
