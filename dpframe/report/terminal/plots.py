@@ -20,6 +20,7 @@ from dpframe.results.model import CellRecord, Record
 from dpframe.stats.tradeoff import tradeoff_hull
 
 Point = tuple[float, float]
+Place = Callable[[float], float]
 Sign = tuple[str, str]
 """A character and its style."""
 Cells = list[list[Sign]]
@@ -70,7 +71,7 @@ def log_axis(decades: int) -> Axis:
     return Axis(*_log_places(10.0**-decades, 1.0), ticks)
 
 
-def _log_places(low: float, high: float) -> tuple[Callable[[float], float], ...]:
+def _log_places(low: float, high: float) -> tuple[Place, Place]:
     """Return place and value on a logarithmic axis."""
     span = math.log10(high / low)
     return (
