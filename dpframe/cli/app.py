@@ -16,15 +16,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
-from dpframe.cli.process import (
-    INTERNAL,
-    Terminated,
-    answered,
-    listen,
-    rest,
-    supervised,
-    unanswered,
-)
+from dpframe.cli.process import INTERNAL, Terminated, answered, listen, rest, supervised, unanswered
 from dpframe.cli.terminal import complain, give_up_output, open_streams, say, set_apart
 from dpframe.errors import DpframeError
 

@@ -34,8 +34,7 @@ def check(
     trials: options.Trials = None,
     seed: options.Seed = None,
     plugin: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME|FILE.py", autocompletion=options.plugin_names),
+        list[str] | None, typer.Option(metavar="NAME|FILE.py", autocompletion=options.plugin_names)
     ] = None,
     python: options.Pythons = None,
     as_json: options.Json = False,

@@ -153,8 +153,7 @@ def show(as_json: options.Json = False) -> None:
 
 def remove(
     names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME", autocompletion=options.built_environments),
+        list[str] | None, typer.Argument(metavar="NAME", autocompletion=options.built_environments)
     ] = None,
     everything: Annotated[bool, typer.Option("--all")] = False,
 ) -> None:

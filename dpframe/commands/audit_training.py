@@ -46,12 +46,7 @@ class Training(NamedTuple):
 
 
 def training(
-    train: Callable[..., Any],
-    pair: Any,
-    *,
-    claim: Claim | None,
-    seedable: bool,
-    may_be_nan: bool,
+    train: Callable[..., Any], pair: Any, *, claim: Claim | None, seedable: bool, may_be_nan: bool
 ) -> Training:
     """Make a mechanism of a training function, and a pair of its data, a pair or D and D′.
 

@@ -71,11 +71,7 @@ def calibrate(
 
 
 def calibration(
-    loaded: Sequence[Audit],
-    repeats: int,
-    *,
-    workers: int | None = None,
-    display: Display = silent,
+    loaded: Sequence[Audit], repeats: int, *, workers: int | None = None, display: Display = silent
 ) -> dict[str, Any]:
     """Calibrate the estimators of audits that were loaded with `SETTINGS`.
 

@@ -27,14 +27,7 @@ from dpframe.results.build import curve_points, estimate_record
 from dpframe.results.model import SCHEMA
 from dpframe.results.plain import plain
 from dpframe.sampling.address import PILOT, Stream, host_generator
-from dpframe.scores.count import (
-    LEVEL,
-    PILOT_MOST,
-    PILOT_SHARE,
-    reversed_p_value,
-    roc,
-    set_aside,
-)
+from dpframe.scores.count import LEVEL, PILOT_MOST, PILOT_SHARE, reversed_p_value, roc, set_aside
 from dpframe.scores.tables import as_scores, read_members, read_scores
 
 
@@ -68,9 +61,7 @@ class Candidate(NamedTuple):
 
 
 def candidates(
-    found: Registry,
-    wanted: Sequence[str | Estimator] | None,
-    parameters: dict[str, Any],
+    found: Registry, wanted: Sequence[str | Estimator] | None, parameters: dict[str, Any]
 ) -> tuple[list[Candidate], list[dict[str, str]]]:
     """Make the estimators to ask; return those that cannot be asked too, each with the reason.
 

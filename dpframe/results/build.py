@@ -325,11 +325,7 @@ def build(
         cells=list(cells),
         skipped=[skip_record(skip) for skip in skipped],
         summary=model.SummaryRecord(
-            m=m,
-            **totals(cells),
-            seconds=seconds,
-            calls=calls,
-            peak_rss_bytes=peak_rss_bytes,
+            m=m, **totals(cells), seconds=seconds, calls=calls, peak_rss_bytes=peak_rss_bytes
         ),
     )
     return record.model_copy(update={"digest": digest_of(record.as_json())})

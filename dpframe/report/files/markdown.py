@@ -73,11 +73,7 @@ def _overview(record: Record, cap: int) -> str:
     """Return a row for each mechanism: its verdicts, and its worst cell in words."""
     every = list(content.mechanisms(record))
     rows = [
-        (
-            plain(one.label),
-            ", ".join(plain(text) for _, text in one.tallies),
-            plain(one.worst),
-        )
+        (plain(one.label), ", ".join(plain(text) for _, text in one.tallies), plain(one.worst))
         for one in every[:cap]
     ]
     text = table(("mechanism", "verdicts", "worst cell"), rows)

@@ -290,8 +290,7 @@ def grid_tables(grid: Grid, ink: Ink, width: int, *, wide: bool) -> Iterator[Tab
     # Tighter columns and shorter titles are better than a second table.
     layouts = itertools.product((grid.heads, grid.short_heads), (GAP, GAP - 1, 1))
     heads, gap = next(
-        (at for at in layouts if _total(body, *at) <= _room(grid, width, at[1])),
-        (grid.heads, GAP),
+        (at for at in layouts if _total(body, *at) <= _room(grid, width, at[1])), (grid.heads, GAP)
     )
     room = _room(grid, width, gap)
     start = 0
