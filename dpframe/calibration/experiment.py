@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import multiprocessing
@@ -336,11 +337,21 @@ def _played(
     """Yield each task with its outcomes, in any order."""
     estimates = sum(task.number * len(experiments[task.experiment].parts) for task in tasks)
     number = workers if workers is not None else available_cores() if estimates > FEW else 1
-    pickled = in_bytes(experiments)[0] if number > 1 else None
+    pickled = None
+    if number > 1:
+        with contextlib.suppress(Exception):  # pickle raises whatever the object's code raises
+            pickled = pickle.dumps(experiments)
     if pickled is None:
         yield from _here(experiments, tasks)
         return
-    executor = spawned(number, _start, pickled)
+    # A spawned process imports the script that started it before it does anything else. One that
+    # gets here runs a script without a guard, and would start workers of its own: it ends, and the
+    # parent says what is wrong.
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        os._exit(1)
+    # The processes start with the first task; forking after JAX started is not safe.
+    context = multiprocessing.get_context("spawn")
+    executor = ProcessPoolExecutor(number, context, initializer=_start, initargs=(pickled,))
     try:
         if not _ready(executor):
             yield from _here(experiments, tasks)
@@ -357,7 +368,7 @@ def _played(
 def _ready(executor: ProcessPoolExecutor) -> bool:
     """True if processes start and can import the experiments."""
     try:
-        return executor.submit(_problem).result() is None
+        return executor.submit(_has_begun).result()
     except BrokenProcessPool:
         return False
 
@@ -371,53 +382,10 @@ def _here(
         yield task, outcomes
 
 
-_held: dict[str, Any] = {}  # the experiments of this worker process, or the problem with them
+_held: list[Experiment] = []  # the experiments of this worker process; none if it cannot load them
 
 
 def _start(pickled: bytes) -> None:
-    begin()
-    from dpframe.sampling.compile_cache import keep_compiled_programs
-
-    keep_compiled_programs()
-    _held["experiments"], _held["problem"] = from_bytes(pickled)
-
-
-def _problem() -> str | None:
-    problem: str | None = _held["problem"]
-    return problem
-
-
-def _work(task: Task) -> list[Outcome]:
-    return repeat(_held["experiments"][task.experiment], task.first, task.number)
-
-
-# Spawned processes that calibration plays in: how they start, and when they end.
-
-
-def spawned(
-    number: int, initializer: Callable[[bytes], None], pickled: bytes
-) -> ProcessPoolExecutor:
-    """Return processes that start with the first task; forking after JAX started is not safe.
-
-    Args:
-        number: of processes.
-        initializer: what each calls first, with `pickled`; it calls `begin`.
-        pickled: what the processes work with.
-    """
-    # A spawned process imports the script that started it before it does anything else. One that
-    # gets here runs a script without a guard, and would start workers of its own: it ends, and the
-    # parent says what is wrong.
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
-        os._exit(1)
-    return ProcessPoolExecutor(
-        number,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=initializer,
-        initargs=(pickled,),
-    )
-
-
-def begin() -> None:
     """Prepare a process that was spawned.
 
     Ctrl-C is the parent's to answer. JAX stays on the CPU: devices are the parent's too.
@@ -426,22 +394,19 @@ def begin() -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["JAX_PLATFORMS"] = "cpu"
     jax.config.update("jax_platforms", "cpu")  # type: ignore[no-untyped-call]
+    from dpframe.sampling.compile_cache import keep_compiled_programs
+
+    keep_compiled_programs()
+    with contextlib.suppress(Exception):  # a module that only the parent could import, for one
+        _held.extend(pickle.loads(pickled))
 
 
-def in_bytes(content: Any) -> tuple[bytes, None] | tuple[None, str]:
-    """Return a pickle, or the name of the exception that says why there is none."""
-    try:
-        return pickle.dumps(content), None
-    except Exception as error:  # pickle raises whatever the object's code raises
-        return None, type(error).__name__
+def _has_begun() -> bool:
+    return bool(_held)
 
 
-def from_bytes(pickled: bytes) -> tuple[Any, str | None]:
-    """Return what was pickled, or why it cannot be loaded here."""
-    try:
-        return pickle.loads(pickled), None
-    except Exception as error:  # a module that only the parent could import, for one
-        return None, f"{type(error).__name__}: {error}"
+def _work(task: Task) -> list[Outcome]:
+    return repeat(_held[task.experiment], task.first, task.number)
 
 
 def _end_with_parent() -> None:

@@ -146,9 +146,9 @@ def test_processes_are_left_out_where_they_cannot_help(monkeypatch: pytest.Monke
         raise AssertionError("a process")
 
     expected = lows(found, 3)
-    monkeypatch.setattr(experiment, "spawned", refuse)
+    monkeypatch.setattr(experiment, "ProcessPoolExecutor", refuse)
     np.testing.assert_array_equal(lows(found, 3, workers=None), expected)  # too small
     with pytest.raises(AssertionError, match="a process"):
         lows(found, 3, workers=2)
-    monkeypatch.setattr(experiment, "in_bytes", lambda _: (None, "PicklingError"))
+    monkeypatch.setattr("pickle.dumps", refuse)
     np.testing.assert_array_equal(lows(found, 3, workers=2), expected)

@@ -17,7 +17,7 @@ from dpframe.report.figures import (
     roc,
     sweep,
 )
-from dpframe.report.figures.drawing import Picture, inline, settings
+from dpframe.report.figures.drawing import Picture, settings
 from dpframe.report.figures.points import Published, kept
 from dpframe.results.model import Record
 
@@ -114,13 +114,6 @@ def draw_scores(found: Mapping[str, Any]) -> Picture:
         return _finished(partial(roc.draw_roc, found))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DpframeError(f"not what dpframe score writes, or not all: {error!r}") from None
-
-
-def svg(
-    record: Record, kind: str | None = None, *, where: Mapping[str, object] | None = None
-) -> str:
-    """Draw one figure, as `draw` does, as an `<svg>` element for a page; its letters are text."""
-    return inline(draw(record, kind, where=where))
 
 
 def _finished(draw: Callable[[], Picture]) -> Picture:

@@ -100,7 +100,7 @@ def test_nothing_is_called_private_and_no_bound_infinite(fitting, kind):
 
 @pytest.mark.parametrize("kind", mostly_slow(GENERAL, ("scores", "comparison")))
 def test_an_inline_figure_has_no_id_twice_and_no_prolog(fitting, kind):
-    text = figures.svg(fitting[kind], kind)
+    text = inline(figures.draw(fitting[kind], kind))
     assert text.startswith("<svg")
     ids = [element.get("id") for element in ET.fromstring(text).iter() if element.get("id")]
     assert len(ids) == len(set(ids))
