@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from dpframe.report import words
-from dpframe.report.group import Group, groups, is_unexpected, settings
+from dpframe.report.group import groups, is_unexpected, settings
 from dpframe.report.sentences import NO_REASON
 from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
 from dpframe.results.model import CellRecord, Record
@@ -46,57 +46,57 @@ class Issues(NamedTuple):
         return sum(issue.cells for issue in self.found)
 
 
+KINDS = {
+    "Not as expected": (UNEXPECTED, "failed"),
+    "Could not be run": (SYMBOL["failed"], "failed"),
+    "Nothing was decided": (SYMBOL["inconclusive"], "inconclusive"),
+    "Violated as a whole": (SYMBOL["violated"], "violated"),
+    "Nothing was seen": ("–", None),
+    "Expected, but skipped": (UNEXPECTED, "failed"),
+    "Skipped": ("–", None),
+}
+"""Sign and state of each kind, the gravest first."""
+
+
 def issues(record: Record) -> list[Issues]:
     """List what needs attention, the gravest first."""
-    found = groups(record.cells)
-    kinds = [
-        Issues("Not as expected", UNEXPECTED, "failed", _cells(found, _unmet)),
-        Issues("Could not be run", SYMBOL["failed"], "failed", _cells(found, _failed)),
-        Issues(
-            "Nothing was decided",
-            SYMBOL["inconclusive"],
-            "inconclusive",
-            _cells(found, _inconclusive),
-        ),
-        Issues("Violated as a whole", SYMBOL["violated"], "violated", _cells(found, _stepped)),
-        Issues("Nothing was seen", "–", None, _cells(found, _blind)),
-        Issues("Expected, but skipped", UNEXPECTED, "failed", _skipped(record, expected=True)),
-        Issues("Skipped", "–", None, _skipped(record, expected=False)),
-    ]
-    return [kind for kind in kinds if kind.found]
-
-
-def _cells(found: list[Group], reason: Callable[[CellRecord], str | None]) -> list[Issue]:
-    """Return the issues of cells that have a reason."""
-    collected: Collected = {}
-    for group in found:
+    collected: dict[str, Collected] = {title: {} for title in KINDS}
+    for group in groups(record.cells):
         for spot in group.spots:
             for cell in spot.cells:
-                if (text := reason(cell)) is not None:
-                    repeat = [f"repeat {cell.repeat}"] if len(spot.cells) > 1 else []
-                    place = (*settings(spot.values), *repeat)
-                    collected.setdefault(text, {}).setdefault(group.names, []).append(place)
-    return list(_merged(collected))
+                repeat = [f"repeat {cell.repeat}"] if len(spot.cells) > 1 else []
+                place = (*settings(spot.values), *repeat)
+                for title, text in _reasons(cell):
+                    named = collected[title].setdefault(text, {})
+                    named.setdefault(group.names, []).append(place)
+    for skip in record.skipped:
+        title, text = "Skipped", f"skipped: {skip.reason or NO_REASON}"
+        if skip.expected is not None:
+            title = "Expected, but skipped"
+            text = f"expected {WORDS[skip.expected]}, but skipped: {skip.reason}"
+        names = (skip.mechanism, skip.attack, skip.estimator)
+        named = collected[title].setdefault(text, {})
+        named.setdefault(names, []).append(tuple(settings(skip.swept)))
+    return [
+        Issues(title, *KINDS[title], list(_merged(found)))
+        for title, found in collected.items()
+        if found
+    ]
 
 
-def _unmet(cell: CellRecord) -> str | None:
-    if not is_unexpected(cell):
-        return None
-    return f"expected {WORDS[cell.expected]}, found: {WORDS[cell.verdict]}"
-
-
-def _failed(cell: CellRecord) -> str | None:
-    return None if cell.status == "ok" else f"failed: {cell.reason or NO_REASON}"
-
-
-def _inconclusive(cell: CellRecord) -> str | None:
-    if cell.verdict != "inconclusive":
-        return None
-    return f"inconclusive: {cell.reason or NO_REASON}"
-
-
-def _blind(cell: CellRecord) -> str | None:
-    return SAW_NOTHING if saw_nothing(cell) else None
+def _reasons(cell: CellRecord) -> Iterator[tuple[str, str]]:
+    """Return the kinds of issues that a cell has, each with its reason."""
+    why = cell.reason or NO_REASON
+    if is_unexpected(cell):
+        yield "Not as expected", f"expected {WORDS[cell.expected]}, found: {WORDS[cell.verdict]}"
+    if cell.status != "ok":
+        yield "Could not be run", f"failed: {why}"
+    if cell.verdict == "inconclusive":
+        yield "Nothing was decided", f"inconclusive: {why}"
+    if (stepped := _stepped(cell)) is not None:
+        yield "Violated as a whole", stepped
+    if saw_nothing(cell):
+        yield "Nothing was seen", SAW_NOTHING
 
 
 def _stepped(cell: CellRecord) -> str | None:
@@ -113,20 +113,6 @@ def _stepped(cell: CellRecord) -> str | None:
     if why.startswith("loss certified above"):
         why = "at another δ more loss is certified than claimed"
     return f"violated, although its bound {which} is not above the claim: {why}"
-
-
-def _skipped(record: Record, *, expected: bool) -> list[Issue]:
-    """Return combinations that were left out, those with an expectation or those without."""
-    collected: Collected = {}
-    for skip in record.skipped:
-        if (skip.expected is not None) == expected:
-            text = f"skipped: {skip.reason or NO_REASON}"
-            if skip.expected is not None:
-                text = f"expected {WORDS[skip.expected]}, but skipped: {skip.reason}"
-            names = (skip.mechanism, skip.attack, skip.estimator)
-            places = collected.setdefault(text, {}).setdefault(names, [])
-            places.append(tuple(settings(skip.swept)))
-    return list(_merged(collected))
 
 
 def _merged(found: Collected) -> Iterator[Issue]:
