@@ -67,15 +67,15 @@ LEGEND = (
 
 def document(record: Record) -> str:
     """Return the whole page."""
-    return _environment().get_template("page.html").render(values(record)) + "\n"
+    return environment().get_template("page.html").render(values(record)) + "\n"
 
 
 def summary(record: Record) -> str:
     """Return the verdict and a small table, for a notebook: an element, not a page."""
-    return _environment().get_template("summary.html").render(values(record, brief=True))
+    return environment().get_template("summary.html").render(values(record, brief=True))
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
     """Return templates that escape all text; a policy in the page forbids fetching."""
     return Environment(
         loader=FileSystemLoader(_TEMPLATES),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-import html
 import io
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator
+from typing import Any
 
-from dpframe.common.text import escape
+from markupsafe import Markup
+
 from dpframe.errors import DpframeError, OutputError
 from dpframe.report import words
 from dpframe.report.files import markdown
@@ -129,91 +129,51 @@ def _markdown(found: Found) -> str:
 
 def fragment(found: Found) -> str:
     """Return headline and table as an element, for a notebook."""
-    first, *more = headline(found) or ["No bound"]
-    bad = " grave" if found["refuted"] else ""
+    return _rendered("scores_table.html", found)
+
+
+def _rendered(template: str, found: Found, **values: Any) -> str:
+    from dpframe.report.files.html import environment  # jinja2 takes long to import
+
     heads, rows = _table(found)
-    return "\n".join(
-        [
-            "<div>",
-            f'<p class="verdict{bad}"><strong>{_text(first)}</strong></p>',
-            *(f"<p>{_text(line)}</p>" for line in more),
-            *(f'<p class="warning"><strong>{_text(line)}</strong></p>' for line in warnings(found)),
-            '<div class="wide" role="group" aria-label="Table of bounds" tabindex="0"><table>',
-            f"<thead>{_tr(heads, 'th')}</thead>",
-            f"<tbody>{''.join(_tr(row, 'td') for row in rows)}</tbody>",
-            "</table></div>",
-            "</div>",
-        ]
+    # The estimator is first, its assumption last.
+    looks = ["", *[' class="number"'] * (len(heads) - 2), ' style="min-width: 14rem"']
+    return (
+        environment()
+        .get_template(template)
+        .render(
+            headline=headline(found) or ["No bound"],
+            warnings=warnings(found),
+            grave=found["refuted"],
+            heads=heads,
+            rows=rows,
+            looks=list(map(Markup, looks)),
+            **values,
+        )
     )
-
-
-def _text(text: object) -> str:
-    return html.escape(escape(str(text)))
-
-
-def _tr(cells: Sequence[str], tag: str) -> str:
-    scope = ' scope="col"' if tag == "th" else ""
-    number, wide = ' class="number"', ' style="min-width: 14rem"'
-    looks = ["", *[number] * (len(cells) - 2), wide]  # the estimator first, its assumption last
-    shown = (
-        f"<{tag}{scope}{look}>{_text(cell)}</{tag}>"
-        for look, cell in zip(looks, cells, strict=True)
-    )
-    return f"<tr>{''.join(shown)}</tr>"
-
-
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 def _page(found: Found) -> str:
-    style = (Path(__file__).parent / "templates/style.css").read_text(encoding="utf-8")
-    title = _text((headline(found) or ["No bound"])[0])
     notes = [
         f"{row['estimator']['label']}: {note}"
         for row in found["rows"]
         for note in (row["estimate"] or {}).get("notes", ())
     ]
     notes += [f"{skip['estimator']}: left out: {skip['reason']}" for skip in found["skipped"]]
-    return "\n".join(
-        [
-            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
-            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>",
-            "<main>\n<h1>Scores made elsewhere</h1>",
-            fragment(found),
-            figure(found),
-            *(f"<p>{_text(line)}</p>" for line in _rest(found)),
-            f"<details><summary>Notes of the estimators</summary><ul>{_items(notes)}</ul></details>"
-            if notes
-            else "",
-            f"</main>\n<footer><p>{_text(_versions(found))}.</p></footer>",
-            "</body>\n</html>\n",
-        ]
-    )
-
-
-def _items(texts: Sequence[str]) -> str:
-    return "".join(f"<li>{_text(text)}</li>" for text in texts)
-
-
-def _versions(found: Found) -> str:
     versions = ", ".join(f"{name} {found['environment'][name]}" for name in ("dpframe", "numpy"))
-    return f"Seed {found['seed']}; {versions}"
+    picture, caption = _figure(found)
+    shown = {"picture": picture, "caption": caption, "rest": _rest(found), "notes": notes}
+    versions = f"Seed {found['seed']}; {versions}"
+    return _rendered("scores.html", found, **shown, versions=versions) + "\n"
 
 
-def figure(found: Found) -> str:
-    """Draw trade-off and ROC, if matplotlib is there."""
+def _figure(found: Found) -> tuple[Markup, str]:
+    """Draw trade-off and ROC, and return the caption; without matplotlib the error."""
     try:
         from dpframe.report import figures
         from dpframe.report.figures.drawing import inline
 
         picture = figures.draw_scores(found)
-        element = inline(picture)
+        return Markup(inline(picture)), picture.caption or ""
     except (DpframeError, ImportError) as error:
-        return f'<p class="faint">No figure: {_text(error)}</p>'
-    caption = f"<figcaption>{_text(picture.caption or '')}</figcaption>"
-    return (
-        '<figure><div class="wide" role="group" aria-label="Figure" tabindex="0">'
-        f"{element}</div>{caption}</figure>"
-    )
+        return Markup(""), str(error)
