@@ -276,7 +276,7 @@ def show(
         finding: The leak of that cell to print, from 1.
         next_: Print the spec table that searches for further leaks.
     """
-    from dpframe.results.store import answer_at, dumps, read
+    from dpframe.results.store import answer_at, dumps, load
 
     if (answer := answer_at(record)) is not None:
         if next_ or witness or as_test:
@@ -288,7 +288,7 @@ def show(
 
             render_scores(answer, console(), remarks=notes, every=numbers)
         return
-    found = read(record)
+    found = load(record)
     if next_:
         from dpframe.report.witness import next_of
 

@@ -36,9 +36,9 @@ def diff(old: options.RecordPath, new: options.RecordPath, as_json: options.Json
     read.
     """
     from dpframe.report import diff as reporting
-    from dpframe.results.store import dumps, read
+    from dpframe.results.store import dumps, load
 
-    before, after = read(old), read(new)
+    before, after = load(old), load(new)
     found = reporting.changes(before, after)
     if as_json:
         say_json(dumps(reporting.as_json(before, after, found)))

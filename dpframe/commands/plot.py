@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dpframe.common.files import NotReadableError, read_regular, write_whole
 from dpframe.errors import DpframeError, OutputError
@@ -55,16 +55,6 @@ def plot(
         DpframeError: matplotlib is not there, or no such figure can be made of this record.
         RecordError: it is no record.
     """
-    return _drawn(record, kind, where, panels, beside)
-
-
-def _drawn(
-    record: Record | Mapping[str, Any] | str | os.PathLike[str],
-    kind: str | None,
-    where: Mapping[str, object] | None,
-    panels: Sequence[Sequence[str]],
-    beside: str | os.PathLike[str] | None,
-) -> Picture:
     found = subject(record)
     if isinstance(found, Record):
         return figures.draw(found, kind, where=where, panels=panels, beside=_beside(beside))
@@ -79,10 +69,7 @@ def save(
     record: Path | Mapping[str, Any],
     out: Path,
     kind: str | None = None,
-    *,
-    where: Mapping[str, object] | None = None,
-    panels: Sequence[Sequence[str]] = (),
-    beside: str | os.PathLike[str] | None = None,
+    **chosen: Any,
 ) -> Picture:
     """Write a figure into a file, as a whole or not at all; arguments are as for `plot`.
 
@@ -90,7 +77,7 @@ def save(
     another ending, OutputError if the file cannot be written.
     """
     check_name(out)
-    picture = _drawn(record, kind, where, panels, beside)
+    picture = cast("Picture", plot(record, kind, **chosen))
     from dpframe.report.figures.drawing import content
 
     mask = os.umask(0)

@@ -186,7 +186,7 @@ def _earlier(directory: Path, warn: Callable[[str], None]) -> Record | None:
     if not (directory / records.NAME).exists():
         return None
     try:
-        return records.read(directory)
+        return records.load(directory)
     except RecordError as error:
         if kept := records.set_aside(directory):
             warn(f"{directory / records.NAME}: not of dpframe's making; kept as {kept.name}")

@@ -116,20 +116,8 @@ def load(path: str | os.PathLike[str]) -> Record:
         RecordError: it is not there, not JSON, not a record that this version understands, or was
             altered after it was written.
     """
-    return read(Path(path))
-
-
-def read(path: Path) -> Record:
-    """Read a record and check that it agrees with itself.
-
-    Args:
-        path: the file, or the directory of a run.
-
-    Raises:
-        RecordError: it is not there, not JSON, not a record that this version understands, or was
-            altered after it was written.
-    """
-    file = path / NAME if path.is_dir() else path
+    file = Path(path)
+    file = file / NAME if file.is_dir() else file
     try:
         content = read_regular(file, MOST_RECORD_BYTES)
     except FileNotFoundError:
@@ -206,7 +194,7 @@ def subject(
     is neither.
     """
     if isinstance(record, str | os.PathLike):
-        return answer_at(Path(record)) or read(Path(record))
+        return answer_at(Path(record)) or load(record)
     if isinstance(record, Mapping) and record.get("kind") in ANSWERS:
         return record
     return as_record(record)

@@ -52,7 +52,7 @@ def test_a_planted_bug_is_red_and_says_why(tmp_path: Path) -> None:
     assert cell.reason in message
     assert cell.search.event in message
     assert f"pytest {__file__.rpartition('/')[2]}" in message.replace("tests/commands/", "")
-    assert records.read(tmp_path).digest == error.record.digest
+    assert records.load(tmp_path).digest == error.record.digest
     assert str(tmp_path) in message
     assert min(cell.trials) < BUDGET["trials"]  # it stopped once it knew
 

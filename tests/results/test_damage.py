@@ -16,7 +16,7 @@ from support.tiers import mostly_slow
 from dpframe.errors import RecordError
 from dpframe.results.consistency import digest_of
 from dpframe.results.model import Record
-from dpframe.results.store import dumps, read
+from dpframe.results.store import dumps, load
 from dpframe.results.verdict import judged, totals
 
 OLD = Path(__file__).with_name("before_digests.json")
@@ -29,7 +29,7 @@ def read_text(text: bytes, directory: Path) -> Record | None:
     file = directory / "record.json"
     file.write_bytes(text)
     try:
-        return read(file)
+        return load(file)
     except RecordError as error:
         message = str(error)
     assert message.isprintable()

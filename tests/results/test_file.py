@@ -12,7 +12,7 @@ import pytest
 from support import made_records
 
 from dpframe.errors import OutputError, RecordError
-from dpframe.results.store import as_record, dumps, read, write
+from dpframe.results.store import as_record, dumps, load, write
 from dpframe.results.verdict import exit_code
 
 OLD = Path(__file__).with_name("before_digests.json")
@@ -25,10 +25,10 @@ def test_non_finite_numbers_are_strings() -> None:
 
 
 def test_round_trip(tmp_path: Path) -> None:
-    record = read(OLD)
+    record = load(OLD)
     write(record, tmp_path / "deep" / "er")
-    assert read(tmp_path / "deep" / "er") == record
-    assert read(tmp_path / "deep" / "er" / "record.json") == record
+    assert load(tmp_path / "deep" / "er") == record
+    assert load(tmp_path / "deep" / "er" / "record.json") == record
     assert [p.name for p in (tmp_path / "deep" / "er").iterdir()] == ["record.json"]
 
 
@@ -64,7 +64,7 @@ def test_numbers_that_are_not_finite_come_back() -> None:
 def test_broken_records_say_what_is_wrong(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "record.json").write_text(text, encoding="latin-1")
     with pytest.raises(RecordError, match=message):
-        read(tmp_path)
+        load(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -92,13 +92,13 @@ def test_wrong_types_are_named_with_their_place(
     table[place[-1]] = value
     (tmp_path / "record.json").write_text(json.dumps(contents))
     with pytest.raises(RecordError, match=message) as error:
-        read(tmp_path)
+        load(tmp_path)
     assert str(error.value).isprintable()
 
 
 def test_missing_record(tmp_path: Path) -> None:
     with pytest.raises(RecordError, match="no record there"):
-        read(tmp_path)
+        load(tmp_path)
 
 
 def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
@@ -111,18 +111,18 @@ def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
         (tmp_path, "is a directory"),
     ):
         with pytest.raises(RecordError, match=message):
-            read(path)
+            load(path)
 
 
 def test_unwritable_directory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot write"):
-        write(read(OLD), tmp_path / "file")
+        write(load(OLD), tmp_path / "file")
 
 
 def test_draws_of_old_records_are_releases() -> None:
     """Its outputs have three coordinates, which were counted one by one."""
-    contents, record = json.loads(OLD.read_text()), read(OLD)
+    contents, record = json.loads(OLD.read_text()), load(OLD)
     assert [cell["draws"] for cell in contents["cells"]] == [12_000, 12_000]
     assert contents["summary"]["draws"] == 24_000
     assert [cell.draws for cell in record.cells] == [4000, 4000]
