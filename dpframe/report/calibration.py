@@ -114,15 +114,16 @@ def explanation(found: dict[str, Any]) -> Iterator[str]:
 
 def sections(found: dict[str, Any]) -> Iterator[Section]:
     """Return the tables: one for each known truth, the computed corner, and whole audits."""
-    tables: dict[str, list[Row]] = {}
-    for row in found["rows"]:
-        tables.setdefault(same([row["mechanism"]["label"], _place(row)]), []).append(row)
-    for rows in tables.values():
+    for rows in tables(found["rows"], (*OWN_KEYS, "audit.trials")):
         # By trials, estimators that certify first, the best on top.
         rows.sort(
             key=lambda row: (row["trials"], not row["certified"], -(row["mean_lower"] or 0.0))
         )
-        yield Section(_title(rows[0]), "", HEADS, list(map(_cells, rows)))
+        place = place_of(rows[0], (*OWN_KEYS, "audit.trials"))
+        title = " · ".join([rows[0]["mechanism"]["label"], *settings(place)])
+        if truth := truth_of(rows[0]):
+            title += f" · {truth}"
+        yield Section(title, "", HEADS, list(map(_cells, rows)))
     if corners := found["corners"]:
         text = (
             "This table is computed without draws, for a mechanism with two outputs at the corner "
@@ -145,14 +146,6 @@ def sections(found: dict[str, Any]) -> Iterator[Section]:
             "is as in a run. A correct engine fails with probability below one in a million."
         )
         yield Section("audits as a whole", text, WHOLE_HEADS, list(map(_whole_cells, whole)))
-
-
-def _title(row: Row) -> str:
-    truth = ""
-    if row["truth"]:
-        epsilon = words.point(words.number(row["truth"]["epsilon"]))
-        truth = f" · true ε {epsilon} at δ = {words.setting(row['delta'])}"
-    return " · ".join([row["mechanism"]["label"], *settings(_place(row))]) + truth
 
 
 def _cells(row: Row) -> tuple[str | None, tuple[str, ...]]:
@@ -204,13 +197,25 @@ def row_name(row: Row) -> str:
     return " · ".join([row["attack"]["label"], row["estimator"]["label"], *settings(own)])
 
 
-def _place(row: Row) -> dict[str, Any]:
+def tables(rows: list[Row], own: tuple[str, ...] = OWN_KEYS) -> list[list[Row]]:
+    """Sort rows into tables, by mechanism and by the swept values that are not a line's own."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(same([row["mechanism"]["label"], place_of(row, own)]), []).append(row)
+    return list(found.values())
+
+
+def place_of(row: Row, own: tuple[str, ...] = OWN_KEYS) -> dict[str, Any]:
     """Return the swept values that all lines of a table share."""
-    return {
-        key: value
-        for key, value in row["swept"].items()
-        if not key.startswith(OWN_KEYS) and key != "audit.trials"
-    }
+    return {key: value for key, value in row["swept"].items() if not key.startswith(own)}
+
+
+def truth_of(row: Row) -> str:
+    """Write the true ε of a row, if it is known."""
+    if not row["truth"]:
+        return ""
+    epsilon = words.point(words.number(row["truth"]["epsilon"]))
+    return f"true ε {epsilon} at δ = {words.setting(row['delta'])}"
 
 
 def conclusion(found: dict[str, Any]) -> str:

@@ -12,9 +12,9 @@ from matplotlib.lines import Line2D
 from dpframe.report.figures import drawing, scales
 from dpframe.report.figures.curves import numbers_in
 from dpframe.report.figures.drawing import CLAIMED, INK, TRUTH, Picture
-from dpframe.report.figures.points import has_several, told
+from dpframe.report.figures.points import told
 from dpframe.report.figures.scales import Scale
-from dpframe.report.group import Spot, groups, same
+from dpframe.report.group import Spot, groups, same, telling
 from dpframe.report.words import setting
 from dpframe.results.model import CellRecord, EstimateRecord, Record
 from dpframe.stats.histograms import hockey_stick
@@ -66,7 +66,7 @@ def draw_comparison(record: Record, found: list[Panel]) -> Picture:
 def find_comparison(record: Record) -> list[Panel] | str:
     """Return the rows of each panel, or why there is nothing to compare."""
     found = groups(record.cells)
-    several = has_several(found, 1)
+    several = 1 in telling(found)
     panels: dict[tuple[str, ...], Panel] = {}
     for group in found:
         for spot in group.spots:

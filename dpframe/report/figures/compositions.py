@@ -14,9 +14,9 @@ from dpframe.report import evidence, words
 from dpframe.report.evidence import DEEP, Growth
 from dpframe.report.figures import drawing, points, scales
 from dpframe.report.figures.drawing import DOTTED, INK, Picture, named, shorten
-from dpframe.report.figures.points import Published, has_several
+from dpframe.report.figures.points import Published
 from dpframe.report.figures.scales import Scale
-from dpframe.report.group import Group, Spot, groups
+from dpframe.report.group import Group, Spot, groups, telling
 from dpframe.report.words import number
 from dpframe.results.model import CellRecord, Record
 
@@ -108,7 +108,7 @@ def _style(place: int) -> dict[str, Any]:
 def find_compositions(record: Record) -> list[Panel] | str:
     """Return the lines of each panel, or why there is none."""
     found = groups(record.cells)
-    several = has_several(found, 1)
+    several = 1 in telling(found)
     panels: dict[tuple[str, ...], Panel] = {}
     for group in found:
         who = group.names[: 2 if several else 1]
@@ -212,7 +212,7 @@ def draw_convergence(record: Record, found: list[Line]) -> Picture:
 def find_convergence(record: Record) -> list[Line] | str:
     """Return the lines, or why there is none."""
     found = groups(record.cells)
-    several = has_several(found, 2)
+    several = 2 in telling(found)
     lines = []
     for group in found:
         errors: dict[float, list[float]] = {}

@@ -13,8 +13,8 @@ from scipy import special
 
 from dpframe.report.figures import drawing, scales
 from dpframe.report.figures.drawing import CERTIFIED, ESTIMATE, FAINT, Floats, Picture, named
-from dpframe.report.figures.points import has_several, told
-from dpframe.report.group import groups, same
+from dpframe.report.figures.points import told
+from dpframe.report.group import groups, same, telling
 from dpframe.report.terminal.plots import Curve
 from dpframe.results.model import CellRecord, ClaimRecord, Record, TruthRecord
 from dpframe.stats.tradeoff import certified_delta, matching_mu, tradeoff_hull, tradeoff_of_profile
@@ -40,7 +40,7 @@ class Subject(NamedTuple):
 def subjects(record: Record) -> list[Subject]:
     """List the settings that have curves of their own, in the order of the record."""
     found = groups(record.cells)
-    several = has_several(found, 1)
+    several = 1 in telling(found)
     kept: dict[tuple[str, ...], dict[str, CellRecord]] = {}
     varied: dict[tuple[str, ...], dict[str, CellRecord]] = {}
     titles = {}

@@ -14,8 +14,8 @@ from matplotlib.patches import Patch
 
 from dpframe.report.figures import drawing, scales
 from dpframe.report.figures.drawing import FAINT, INK, QUIET, Floats, Picture
-from dpframe.report.figures.points import has_several, told
-from dpframe.report.group import groups, same
+from dpframe.report.figures.points import told
+from dpframe.report.group import groups, same, telling
 from dpframe.report.words import number, setting
 from dpframe.results.model import CellRecord, Record
 
@@ -38,7 +38,7 @@ class Histogram(NamedTuple):
 def histograms(record: Record) -> list[Histogram]:
     """List the histograms with the finest bins of each mechanism, attack and swept values."""
     found = groups(record.cells)
-    several = has_several(found, 1)
+    several = 1 in telling(found)
     kept: dict[tuple[str, ...], Histogram] = {}
     cuts: dict[tuple[str, ...], set[float]] = {}
     for group in found:

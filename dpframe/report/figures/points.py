@@ -13,14 +13,9 @@ from matplotlib.lines import Line2D
 from dpframe.common.text import did_you_mean
 from dpframe.errors import DpframeError
 from dpframe.report.figures.drawing import BESIDE, shorten
-from dpframe.report.group import FIRST_KEYS, Group, Spot, groups, same, short
+from dpframe.report.group import FIRST_KEYS, Group, Spot, groups, same, short, telling
 from dpframe.report.words import number, setting
 from dpframe.results.model import CellRecord, Record
-
-
-def has_several(found: Sequence[Group], part: int) -> bool:
-    """Return True if the groups differ in one of their names."""
-    return len({group.names[part] for group in found}) > 1
 
 
 def told(spot: Spot, keys: Iterable[str], beside: Iterable[str] | None = None) -> list[str]:
@@ -172,7 +167,7 @@ def planned(record: Record, together: Sequence[Sequence[str]] = ()) -> Plan:
     key = _along(found)
     found = [g for g in found if any(number(value_of(s, key)) is not None for s in g.spots)]
     line_key = _between(found, key)
-    if line_key is None and has_several(found, 2):
+    if line_key is None and 2 in telling(found):
         line_key = "estimator"
     values = _line_values(found, line_key)
     ordered = line_key != "estimator" and all(number(value) is not None for value in values)

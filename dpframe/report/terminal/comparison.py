@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from dpframe.report import words
-from dpframe.report.calibration import OWN_KEYS, Row, left_out, row_name
-from dpframe.report.group import same, settings
+from dpframe.report.calibration import Row, left_out, place_of, row_name, tables, truth_of
+from dpframe.report.group import settings
 from dpframe.report.terminal.ink import STYLE, Ink, print_fitted
 from dpframe.report.terminal.legend import AVERAGE, BOUND
 from dpframe.report.words import SYMBOL
@@ -115,10 +115,7 @@ def render_comparison(found: dict[str, Any], console: Console) -> None:
     head = ink.text(audit["name"], "bold")
     alone = f"each bound alone at {words.percent(audit['confidence'])} (multiplicity none)"
     console.print(head.append(ink.plain(f" · {alone} · ε in nats")))
-    tables: dict[str, list[Row]] = {}
-    for row in found["rows"]:
-        tables.setdefault(same([row["mechanism"]["label"], _place(row)]), []).append(row)
-    for rows in tables.values():
+    for rows in tables(found["rows"]):
         entries = [_entry(row) for row in rows if row["status"] == "ok"]
         if entries:
             console.print()
@@ -130,11 +127,6 @@ def render_comparison(found: dict[str, Any], console: Console) -> None:
     console.print()
     for line in (*notes.lines(ink), *_remarks(found, ink)):
         console.print(line)
-
-
-def _place(row: Row) -> dict[str, Any]:
-    """Return the swept values that all lines of a table share."""
-    return {key: v for key, v in row["swept"].items() if not key.startswith(OWN_KEYS)}
 
 
 def limits(pair: Any) -> tuple[float | None, float | None] | None:
@@ -159,11 +151,9 @@ def _entry(row: Row) -> Ranked:
 
 
 def _title(row: Row, ink: Ink) -> Text:
-    truth = "true ε not known"
-    if row["truth"]:
-        truth = f"true ε {words.point(words.number(row['truth']['epsilon']))}"
+    truth = truth_of(row) or f"true ε not known at δ = {words.setting(row['delta'])}"
     text = ink.text(row["mechanism"]["label"], "bold")
-    parts = (*settings(_place(row)), f"{truth} at δ = {words.setting(row['delta'])}")
+    parts = (*settings(place_of(row)), truth)
     return text.append(ink.plain("".join(f" · {part}" for part in parts)))
 
 
