@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from dpframe.results.model import CellRecord, TruthRecord
     from dpframe.spec.audit import Audit, Cell, RunSettings
 
-ALONE = 'audit.multiplicity="none"'
-"""A comparison picks nothing, so every bound stands for itself."""
+ALONE = 'audit.multiplicity="none"'  # a comparison picks nothing, so every bound stands for itself
 
 
 def compare(

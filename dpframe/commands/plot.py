@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from dpframe.report.figures.points import Published
 
 
-ROC = "roc"
-"""The kind of figure of scores made elsewhere."""
+ROC = "roc"  # the kind of figure of scores made elsewhere
 MOST_BYTES = 64 << 20  # the largest table of published numbers, in bytes
 FORMATS = ("svg", "png", "pdf")
 

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 # Tells GitHub Actions what a run found, where the run is part of a job of theirs.
 
 
-MOST_SUMMARY = 1 << 20
-"""Bytes of a step's summary; of a longer one nothing is shown."""
+MOST_SUMMARY = 1 << 20  # bytes of a step's summary; of a longer one nothing is shown
 
 
 def announce(record: Record, environment: Mapping[str, str], say: Callable[[str], None]) -> None:
@@ -105,17 +104,13 @@ CHECKPOINT = "checkpoint"
 class Invocation(NamedTuple):
     """Settings of a run that are not in its spec."""
 
-    out: Path | None = None
-    """Directory of the run; default: runs/<audit name>."""
-    device: str | None = None
-    """"cpu" or "gpu"; default: the fastest there is."""
-    resume: bool = True
-    """Go on with what the directory holds, instead of discarding it."""
+    out: Path | None = None  # directory of the run; default: runs/<audit name>
+    device: str | None = None  # "cpu" or "gpu"; default: the fastest there is
+    resume: bool = True  # go on with what the directory holds, instead of discarding it
     cluster: str | None = None
     """Address of an executor, such as that of a Dask scheduler, or local:N; default: this
     machine."""
-    plugins: tuple[Path, ...] = ()
-    """Files of the run that may bring the executor."""
+    plugins: tuple[Path, ...] = ()  # files of the run that may bring the executor
 
 
 def run(

@@ -34,8 +34,7 @@ class Counted(NamedTuple):
     """The result of a shard."""
 
     directory: Path
-    failed: dict[str, str]
-    """Why cells could not be counted, by id."""
+    failed: dict[str, str]  # why cells could not be counted, by id
 
 
 def count(

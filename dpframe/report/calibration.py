@@ -15,8 +15,7 @@ Row = dict[str, Any]
 
 OWN_KEYS = ("attack.", "estimator.")
 """Swept keys that tell the lines of a table apart, not the tables; so does audit.trials."""
-MANY = 10_000
-"""Repeats from which on hundredths of a percent mean something."""
+MANY = 10_000  # repeats from which on hundredths of a percent mean something
 WIDTH = 110  # of a page
 HEADS = ("n", "attack · estimator", "above the truth", "typical", "of true ε", "promise")
 CORNER_HEADS = ("estimator", "of a", "above", "promised", "one event", "paid", "promise")

@@ -25,12 +25,9 @@ NUMBERS = (
     "adjusted p",
 )
 """Titles of `numbers`."""
-NEGLIGIBLE = 1e-9
-"""Parts of the slack that are not shown: rounding."""
-BLIND = "saw nothing"
-"""Stands for the bounds of a cell whose attack saw nothing."""
-MOST_NAMED = 5
-"""Levels and δ that are listed of an estimator."""
+NEGLIGIBLE = 1e-9  # parts of the slack that are not shown: rounding
+BLIND = "saw nothing"  # stands for the bounds of a cell whose attack saw nothing
+MOST_NAMED = 5  # levels and δ that are listed of an estimator
 
 
 class Mechanism(NamedTuple):

@@ -20,12 +20,9 @@ from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
 
 Floats = npt.NDArray[np.float64]
 
-LEVEL = 0.01
-"""Probability at most that any cell is reported as different although none is."""
-SAME = 1e-9
-"""Relative difference up to which two claims are the same number."""
-MOST = 20
-"""Cells that a list of lines names; JSON has them all."""
+LEVEL = 0.01  # probability at most that any cell is reported as different although none is
+SAME = 1e-9  # relative difference up to which two claims are the same number
+MOST = 20  # cells that a list of lines names; JSON has them all
 
 _DECIDED = ("violated", "consistent")
 _AT_MOST_ONE = {"DecisionCounts", "BinCounts", "PilotBins", "PilotGrid", "ThresholdCounts"}

@@ -12,12 +12,9 @@ from dpframe.report.group import Group, settings
 from dpframe.results.model import CellRecord, Record
 from dpframe.results.verdict import look_price
 
-SAME_LINE = 0.015
-"""Share of the picture below which two lines look like one."""
-STEPS = 32
-"""Places at which lines are compared."""
-DEEP = 2.0
-"""Depth below 0 down to which lines differ, as a multiple of what refutes a claim."""
+SAME_LINE = 0.015  # share of the picture below which two lines look like one
+STEPS = 32  # places at which lines are compared
+DEEP = 2.0  # depth below 0 down to which lines differ, as a multiple of what refutes a claim
 
 
 class Growth(NamedTuple):

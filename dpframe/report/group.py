@@ -17,10 +17,8 @@ from dpframe.results.model import CellRecord, EstimateRecord, Record, SkipRecord
 
 FIRST_KEYS = ("mechanism.epsilon",)
 """Swept keys that come first and go down the rows, because the claim is about them."""
-SEARCH = "search"
-"""Stands for the attack of a searched cell."""
-TABLE_KEYS = 2
-"""Swept keys that a table can show: one down, one across."""
+SEARCH = "search"  # stands for the attack of a searched cell
+TABLE_KEYS = 2  # swept keys that a table can show: one down, one across
 MOST_DIGITS = 8
 
 

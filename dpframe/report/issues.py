@@ -13,13 +13,10 @@ from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
 from dpframe.results.model import CellRecord, Record
 from dpframe.results.verdict import SAW_NOTHING, TOGETHER, is_refuted_together, saw_nothing
 
-MOST_PLACES = 12
-"""Longer lists of places end in a count of the rest: the record has them all."""
+MOST_PLACES = 12  # longer lists of places end in a count of the rest: the record has them all
 
-Place = tuple[str, ...]
-"""Swept keys, each with its value."""
-Names = tuple[str, str, str]
-"""Labels of a mechanism, an attack and an estimator."""
+Place = tuple[str, ...]  # swept keys, each with its value
+Names = tuple[str, str, str]  # labels of a mechanism, an attack and an estimator
 Collected = dict[str, dict[Names, list[Place]]]
 """The places of each reason, by its text and by names."""
 

@@ -15,8 +15,7 @@ from dpframe.report.sentences import Kind, outcomes
 from dpframe.results import store
 from dpframe.results.model import Record, SkipRecord
 
-MOST = 10
-"""GitHub's runner shows no more annotations of one kind in a step."""
+MOST = 10  # GitHub's runner shows no more annotations of one kind in a step
 
 
 class Report(str):

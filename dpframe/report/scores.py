@@ -12,12 +12,9 @@ from dpframe.report.words import SYMBOL
 Found = Mapping[str, Any]
 Row = dict[str, Any]
 
-ONE_RUN = "score-one-run"
-"""The kind of answer about canaries, whose bounds hold together."""
-DEFAULT = "order-statistics"
-"""The estimator of the headline, named before any scores are seen."""
-LOW_RATES = (0.01, 0.001)
-"""False-positive rates at which the headline names the true-positive rate."""
+ONE_RUN = "score-one-run"  # the kind of answer about canaries, whose bounds hold together
+DEFAULT = "order-statistics"  # the estimator of the headline, named before any scores are seen
+LOW_RATES = (0.01, 0.001)  # false-positive rates at which the headline names the true-positive rate
 
 
 def certified_rows(found: Found) -> list[Row]:

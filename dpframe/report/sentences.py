@@ -14,8 +14,7 @@ from dpframe.report.words import WORDS, plural
 from dpframe.results.model import CellRecord, Record, SkipRecord
 from dpframe.results.verdict import exceeds, surprising
 
-MOST = 8
-"""Mechanisms, witnesses, names or reasons that a list of sentences has; the record has all."""
+MOST = 8  # mechanisms, witnesses, names or reasons that a list of sentences has; the record has all
 NO_REASON = "no reason given"
 PROCEDURES = {"holm": "Holm", "bonferroni": "Bonferroni"}
 
@@ -26,14 +25,10 @@ PROCEDURES = {"holm": "Holm", "bonferroni": "Bonferroni"}
 class Verdict(NamedTuple):
     """The verdict on a whole audit, one sentence in two parts."""
 
-    finding: str
-    """The number of violated claims."""
-    others: str
-    """The result of the other claims."""
-    rest: str
-    """The confidence and the cost; ends the sentence."""
-    grave: bool
-    """True if any claim is violated."""
+    finding: str  # the number of violated claims
+    others: str  # the result of the other claims
+    rest: str  # the confidence and the cost; ends the sentence
+    grave: bool  # true if any claim is violated
 
     def __str__(self) -> str:
         return self.finding + self.others + self.rest
@@ -254,8 +249,7 @@ class Expectations(NamedTuple):
 
     sentence: str
     met: bool
-    surprises: str | None
-    """The number of violations that nothing was expected of."""
+    surprises: str | None  # the number of violations that nothing was expected of
 
 
 def expectations(record: Record) -> Expectations | None:

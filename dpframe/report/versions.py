@@ -14,12 +14,9 @@ from dpframe.report.words import SYMBOL, WORDS
 from dpframe.results.model import CellRecord, Record
 from dpframe.results.verdict import exceeds
 
-OWN = "this Python"
-"""Name of the environment of dpframe itself."""
-VERSIONS = 2
-"""Least environments in which a mechanism ran: one alone has nothing to compare with."""
-SPARSE = 2
-"""A table in which fewer than one of so many places is filled is split."""
+OWN = "this Python"  # name of the environment of dpframe itself
+VERSIONS = 2  # least environments in which a mechanism ran: one alone has nothing to compare with
+SPARSE = 2  # a table in which fewer than one of so many places is filled is split
 GRAVITY = ("violated", "failed", "inconclusive", None, "consistent")
 """Order of the cells in one place; the first is shown."""
 

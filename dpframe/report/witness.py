@@ -18,19 +18,15 @@ from dpframe.errors import DpframeError
 from dpframe.results.model import CellRecord, ChoiceRecord, PairRecord, Record
 from dpframe.results.verdict import exceeds
 
-KINDS = ("mechanism", "pair", "attack", "estimator")
-"""Plugins that a spec names."""
+KINDS = ("mechanism", "pair", "attack", "estimator")  # plugins that a spec names
 DRAWING_KEYS = ("precision", "prng", "chunk")
 """Keys of [run] that may decide whether a finding can be repeated; others say when a run ends."""
-LOCAL = "local"
-"""Origin of plugins that a program passed as classes."""
+LOCAL = "local"  # origin of plugins that a program passed as classes
 
 MORE = 8
 """Draws of a witness as a multiple of those that its search spent; it ends once it is decided."""
-LEAST = 1_000
-"""Least draws of the witness of a search."""
-MOST_LEARNED = 100_000
-"""Most draws that the attack of a black box's witness learns from."""
+LEAST = 1_000  # least draws of the witness of a search
+MOST_LEARNED = 100_000  # most draws that the attack of a black box's witness learns from
 
 
 def witness_of(record: Record, name: str | None = None) -> CellRecord:

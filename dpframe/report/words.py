@@ -26,8 +26,7 @@ WORDS: dict[str | None, str] = {
 
 UNEXPECTED = "▶"
 
-SMALLEST_FIXED = 0.001
-"""Smaller numbers are written as 3.2e-4, because zeros would fill the column."""
+SMALLEST_FIXED = 0.001  # smaller numbers are written as 3.2e-4, because zeros would fill the column
 
 
 def number(value: Any) -> float | None:

@@ -14,11 +14,9 @@ from dpframe.results.plain import profile_problem, text
 
 MOST_POINTS = 1_000_000
 MOST_NOTES = 1_000
-LONGEST_NOTE = 10_000
-"""Characters of a note."""
+LONGEST_NOTE = 10_000  # characters of a note
 
-ROUNDING = 1e-6
-"""Relative difference of two numbers that count as equal."""
+ROUNDING = 1e-6  # relative difference of two numbers that count as equal
 
 
 def checked(estimate: Any, *, certified: bool, tested: bool) -> Estimate:

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from dpframe.interfaces.pair import Neighbourhood, Pair
     from dpframe.spec.audit import Audit, Cell, Choice, Skip, Source
 
-SMALLEST_FPR = 1e-12
-"""The smallest false-positive rate above 0 at which a curve is written down."""
+SMALLEST_FPR = 1e-12  # the smallest false-positive rate above 0 at which a curve is written down
 RARE_DELTAS = (0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10)
 """δ at which a profile is written down."""
 

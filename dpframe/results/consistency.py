@@ -29,8 +29,7 @@ from dpframe.results.verdict import (
 
 ROUNDING_OF_PROFILES = 1e-5
 """Relative rounding of the numbers of a certified profile: six digits are written."""
-ROUNDING = 1e-9
-"""Relative difference between two ways to compute the same."""
+ROUNDING = 1e-9  # relative difference between two ways to compute the same
 
 
 def digest_of(contents: dict[str, Any]) -> str:

@@ -11,8 +11,7 @@ from typing import Any
 
 from dpframe.common.text import shown
 
-DEEPEST = 50
-"""Values nested deeper become text, because readers of JSON limit the depth."""
+DEEPEST = 50  # values nested deeper become text, because readers of JSON limit the depth
 
 
 def plain(value: Any, depth: int = 0) -> Any:

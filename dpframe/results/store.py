@@ -25,10 +25,8 @@ from dpframe.results.verdict import totals
 NAME = "record.json"
 ANSWERS = ("score", "score-one-run")
 """Kinds of answers about scores made elsewhere: no records, but figures show them."""
-MOST_BYTES = 1 << 28
-"""Bytes of an answer."""
-MOST_RECORD_BYTES = 4 << 30
-"""Bytes of a record. A million cells take 3 GiB."""
+MOST_BYTES = 1 << 28  # bytes of an answer
+MOST_RECORD_BYTES = 4 << 30  # Bytes of a record. A million cells take 3 GiB.
 _ANSWER = re.compile(rb'\s*\{\s*"schema":\s*\d+,\s*"kind":\s*"score')
 _MARKS = (b'"schema"', b'"cells"', b'"draw_group"')
 

@@ -34,8 +34,7 @@ def look_price(number: int) -> int:
 class Looks(NamedTuple):
     """The looks at the draws of one cell, this one included."""
 
-    earlier: tuple[tuple[int, int], ...] = ()
-    """Trials per dataset at the known earlier looks."""
+    earlier: tuple[tuple[int, int], ...] = ()  # trials per dataset at the known earlier looks
     number: int = 1
     """Number of this look. A repetition of an earlier look keeps the earlier number."""
 

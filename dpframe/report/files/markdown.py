@@ -13,10 +13,8 @@ from dpframe.report.versions import blocks, versions
 from dpframe.report.words import plural
 from dpframe.results.model import CellRecord, Record
 
-MOST_BYTES = 1 << 20
-"""Largest summary of a step on GitHub."""
-_CAPS = (5_000, 1_000, 200, 50, 10, 0)
-"""Rows of a table, tried until the page is small enough."""
+MOST_BYTES = 1 << 20  # largest summary of a step on GitHub
+_CAPS = (5_000, 1_000, 200, 50, 10, 0)  # rows of a table, tried until the page is small enough
 _MOST_ALARMS = 200
 MOST_ESTIMATORS = 20
 HEADS = (
@@ -154,8 +152,7 @@ def _left_out(number: int, noun: str) -> str:
 # Text as GitHub-flavoured Markdown: labels are shown and have no effect.
 
 
-LONGEST = 300
-"""Characters of a label or a reason; the record has the rest."""
+LONGEST = 300  # characters of a label or a reason; the record has the rest
 
 _MARKS = re.compile(r"([\\`*_\[\]|~$])")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}

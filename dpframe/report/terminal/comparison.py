@@ -18,8 +18,7 @@ from dpframe.report.terminal.legend import AVERAGE, BOUND
 from dpframe.report.words import SYMBOL
 
 NO_BOUND = "estimates, not bounds:"
-FOLDED = ("estimate",)
-"""Columns that may take more than one line, beside the names."""
+FOLDED = ("estimate",)  # columns that may take more than one line, beside the names
 
 
 class Ranked(NamedTuple):
@@ -30,17 +29,13 @@ class Ranked(NamedTuple):
     assumption: str
     bound: float | None = None
     point: float | None = None
-    interval: tuple[float | None, float | None] | None = None
-    """Limits that promise nothing."""
-    share: float | None = None
-    """Bound over true ε."""
+    interval: tuple[float | None, float | None] | None = None  # limits that promise nothing
+    share: float | None = None  # bound over true ε
     p_value: float | None = None
-    refutes: bool = False
-    """True if this line alone refutes the claim."""
+    refutes: bool = False  # true if this line alone refutes the claim
     draws: float | None = None
     seconds: float | None = None
-    repeats: int = 1
-    """More than one: the numbers are means, and a mean of bounds is none."""
+    repeats: int = 1  # more than one: the numbers are means, and a mean of bounds is none
 
 
 def _cells(entry: Ranked) -> dict[str, str]:

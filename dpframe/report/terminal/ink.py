@@ -55,14 +55,12 @@ STYLE: dict[str | None, str] = {
     None: "",
 }
 _PLAIN = Console(color_system=None)  # folding reads nothing of it but the width of a tab
-GAP = 3
-"""Blanks between columns and between phrases of a line."""
+GAP = 3  # blanks between columns and between phrases of a line
 
 _RULE = "    \n    \n ── \n    \n    \n    \n    \n    \n"
 RULED = Box(_RULE)  # a line under the header and nothing else
 RULED_ASCII = Box(_RULE.replace("─", "-"), ascii=True)
-FRAME = 1
-"""Blanks that a table puts between columns itself."""
+FRAME = 1  # blanks that a table puts between columns itself
 
 SPAN = 2.0
 """The interval bar ends at this multiple of the claim, so that all claims stand in one column."""

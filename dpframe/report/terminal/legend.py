@@ -37,8 +37,7 @@ class Line(NamedTuple):
     sign: str
     text: str
     style: str
-    is_number: bool = True
-    """True if it is aligned with the numbers above and below."""
+    is_number: bool = True  # true if it is aligned with the numbers above and below
 
 
 def empirical(spot: Spot) -> tuple[str, str | None]:

@@ -12,17 +12,14 @@ from dpframe.report import words
 from dpframe.report.sentences import unadjusted
 from dpframe.report.terminal.ink import STYLE, Ink, print_fitted
 
-MOST_LINES = 12
-"""Longer lists end in a count of the rest."""
+MOST_LINES = 12  # longer lists end in a count of the rest
 
 
 class Reach(TypedDict):
     """The most that one estimator could certify."""
 
-    label: str
-    """The estimator's label; with the attack's if the attack matters."""
-    trials: int
-    """Draws per dataset."""
+    label: str  # the estimator's label; with the attack's if the attack matters
+    trials: int  # draws per dataset
     delta: float
     certifies: bool
     assumption: str
@@ -42,8 +39,7 @@ class Skipped(TypedDict):
 class Decision(TypedDict):
     """A claim that the known truth refutes."""
 
-    claim: str
-    """Mechanism, estimator and the ε that is claimed."""
+    claim: str  # mechanism, estimator and the ε that is claimed
     trials: float
     """Draws per dataset after which bets are expected to refute it, at the cell's share of the
     error, by an attack that shows all there is to show."""
@@ -53,25 +49,16 @@ class Outlook(TypedDict):
     """The input of `render_plan`: a plain dict, ready for JSON."""
 
     name: str
-    cells: int
-    """Cells that would run, repeats included."""
-    m: int
-    """Cells that have a claim and a certifying estimator."""
+    cells: int  # cells that would run, repeats included
+    m: int  # cells that have a claim and a certifying estimator
     repeats: int
-    draw_groups: int
-    """Sets of draws that cells share."""
-    searches: int
-    """Cells that are searched: each spends up to its trials on draws of its own."""
-    draws: int
-    """Draws in all, both datasets, shared ones counted once."""
-    calls: int
-    """Releases that black boxes will be asked for, for any purpose."""
-    memory_bytes: int
-    """Estimated peak."""
-    seconds: float | None
-    """Estimated duration; None if it is not known."""
-    seconds_at_least: bool
-    """True if it may be much more: a black box took longer than a plan waits."""
+    draw_groups: int  # sets of draws that cells share
+    searches: int  # cells that are searched: each spends up to its trials on draws of its own
+    draws: int  # draws in all, both datasets, shared ones counted once
+    calls: int  # releases that black boxes will be asked for, for any purpose
+    memory_bytes: int  # estimated peak
+    seconds: float | None  # estimated duration; None if it is not known
+    seconds_at_least: bool  # true if it may be much more: a black box took longer than a plan waits
     confidence: float
     multiplicity: str
     level: float

@@ -21,26 +21,20 @@ from dpframe.stats.tradeoff import tradeoff_hull
 
 Point = tuple[float, float]
 Place = Callable[[float], float]
-Sign = tuple[str, str]
-"""A character and its style."""
-Cells = list[list[Sign]]
-"""Rows from the top."""
+Sign = tuple[str, str]  # a character and its style
+Cells = list[list[Sign]]  # rows from the top
 
-MOST = 4
-"""Plots of a kind in a report."""
+MOST = 4  # plots of a kind in a report
 HEIGHT = 14
 GROWTH_HEIGHT = 12
 WIDEST = 78
-NARROWEST = 50
-"""Least columns of each of two panels beside each other."""
-DECADES = (2, 12)
-"""Least and most decades of a logarithmic axis."""
+NARROWEST = 50  # least columns of each of two panels beside each other
+DECADES = (2, 12)  # least and most decades of a logarithmic axis
 
 BRAILLE = 0x2800
 DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Bit of each dot of a braille character: rows from the top, left and right."""
-LEVELS = "'-."
-"""Without braille: the upper, middle and lower third of a character."""
+LEVELS = "'-."  # without braille: the upper, middle and lower third of a character
 
 
 # One plot: a curve as a fine line, points as signs, two axes.
@@ -49,14 +43,11 @@ LEVELS = "'-."
 class Axis(NamedTuple):
     """The horizontal axis."""
 
-    place: Callable[[float], float]
-    """Maps a value to its place, from 0 to 1."""
-    value: Callable[[float], float]
-    """The inverse of `place`."""
+    place: Callable[[float], float]  # maps a value to its place, from 0 to 1
+    value: Callable[[float], float]  # the inverse of `place`
     ticks: Sequence[tuple[float, str]]
     name: str = "FPR"
-    tick: bool = True
-    """True if ticks are marked; their texts are shown anyway."""
+    tick: bool = True  # true if ticks are marked; their texts are shown anyway
 
 
 def linear_axis() -> Axis:
@@ -90,10 +81,8 @@ class Upright(NamedTuple):
     """The vertical axis."""
 
     name: str
-    place: Callable[[float], float]
-    """Maps a value to its place, from 0 below to 1 above."""
-    texts: dict[float, str]
-    """Numbers, by their places."""
+    place: Callable[[float], float]  # maps a value to its place, from 0 below to 1 above
+    texts: dict[float, str]  # numbers, by their places
     guessing: Callable[[float], float]
     """The dotted line: for curves the result of guessing without a look at the output."""
 
@@ -201,11 +190,9 @@ def _framed(cells: Cells, axis: Axis, ink: Ink, vertical: Upright) -> list[Text]
 # A claimed trade-off curve, and what was certified along it.
 
 
-ENDS = ((0.0, 1.0), (1.0, 0.0))
-"""Rates of an attack that never guesses D′, or always."""
+ENDS = ((0.0, 1.0), (1.0, 0.0))  # rates of an attack that never guesses D′, or always
 NORMAL = NormalDist()
-NEAREST = 1e-15
-"""Rates differ from 0 and 1 by at least this."""
+NEAREST = 1e-15  # rates differ from 0 and 1 by at least this
 
 
 class Curve(NamedTuple):
@@ -238,8 +225,7 @@ class Plotted(NamedTuple):
 
     cell: CellRecord
     claimed: Curve
-    certified: tuple[Point, ...]
-    """The lower convex hull of all points (FPR, FNR)."""
+    certified: tuple[Point, ...]  # the lower convex hull of all points (FPR, FNR)
 
     @property
     def gap(self) -> float:
@@ -329,14 +315,11 @@ def _panels(best: Plotted, ink: Ink, width: int) -> Iterator[Text]:
 # Empirical against claimed ε: a small plot for each mechanism with several claims.
 
 
-LEAST_CLAIMS = 3
-"""Different claims that make a curve."""
+LEAST_CLAIMS = 3  # different claims that make a curve
 AGAINST_HEIGHT = 8
-SIZES = (24, 40)
-"""Narrowest and widest plot, its axis included."""
+SIZES = (24, 40)  # narrowest and widest plot, its axis included
 MARGIN = 6
-BELOW = 1e-2
-"""Estimates below this share of the smallest claim are drawn at the bottom."""
+BELOW = 1e-2  # estimates below this share of the smallest claim are drawn at the bottom
 ORDER = (None, "consistent", "inconclusive", "violated")
 """Later verdicts are drawn over earlier ones."""
 

@@ -13,10 +13,8 @@ from rich.table import Table
 from dpframe.report.terminal.ink import STYLE, Ink, print_fitted
 from dpframe.report.words import SYMBOL
 
-MANY = {"decision": "decisions", "score": "scores"}
-"""Plurals."""
-LEAST_TEXT = 24
-"""Least columns of a description beside the plugin's name."""
+MANY = {"decision": "decisions", "score": "scores"}  # plurals
+LEAST_TEXT = 24  # least columns of a description beside the plugin's name
 
 
 class Row(NamedTuple):

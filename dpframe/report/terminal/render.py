@@ -153,14 +153,10 @@ def render_notes(record: Record, console: Console) -> None:
 # Results by mechanism, what needs attention, and the closing lines.
 
 
-MOST_SLACK = 60
-"""Cells whose slack is printed; the record has all."""
-WIDEST_NAME = 0.3
-"""Share of the width that names may take before they get lines of their own."""
-MOST_LINES = 12
-"""Longer lists end in a count of the rest: the record has them all."""
-NARROW = 16
-"""Least columns of a mechanism in the version matrix; below, each place gets lines."""
+MOST_SLACK = 60  # cells whose slack is printed; the record has all
+WIDEST_NAME = 0.3  # share of the width that names may take before they get lines of their own
+MOST_LINES = 12  # longer lists end in a count of the rest: the record has them all
+NARROW = 16  # least columns of a mechanism in the version matrix; below, each place gets lines
 
 
 # Results by mechanism, and the worst cell of each in words.

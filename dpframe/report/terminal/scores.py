@@ -21,10 +21,8 @@ from dpframe.report.words import SYMBOL, WORDS, plural
 
 Row = dict[str, Any]
 
-ROOM = 50
-"""Least columns of a plot."""
-SIZE = (78, 14)
-"""Most columns and rows of a plot."""
+ROOM = 50  # least columns of a plot
+SIZE = (78, 14)  # most columns and rows of a plot
 
 
 def render_scores(

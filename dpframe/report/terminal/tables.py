@@ -23,10 +23,8 @@ from dpframe.results.verdict import TOGETHER, is_refuted_together
 # The table of one swept key or none: a row each, with an interval bar.
 
 
-ATTACK = "attack"
-"""Title of the column of attacks, if searches chose them."""
-NAME = "mechanism"
-"""Title of the first column if nothing is swept."""
+ATTACK = "attack"  # title of the column of attacks, if searches chose them
+NAME = "mechanism"  # title of the first column if nothing is swept
 BOUNDS = ("certified", "certified (interval)", "(interval)")
 """Titles of the column of bounds: without intervals, with both, with intervals only."""
 WIDEST_BAR = 41
@@ -233,23 +231,17 @@ def _verdict(spot: Spot, ink: Ink, worded: bool) -> Text:
 # The table of two swept keys: one down, one across, claimed, empirical and certified ε.
 
 
-CERTIFIED = (BOUND, AVERAGE, LIMIT)
-"""Signs of the lines on the right of a wide cell."""
+CERTIFIED = (BOUND, AVERAGE, LIMIT)  # signs of the lines on the right of a wide cell
 
 
 class Grid(NamedTuple):
     """A group laid out as a grid, not yet cut to a width."""
 
-    leads: list[list[str]]
-    """The columns that name the rows, each with its title first."""
-    heads: list[str]
-    """Titles of the columns."""
-    short_heads: list[str]
-    """The same in two lines, for narrow columns."""
-    wide: list[list[Text]]
-    """Cells of each column, certified numbers beside measured ones."""
-    stacked: list[list[Text]]
-    """The same, one number a line."""
+    leads: list[list[str]]  # the columns that name the rows, each with its title first
+    heads: list[str]  # titles of the columns
+    short_heads: list[str]  # the same in two lines, for narrow columns
+    wide: list[list[Text]]  # cells of each column, certified numbers beside measured ones
+    stacked: list[list[Text]]  # the same, one number a line
 
 
 def grid_of(group: Group, ink: Ink) -> Grid:
