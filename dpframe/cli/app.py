@@ -129,9 +129,6 @@ def _loaded(point: importlib.metadata.EntryPoint) -> Any:
         ) from None
 
 
-# The application.
-
-
 # Thresholds of the garbage collector. Python's own 700 take a seventh of a short run, most of it
 # among the programs that JAX keeps.
 COLLECT = 50_000, 20, 100

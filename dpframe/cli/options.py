@@ -59,26 +59,16 @@ class Device(StrEnum):
     gpu = "gpu"
 
 
-Spec = Annotated[
-    Path, typer.Argument(metavar="SPEC", help="The audit: a TOML file.", show_default=False)
-]
-RecordPath = Annotated[
-    Path,
-    typer.Argument(
-        metavar="RECORD",
-        help="A record, or the directory of a run.",
-        show_default=False,
-        autocompletion=records,
-    ),
-]
+Spec = Annotated[Path, typer.Argument(metavar="SPEC", help="The audit: a TOML file.")]
+
+
+def _record(help_text: str) -> Any:
+    return typer.Argument(metavar="RECORD", help=help_text, autocompletion=records)
+
+
+RecordPath = Annotated[Path, _record("A record, or the directory of a run.")]
 SubjectPath = Annotated[
-    Path,
-    typer.Argument(
-        metavar="RECORD",
-        help="A record, the directory of a run, or the output of `dpframe score --json`.",
-        show_default=False,
-        autocompletion=records,
-    ),
+    Path, _record("A record, the directory of a run, or the output of `dpframe score --json`.")
 ]
 Overrides = Annotated[
     list[str] | None,
@@ -101,7 +91,6 @@ PluginFiles = Annotated[
         "--plugin",
         metavar="FILE.py",
         help="Run this Python file and use the plugins that it defines. Repeatable.",
-        show_default=False,
     ),
 ]
 Pythons = Annotated[
@@ -110,7 +99,6 @@ Pythons = Annotated[
         "--python",
         metavar="NAME=PATH",
         help="Use this interpreter for the environment NAME of the spec. Repeatable.",
-        show_default=False,
     ),
 ]
 Where = Annotated[

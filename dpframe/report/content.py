@@ -129,9 +129,6 @@ def estimators(record: Record) -> Iterator[Estimator]:
         )
 
 
-# One cell.
-
-
 def verdict(cell: CellRecord) -> str:
     """Write the verdict of a cell with its sign, and another sign if it makes a job fail."""
     state = group.state(cell)

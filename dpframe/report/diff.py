@@ -132,9 +132,6 @@ def worse(pair: Match) -> str | None:
     return None
 
 
-# Cells of one record in the other.
-
-
 def match(old: list[CellRecord], new: list[CellRecord]) -> Matches:
     """Find the cells of one record in another, by id; then those that differ in labels only.
 
@@ -261,9 +258,6 @@ def _same(old: Any, new: Any) -> bool:
         with contextlib.suppress(OverflowError):  # larger than any float
             return math.isclose(old, new, rel_tol=SAME)
     return bool(old == new)
-
-
-# The differences as lines of text and as JSON.
 
 
 def lines(old: Record, new: Record, found: Changes) -> Iterator[str]:

@@ -261,9 +261,6 @@ def repeated(cells: list[CellRecord]) -> bool:
     return any(cell.repeat for cell in cells)
 
 
-# Verdicts of cells.
-
-
 def state(cell: CellRecord) -> str | None:
     """Return the verdict of a cell, or "failed"."""
     return "failed" if cell.status == "failed" else cell.verdict

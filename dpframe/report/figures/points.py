@@ -24,9 +24,6 @@ def told(spot: Spot, keys: Iterable[str], beside: Iterable[str] | None = None) -
     return [f"{short(key, known)} {setting(spot.values[key])}" for key in keys]
 
 
-# The losses of the replicates that are drawn as one point.
-
-
 def values(spot: Spot) -> list[float]:
     """Return the estimated and the certified losses."""
     found = [spot.mean("epsilon"), certified(spot)]

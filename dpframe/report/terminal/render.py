@@ -32,6 +32,11 @@ from dpframe.report.versions import Versions, blocks, versions
 from dpframe.results.model import Record
 from dpframe.results.rows import share
 
+MOST_SLACK = 60  # cells whose slack is printed; the record has all
+WIDEST_NAME = 0.3  # share of the width that names may take before they get lines of their own
+MOST_LINES = 12  # longer lists end in a count of the rest: the record has them all
+NARROW = 16  # least columns of a mechanism in the version matrix; below, each place gets lines
+
 
 def render(record: Record, console: Console, *, numbers: bool = False) -> None:
     """Print the whole report: verdict, map, tables, what needs attention, summary.
@@ -150,18 +155,6 @@ def render_notes(record: Record, console: Console) -> None:
             console.print(ink.text(f"  {note}"))
 
 
-# Results by mechanism, what needs attention, and the closing lines.
-
-
-MOST_SLACK = 60  # cells whose slack is printed; the record has all
-WIDEST_NAME = 0.3  # share of the width that names may take before they get lines of their own
-MOST_LINES = 12  # longer lists end in a count of the rest: the record has them all
-NARROW = 16  # least columns of a mechanism in the version matrix; below, each place gets lines
-
-
-# Results by mechanism, and the worst cell of each in words.
-
-
 def overview(record: Record, ink: Ink, width: int) -> Iterator[Text]:
     """Summarise each mechanism in a few lines, because tables may have scrolled away."""
     results = list(mechanisms(record))
@@ -186,9 +179,6 @@ def overview(record: Record, ink: Ink, width: int) -> Iterator[Text]:
             start = ""
 
 
-# What needs attention.
-
-
 def issue_lines(record: Record, ink: Ink) -> Iterator[Text]:
     """List what needs attention, the gravest first."""
     for kind in issues(record):
@@ -201,9 +191,6 @@ def issue_lines(record: Record, ink: Ink) -> Iterator[Text]:
         if (rest := sum(issue.cells for issue in kind.found[MOST_LINES:])) > 0:
             more = f"{kind.sign} … and {rest} more such cells, see the record"
             yield ink.text(more, STYLE[kind.state])
-
-
-# The verdict is the first and the last that a report says.
 
 
 def headline(record: Record, ink: Ink) -> Iterator[Text]:

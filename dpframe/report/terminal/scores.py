@@ -66,9 +66,6 @@ def render_scores(
             console.print(line)
 
 
-# A line for each estimator.
-
-
 def _table(found: dict[str, Any], rows: list[Row], notes: Notes, ink: Ink) -> Table:
     judged = ["p-value"] if found["claim"] is not None else []
     columns = ["bound", "estimate", *judged, "time"]
@@ -126,9 +123,6 @@ def _canaries_table(found: dict[str, Any], rows: list[Row], notes: Notes, ink: I
     return table
 
 
-# The limits of the numbers, and what is missing.
-
-
 def _remarks(
     found: dict[str, Any],
     certified: list[Row],
@@ -182,9 +176,6 @@ def _alone(found: dict[str, Any], certified: list[Row], ink: Ink) -> Iterator[Te
         yield ink.text(
             f"{SYMBOL['violated']} a line that refutes the claim, taken alone", STYLE["violated"]
         )
-
-
-# The curves.
 
 
 def _curves(found: dict[str, Any], certified: list[Row], ink: Ink, width: int) -> Iterator[Text]:
