@@ -284,7 +284,7 @@ def show(
         if as_json:
             say_json(dumps(answer))
         else:
-            from dpframe.report.terminal.scores import render_scores
+            from dpframe.report.terminal.estimators import render_scores
 
             render_scores(answer, console(), remarks=notes, every=numbers)
         return

@@ -77,7 +77,7 @@ def score(
     from dpframe.commands.score import score as ask
     from dpframe.commands.score_one_run import score_one_run
     from dpframe.report.files import formats
-    from dpframe.report.terminal.scores import render_scores
+    from dpframe.report.terminal.estimators import render_scores
     from dpframe.results.store import dumps
     from dpframe.spec.sweep import read_parameters
 
@@ -149,7 +149,7 @@ def compare(
     """
     from dpframe.commands.compare import ALONE, comparison
     from dpframe.commands.run import select_device
-    from dpframe.report.terminal.comparison import render_comparison
+    from dpframe.report.terminal.estimators import render_comparison
     from dpframe.results.store import dumps
 
     display = progress_display(quiet=quiet)

@@ -10,7 +10,6 @@ import os
 import shlex
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,13 +19,13 @@ import numpy as np
 from dpframe import records_params
 from dpframe.claims import ApproxDP, Claim, PureDP
 from dpframe.commands import audit as auditing
-from dpframe.commands.audit_training import name_of
+from dpframe.commands.audit_training import check_differ, is_number, name_of
 from dpframe.common.machine import available_cores
 from dpframe.common.text import escape, message
 from dpframe.common.types import Tree
-from dpframe.errors import CellError, DpframeError, SpecError, UndecidedError, ViolationError
+from dpframe.errors import DpframeError, SpecError, UndecidedError, ViolationError
 from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.interfaces.pair import EQUAL, Earned, Neighbourhood, Pair
+from dpframe.interfaces.pair import Earned, Neighbourhood, Pair
 from dpframe.interfaces.plugin import Plugin
 from dpframe.interfaces.registry import LOCAL, load
 from dpframe.report import words
@@ -75,9 +74,9 @@ class Terms(NamedTuple):
             if not isinstance(self.claim, Claim):
                 raise DpframeError(f"claim: {self.claim!r} is not a claim, such as GaussianDP(1.0)")
             return self.claim
-        if not _is_number(self.epsilon):
+        if not is_number(self.epsilon):
             raise DpframeError("epsilon: the claim is wanted, a number of at least 0")
-        if not _is_number(self.delta):
+        if not is_number(self.delta):
             raise DpframeError(f"delta: {self.delta!r} is not a number")
         try:
             epsilon, delta = float(self.epsilon), float(self.delta)  # type: ignore[arg-type]
@@ -87,14 +86,14 @@ class Terms(NamedTuple):
 
     def check(self) -> None:
         """Raise DpframeError if a setting makes no sense."""
-        if not (_is_number(self.seconds) and 0 < self.seconds < math.inf):
+        if not (is_number(self.seconds) and 0 < self.seconds < math.inf):
             raise DpframeError(f"seconds: {self.seconds!r} is not a number above 0")
-        if not (_is_number(self.confidence) and 0 < self.confidence < 1):
+        if not (is_number(self.confidence) and 0 < self.confidence < 1):
             raise DpframeError(f"confidence: {self.confidence!r} is not between 0 and 1")
         if self.raises not in (None, "answer", "fail"):
             raise DpframeError(f'raises: {self.raises!r} is not "answer" or "fail"')
         limit, outputs = self.limit, self.outputs
-        if limit is not None and not (_is_number(limit) and 0 < limit < math.inf):
+        if limit is not None and not (is_number(limit) and 0 < limit < math.inf):
             raise DpframeError(f"limit: {limit!r} is not a number above 0")
         if outputs is not None and not (
             isinstance(outputs, Mapping)
@@ -198,7 +197,7 @@ def _vectors(answers: Any, neighbours: dict[str, Any], terms: Terms) -> dict[str
         if name not in ("schema", "adjacency") and given:
             raise DpframeError(f"{name}: it is for records, and adjacency is {adjacency!r}")
     step = 1.0 if terms.sensitivity is None else terms.sensitivity
-    if not (_is_number(step) and 0 < step < math.inf):
+    if not (is_number(step) and 0 < step < math.inf):
         raise DpframeError(f"sensitivity: {step!r} is not a number above 0")
     try:
         vector = np.asarray(answers, np.float64)
@@ -210,7 +209,7 @@ def _vectors(answers: Any, neighbours: dict[str, Any], terms: Terms) -> dict[str
     bounds = {"low": low, "high": max(float(vector.max()), low + STEPS * step), "integer": False}
     for entry in neighbours["schema"]:
         bounds |= entry
-    known = _is_number(bounds["low"]) and _is_number(bounds["high"])
+    known = is_number(bounds["low"]) and is_number(bounds["high"])
     if not known or len(neighbours["schema"]) > 1 or bounds.keys() - {"name", *BOUNDS}:
         raise DpframeError("schema: one entry with numbers low and high, and integer, is wanted")
     params = {"adjacency": adjacency, "length": vector.size, "step": float(step)}
@@ -277,10 +276,6 @@ def _workers() -> Workers:
     """Return worker processes; the workers of pytest-xdist share the cores."""
     beside = os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
     return Workers(available_cores() // max(1, int(beside) if beside.isdecimal() else 1))
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) is not bool and isinstance(value, Real) and not math.isnan(float(value))
 
 
 # A plain function and two datasets, as plugins: a mechanism and a neighbourhood.
@@ -357,14 +352,7 @@ def _pair_of(data: tuple[Any, Any]) -> tuple[type[Neighbourhood], type[Pair], st
     The digest is the parameter of both. Raises DpframeError if the data are the same, or cannot be
     read.
     """
-    digests = []
-    for name, one in zip(("d0", "d1"), data, strict=True):
-        try:
-            digests.append(data_digest((one, one)))
-        except CellError as error:
-            raise DpframeError(f"{name}: {error}") from error
-    if digests[0] == digests[1]:
-        raise DpframeError(EQUAL)
+    check_differ(data, ("d0", "d1"))
 
     class Given(Pair, name=GIVEN):
         """Two datasets of a test."""

@@ -103,15 +103,20 @@ def _datasets(pair: Any) -> tuple[Any, Any]:
         data = (pair[0], pair[1])
     else:
         raise DpframeError("pair: two datasets are wanted, (D, D′), each such as (x, y); or a Pair")
+    check_differ(data, ("D", "D′"), "pair: ")
+    return data
+
+
+def check_differ(data: tuple[Any, Any], names: tuple[str, str], start: str = "") -> None:
+    """Raise DpframeError, with `start` in front, unless two datasets can be read and differ."""
     digests = []
-    for name, one in zip(("D", "D′"), data, strict=True):
+    for name, one in zip(names, data, strict=True):
         try:
             digests.append(data_digest((one, one)))
         except CellError as error:
-            raise DpframeError(f"pair: {name}: {error}") from error
+            raise DpframeError(f"{start}{name}: {error}") from error
     if digests[0] == digests[1]:
-        raise DpframeError(f"pair: {EQUAL}")
-    return data
+        raise DpframeError(f"{start}{EQUAL}")
 
 
 def name_of(train: Callable[..., Any]) -> str:
@@ -217,7 +222,7 @@ def audit_training(
         DpframeError: the arguments cannot be used, or the directory cannot be written to.
     """
     _check_numbers(models=models, learn=1 if learn is None else learn)
-    if seconds is not None and not (_is_number(seconds) and 0 < seconds < math.inf):
+    if seconds is not None and not (is_number(seconds) and 0 < seconds < math.inf):
         raise DpframeError(f"seconds: {seconds!r} is not a number above 0")
     if isinstance(estimators, str | Estimator) or not estimators:
         raise DpframeError("estimators: a list of names or estimators is wanted")
@@ -265,8 +270,9 @@ def _entry(one: str | Attack | Estimator) -> dict[str, Any]:
     return {"use": one.name, "params": one.params()}
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+def is_number(value: Any) -> bool:
+    """True for a real number that is neither a truth value nor NaN."""
+    return type(value) is not bool and isinstance(value, Real) and not math.isnan(float(value))
 
 
 def _check_numbers(**numbers: Any) -> None:

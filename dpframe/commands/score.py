@@ -41,7 +41,7 @@ class ScoreRecord(dict[str, Any]):
         """Return what `dpframe score` prints."""
         from rich.console import Console
 
-        from dpframe.report.terminal.scores import render_scores
+        from dpframe.report.terminal.estimators import render_scores
 
         out = io.StringIO()
         render_scores(self, Console(file=out, width=100))

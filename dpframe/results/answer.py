@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
-from typing import Any, cast, get_args
+from typing import Any, TypeVar, cast, get_args
 
 from dpframe.common.text import shown
 from dpframe.errors import CellError
@@ -29,19 +29,19 @@ def checked(estimate: Any, *, certified: bool, tested: bool) -> Estimate:
         raise CellError(f"estimate returned {shown(estimate)}; an Estimate is wanted")
     found = estimate._replace(
         epsilon=_loss("epsilon", estimate.epsilon),
-        epsilon_lower=_optional_loss("epsilon_lower", estimate.epsilon_lower),
-        epsilon_upper=_optional_loss("epsilon_upper", estimate.epsilon_upper),
+        epsilon_lower=_given(_known_loss, "epsilon_lower", estimate.epsilon_lower),
+        epsilon_upper=_given(_known_loss, "epsilon_upper", estimate.epsilon_upper),
         epsilon_upper_of=_upper_of(estimate.epsilon_upper_of),
-        interval=_interval(estimate.interval),
-        p_value=_p_value("p_value", estimate.p_value),
-        p_resolved=_p_value("p_resolved", estimate.p_resolved),
-        contrast=_contrast(estimate.contrast),
+        interval=_given(_interval, "interval", estimate.interval),
+        p_value=_given(_p_value, "p_value", estimate.p_value),
+        p_resolved=_given(_p_value, "p_resolved", estimate.p_resolved),
+        contrast=_given(_contrast, "contrast", estimate.contrast),
         tradeoff=_points("tradeoff", estimate.tradeoff),
         profile=_points("profile", estimate.profile),
         profile_lower=_profile_lower(estimate.profile_lower),
         notes=_notes(estimate.notes),
         wealth=_wealth(estimate.wealth),
-        evidence=_evidence(estimate.evidence),
+        evidence=_given(_evidence, "evidence", estimate.evidence),
     )
     lower, upper = found.epsilon_lower, found.epsilon_upper
     if lower is not None and upper is not None and lower > upper * (1 + ROUNDING):
@@ -62,6 +62,14 @@ def checked(estimate: Any, *, certified: bool, tested: bool) -> Estimate:
     return found._replace(p_resolved=p_value)
 
 
+T = TypeVar("T")
+
+
+def _given(check: Callable[[str, Any], T], name: str, value: Any) -> T | None:
+    """Check a value that may be None."""
+    return None if value is None else check(name, value)
+
+
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise CellError(f"estimate gave {shown(value)} for {name}; a number is wanted")
@@ -78,9 +86,7 @@ def _loss(name: str, value: Any) -> float:
     return loss
 
 
-def _optional_loss(name: str, value: Any) -> float | None:
-    if value is None:
-        return None
+def _known_loss(name: str, value: Any) -> float:
     loss = _loss(name, value)
     if math.isnan(loss):
         raise CellError(f"estimate gave nan for {name}")
@@ -95,28 +101,22 @@ def _upper_of(value: Any) -> UpperOf:
     raise CellError(f"estimate gave {shown(value)} for epsilon_upper_of; it is one of {known}")
 
 
-def _p_value(name: str, value: Any) -> float | None:
-    if value is None:
-        return None
+def _p_value(name: str, value: Any) -> float:
     p_value = _number(name, value)
     if not 0 < p_value <= 1:
         raise CellError(f"estimate gave {p_value} for {name}, which is not in (0, 1]")
     return p_value
 
 
-def _interval(value: Any) -> tuple[float, float] | None:
-    if value is None:
-        return None
-    low, high = _numbers("interval", value, 2)
+def _interval(name: str, value: Any) -> tuple[float, float]:
+    low, high = _numbers(name, value, 2)
     if low > high or math.isnan(low + high):
         raise CellError(f"estimate gave the interval from {low} to {high}")
     return low, high
 
 
-def _contrast(value: Any) -> Contrast | None:
-    if value is None:
-        return None
-    contrast = Contrast(*_numbers("contrast", value, len(Contrast._fields)))
+def _contrast(name: str, value: Any) -> Contrast:
+    contrast = Contrast(*_numbers(name, value, len(Contrast._fields)))
     if any(map(math.isnan, contrast)):
         raise CellError(f"estimate gave {tuple(contrast)} for contrast")
     return contrast
@@ -137,14 +137,12 @@ def _wealth(value: Any) -> tuple[tuple[int, float], ...]:
     return tuple((int(t), w) for t, w in points)
 
 
-def _evidence(value: Any) -> Evidence | None:
-    if value is None:
-        return None
+def _evidence(name: str, value: Any) -> Evidence:
     if not isinstance(value, Evidence) or not isinstance(value.theorem, str):
         raise CellError(f"estimate gave {shown(value)} for evidence; an Evidence is wanted")
-    terms = _sequence("evidence", value.terms, MOST_POINTS)
-    for number in (each for term in terms for each in _sequence("evidence", term, MOST_POINTS)):
-        if not math.isfinite(_number("evidence", number)):
+    terms = _sequence(name, value.terms, MOST_POINTS)
+    for number in (each for term in terms for each in _sequence(name, term, MOST_POINTS)):
+        if not math.isfinite(_number(name, number)):
             raise CellError(f"estimate gave {number} in its evidence, which is not finite")
     return Evidence(text(value.theorem), tuple(map(tuple, terms)))
 
