@@ -118,13 +118,9 @@ class Numbers(NamedTuple):
 class Whole:
     """One audit, judged again and again with other counts.
 
-    Args:
-        rate: FPR and FNR of every cell.
-        trials: per dataset.
-        confidence: of the audit.
-        numbers: of cells.
-        precision: of the sampler that the counts are said to come from.
-        folder: of the ledger, which counts earlier audits of the same draws.
+    `rate` is FPR and FNR of every cell; `precision` is that of the sampler that the counts are
+    said to come from. The folder is that of the ledger, which counts earlier audits of the same
+    draws.
     """
 
     def __init__(

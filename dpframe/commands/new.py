@@ -21,18 +21,11 @@ NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 def new(kind: str, name: str, folder: Path) -> list[Path]:
-    """Write the package.
+    """Write the package of a plugin of a kind into a new or empty folder; return its files.
 
-    Args:
-        kind: one of "mechanism", "attack", "estimator", "pair" and "neighbourhood".
-        name: of the distribution and of the plugin: small letters, digits and hyphens.
-        folder: of the package; must not exist or be empty.
-
-    Returns:
-        The files, the module first.
-
-    Raises:
-        DpframeError: the kind or the name will not do, or something is there already.
+    The name is that of the distribution and of the plugin: small letters, digits and hyphens.
+    The module is the first file. Raises DpframeError if the kind or the name will not do, or
+    something is there already.
     """
     if kind not in KINDS:
         raise DpframeError(

@@ -33,12 +33,9 @@ ROUNDING = 1e-9  # relative difference between two ways to compute the same
 
 
 def digest_of(contents: dict[str, Any]) -> str:
-    """Return a hash of everything in a record but the digest itself.
+    """Return a hash of everything in a record, as strict JSON values, but the digest itself.
 
     It shows accidents and careless edits, not forgery, because anyone can compute it again.
-
-    Args:
-        contents: the record as JSON values, non-finite numbers in words.
     """
     rest = {key: value for key, value in contents.items() if key != "digest"}
     written = json.dumps(rest, sort_keys=True, separators=(",", ":"))
@@ -72,12 +69,7 @@ def _newer(record: Record) -> Iterator[tuple[bool, Any]]:
 
 
 def disagreement(record: Record, contents: dict[str, Any]) -> str | None:
-    """Return the first contradiction in a record; None if there is none.
-
-    Args:
-        record: the record.
-        contents: the JSON values that it was read from.
-    """
+    """Return the first contradiction in a record and its JSON values; None if there is none."""
     found = next(_disagreements(record), None)
     if found is None and not is_old(record) and record.digest is None:
         return "its digest is gone"

@@ -17,11 +17,8 @@ DEEPEST = 50  # values nested deeper become text, because readers of JSON limit 
 def plain(value: Any, depth: int = 0) -> Any:
     """Return a value as JSON holds it: lists, dicts with text keys, numbers, text, bool and None.
 
-    It never fails, so that no record is lost over what a plugin returns.
-
-    Args:
-        value: NumPy and JAX arrays become lists; what has no counterpart becomes its `repr`.
-        depth: how deep the value stands in another.
+    It never fails, so that no record is lost over what a plugin returns. NumPy and JAX arrays
+    become lists; what has no counterpart becomes its `repr`.
     """
     if type(value) in (float, int):  # the usual types; the checks below are slow
         return value

@@ -31,15 +31,9 @@ def chosen(
 ) -> int:
     """Find the column, from 0, that a user named or that has a usual title.
 
-    Args:
-        table: the file's content.
-        option: the command-line option, a key of `USUAL`.
-        wanted: the user's choice, if any: a title, or a place from 1.
-        path: of the file.
-        default: the place taken if no title is usual and there are two columns.
-
-    Raises:
-        ScoresError: the column is unknown or ambiguous; lists the columns.
+    `option` is the command-line option, a key of `USUAL`, and `wanted` the user's choice: a
+    title, or a place from 1. `default` is taken if no title is usual and there are two columns.
+    Raises ScoresError, which lists the columns, if the column is unknown or ambiguous.
     """
     titles = list(table.titles)
     if wanted is not None:

@@ -222,11 +222,10 @@ def draw_bound(ax: Axes, x: Floats, y: Floats, place: int, **marks: Any) -> None
 
 
 def curve_key(labels: Sequence[str], drawn: Collection[object]) -> list[Line2D]:
-    """Return a handle for each estimator and for each way of drawing in use.
+    """Return a handle for each estimator, by its look, and for each way of drawing in use.
 
-    Args:
-        labels: of estimators, by their looks.
-        drawn: `CLAIMED`, `TRUTH`, `CERTIFIED` and `ESTIMATE`, and `(label,)` of each estimator.
+    `drawn` has `CLAIMED`, `TRUTH`, `CERTIFIED` and `ESTIMATE`, and `(label,)` of each
+    estimator.
     """
     handles = []
     for index, label in enumerate(labels):
@@ -297,14 +296,10 @@ def grid(
     shared: bool = True,
     width: float | None = None,
 ) -> tuple[Picture, list[Axes]]:
-    """Return an empty figure of panels.
+    """Return an empty figure of panels, with `across` of them in a row.
 
-    Args:
-        count: of panels.
-        across: panels in a row.
-        height: of a row, in inches.
-        shared: whether all have the same axes.
-        width: in inches; default: one column for one panel, else two.
+    Height (of a row) and width are in inches; by default the figure is one column wide for one
+    panel, else two. If `shared`, all panels have the same axes.
     """
     columns = min(count, across) if count != across + 1 else max(2, (across + 2) // 2)
     rows = math.ceil(count / columns)
@@ -332,14 +327,9 @@ def legend(picture: Figure, handles: list[Any]) -> None:
 def finish(
     picture: Picture, handles: Sequence[Any], record: Record, *sentences: str, proof: bool = True
 ) -> Picture:
-    """Add the legend and the caption to a figure.
+    """Add the legend and the caption to a figure whose panels are drawn.
 
-    Args:
-        picture: whose panels are drawn.
-        handles: of the legend.
-        record: that is drawn.
-        sentences: of the caption; empty ones are dropped.
-        proof: False if the figure says nothing about violations.
+    Empty sentences are dropped. `proof` is False if the figure says nothing about violations.
     """
     legend(picture, list(handles))
     proof = proof and any(cell.verdict == "consistent" for cell in record.cells)

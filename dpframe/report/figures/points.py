@@ -278,16 +278,12 @@ class Published:
     """Values of ε from elsewhere, such as a paper, by mechanism and swept values."""
 
     def __init__(self, text: str, name: str) -> None:
-        """Read the table.
+        """Read the table of a file.
 
-        Args:
-            text: CSV with the columns `mechanism` (a label or the name of a plugin), `epsilon`
-                (inf is allowed) and the swept keys, or other parameters, that tell the cells of a
-                mechanism apart. Lines before these that begin with # are left out.
-            name: of the file, for messages.
-
-        Raises:
-            DpframeError: columns are missing, or a value is no number.
+        It is CSV with the columns `mechanism` (a label or the name of a plugin), `epsilon`
+        (inf is allowed) and the swept keys, or other parameters, that tell the cells of a
+        mechanism apart. Lines before these that begin with # are left out. Raises
+        DpframeError if columns are missing, or a value is no number.
         """
         rows = text.splitlines()
         before = len(list(itertools.takewhile(lambda row: row.startswith("#"), rows)))

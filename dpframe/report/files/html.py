@@ -95,12 +95,7 @@ def _shown(value: Any) -> Any:
 
 
 def values(record: Record, *, brief: bool = False) -> dict[str, Any]:
-    """Return everything that a template shows, as plain values.
-
-    Args:
-        record: of a run.
-        brief: return only the values of the summary for notebooks.
-    """
+    """Return everything that a template shows, or the summary of notebooks, as plain values."""
     found = sentences.verdict(record)
     head = {
         "name": record.audit.name,
@@ -193,14 +188,9 @@ def _run(record: Record) -> Iterator[tuple[str, str]]:
 def _table(
     cells: list[CellRecord], linked: set[int]
 ) -> tuple[list[str], list[dict[str, Any]], str]:
-    """Lay out all cells.
+    """Lay out all cells: titles, rows, and the attack and estimator that all have in common.
 
-    Args:
-        cells: of a record.
-        linked: indices of the cells whose details are on the page.
-
-    Returns:
-        Titles, rows, and the attack and estimator that all cells have in common.
+    `linked` are the indices of the cells whose details are on the page.
     """
     columns = [("mechanism", [cell.mechanism.label for cell in cells])]
     labels = {
@@ -322,9 +312,7 @@ def _value(value: Any) -> str:
 def _maps(cells: list[CellRecord], linked: Mapping[int, int]) -> tuple[list[dict[str, Any]], int]:
     """Return the maps of what is swept, and the number of those left out.
 
-    Args:
-        cells: of a record.
-        linked: indices of the cells whose details are on the page, by the cells' identity.
+    `linked` are the indices of the cells whose details are on the page, by the cells' identity.
     """
     shown: list[dict[str, Any]] = []
     room, left = MOST_PLACES, 0
