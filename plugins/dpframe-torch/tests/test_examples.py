@@ -1,0 +1,141 @@
+"""The examples run as scripts, and distributed training gives every rank the same canaries."""
+
+import json
+import os
+import runpy
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from dpframe_torch import Canaries
+from dpframe_torch.hugging_face import CanaryCallback
+from torch_support import Script, table
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+OF_LIBRARIES = [
+    "ignore:Model has `tie_word_embeddings:UserWarning",
+    "ignore::FutureWarning:transformers",
+    "ignore::DeprecationWarning:transformers",
+]
+
+
+def run(monkeypatch, name, *arguments):
+    monkeypatch.setattr(sys, "argv", [name, *arguments])
+    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+
+
+def test_the_example_with_opacus_runs_as_a_script(monkeypatch, capsys, folder):
+    run(monkeypatch, "opacus_digits.py", "--epochs", "2", "--canaries", "100")
+    printed = capsys.readouterr().out
+    assert "Opacus: ε = " in printed
+    assert "ε ≥ " in printed
+    assert json.loads((folder / "runs/digits/record.json").read_text())["warnings"] == []
+
+
+def test_four_lines_are_added_to_a_script():
+    lines = (EXAMPLES / "opacus_digits.py").read_text(encoding="utf-8").splitlines()
+    added = [line for line in lines if line.endswith("# audit")]
+    assert len(added) == 4
+    changed = [line for line in lines if line not in added and "canaries.train_set" in line]
+    assert changed == ["loader = DataLoader(canaries.train_set, batch_size=64)"]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(*OF_LIBRARIES)
+def test_the_example_with_lora_finds_what_a_language_model_learned_by_heart(monkeypatch, folder):
+    """On CPU, with a tiny model at random; without privacy, so the bound is near the ceiling."""
+    run(monkeypatch, "lora.py")
+    found = json.loads((folder / "runs/lora/record.json").read_text())
+    (bound,) = found["rows"][0]["bounds"]
+    assert bound["epsilon_lower"] > 1.5
+    assert found["training"]["watched"]["steps"] == 150
+    assert not any("recognised" in one for one in found["warnings"])
+
+
+RANK = """
+import json, os, sys, warnings
+import torch
+from torch import distributed
+from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, DistributedSampler
+from dpframe_torch import Canaries
+from torch_support import network, table
+
+torch.set_num_threads(1)
+distributed.init_process_group("gloo")
+canaries = Canaries(table(), 101, out="run")
+torch.manual_seed(0)
+model = DistributedDataParallel(network())
+optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+canaries.watch(model, optimizer)
+sampler = DistributedSampler(canaries.train_set)
+for epoch in range(20):
+    sampler.set_epoch(epoch)
+    for x, y in DataLoader(canaries.train_set, batch_size=20, sampler=sampler):
+        optimizer.zero_grad()
+        cross_entropy(model(x), y).backward()
+        optimizer.step()
+found = canaries.audit(model.module)
+rank = distributed.get_rank()
+with open(f"rank-{rank}.json", "w") as file:
+    json.dump([canaries.state, found.epsilon_lower, found.warnings, len(canaries.train_set)], file)
+distributed.destroy_process_group()
+"""
+
+
+def test_two_ranks_have_the_same_canaries_and_share_the_scoring(folder):
+    (folder / "rank.py").write_text(RANK)
+    paths = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+    common = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")]),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+        "WORLD_SIZE": "2",
+        "OMP_NUM_THREADS": "1",
+    }
+    ranks = [
+        subprocess.Popen([sys.executable, "rank.py"], env={**common, "RANK": str(rank)})
+        for rank in (0, 1)
+    ]
+    assert [one.wait(timeout=300) for one in ranks] == [0, 0]
+    first, second = (json.loads((folder / f"rank-{r}.json").read_text()) for r in (0, 1))
+    assert first == second
+    assert first[1] > 0.3
+    assert first[2] == []
+    assert json.loads((folder / "run/canaries.json").read_text()) == first[0]
+    assert sorted(p.name for p in (folder / "run").iterdir()) == [
+        "canaries.json",
+        "picture.svg",
+        "record.json",
+    ]
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def test_a_callback_audits_a_trainer_and_keeps_the_canaries_with_checkpoints(folder):
+    """The calls of a `Trainer`, in their order; the example with LoRA has a real one."""
+    canaries = Canaries(table(), 60, out="run")
+    callback = CanaryCallback(canaries, epsilon=1.0)
+    script = Script(canaries)
+    arguments, state = SimpleNamespace(output_dir="out"), SimpleNamespace(global_step=3)
+    (folder / "out/checkpoint-3").mkdir(parents=True)
+    callback.on_train_begin(arguments, state, None, model=script.model, optimizer=script.optimizer)
+    for x, y in script.loader:
+        script.optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(script.model(x), y).backward()
+        script.optimizer.step()
+    callback.on_save(arguments, state, None)
+    callback.on_train_end(arguments, state, None, model=script.model)
+    assert callback.audit.verdict in ("consistent", "inconclusive")
+    kept = json.loads((folder / "out/checkpoint-3/canaries.json").read_text())
+    assert kept["run"] == canaries.run
