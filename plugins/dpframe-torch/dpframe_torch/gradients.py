@@ -135,9 +135,10 @@ class GradientCanaries:
         """Add the evidence of a released gradient."""
         self.done = 0
         optimizer, norm = self.optimizer, self.norm
-        scale, expected = 1.0, optimizer.expected_batch_size or 0
-        if optimizer.loss_reduction == "mean":
-            scale = expected * optimizer.accumulated_iterations
+        # In distributed training expected_batch_size is that of a rank, and the mean is over ranks.
+        batch = (optimizer.expected_batch_size or 0) * optimizer.accumulated_iterations
+        batch *= getattr(optimizer, "world_size", 1)
+        scale = batch if optimizer.loss_reduction == "mean" else 1.0
         values = torch.zeros_like(self.signs)
         for index, place in enumerate(self.chosen):
             p = self.params[place]
@@ -153,6 +154,6 @@ class GradientCanaries:
         spread = NORMAL_MAD * float(found.abs().median())
         claimed = float(optimizer.noise_multiplier)
         variance = max(spread, claimed, LEAST) ** 2
-        rate = min(max(expected * optimizer.accumulated_iterations / self.records, 1e-9), 1 - 1e-9)
+        rate = min(max(batch / self.records, 1e-9), 1 - 1e-9)
         ratio = (2 * found - 1) / (2 * variance) + math.log(rate / (1 - rate))
         self.total += torch.nn.functional.softplus(ratio).double()

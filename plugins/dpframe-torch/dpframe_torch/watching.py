@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from dpframe_torch.records import CanaryError, keys_of
 from dpframe_torch.scoring import gathered_objects, ranks
 
 Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
 
 RARE = 1e-6
 """A finding is named if a correct training would show it with at most this probability."""
@@ -204,7 +206,10 @@ class Watch:
         found = torch.cat([torch.zeros(0, dtype=torch.int64), *(one.cpu() for one in self.found)])
         own = np.bincount(found[found >= 0].numpy(), minlength=len(members))
         seen = np.sum(gathered_objects(own), axis=0)
-        given = sum(gathered_objects(sum(self.rows)))
+        # A batch of distributed training is what all ranks had in a step.
+        every = zip_longest(*gathered_objects(self.rows), fillvalue=0)
+        rows = np.array([sum(one) for one in every], float)
+        given = int(rows.sum())
         found = [*self._of_canaries(seen, given, members)]
         if self.held_out_rows:
             found.append(
@@ -214,9 +219,9 @@ class Watch:
         if self.optimizer is None:
             found.append("the optimiser was not watched: batches and noise were not looked at")
         else:
-            found += self._of_batches(seen[members], epsilon)
+            found += self._of_batches(rows, seen[members], epsilon)
             found += self.noise.warnings()
-            found += self._of_accountant(engine)
+            found += self._of_accountant(rows, engine)
         if self.loaded_steps is not None and self.loaded_steps != len(self.rows):
             found.append(
                 f"the weights are those after step {self.loaded_steps:,} of {len(self.rows):,}: "
@@ -249,8 +254,7 @@ class Watch:
             )
         return found
 
-    def _of_batches(self, seen: Any, epsilon: float | None) -> list[str]:
-        rows = np.array(self.rows, float)
+    def _of_batches(self, rows: Floats, seen: Any, epsilon: float | None) -> list[str]:
         steps, n = len(rows), self.records
         if steps < FEWEST_STEPS or not n:
             return []
@@ -279,7 +283,7 @@ class Watch:
                     )
         wanted = getattr(self.optimizer, "expected_batch_size", None)
         if wanted:
-            wanted *= self.accumulated
+            wanted *= self.accumulated * getattr(self.optimizer, "world_size", 1)
             away = abs(rows.sum() - wanted * steps) / math.sqrt(max(1.0, wanted * steps))
             if 2 * special.ndtr(-away) < RARE and abs(rows.mean() / wanted - 1) > 0.02:
                 found.append(
@@ -289,15 +293,15 @@ class Watch:
                 )
         return found
 
-    def _of_accountant(self, engine: Any) -> list[str]:
+    def _of_accountant(self, rows: Floats, engine: Any) -> list[str]:
         history = getattr(getattr(engine, "accountant", None), "history", None)
         if not history:
             return []
         found = []
         counted = sum(steps for _, _, steps in history)
-        if counted != len(self.rows):
+        if counted != len(rows):
             found.append(
-                f"the accountant counted {counted:,} steps, and {len(self.rows):,} were made"
+                f"the accountant counted {counted:,} steps, and {len(rows):,} were made"
             )
         noises = {noise for noise, _, _ in history}
         if self.noise.claimed and noises != self.noise.claimed:
@@ -308,8 +312,8 @@ class Watch:
                 f"the accountant counted noise multipliers {said}, the optimiser used {used}"
             )
         rate = sum(rate * steps for _, rate, steps in history) / counted
-        mean = float(np.mean(self.rows)) if self.rows else 0.0
-        steps, n = max(1, len(self.rows)), self.records
+        mean = float(rows.mean()) if len(rows) else 0.0
+        steps, n = max(1, len(rows)), self.records
         away = abs(mean - rate * n) / math.sqrt(max(rate * n, 1e-9) / steps)
         if 2 * special.ndtr(-away) < RARE and abs(mean / max(rate * n, 1e-9) - 1) > 0.02:
             found.append(

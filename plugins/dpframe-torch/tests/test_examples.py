@@ -64,6 +64,8 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 from dpframe_torch import Canaries
+from opacus import PrivacyEngine
+from opacus.distributed import DifferentiallyPrivateDistributedDataParallel as DPDDP
 from torch_support import network, table
 
 torch.set_num_threads(1)
@@ -81,9 +83,32 @@ for epoch in range(20):
         cross_entropy(model(x), y).backward()
         optimizer.step()
 found = canaries.audit(model.module)
+
+# The same with Opacus: noise comes from rank 0 alone, and a step is the mean over ranks.
+hidden = Canaries(table(), 150, "random-gradient", out="white")
+own = network(64)
+engine = PrivacyEngine(accountant="rdp")
+own, optimizer, loader = engine.make_private(
+    module=DPDDP(own),
+    optimizer=torch.optim.SGD(own.parameters(), lr=0.1),
+    data_loader=DataLoader(hidden.train_set, batch_size=100),
+    noise_multiplier=0.3,
+    max_grad_norm=1.0,
+)
+hidden.watch(own, optimizer)
+for epoch in range(4):
+    for x, y in loader:
+        optimizer.zero_grad()
+        cross_entropy(own(x), y).backward()
+        optimizer.step()
+scores = hidden.watched.gradients.scores()
+white = hidden.audit(own, engine.get_epsilon(1e-5), engine=engine)
+members = hidden.members
+gap = (scores[members].mean() - scores[~members].mean()) / scores[~members].std()
 rank = distributed.get_rank()
 with open(f"rank-{rank}.json", "w") as file:
-    json.dump([canaries.state, found.epsilon_lower, found.warnings, len(canaries.train_set)], file)
+    state = [canaries.state, found.epsilon_lower, found.warnings, len(canaries.train_set)]
+    json.dump([*state, hidden.state, white.epsilon_lower, white.warnings, gap], file)
 distributed.destroy_process_group()
 """
 
@@ -108,6 +133,9 @@ def test_two_ranks_have_the_same_canaries_and_share_the_scoring(folder):
     assert first == second
     assert first[1] > 0.3
     assert first[2] == []
+    assert first[5] > 1
+    assert first[6] == []
+    assert first[7] > 2, "gradients of both ranks carry their canaries"
     assert json.loads((folder / "run/canaries.json").read_text()) == first[0]
     assert sorted(p.name for p in (folder / "run").iterdir()) == [
         "canaries.json",
