@@ -197,7 +197,7 @@ class Canaries:
         collate: Callable[[list[Any]], Any] | None = None,
         batch: int = 256,
         confidence: float = 0.95,
-        estimators: Sequence[Any] = ("one-run-fdp",),
+        estimators: Sequence[Any] | None = None,
         engine: Any = None,
     ) -> auditing.Audit:
         """Bound by how much the run leaks, and compare that with what is claimed.
@@ -221,7 +221,8 @@ class Canaries:
             collate: makes a batch of records; default: PyTorch's.
             batch: canaries scored at a time.
             confidence: of the bound and the verdict.
-            estimators: of dpframe's one-run family; several share the error.
+            estimators: of dpframe's one-run family; several share the error. Default: one-run-fdp;
+                with the score "gradient" for about all m canaries and for the clearest 3√m.
             engine: Opacus's PrivacyEngine. The claim is then the whole curve of the steps that its
                 accountant has counted, which fewer canaries can refute than ε at one δ; and these
                 steps are compared with those that were seen.
@@ -257,6 +258,7 @@ class Canaries:
             delta=delta,
             confidence=confidence,
             estimators=estimators,
+            parameters=auditing.guesses_of(name, self.number) if estimators is None else {},
             warnings=warnings,
             described={
                 "run": self.run,

@@ -17,6 +17,7 @@ COORDINATES = 8  # of a direction, at most
 LARGE = 10.0
 """Norm of a canary's gradient before clipping, over the clipping norm."""
 NORMAL_MAD = 1.4826  # standard deviation of a normal variable over its median absolute deviation
+STEPS_AT_ONCE = 32  # are scored together: it costs fewer small operations, and waits less for a GPU
 LEAST = 1e-3  # deviation of what a step releases, in units of the clipping norm
 
 
@@ -63,6 +64,9 @@ class GradientCanaries:
         self.inner = torch.from_numpy(coordinates).to(device) - start[self.which]
         self.signs = torch.from_numpy(signs).to(device, torch.float32)
         self.total = torch.zeros(number, dtype=torch.float64, device=device)
+        self.kept: list[Tensor] = []  # of the last steps, shape [m, coordinates] each
+        self.facts: list[tuple[float, float, float]] = []  # scale, noise, log-odds of being sampled
+        self.spreads: list[float] = []  # of what each step released in the directions, over clip
         self.slots: Callable[[], list[Tensor]] = list
         self.done = 0
 
@@ -82,7 +86,16 @@ class GradientCanaries:
 
     def scores(self) -> npt.NDArray[np.float64]:
         """Return the logarithms of the likelihood ratios of all steps, shape [m]."""
+        self._score()
         return np.asarray(self.total.cpu().numpy(), np.float64).copy()
+
+    def described(self) -> dict[str, float]:
+        """Return what a step released in a direction, for the record.
+
+        Without canaries and other records its spread would be the noise multiplier.
+        """
+        self._score()
+        return {"spread": float(np.mean(self.spreads)) if self.spreads else math.nan}
 
     @property
     def norm(self) -> float:
@@ -120,7 +133,7 @@ class GradientCanaries:
         """Replace the gradients of canaries in a part of a batch, for one parameter."""
         if not len(rows):
             return
-        part[rows] = 0.0
+        part.index_fill_(0, rows, 0.0)
         if place not in self.chosen:
             return
         flat = part.view(len(part), -1)
@@ -132,28 +145,42 @@ class GradientCanaries:
         flat[at, columns] = values
 
     def after_step(self) -> None:
-        """Add the evidence of a released gradient."""
+        """Keep what a released gradient holds in the directions; it is scored with later ones."""
         self.done = 0
         optimizer, norm = self.optimizer, self.norm
         # In distributed training expected_batch_size is that of a rank, and the mean is over ranks.
         batch = (optimizer.expected_batch_size or 0) * optimizer.accumulated_iterations
         batch *= getattr(optimizer, "world_size", 1)
         scale = batch if optimizer.loss_reduction == "mean" else 1.0
-        values = torch.zeros_like(self.signs)
+        values = torch.zeros_like(self.signs) if len(self.chosen) > 1 else self.signs
         for index, place in enumerate(self.chosen):
             p = self.params[place]
             if p.grad is None:
-                continue
-            flat = p.grad.reshape(-1)
-            if len(self.chosen) == 1:
-                values = flat[self.inner]
+                values = torch.zeros_like(self.signs) if values is self.signs else values
+            elif len(self.chosen) == 1:
+                values = p.grad.reshape(-1)[self.inner]
             else:
                 mine = self.which == index
-                values[mine] = flat[self.inner[mine]].to(values.dtype)
-        found = (values * self.signs).sum(1) * (scale / norm)
-        spread = NORMAL_MAD * float(found.abs().median())
-        claimed = float(optimizer.noise_multiplier)
-        variance = max(spread, claimed, LEAST) ** 2
+                values[mine] = p.grad.reshape(-1)[self.inner[mine]].to(values.dtype)
         rate = min(max(batch / self.records, 1e-9), 1 - 1e-9)
-        ratio = (2 * found - 1) / (2 * variance) + math.log(rate / (1 - rate))
-        self.total += torch.nn.functional.softplus(ratio).double()
+        self.kept.append(values)
+        self.facts.append(
+            (scale / norm, float(optimizer.noise_multiplier), math.log(rate / (1 - rate)))
+        )
+        if len(self.kept) >= STEPS_AT_ONCE:
+            self._score()
+
+    def _score(self) -> None:
+        """Add the evidence of the steps that were kept."""
+        if not self.kept:
+            return
+        facts = torch.tensor(self.facts, dtype=torch.float64, device=self.signs.device)
+        scale, claimed, odds = facts.T[:, :, None]
+        found = (torch.stack(self.kept) * self.signs).sum(2).double() * scale
+        spread = NORMAL_MAD * found.abs().median(1, keepdim=True).values
+        variance = torch.maximum(spread, claimed).clamp(min=LEAST).square()
+        ratio = (2 * found - 1) / (2 * variance) + odds
+        self.total += torch.nn.functional.softplus(ratio).sum(0)
+        self.spreads += spread[:, 0].tolist()
+        self.kept.clear()
+        self.facts.clear()

@@ -242,8 +242,11 @@ def keys_of(inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         if rows.shape[1] > MOST_LOOKED_AT:
             rows = rows[:, :: -(-rows.shape[1] // MOST_LOOKED_AT)]
         # 0.0 and −0.0 are the same input.
-        whole = (rows.float() + 0.0).contiguous().view(torch.int32).long()
-        weights = _weights(rows.shape[1]).to(rows.device)
+        rows = (rows.float() + 0.0).contiguous()
+        if rows.shape[1] % 2:
+            rows = torch.nn.functional.pad(rows, (0, 1))
+        whole = rows.view(torch.int64)  # two numbers at a time
+        weights = _weights(whole.shape[1]).to(rows.device)
     else:
         whole = rows[:, :MOST_LOOKED_AT].long() + 1
         if mask is not None:

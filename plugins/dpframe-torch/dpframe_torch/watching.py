@@ -18,7 +18,7 @@ import torch
 from scipy import special
 from torch import Tensor
 
-from dpframe_torch.gradients import GradientCanaries
+from dpframe_torch.gradients import STEPS_AT_ONCE, GradientCanaries
 from dpframe_torch.records import CanaryError, keys_of
 from dpframe_torch.scoring import gathered_objects, ranks
 
@@ -46,18 +46,21 @@ class Keys:
         if not self.inputs:
             return torch.full_like(keys, -1)
         if rows.dtype not in self.tables:
-            own = [keys_of(one[None].to(rows.dtype)) for one in self.inputs]
-            ordered, places = torch.sort(torch.cat(own))
+            ordered, places = torch.sort(self._keys(rows.dtype))
             self.tables[rows.dtype] = ordered.to(keys.device), places.to(keys.device)
         ordered, places = self.tables[rows.dtype]
         at = torch.searchsorted(ordered, keys).clamp(max=len(ordered) - 1)
         return torch.where(ordered[at] == keys, places[at], -1)
 
+    def _keys(self, dtype: torch.dtype | None = None) -> Tensor:
+        if len({(one.shape, one.dtype) for one in self.inputs}) == 1:
+            return keys_of(torch.stack(list(self.inputs)).to(dtype or self.inputs[0].dtype))
+        return torch.cat([keys_of(one[None].to(dtype or one.dtype)) for one in self.inputs])
+
     def repeated(self) -> tuple[int, int] | None:
         """Return the places of two equal records, if there are any."""
         first: dict[int, int] = {}
-        for place, one in enumerate(self.inputs):
-            key = int(keys_of(one[None]))
+        for place, key in enumerate(self._keys().tolist()):
             if key in first:
                 return first[key], place
             first[key] = place
@@ -300,9 +303,7 @@ class Watch:
         found = []
         counted = sum(steps for _, _, steps in history)
         if counted != len(rows):
-            found.append(
-                f"the accountant counted {counted:,} steps, and {len(rows):,} were made"
-            )
+            found.append(f"the accountant counted {counted:,} steps, and {len(rows):,} were made")
         noises = {noise for noise, _, _ in history}
         if self.noise.claimed and noises != self.noise.claimed:
             said, used = (
@@ -329,6 +330,7 @@ class Watch:
             "records": int(sum(self.rows)),
             "largest_batch": max(self.rows, default=0),
             "noise": self.noise.described(),
+            "directions": None if self.gradients is None else self.gradients.described(),
         }
 
 
@@ -346,8 +348,11 @@ class NoiseMeter:
     def __init__(self) -> None:
         self.number = 0
         self.squares = 0.0  # of the noise, in units of its claimed standard deviation
+        self.pairs = 0
         self.products = 0.0  # of the noise of successive steps
         self.silent = 0  # steps without noise although some is claimed
+        self.kept: list[Tensor] = []  # noise of the last steps
+        self.deviations: list[float] = []  # claimed for them
         self.last: Tensor | None = None
         self.claimed: set[float] = set()
 
@@ -364,28 +369,49 @@ class NoiseMeter:
         pieces, left = [], NOISE_COORDINATES
         for p in optimizer.params:
             summed = getattr(p, "summed_grad", None)
-            if p.grad is None or summed is None or left <= 0:
+            if p.grad is None or summed is None:
                 continue
             pieces.append(p.grad.reshape(-1)[:left] * scale - summed.reshape(-1)[:left])
             left -= len(pieces[-1])
+            if left <= 0:
+                break
         if not pieces or not deviation:
             return
-        noise = torch.cat(pieces) / deviation
-        squares = float(noise @ noise)
-        self.number += len(noise)
-        self.squares += squares
-        self.silent += squares < 1e-6 * len(noise)
-        if self.last is not None and len(self.last) == len(noise):
-            self.products += float(noise @ self.last)
-        self.last = noise
+        noise = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+        if self.kept and len(self.kept[-1]) != len(noise):
+            self._add_up()
+        self.kept.append(noise)
+        self.deviations.append(deviation)
+        if len(self.kept) >= STEPS_AT_ONCE:
+            self._add_up()
+
+    def _add_up(self) -> None:
+        """Add the steps that were kept to the sums."""
+        if not self.kept:
+            return
+        noise = torch.stack(self.kept).double()
+        noise /= torch.tensor(self.deviations, dtype=torch.float64, device=noise.device)[:, None]
+        squares = noise.square().sum(1)
+        self.number += noise.numel()
+        self.squares += float(squares.sum())
+        self.silent += int((squares < 1e-6 * noise.shape[1]).sum())
+        if self.last is not None and len(self.last) == noise.shape[1]:
+            noise = torch.cat([self.last[None], noise])
+        self.products += float((noise[1:] * noise[:-1]).sum())
+        self.pairs += noise[1:].numel()
+        self.last = noise[-1].clone()
+        self.kept.clear()
+        self.deviations.clear()
 
     @property
     def ratio(self) -> float:
         """Return the noise's standard deviation, over what the optimiser says."""
+        self._add_up()
         return math.sqrt(self.squares / self.number) if self.number else math.nan
 
     def warnings(self) -> list[str]:
         """Return what does not fit."""
+        self._add_up()
         if not self.number:
             if self.claimed == {0.0}:
                 return ["the optimiser adds no noise: noise_multiplier is 0"]
@@ -405,4 +431,5 @@ class NoiseMeter:
 
     def described(self) -> dict[str, float] | None:
         """Return the measured noise for the record."""
-        return {"ratio": self.ratio, "coordinates": self.number} if self.number else None
+        ratio = self.ratio
+        return {"ratio": ratio, "coordinates": self.number} if self.number else None

@@ -105,14 +105,16 @@ scores = hidden.watched.gradients.scores()
 white = hidden.audit(own, engine.get_epsilon(1e-5), engine=engine)
 members = hidden.members
 gap = (scores[members].mean() - scores[~members].mean()) / scores[~members].std()
+directions = white["training"]["watched"]["directions"]
 rank = distributed.get_rank()
 with open(f"rank-{rank}.json", "w") as file:
     state = [canaries.state, found.epsilon_lower, found.warnings, len(canaries.train_set)]
-    json.dump([*state, hidden.state, white.epsilon_lower, white.warnings, gap], file)
+    json.dump([*state, hidden.state, white.epsilon_lower, white.warnings, gap, directions], file)
 distributed.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 def test_two_ranks_have_the_same_canaries_and_share_the_scoring(folder):
     (folder / "rank.py").write_text(RANK)
     paths = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
@@ -136,6 +138,7 @@ def test_two_ranks_have_the_same_canaries_and_share_the_scoring(folder):
     assert first[5] > 1
     assert first[6] == []
     assert first[7] > 2, "gradients of both ranks carry their canaries"
+    assert 0.25 < first[8]["spread"] < 0.5, "the noise multiplier is 0.3"
     assert json.loads((folder / "run/canaries.json").read_text()) == first[0]
     assert sorted(p.name for p in (folder / "run").iterdir()) == [
         "canaries.json",

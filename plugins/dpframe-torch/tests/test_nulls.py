@@ -86,3 +86,32 @@ def test_the_bound_is_not_vacuous():
     rng = np.random.default_rng(3)
     members = rng.random(1_000) < 0.5
     assert bound(2 * members + rng.normal(size=1_000), members, delta=1e-5) > 1.5
+
+
+def test_numbers_of_guesses_fixed_for_gradients_show_more_than_a_ladder():
+    """Likelihood ratios of 400 sampled Gaussian steps, ε = 8, 1,000 canaries; means of 8 runs."""
+    from dpframe_torch.auditing import guesses_of
+
+    rng, found = np.random.default_rng(4), {"ladder": [], "fixed": []}
+    rate, noise = 0.05, 0.916
+    for _ in range(8):
+        members = rng.random(1_000) < 0.5
+        released = noise * rng.normal(size=(400, 1_000)) + (
+            rng.random((400, 1_000)) < rate * members
+        )
+        ratios = (2 * released - 1) / (2 * noise**2) + special.logit(rate)
+        scores = np.logaddexp(0, ratios).sum(0)
+        for name, parameters in (("ladder", {}), ("fixed", guesses_of("gradient", 1_000))):
+            row = dpframe.score_one_run(
+                scores,
+                members,
+                delta=1e-5,
+                estimators=["one-run-fdp"],
+                parameters=parameters,
+                lower_is_member=False,
+            )["rows"][0]
+            found[name].append(row["bounds"][0]["epsilon_lower"])
+    assert np.mean(found["fixed"]) > np.mean(found["ladder"]) > 1.6
+    assert guesses_of("gradient", 1_000) == {"guesses": (95, 1_000), "side": "both"}
+    assert guesses_of("gradient", 3) == {"guesses": (3,), "side": "both"}
+    assert guesses_of("loss", 1_000) == {}
