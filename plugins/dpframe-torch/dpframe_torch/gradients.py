@@ -11,13 +11,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from dpframe_torch.checks import STEPS_AT_ONCE
 from dpframe_torch.records import CanaryError
 
 COORDINATES = 8  # of a direction, at most
 LARGE = 10.0
 """Norm of a canary's gradient before clipping, over the clipping norm."""
 NORMAL_MAD = 1.4826  # standard deviation of a normal variable over its median absolute deviation
-STEPS_AT_ONCE = 32  # are scored together: it costs fewer small operations, and waits less for a GPU
 LEAST = 1e-3  # deviation of what a step releases, in units of the clipping norm
 
 

@@ -15,19 +15,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy import special
 from torch import Tensor
 
-from dpframe_torch.gradients import STEPS_AT_ONCE, GradientCanaries
+from dpframe_torch.checks import RARE, NoiseMeter, p_of_evenness, p_of_missing, p_of_total
+from dpframe_torch.gradients import GradientCanaries
 from dpframe_torch.records import CanaryError, keys_of
 from dpframe_torch.scoring import gathered_objects, ranks
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
-RARE = 1e-6
-"""A finding is named if a correct training would show it with at most this probability."""
-NOISE_COORDINATES = 512  # of the gradient, in which the noise is measured
 MOST_BATCHES = 1_000  # kept before they are packed
 KEY = "dpframe_run"
 """The name under which a state_dict carries the run in its metadata."""
@@ -247,10 +244,10 @@ class Watch:
                 f"{absent:,} of {outside:,} canaries that are out were trained on: the loader "
                 "reads other data than canaries.train_set, or has the indices of the original data"
             )
-        # In Poisson sampling over e epochs a record is never seen with probability about e^−e.
+        # Given their sizes, no batch has a record with probability ∏(1 − b/n) ≤ exp(−Σb/n).
         missing = inside - present
-        expected = math.exp(-given / max(1, self.records))
-        if missing and 1 - special.bdtr(missing - 1, inside, min(0.5, expected)) < RARE:
+        chance = math.exp(-given / max(1, self.records))
+        if missing and p_of_missing(missing, inside, chance) < RARE:
             found.append(
                 f"{missing:,} of {inside:,} canaries that are in were never trained on: a sampler, "
                 "drop_last, a subset or an augmentation leaves them out"
@@ -263,9 +260,8 @@ class Watch:
             return []
         found, opacus = [], hasattr(self.optimizer, "expected_batch_size")
         rate = min(rows.mean() / n, 1.0)
-        even = rows.var() * steps / max(n * rate * (1 - rate), 1e-12)
         if (opacus or epsilon is not None) and rate < 0.999:
-            if special.chdtr(steps - 1, even) < RARE:
+            if p_of_evenness(rows, n) < RARE:
                 size = round(float(np.median(rows)))
                 dropped = (
                     ", and drop_last leaves out the rest of every epoch"
@@ -277,18 +273,17 @@ class Watch:
                     f"shuffled loader{dropped}; an accountant that assumes Poisson sampling, as "
                     "Opacus's does, gives an ε that does not hold for this training"
                 )
-            elif len(seen) > 1 and steps * rate > 3:
-                spread = seen.var() * len(seen) / max(seen.mean() * (1 - rate), 1e-12)
-                if special.chdtr(len(seen) - 1, spread) < RARE:
-                    found.append(
-                        "batches are not Poisson samples: all canaries were seen about equally "
-                        "often, as from a shuffled loader; the accountant's ε does not hold"
-                    )
+            elif p_of_evenness(seen, steps) < RARE:
+                found.append(
+                    "batches are not Poisson samples: all canaries were seen about equally "
+                    "often, as from a shuffled loader; the accountant's ε does not hold"
+                )
         wanted = getattr(self.optimizer, "expected_batch_size", None)
         if wanted:
-            wanted *= self.accumulated * getattr(self.optimizer, "world_size", 1)
-            away = abs(rows.sum() - wanted * steps) / math.sqrt(max(1.0, wanted * steps))
-            if 2 * special.ndtr(-away) < RARE and abs(rows.mean() / wanted - 1) > 0.02:
+            world = getattr(self.optimizer, "world_size", 1)
+            wanted *= self.accumulated * world
+            rounded = self.accumulated * world  # Opacus rounds down, in each rank
+            if _differs(rows, n, wanted / n, (wanted + rounded) / n):
                 found.append(
                     f"a step had {rows.mean():.1f} records on average, but Opacus's "
                     f"expected_batch_size is {wanted:g}: the batch size that is trained with is "
@@ -314,9 +309,8 @@ class Watch:
             )
         rate = sum(rate * steps for _, rate, steps in history) / counted
         mean = float(rows.mean()) if len(rows) else 0.0
-        steps, n = max(1, len(rows)), self.records
-        away = abs(mean - rate * n) / math.sqrt(max(rate * n, 1e-9) / steps)
-        if 2 * special.ndtr(-away) < RARE and abs(mean / max(rate * n, 1e-9) - 1) > 0.02:
+        n = self.records
+        if len(rows) and n and _differs(rows, n, rate, rate):
             found.append(
                 f"the accountant assumed batches of {rate * n:.1f} records on average, and they "
                 f"had {mean:.1f}"
@@ -334,102 +328,20 @@ class Watch:
         }
 
 
+def _differs(rows: Floats, n: int, low: float, high: float) -> bool:
+    """True if steps have another number of records than n, each with this probability, give.
+
+    Differences below 2 % are left alone: they change ε by little, and drop_last makes them.
+    """
+    share = rows.mean() / n
+    if low * 0.98 <= share <= high * 1.02:
+        return False
+    return p_of_total(rows.sum(), n * len(rows), low, high) < RARE
+
+
 def _inputs(args: Any, kwargs: dict[str, Any]) -> Tensor | None:
     """Return the first tensor that a model is given."""
     for one in (*args, *kwargs.values()):
         if torch.is_tensor(one) and one.ndim:
             return one
     return None
-
-
-class NoiseMeter:
-    """The noise that Opacus's optimiser adds, measured in some coordinates of the gradient."""
-
-    def __init__(self) -> None:
-        self.number = 0
-        self.squares = 0.0  # of the noise, in units of its claimed standard deviation
-        self.pairs = 0
-        self.products = 0.0  # of the noise of successive steps
-        self.silent = 0  # steps without noise although some is claimed
-        self.kept: list[Tensor] = []  # noise of the last steps
-        self.deviations: list[float] = []  # claimed for them
-        self.last: Tensor | None = None
-        self.claimed: set[float] = set()
-
-    def look(self, optimizer: Any) -> None:
-        """Compare the released gradient with the clipped sum."""
-        clip = optimizer.max_grad_norm
-        self.claimed.add(float(optimizer.noise_multiplier))
-        deviation = float(optimizer.noise_multiplier) * (
-            float(clip) if isinstance(clip, int | float) else math.sqrt(sum(c * c for c in clip))
-        )
-        scale = 1.0
-        if optimizer.loss_reduction == "mean":
-            scale = optimizer.expected_batch_size * optimizer.accumulated_iterations
-        pieces, left = [], NOISE_COORDINATES
-        for p in optimizer.params:
-            summed = getattr(p, "summed_grad", None)
-            if p.grad is None or summed is None:
-                continue
-            pieces.append(p.grad.reshape(-1)[:left] * scale - summed.reshape(-1)[:left])
-            left -= len(pieces[-1])
-            if left <= 0:
-                break
-        if not pieces or not deviation:
-            return
-        noise = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
-        if self.kept and len(self.kept[-1]) != len(noise):
-            self._add_up()
-        self.kept.append(noise)
-        self.deviations.append(deviation)
-        if len(self.kept) >= STEPS_AT_ONCE:
-            self._add_up()
-
-    def _add_up(self) -> None:
-        """Add the steps that were kept to the sums."""
-        if not self.kept:
-            return
-        noise = torch.stack(self.kept).double()
-        noise /= torch.tensor(self.deviations, dtype=torch.float64, device=noise.device)[:, None]
-        squares = noise.square().sum(1)
-        self.number += noise.numel()
-        self.squares += float(squares.sum())
-        self.silent += int((squares < 1e-6 * noise.shape[1]).sum())
-        if self.last is not None and len(self.last) == noise.shape[1]:
-            noise = torch.cat([self.last[None], noise])
-        self.products += float((noise[1:] * noise[:-1]).sum())
-        self.pairs += noise[1:].numel()
-        self.last = noise[-1].clone()
-        self.kept.clear()
-        self.deviations.clear()
-
-    @property
-    def ratio(self) -> float:
-        """Return the noise's standard deviation, over what the optimiser says."""
-        self._add_up()
-        return math.sqrt(self.squares / self.number) if self.number else math.nan
-
-    def warnings(self) -> list[str]:
-        """Return what does not fit."""
-        self._add_up()
-        if not self.number:
-            if self.claimed == {0.0}:
-                return ["the optimiser adds no noise: noise_multiplier is 0"]
-            return []
-        if self.silent:
-            return [f"{self.silent:,} steps were released without noise, although some is claimed"]
-        found = []
-        # A sum of squares of n normal variables is n ± √(2n); rounding of float32 is far below.
-        if abs(self.squares - self.number) > 6 * math.sqrt(2 * self.number) + 1e-3 * self.number:
-            found.append(
-                f"the noise has {self.ratio:.2g} times the standard deviation that the optimiser "
-                "says"
-            )
-        if abs(self.products) > 6 * math.sqrt(self.number) * max(1.0, self.ratio**2):
-            found.append("the noise of successive steps is correlated: a generator is seeded anew")
-        return found
-
-    def described(self) -> dict[str, float] | None:
-        """Return the measured noise for the record."""
-        ratio = self.ratio
-        return {"ratio": ratio, "coordinates": self.number} if self.number else None

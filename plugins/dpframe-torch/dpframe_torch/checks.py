@@ -1,0 +1,190 @@
+"""Exact tests of what a correct training hardly shows: sizes of batches, and the noise."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy import special
+from torch import Tensor
+
+RARE = 1e-6
+"""A finding is named if a correct training would show it with at most this probability."""
+NOISE_COORDINATES = 512  # of the gradient, in which the noise is measured
+STEPS_AT_ONCE = 32  # looked at together: fewer small operations, and less waiting for a GPU
+WIDE = 12.0  # standard deviations within which binomial probabilities are summed
+
+
+def p_of_evenness(values: npt.ArrayLike, n: int) -> float:
+    """Bound the p-value of k independent Bin(n, q) variables, against values that are too even.
+
+    q is unknown: given the sum B, the law of the values does not depend on it, so an event has at
+    most its probability at q = B/(nk), over that of B. Of two such events the rarer counts, twice:
+    a small Σ(v − B/k)², by Chernoff's bound, and many values that are the same, by a union bound
+    over all n + 1 values.
+
+    Args:
+        values: k numbers of hits in n trials each, such as sizes of batches.
+        n: the number of trials.
+    """
+    v = np.asarray(values, np.float64)
+    k, total = len(v), float(np.sum(v))
+    if k < 2 or not 0 < total < n * k:
+        return 1.0
+    q = total / (n * k)
+    mean, variance = n * q, n * q * (1 - q)
+    of_total = _log_binomial(np.array(total), n * k, q)
+    reach = WIDE * math.sqrt(variance) + 1
+    near = np.arange(max(0, math.floor(mean - reach)), min(n, math.ceil(mean + reach)) + 1)
+    masses = _log_binomial(near, n, q)
+    beyond = _log(1 - float(np.exp(masses).sum()))
+    weights = np.geomspace(1e-2, 1e4, 60) / variance
+    within = special.logsumexp(masses - weights[:, None] * (near - mean) ** 2, axis=1)
+    moments = np.logaddexp(within, beyond)
+    even = float(np.min(weights * np.sum((v - mean) ** 2) + k * moments))
+    most = float(np.unique(v, return_counts=True)[1].max())
+    same = math.log(n + 1) + _log(
+        special.betainc(most, k - most + 1, min(1.0, math.exp(masses.max())))
+    )
+    return min(1.0, 2 * math.exp(min(0.0, min(even, same) - float(of_total))))
+
+
+def p_of_total(total: float, trials: float, low: float, high: float) -> float:
+    """Return the two-sided p-value of a binomial total whose probability is within [low, high]."""
+    low, high = min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0)
+    above = special.betainc(total, trials - total + 1, high) if total > 0 else 1.0
+    below = special.betainc(trials - total, total + 1, 1 - low) if total < trials else 1.0
+    return min(1.0, 2 * float(min(above, below)))
+
+
+def p_of_missing(missing: int, canaries: int, chance: float) -> float:
+    """Bound the probability that so many canaries are in no batch, each with at most a chance.
+
+    exp(−n kl(missing/n ‖ chance)) holds for events that are negatively associated, as those of
+    records in batches of given sizes are [Panconesi and Srinivasan 1997].
+    """
+    share = missing / canaries
+    if share <= chance:
+        return 1.0
+    rest = special.rel_entr(1 - share, 1 - chance) if chance < 1 else 0.0
+    return math.exp(-canaries * float(special.rel_entr(share, chance) + rest))
+
+
+def _log_binomial(x: npt.NDArray[Any], n: float, q: float) -> npt.NDArray[np.float64]:
+    """Return logarithms of the probabilities of Bin(n, q)."""
+    choices = special.gammaln(n + 1) - special.gammaln(x + 1) - special.gammaln(n - x + 1)
+    return np.asarray(choices + special.xlogy(x, q) + special.xlog1py(n - x, -q))
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0 else -math.inf
+
+
+class NoiseMeter:
+    """The noise that Opacus's optimiser adds, measured in some coordinates of the gradient."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.squares = 0.0  # of the noise, in units of its claimed standard deviation
+        self.pairs = 0  # of successive steps
+        self.products = 0.0  # of their noise, in units of the earlier one's length
+        self.silent = 0  # steps without noise although some is claimed
+        self.kept: list[Tensor] = []  # noise of the last steps
+        self.deviations: list[float] = []  # claimed for them
+        self.last: Tensor | None = None
+        self.claimed: set[float] = set()
+
+    def look(self, optimizer: Any) -> None:
+        """Compare the released gradient with the clipped sum."""
+        clip = optimizer.max_grad_norm
+        self.claimed.add(float(optimizer.noise_multiplier))
+        deviation = float(optimizer.noise_multiplier) * (
+            float(clip) if isinstance(clip, int | float) else math.sqrt(sum(c * c for c in clip))
+        )
+        scale = 1.0
+        if optimizer.loss_reduction == "mean":
+            scale = optimizer.expected_batch_size * optimizer.accumulated_iterations
+        pieces, left = [], NOISE_COORDINATES
+        for p in optimizer.params:
+            summed = getattr(p, "summed_grad", None)
+            if p.grad is None or summed is None:
+                continue
+            pieces.append(p.grad.reshape(-1)[:left] * scale - summed.reshape(-1)[:left])
+            left -= len(pieces[-1])
+            if left <= 0:
+                break
+        if not pieces or not deviation:
+            return
+        noise = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+        if self.kept and len(self.kept[-1]) != len(noise):
+            self._add_up()
+        self.kept.append(noise)
+        self.deviations.append(deviation)
+        if len(self.kept) >= STEPS_AT_ONCE:
+            self._add_up()
+
+    def _add_up(self) -> None:
+        """Add the steps that were kept to the sums."""
+        if not self.kept:
+            return
+        noise = torch.stack(self.kept).double()
+        noise /= torch.tensor(self.deviations, dtype=torch.float64, device=noise.device)[:, None]
+        squares = noise.square().sum(1)
+        self.number += noise.numel()
+        self.squares += float(squares.sum())
+        self.silent += int((squares < 1e-6 * noise.shape[1]).sum())
+        if self.last is not None and len(self.last) == noise.shape[1]:
+            noise = torch.cat([self.last[None], noise])
+        # Given the earlier noise, its product with the next is normal with its length as deviation.
+        lengths = noise[:-1].norm(dim=1).clamp(min=1e-30)
+        self.products += float(((noise[1:] * noise[:-1]).sum(1) / lengths).sum())
+        self.pairs += len(lengths)
+        self.last = noise[-1].clone()
+        self.kept.clear()
+        self.deviations.clear()
+
+    @property
+    def ratio(self) -> float:
+        """Return the noise's standard deviation, over what the optimiser says."""
+        self._add_up()
+        return math.sqrt(self.squares / self.number) if self.number else math.nan
+
+    def p_of_size(self) -> float:
+        """Return the p-value of the claimed deviation: squares of normal noise are χ²."""
+        self._add_up()
+        rounding = 1e-3 * self.number  # of float32, at most
+        above = special.chdtrc(self.number, max(0.0, self.squares - rounding))
+        return min(1.0, 2 * float(min(above, special.chdtr(self.number, self.squares + rounding))))
+
+    def p_of_repetition(self) -> float:
+        """Return the p-value of independent noise in successive steps."""
+        self._add_up()
+        away = abs(self.products) / max(1.0, self.ratio) / math.sqrt(max(1, self.pairs))
+        return 2 * float(special.ndtr(-away))
+
+    def warnings(self) -> list[str]:
+        """Return what does not fit."""
+        self._add_up()
+        if not self.number:
+            if self.claimed == {0.0}:
+                return ["the optimiser adds no noise: noise_multiplier is 0"]
+            return []
+        if self.silent:
+            return [f"{self.silent:,} steps were released without noise, although some is claimed"]
+        found = []
+        if self.p_of_size() < RARE:
+            found.append(
+                f"the noise has {self.ratio:.2g} times the standard deviation that the optimiser "
+                "says"
+            )
+        if self.p_of_repetition() < RARE:
+            found.append("the noise of successive steps is correlated: a generator is seeded anew")
+        return found
+
+    def described(self) -> dict[str, float] | None:
+        """Return the measured noise for the record."""
+        ratio = self.ratio
+        return {"ratio": ratio, "coordinates": self.number} if self.number else None
