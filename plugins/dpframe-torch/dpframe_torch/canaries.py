@@ -33,6 +33,7 @@ Whole = npt.NDArray[np.int64]
 
 FILE = "canaries.json"
 SCHEMA = 1
+MOST_RUNS = 1_000  # in one folder, whose noise is told apart
 STREAM = 0xD9F4A3E  # so that coins differ from the numbers of a script that uses the same seed
 
 
@@ -139,6 +140,7 @@ class Canaries:
             "canaries": digest_of(self.records),
             "members": "".join("01"[int(one)] for one in self._members),
             "audited": False,
+            "noises": [] if kept is None else kept.get("noises", []),
         }
         if resumed is not None:
             self._resume(resumed)
@@ -234,6 +236,7 @@ class Canaries:
         if watched is not None:
             watched.check_model(model)
             warnings += watched.warnings(self._members, epsilon, engine)
+            warnings += self._of_earlier_noise(watched.noise.fingerprint)
         elif self.kind == "random-gradient":
             raise CanaryError("random-gradient canaries need canaries.watch(model, optimizer)")
         else:
@@ -283,6 +286,19 @@ class Canaries:
         part = self.folder / f"{FILE}.part"
         part.write_text(json.dumps(self.state, indent=1) + "\n", encoding="utf-8")
         part.replace(self.folder / FILE)
+
+    def _of_earlier_noise(self, fingerprint: str | None) -> list[str]:
+        """Compare the noise of the first step with that of earlier runs in the folder."""
+        earlier = self.state["noises"]
+        if fingerprint is None or self.state["audited"]:
+            return []
+        self.state["noises"] = [*earlier, fingerprint][-MOST_RUNS:]
+        if fingerprint not in earlier:
+            return []
+        return [
+            "the noise of the first step is that of an earlier run in this folder: a seed is used "
+            "again, and the difference of two runs shows what the noise should hide"
+        ]
 
     def _resume(self, kept: dict[str, Any]) -> None:
         for name in ("seed", "number", "kind", "canaries", "members"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from typing import Any
 
@@ -96,6 +97,7 @@ class NoiseMeter:
         self.deviations: list[float] = []  # claimed for them
         self.last: Tensor | None = None
         self.claimed: set[float] = set()
+        self.fingerprint: str | None = None  # of the first step's noise, told by its signs
 
     def look(self, optimizer: Any) -> None:
         """Compare the released gradient with the clipped sum."""
@@ -119,6 +121,9 @@ class NoiseMeter:
         if not pieces or not deviation:
             return
         noise = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+        if self.fingerprint is None:
+            signs = np.packbits((noise > 0).cpu().numpy())
+            self.fingerprint = hashlib.sha256(signs.tobytes()).hexdigest()
         if self.kept and len(self.kept[-1]) != len(noise):
             self._add_up()
         self.kept.append(noise)

@@ -5,13 +5,8 @@ import pytest
 import torch
 from dpframe_torch import Canaries
 from scipy import stats
-from torch_support import DELTA, Script, table
-
-
-def script(seed=0, noise=1.0, number=300, records=600, **options):
-    torch.manual_seed(seed)
-    canaries = Canaries(table(records), number, "random-gradient", seed=seed, out=None)
-    return Script(canaries, noise=noise, batch=80, width=200, **options)
+from torch_support import DELTA, Script, mistakes, table
+from torch_support.mistakes import script
 
 
 def test_a_canary_contributes_its_direction_clipped_and_others_are_left_alone():
@@ -61,88 +56,35 @@ def test_directions_over_several_parameters_are_found_again():
     assert scores[members].mean() > scores[~members].mean() + 1
 
 
-def silent(one):
-    """Noise off, accounted for as before."""
-    from opacus.optimizers import DPOptimizer
-
-    def add_noise():
-        optimizer.noise_multiplier, kept = 0.0, optimizer.noise_multiplier
-        DPOptimizer.add_noise(optimizer)
-        optimizer.noise_multiplier = kept
-
-    optimizer = one.optimizer
-    optimizer.add_noise = add_noise
+REFUTED = ("noise off", "gradients not clipped", "clipped after averaging")
 
 
-def halved(one):
-    from opacus.optimizers import DPOptimizer
-
-    def add_noise():
-        optimizer.noise_multiplier /= 2
-        DPOptimizer.add_noise(optimizer)
-        optimizer.noise_multiplier *= 2
-
-    optimizer = one.optimizer
-    optimizer.add_noise = add_noise
-
-
-def unclipped(one):
-    """Gradients of single records are summed as they are."""
-
-    def clip_and_accumulate():
-        for p in optimizer.params:
-            p.summed_grad = p.grad_sample.sum(0)
-
-    optimizer = one.optimizer
-    optimizer.clip_and_accumulate = clip_and_accumulate
-
-
-def clipped_after_averaging(one):
-    """The mean gradient is clipped, and not every record's; the noise is that of a clipped mean."""
-
-    def clip_and_accumulate():
-        rows = max(1, len(optimizer.params[0].grad_sample))
-        means = [p.grad_sample.sum(0) / rows for p in optimizer.params]
-        norm = torch.cat([one.flatten() for one in means]).norm()
-        for p, mean in zip(optimizer.params, means, strict=True):
-            p.summed_grad = mean * rows * min(1.0, optimizer.max_grad_norm / float(norm))
-
-    optimizer = one.optimizer
-    optimizer.clip_and_accumulate = clip_and_accumulate
-
-
-def many_epochs(one):
-    """Trained six times as long as accounted for."""
-    hook = one.optimizer.step_hook
-    count = iter(range(10**9))
-    one.optimizer.attach_step_hook(lambda o: hook(o) if next(count) % 6 == 0 else None)
-
-
-FOUND = {
-    "noise off": silent,
-    "unclipped": unclipped,
-    "clipped after averaging": clipped_after_averaging,
-}
-
-
-@pytest.mark.parametrize("mistake", FOUND)
+@pytest.mark.parametrize("mistake", REFUTED)
 def test_one_run_refutes_the_claim_of_a_script_with_a_mistake(mistake):
-    one = script(seed=2, noise=2.0)
-    FOUND[mistake](one)
-    found = one.train(4).audit(confidence=0.999)
-    assert found.verdict == "violated", (found.epsilon_lower, found["rows"][0]["p_value"])
+    found = mistakes.run(mistake, 2, noise=2.0)
+    assert found["rows"][0]["p_value"] < 1e-3
+    assert found.verdict == "violated"
 
 
-def test_halved_noise_is_named_although_one_run_need_not_refute_it():
-    one = script(seed=2)
-    halved(one)
-    assert any("0.5 times the standard deviation" in w for w in one.train(3).audit().warnings)
+@pytest.mark.parametrize(
+    "mistake", [name for name, (_, word, _) in mistakes.MISTAKES.items() if word]
+)
+def test_a_mistake_is_named_although_one_run_need_not_refute_it(mistake):
+    word = mistakes.MISTAKES[mistake][1]
+    found = mistakes.run(mistake, 2, epochs=3)
+    assert any(word in one for one in found.warnings)
 
 
-def test_steps_that_were_not_accounted_for_are_named():
-    one = script(seed=2)
-    many_epochs(one)
-    assert any("the accountant counted" in w for w in one.train(3).audit().warnings)
+def test_the_same_noise_in_two_runs_of_a_folder_is_named():
+    assert any("that of an earlier run" in one for one in mistakes.reused_seed(1).warnings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", REFUTED)
+def test_mistakes_are_refuted_over_several_seeds(mistake):
+    """At σ = 2 and 300 canaries, most of five runs; each with a p-value of its own."""
+    found = [mistakes.run(mistake, seed, noise=2.0).verdict for seed in range(5)]
+    assert found.count("violated") >= 4
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,9 @@ class Script:
             poisson_sampling=poisson,
         )
 
-    def train(self, epochs=2, loader=None):
-        self.canaries.watch(self.model, self.optimizer)
+    def train(self, epochs=2, loader=None, watch=True):
+        if watch:
+            self.canaries.watch(self.model, self.optimizer)
         for _ in range(epochs):
             for x, y in loader or self.loader:
                 self.optimizer.zero_grad()
