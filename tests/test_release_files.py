@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 import tomli
 import yaml
 from hatchling.metadata.core import ProjectMetadata
@@ -59,6 +60,13 @@ def test_the_container_installs_this_source_and_leaves_root() -> None:
             assert json.loads(words)
 
 
-def test_the_picture_of_the_readme_is_small_and_there() -> None:
-    assert "docs/images/dptext.svg" in (ROOT / "README.md").read_text(encoding="utf-8")
-    assert (ROOT / "docs/images/dptext.svg").stat().st_size < 60_000
+@pytest.mark.parametrize(
+    ("page", "picture"),
+    [
+        ("README.md", "docs/images/dptext.svg"),
+        ("docs/explanation/one-run.md", "../images/one-run-canaries.svg"),
+    ],
+)
+def test_a_drawn_picture_is_small_and_on_its_page(page: str, picture: str) -> None:
+    assert f"]({picture})" in (ROOT / page).read_text(encoding="utf-8")
+    assert (ROOT / page).parent.joinpath(picture).stat().st_size < 60_000
