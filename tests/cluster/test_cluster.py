@@ -63,7 +63,7 @@ def here(document: dict[str, Any]) -> list[Any]:
 
 @pytest.mark.parametrize("estimator", mostly_slow(["precision", "betting"], ["betting"]))
 def test_counts_are_those_of_one_machine(processes: Processes, estimator: str) -> None:
-    document = spec(300_000, estimator)
+    document = spec(100_000, estimator)
     with DaskExecutor(processes.address) as cluster:
         assert counted(cluster, document) == here(document)
 
