@@ -1,0 +1,163 @@
+"""The command `dpframe accountants`."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpframe.plugins import DpframeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dpframe_libraries.accountants.asking import Accountant, Answer, Environment
+    from dpframe_libraries.accountants.judging import Row
+    from dpframe_libraries.accountants.questions import Question
+
+GRIDS = Path(__file__).parent / "grids"
+app = typer.Typer()
+
+
+@app.command()
+def accountants(
+    grid: Annotated[
+        str,
+        typer.Option(metavar="FILE", help="Settings in TOML; or quick or nightly, built in."),
+    ] = "quick",
+    python: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=PATH",
+            help="Ask the accountants that this interpreter has. Repeatable. Default: the one "
+            "that runs dpframe.",
+        ),
+    ] = None,
+    adapter: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE.py",
+            help="Ask the accountants of this module too, in each interpreter. Its code runs. "
+            "Repeatable.",
+        ),
+    ] = None,
+    only: Annotated[
+        str, typer.Option(metavar="TEXT", help="Ask accountants whose name contains this.")
+    ] = "",
+    loose: Annotated[
+        float,
+        typer.Option(metavar="FACTOR", help="Report ε that exceeds the truth by this factor."),
+    ] = 2.0,
+    seconds: Annotated[float, typer.Option(metavar="S", help="Time limit of one question.")] = 60.0,
+    report: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="Write a report: .html, .json, .csv or .svg. Repeatable."
+        ),
+    ] = None,
+) -> None:
+    """Compare the ε of privacy accountants with an interval of the true ε.
+
+    Each setting is a composition, a relation of neighbours and δ. The true ε lies between an
+    optimistic and a pessimistic discretisation of the privacy loss. An accountant is asked only
+    about neighbours and samples that its library states. An ε below the interval is a privacy bug
+    by arithmetic alone; exceptions, hangs and loose bounds are reported too, each with the
+    smallest setting that shows it.
+
+    Exit code: 0 if no ε is wrong; 1 if one is below the truth, or a lower bound above it; 2 if the
+    call is wrong; 3 if nothing was answered.
+    """
+    from dpframe_libraries.accountants import reporting
+    from dpframe_libraries.accountants.asking import ADAPTERS, Environment
+    from dpframe_libraries.accountants.judging import findings
+    from dpframe_libraries.accountants.questions import read_grid
+
+    if not loose > 1:
+        raise DpframeError(f"--loose {loose:g}: a factor above 1 is wanted")
+    if not seconds > 0:
+        raise DpframeError(f"--seconds {seconds:g}: a time above 0 is wanted")
+    for file in report or ():
+        reporting.check(file)
+    built_in = GRIDS / f"{grid}.toml"
+    questions = read_grid(built_in if built_in.exists() else Path(grid))
+    for file in adapter or ():
+        if not file.is_file():
+            raise DpframeError(f"--adapter {file}: there is no such file")
+    interpreters = _interpreters(python or [])
+    with contextlib.ExitStack() as stack:
+        found = [
+            stack.enter_context(Environment(name, path, (*ADAPTERS, *(adapter or ())), seconds))
+            for name, path in interpreters
+        ]
+        asked = {
+            accountant: environment
+            for environment in found
+            for accountant in environment.accountants
+            if only.lower() in accountant.name.lower()
+        }
+        if not asked:
+            reasons = {text for one in found for text in one.missing.values()}
+            raise DpframeError("no accountant was found: " + "; ".join(sorted(reasons)))
+        rows, spent = _ask_all(questions, asked, loose)
+
+        def again(accountant: Accountant, question: Question) -> Answer:
+            return asked[accountant].ask(accountant, question)
+
+        faults = findings(rows, again, loose)
+    missing = {f"{one.name}: {name}": why for one in found for name, why in one.missing.items()}
+    reporting.render(rows, faults, spent, sys.stdout)
+    for file in report or ():
+        reporting.write(file, rows, faults, spent, missing)
+    if all(row.epsilon is None for row in rows):
+        raise typer.Exit(3)
+    raise typer.Exit(1 if any(one.kind in ("below", "above") for one in faults) else 0)
+
+
+def _interpreters(given: list[str]) -> list[tuple[str, Path]]:
+    found: dict[str, Path] = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if not (name and equals and path):
+            raise DpframeError(f"--python {text}: NAME=PATH is wanted")
+        if name in found:
+            raise DpframeError(f"--python {text}: the name {name!r} is given twice")
+        if not Path(path).is_file():
+            raise DpframeError(f"--python {text}: there is no such interpreter")
+        found[name] = Path(path)
+    return list(found.items()) or [("", Path(sys.executable))]
+
+
+def _ask_all(
+    questions: list[Question], asked: dict[Accountant, Environment], loose: float
+) -> tuple[list[Row], dict[str, float]]:
+    """Ask everything; return the rows, and the seconds of each accountant and of the truth."""
+    from dpframe_libraries.accountants.judging import judged
+    from dpframe_libraries.accountants.truth import intervals
+
+    rows: list[Row] = []
+    spent = dict.fromkeys(["truth", *map(str, asked)], 0.0)
+    for question in _progress(questions):
+        begin = time.perf_counter()
+        truths = intervals(question.steps, question.relation, question.deltas)
+        spent["truth"] += time.perf_counter() - begin
+        for accountant, environment in asked.items():
+            begin = time.perf_counter()
+            answer = environment.ask(accountant, question)
+            spent[str(accountant)] += time.perf_counter() - begin
+            rows.extend(judged(question, accountant, truths, answer, loose))
+    return rows, spent
+
+
+def _progress(questions: list[Question]) -> Iterator[Question]:
+    """Yield the questions; show a bar on a terminal."""
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    yield from track(
+        questions, "compositions", console=console, transient=True, disable=not console.is_terminal
+    )

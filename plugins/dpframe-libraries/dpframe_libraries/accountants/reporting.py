@@ -1,0 +1,271 @@
+"""Tables, findings and reports of a comparison of accountants."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+import math
+from typing import TYPE_CHECKING, Any, TextIO
+
+from dpframe.plugins import DpframeError
+from dpframe_libraries.accountants.judging import ABSOLUTE, KINDS, RELATIVE
+from dpframe_libraries.accountants.questions import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from dpframe_libraries.accountants.judging import Finding, Row
+
+FORMATS = (".html", ".json", ".csv", ".svg")
+COLUMNS = ("accountant", "answers", *KINDS, "not asked", "least", "most", "seconds")
+WARNING = "An accountant without findings is not proved right: these settings show nothing wrong."
+_COLOURS = {None: "#4878a8", "loose": "#c8952c", "below": "#c03030", "above": "#c03030"}
+
+
+def check(file: Path) -> None:
+    """Raise DpframeError if a report has no known format or cannot be written."""
+    if file.suffix.lower() not in FORMATS:
+        raise DpframeError(f"--report {file}: a name ending in {', '.join(FORMATS)} is wanted")
+    if not file.absolute().parent.is_dir():
+        raise DpframeError(f"--report {file}: there is no folder {file.parent}")
+
+
+def _ratio(row: Row) -> float | None:
+    """Return the answer over the middle of the interval, if both are finite and positive."""
+    middle = (row.truth.lower + row.truth.upper) / 2
+    if row.epsilon is None or not math.isfinite(row.epsilon) or not 0.01 < middle < math.inf:
+        return None
+    return row.epsilon / middle
+
+
+def _table(rows: list[Row], spent: dict[str, float]) -> list[tuple[str, ...]]:
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(str(row.accountant), []).append(row)
+    lines = []
+    for name, group in groups.items():
+        ratios = [ratio for row in group if (ratio := _ratio(row)) is not None]
+        faults = [sum(row.kind == kind for row in group) for kind in KINDS]
+        lines.append(
+            (
+                name,
+                str(sum(row.epsilon is not None for row in group)),
+                *(str(number) if number else "–" for number in faults),
+                str(sum(bool(row.not_asked) for row in group)),
+                f"{min(ratios):.3g}" if ratios else "–",
+                f"{max(ratios):.3g}" if ratios else "–",
+                f"{spent[name]:.1f}",
+            )
+        )
+    return lines
+
+
+def _explained(one: Finding) -> list[str]:
+    """Return a finding in a few lines."""
+    row, worst = one.smallest, one.worst
+    settings = "setting" if one.settings == 1 else "settings"
+    lines = [
+        f"{one.accountant}: {KINDS[one.kind]} at {one.settings} {settings}",
+        f"smallest: {row.question}",
+        f"answer: {_answer(row)}; true ε in {_interval(row)}",
+    ]
+    if worst.epsilon is not None and worst.question != row.question:
+        lines.append(f"worst: {worst.question}")
+        lines.append(f"answer: {_answer(worst)}; true ε in {_interval(worst)}")
+    return [*lines, f"it states: {one.accountant.statement}"]
+
+
+def _answer(row: Row) -> str:
+    return row.failure if row.epsilon is None else f"ε = {row.epsilon:.6g}"
+
+
+def _interval(row: Row) -> str:
+    return f"[{row.truth.lower:.6g}, {row.truth.upper:.6g}]"
+
+
+def _summary(rows: list[Row], spent: dict[str, float]) -> str:
+    truths = {row.question: row.truth for row in rows}
+    widths = sorted(
+        one.width / max(one.upper, 0.01) for one in truths.values() if one.upper < math.inf
+    )
+    width = f", {widths[len(widths) // 2]:.1g} of ε wide (median)" if widths else ""
+    return (
+        f"{len(truths)} settings; intervals{width} took {spent['truth']:.1f} s. An answer counts "
+        f"as wrong if it misses by more than {RELATIVE:g} of ε + {ABSOLUTE:g}."
+    )
+
+
+def render(rows: list[Row], faults: list[Finding], spent: dict[str, float], out: TextIO) -> None:
+    """Print the table of accountants and the findings."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    width = None if out.isatty() else 160
+    console = Console(file=out, width=width, highlight=False, markup=False)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in COLUMNS:
+        table.add_column(column, justify="left" if column == "accountant" else "right")
+    for line in _table(rows, spent):
+        table.add_row(*map(Text, line))
+    console.print(table)
+    console.print("least, most: answer ÷ true ε", style="dim")
+    for one in faults:
+        head, *rest = _explained(one)
+        console.print()
+        console.print(head, style="bold red" if one.kind in ("below", "above") else "bold")
+        for line in rest:
+            console.print(f"  {line}", soft_wrap=True)
+    console.print()
+    console.print(_summary(rows, spent), soft_wrap=True)
+    console.print(WARNING, soft_wrap=True)
+
+
+def write(
+    file: Path,
+    rows: list[Row],
+    faults: list[Finding],
+    spent: dict[str, float],
+    missing: dict[str, str],
+) -> None:
+    """Write a report in the format of its name."""
+    suffix = file.suffix.lower()
+    if suffix == ".json":
+        text = json.dumps(
+            {
+                "rows": [_plain(row) for row in rows],
+                "findings": [
+                    {
+                        "kind": one.kind,
+                        "accountant": str(one.accountant),
+                        "statement": one.accountant.statement,
+                        "settings": one.settings,
+                        "smallest": _plain(one.smallest),
+                        "worst": _plain(one.worst),
+                    }
+                    for one in faults
+                ],
+                "seconds": spent,
+                "not installed": missing,
+            },
+            indent=1,
+            allow_nan=False,
+        )
+    elif suffix == ".csv":
+        text = _csv(map(_plain, rows))
+    elif suffix == ".svg":
+        text = figure(rows)
+    else:
+        text = _page(rows, faults, spent)
+    try:
+        file.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise DpframeError(f"--report {file} cannot be written: {error.strerror}") from None
+
+
+def _plain(row: Row) -> dict[str, Any]:
+    def number(value: float | None) -> float | str | None:
+        return value if value is None or math.isfinite(value) else str(value)
+
+    (delta,) = row.question.deltas
+    return {
+        "accountant": str(row.accountant),
+        "composition": " + ".join(describe(step) for step in row.question.steps),
+        "relation": row.question.relation,
+        "delta": delta,
+        "epsilon": number(row.epsilon),
+        "claim": row.accountant.claim,
+        "lower": number(row.truth.lower),
+        "upper": number(row.truth.upper),
+        "closed_form": row.truth.exact,
+        "finding": row.kind,
+        "failure": row.failure,
+        "not_asked": row.not_asked,
+    }
+
+
+def _csv(rows: Iterable[dict[str, Any]]) -> str:
+    out = io.StringIO()
+    writer: csv.DictWriter[str] | None = None
+    for row in rows:
+        if writer is None:
+            writer = csv.DictWriter(out, list(row), lineterminator="\n")
+            writer.writeheader()
+        writer.writerow(row)
+    return out.getvalue().rstrip("\n")
+
+
+def figure(rows: list[Row]) -> str:
+    """Return an SVG: a strip for each accountant, a dot for each answer ÷ true ε."""
+    dots: dict[str, list[tuple[float, Row]]] = {}
+    for row in rows:
+        ratio = _ratio(row)
+        if ratio is not None and ratio > 0:
+            dots.setdefault(str(row.accountant), []).append((ratio, row))
+    low = min([0.5, *(one for each in dots.values() for one, _ in each)])
+    high = max([2.0, *(one for each in dots.values() for one, _ in each)])
+
+    def x(ratio: float) -> float:
+        return 230 + 520 * math.log(ratio / low) / math.log(high / low)
+
+    height = 26 * len(dots) + 50
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="780" height="{height}" '
+        'font-family="sans-serif" font-size="12">',
+        f'<rect width="780" height="{height}" fill="white"/>',
+    ]
+    ticks = [t for t in (0.1, 0.2, 0.5, 0.8, 1.0, 1.25, 2.0, 5.0, 10.0, 100.0) if low <= t <= high]
+    for tick in ticks:
+        colour = "#333" if tick == 1 else "#ddd"
+        parts.append(
+            f'<path d="M{x(tick):.1f} 10V{height - 34}" stroke="{colour}"/>'
+            f'<text x="{x(tick):.1f}" y="{height - 20}" text-anchor="middle">{tick:g}</text>'
+        )
+    for i, (name, each) in enumerate(dots.items()):
+        y = 24 + 26 * i
+        parts.append(f'<text x="222" y="{y + 4}" text-anchor="end">{html.escape(name)}</text>')
+        seen = set()
+        for j, (ratio, row) in enumerate(each):
+            place = (f"{x(ratio):.0f}", y + (j * 7) % 13 - 6, _COLOURS[row.kind])
+            if place not in seen:
+                seen.add(place)
+                parts.append(
+                    f'<circle cx="{place[0]}" cy="{place[1]}" r="2" fill="{place[2]}" '
+                    'fill-opacity=".6"/>'
+                )
+    parts.append(
+        f'<text x="490" y="{height - 5}" text-anchor="middle">answer ÷ true ε</text></svg>'
+    )
+    return "\n".join(parts)
+
+
+def _page(rows: list[Row], faults: list[Finding], spent: dict[str, float]) -> str:
+    def cells(tag: str, line: Iterable[str]) -> str:
+        return "<tr>" + "".join(f"<{tag}>{html.escape(one)}</{tag}>" for one in line) + "</tr>"
+
+    found = []
+    for one in faults:
+        head, *rest = _explained(one)
+        lines = "<br>".join(map(html.escape, rest))
+        found.append(f"<h3>{html.escape(head)}</h3><p>{lines}</p>")
+    return "\n".join(
+        [
+            '<!doctype html><html lang="en"><meta charset="utf-8"><title>Accountants</title>',
+            "<style>body{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
+            "td,th{padding:.2em .6em;text-align:right}td:first-child,th:first-child"
+            "{text-align:left}svg{max-width:100%}</style>",
+            "<h1>Accountants against the true ε</h1>",
+            f"<p>{html.escape(_summary(rows, spent))}</p><p>{html.escape(WARNING)}</p>",
+            "<table>",
+            cells("th", COLUMNS),
+            *(cells("td", line) for line in _table(rows, spent)),
+            "</table><p>least, most: answer ÷ true ε</p>",
+            figure(rows),
+            "<h2>Findings</h2>",
+            *(found or ["<p>None.</p>"]),
+            "</html>",
+        ]
+    )
