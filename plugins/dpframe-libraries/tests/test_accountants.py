@@ -137,6 +137,23 @@ def test_a_right_accountant_passes(command):
     assert found.exit_code == 3
 
 
+def test_slow_accountants_are_asked_about_fewer_settings(command, files, monkeypatch):
+    times = iter(range(10_000))
+    monkeypatch.setattr("dpframe_libraries.accountants.command.time.perf_counter", times.__next__)
+    (files / "grid.toml").write_text(
+        "deltas=[1e-3,1e-4,1e-5,1e-6]\n[[composition]]\nnoise='gaussian'\n"
+        "scale=[1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0,9.0]"
+    )
+    out = files / "r.json"
+    found = command("--only", "right", "--minutes", "0.2", "--report", str(out))
+    assert found.exit_code == 0, found.output
+    rows = json.loads(out.read_text())["rows"]
+    assert len(rows) == 36
+    late = [row for row in rows if row["not_asked"] == "no time was left"]
+    assert 5 < len(late) < 30
+    assert all(row["epsilon"] is None and row["finding"] is None for row in late)
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -144,6 +161,8 @@ def test_a_right_accountant_passes(command):
         (["--python", "x=/nowhere"], "no such interpreter"),
         (["--python", "x=/dev/null"], "there is no such interpreter"),
         (["--loose", "1"], "a factor above 1"),
+        (["--minutes", "0"], "a time above 0"),
+        (["--seconds", "0"], "a time above 0"),
         (["--report", "x.pdf"], "a name ending in .html"),
         (["--adapter", "nowhere.py"], "there is no such file"),
         (["--only", "nobody"], "no accountant was found"),
@@ -188,7 +207,7 @@ def test_grids_cross_lists_and_steps(tmp_path):
     assert {len(one.steps) for one in found} == {2}
 
 
-@pytest.mark.parametrize(("name", "settings"), [("quick", 99), ("nightly", 1_000)])
+@pytest.mark.parametrize(("name", "settings"), [("quick", 99), ("nightly", 10_000)])
 def test_the_grids_that_are_built_in(name, settings):
     path = Path(asking.__file__).parent / "grids" / f"{name}.toml"
     found = questions.read_grid(path)

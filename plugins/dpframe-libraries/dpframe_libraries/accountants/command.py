@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import sys
 import time
 from pathlib import Path
@@ -53,6 +54,14 @@ def accountants(
         typer.Option(metavar="FACTOR", help="Report ε that exceeds the truth by this factor."),
     ] = 2.0,
     seconds: Annotated[float, typer.Option(metavar="S", help="Time limit of one question.")] = 60.0,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            metavar="M",
+            help="Take about so long: settings come in random order, and slow accountants are "
+            "asked about fewer of them.",
+        ),
+    ] = None,
     report: Annotated[
         list[Path] | None,
         typer.Option(
@@ -80,6 +89,8 @@ def accountants(
         raise DpframeError(f"--loose {loose:g}: a factor above 1 is wanted")
     if not seconds > 0:
         raise DpframeError(f"--seconds {seconds:g}: a time above 0 is wanted")
+    if minutes is not None and not minutes > 0:
+        raise DpframeError(f"--minutes {minutes:g}: a time above 0 is wanted")
     for file in report or ():
         reporting.check(file)
     built_in = GRIDS / f"{grid}.toml"
@@ -102,7 +113,7 @@ def accountants(
         if not asked:
             reasons = {text for one in found for text in one.missing.values()}
             raise DpframeError("no accountant was found: " + "; ".join(sorted(reasons)))
-        rows, spent = _ask_all(questions, asked, loose)
+        rows, spent = _ask_all(questions, asked, loose, minutes)
 
         def again(accountant: Accountant, question: Question) -> Answer:
             return asked[accountant].ask(accountant, question)
@@ -132,23 +143,53 @@ def _interpreters(given: list[str]) -> list[tuple[str, Path]]:
 
 
 def _ask_all(
-    questions: list[Question], asked: dict[Accountant, Environment], loose: float
+    questions: list[Question],
+    asked: dict[Accountant, Environment],
+    loose: float,
+    minutes: float | None = None,
 ) -> tuple[list[Row], dict[str, float]]:
     """Ask everything; return the rows, and the seconds of each accountant and of the truth."""
+    from dpframe_libraries.accountants.asking import Answer
     from dpframe_libraries.accountants.judging import judged
     from dpframe_libraries.accountants.truth import intervals
 
+    if minutes is not None:
+        questions = random.Random(0).sample(questions, len(questions))
     rows: list[Row] = []
     spent = dict.fromkeys(["truth", *map(str, asked)], 0.0)
-    for question in _progress(questions):
+    done = dict.fromkeys(asked, 0)
+    for i, question in enumerate(_progress(questions)):
         begin = time.perf_counter()
         truths = intervals(question.steps, question.relation, question.deltas)
         spent["truth"] += time.perf_counter() - begin
+        size = len(question.deltas)
         for accountant, environment in asked.items():
-            begin = time.perf_counter()
-            answer = environment.ask(accountant, question)
-            spent[str(accountant)] += time.perf_counter() - begin
-            rows.extend(judged(question, accountant, truths, answer, loose))
+            number = size
+            if minutes is not None and done[accountant]:
+                due = 60 * minutes * (i + 1) / len(questions)
+                used = spent[str(accountant)]
+                left = max(due - sum(spent.values()), due / len(spent) - used)
+                number = max(0, min(size, int(left * done[accountant] / used)))
+            chosen = [(3 * i + j) % size for j in range(number)]
+            part = question.only(sorted(chosen))
+            answer = Answer()
+            if chosen:
+                begin = time.perf_counter()
+                answer = environment.ask(accountant, part)
+                spent[str(accountant)] += time.perf_counter() - begin
+                done[accountant] += number
+            of_part = tuple(truths[j] for j in sorted(chosen))
+            rows.extend(judged(part, accountant, of_part, answer, loose))
+            rest = [j for j in range(size) if j not in chosen]
+            rows.extend(
+                judged(
+                    question.only(rest),
+                    accountant,
+                    tuple(truths[j] for j in rest),
+                    Answer(not_asked="no time was left"),
+                    loose,
+                )
+            )
     return rows, spent
 
 

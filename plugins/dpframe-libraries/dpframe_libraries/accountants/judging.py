@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import time
 from typing import TYPE_CHECKING, Literal
 
 from dpframe_libraries.accountants.questions import size, smaller
@@ -23,6 +24,8 @@ KINDS: dict[Kind, str] = {
     "loose": "loose",
 }
 """What can be wrong with an answer, the worst first."""
+SHRINKING = 30.0
+"""Seconds for shrinking one finding."""
 RELATIVE, ABSOLUTE = 1e-6, 1e-6
 """An answer is wrong only if it misses the interval by more: accountants round too."""
 
@@ -134,7 +137,8 @@ def shrunk(
 ) -> Row:
     """Return a row with the same fault at the smallest setting that is found."""
     tried = {row.question}
-    while budget > 0:
+    end = time.monotonic() + SHRINKING
+    while budget > 0 and time.monotonic() < end:
         for question in smaller(row.question):
             if question in tried or size(question) >= size(row.question):
                 continue
@@ -152,7 +156,7 @@ def shrunk(
                     truths = intervals(question.steps, question.relation, question.deltas)
                 row = dataclasses.replace(other, truth=truths[0])
                 break
-            if budget <= 0:
+            if budget <= 0 or time.monotonic() > end:
                 return row
         else:
             return row

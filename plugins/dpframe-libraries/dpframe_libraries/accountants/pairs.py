@@ -166,7 +166,7 @@ def _on_grid(pair: _Pair, h: float) -> Grid:
     anchor = float(losses.max()) if losses.size else pair.limit
     first = anchor - h * (math.ceil((anchor - low) / h - _ALIGNED) + 2)
     size = math.ceil((high - first) / h - _ALIGNED) + 3
-    x = first + h * np.arange(size)
+    x = np.asarray(first + h * np.arange(size), np.float64)
     upper, lower = np.zeros(size), np.zeros(size)
     if pair.ends[0] < pair.ends[1]:
         over, under = _density_on(pair, x, h)

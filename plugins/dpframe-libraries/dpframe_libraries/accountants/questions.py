@@ -14,7 +14,7 @@ from dpframe_libraries.accountants import pairs
 from dpframe_libraries.accountants.pairs import Relation, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 STEP_KEYS = tuple(field.name for field in dataclasses.fields(Step))
@@ -31,6 +31,10 @@ class Question:
     def at(self, delta: float) -> Question:
         """Return the question about one δ."""
         return dataclasses.replace(self, deltas=(delta,))
+
+    def only(self, places: Sequence[int]) -> Question:
+        """Return the question about the δ at some places."""
+        return dataclasses.replace(self, deltas=tuple(self.deltas[i] for i in places))
 
     def message(self) -> dict[str, Any]:
         """Return the question as adapters get it.
@@ -80,7 +84,7 @@ def read_grid(path: Path) -> list[Question]:
     compositions = document.get("composition")
     if not isinstance(compositions, list) or not compositions:
         raise DpframeError(f"{path}: at least one [[composition]] is needed")
-    found = []
+    found: list[Question] = []
     for number, entry in enumerate(compositions, 1):
         try:
             found.extend(

@@ -109,8 +109,8 @@ def render(rows: list[Row], faults: list[Finding], spent: dict[str, float], out:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in COLUMNS:
         table.add_column(column, justify="left" if column == "accountant" else "right")
-    for line in _table(rows, spent):
-        table.add_row(*map(Text, line))
+    for cells in _table(rows, spent):
+        table.add_row(*map(Text, cells))
     console.print(table)
     console.print("least, most: answer ÷ true ε", style="dim")
     for one in faults:

@@ -253,7 +253,7 @@ class _Composed:
     @functools.cached_property
     def points(self) -> tuple[Floats, Floats, Floats]:
         """Losses s, and Σ p e^{−λ(x − s)} and Σ p e^{−(1 + λ)(x − s)} over x ≥ s."""
-        s = self.start + self.h * np.arange(len(self.tilted))
+        s = np.asarray(self.start + self.h * np.arange(len(self.tilted)), np.float64)
         sums = []
         for rate in (self.tilt, 1 + self.tilt):
             # In blocks, so that no exponent is large.
