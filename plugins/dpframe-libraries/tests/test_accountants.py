@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -263,3 +264,17 @@ def test_dp_accounting_is_tight_and_never_below():
                 assert answer.epsilons == pytest.approx([t.upper for t in truths], rel=2e-3)
             if "RDP" in accountant.name:
                 assert answer.not_asked or answer.epsilons
+
+
+def test_the_grid_and_the_accountant_of_the_documents_work(tmp_path, monkeypatch):
+    page = Path(__file__).parents[3] / "docs" / "how-to" / "compare-accountants.md"
+    blocks = dict(re.findall(r"```(toml|python)\n(.*?)```", page.read_text(), re.DOTALL))
+    (tmp_path / "grid.toml").write_text(blocks["toml"])
+    (tmp_path / "mine.py").write_text(blocks["python"])
+    assert len(questions.read_grid(tmp_path / "grid.toml")) == 9
+    monkeypatch.setattr(asking, "ADAPTERS", ())
+    (tmp_path / "own.toml").write_text("[[composition]]\nnoise='gaussian'\nscale=2.0\ncount=[1,9]")
+    options = ["--grid", str(tmp_path / "own.toml"), "--adapter", str(tmp_path / "mine.py")]
+    found = CliRunner().invoke(app, options)
+    assert found.exit_code == 0, found.output
+    assert "my accountant" in found.output

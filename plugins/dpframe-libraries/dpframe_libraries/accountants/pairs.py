@@ -92,11 +92,12 @@ class _Pair:
 def directions(step: Step, relation: Relation) -> tuple[tuple[str, str], ...]:
     """Return the pairs that bound the loss: (below, above) for each direction of the neighbours.
 
-    The first pair is attained by datasets, so what it loses is lost. The second dominates all
-    pairs. They are equal except for samples of a fixed size, whose upper pair is the bound of
-    Balle, Barthe and Gaboardi (2018), Theorem 9, made a curve as by Zhu, Dong and Wang (2022),
-    Theorem 11. That "mixtures" dominates Poisson samples under replace is due to Lebeda, Regehr,
-    Kamath and Steinke (2024).
+    Datasets attain the first pair, so what it loses is lost. The second is an upper limit. They are
+    equal except for samples of a fixed size: there the upper one is [BalleBG2018, theorem 9] for
+    every α, as a curve [Zhu2022, theorem 11], and datasets whose other records cancel the record or
+    double it are among the lower ones; no single dataset is the worst under composition
+    [Lebeda2024]. That "mixtures" is also the upper limit of Poisson samples under replace is
+    assumed here as in dp-accounting; findings below the truth do not rest on it.
 
     Raises:
         ValueError: no pair is known for this step and this relation.
@@ -136,11 +137,11 @@ def grid(step: Step, relation: Relation, kind: str, spacing: float, tail: float)
     """Put the loss distribution of one release of a step on a grid.
 
     Write f(α) = ∫ (1 − α e^{−x})₊ over the losses x: δ at ε = ln α. The upper masses have a curve
-    above f: it interpolates f between the points e^x of the grid, linearly (Doroshenko, Ghazi,
-    Kamath, Kumar, Manurangsi 2022, "Connect the dots"). The lower masses have one below: at each
-    point of the grid it is the lower of the tangents at the two neighbouring midpoints, so that
-    between two points it lies below the tangent between them. Curves order compositions too, since
-    f of a composition is an average of f of one step over the losses of the others.
+    above f: it interpolates f between the points e^x of the grid, linearly [Doroshenko2022]. The
+    lower masses have one below: at each point of the grid it is the lower of the tangents at the
+    two neighbouring midpoints, so that between two points it lies below the tangent between them.
+    Curves order compositions too, since f of a composition is an average of f of one step over the
+    losses of the others.
 
     Args:
         step: its count is ignored.

@@ -2,9 +2,9 @@
 
 Masses on a grid from above and from below (`pairs`) are convolved by FFT. The theorems hold for
 exact arithmetic. Floating point is bounded as follows, and every bound is added to the interval:
-masses have a relative error of `pairs.RELATIVE` each; the FFT has the error of Higham (2002),
-Theorem 24.2, with a constant of 10 a level; what wraps around is bounded by Chernoff. The masses
-are tilted by e^{λx} first, so that these errors are relative to δ and not to 1.
+masses have a relative error of `pairs.RELATIVE` each; the FFT has that of
+[Higham2002, theorem 24.2], with a constant of 10 a level; what wraps around is bounded by Chernoff.
+The masses are tilted by e^{λx} first, so that these errors are relative to δ and not to 1.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _first_spacing(steps: tuple[Step, ...]) -> float:
 
 
 def _gaussian(steps: tuple[Step, ...], relation: Relation, delta: float) -> Interval:
-    """Return ε of composed Gaussian releases: Balle and Wang (2018), Theorem 8."""
+    """Return ε of composed Gaussian releases [Balle2018, theorem 8]."""
     from scipy.optimize import brentq
     from scipy.special import log_ndtr, ndtr
 
