@@ -110,6 +110,31 @@ def test_ten_thousand_exact_values_raise_no_alarm():
                 settings += 1
 
 
+@pytest.mark.parametrize("h", [0.037, 0.2])
+@pytest.mark.parametrize(
+    ("step", "kind", "exact", "low"),
+    [
+        (Step("gaussian", 0.8, 1, "poisson", 0.3), "remove",
+         lambda e: 0.3 * gaussian(1.25)(math.log1p(math.expm1(e) / 0.3)), math.log(0.7)),
+        (Step("laplace", 1.3), "unsampled", laplace(1 / 1.3), -1 / 1.3),
+        (Step("randomized-response", 0.7), "unsampled", response(0.7, 1), -0.7),
+    ],
+    ids=["gaussian", "laplace", "response"],
+)  # fmt: skip
+def test_one_step_has_a_curve_above_and_a_curve_below(step, kind, exact, low, h):
+    found = pairs.grid(
+        step, "replace" if "response" in step.noise else "add-remove", kind, h, 1e-13
+    )
+    losses = found.first + h * np.arange(len(found.upper))
+    above, below = profile(losses, found.upper), profile(losses, found.lower)
+    for e in np.linspace(low - 3 * h, 3.0, 400):
+        true = exact(e) if e > low else -math.expm1(e)
+        assert below(e) <= true + 1e-11
+        assert true <= above(e) + found.infinite + 1e-11
+        assert above(e) - below(e) < (h * h if step.noise == "gaussian" else h)
+    assert above(losses[5]) == pytest.approx(exact(losses[5]), rel=1e-9)  # it interpolates
+
+
 @pytest.mark.parametrize(("scale", "count"), [(0.6, 1), (2.0, 30), (9.0, 1000)])
 def test_composed_gaussians_on_the_grid_have_their_closed_form(scale, count):
     steps = (Step("gaussian", scale, count),)

@@ -29,7 +29,7 @@ cancellation of 1e-16 over the spacing in cells that are wide in the coordinate 
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(3)
 _NARROW = 0.1  # of a standard deviation: a cell that three nodes a half integrate to 1e-12
-_ALIGNED = 1e-9  # of the spacing: an atom this far below a grid point counts as on it
+_ALIGNED = 1e-10  # of the spacing: an atom this far below a grid point counts as on it
 
 
 @dataclasses.dataclass(frozen=True)
