@@ -167,7 +167,7 @@ def test_slow_accountants_are_asked_about_fewer_settings(command, files, monkeyp
         (["--report", "x.pdf"], "a name ending in .html"),
         (["--adapter", "nowhere.py"], "there is no such file"),
         (["--only", "nobody"], "no accountant was found"),
-        (["--grid", "nowhere.toml"], "cannot be read"),
+        (["--grid", "nowhere.toml"], "nightly and quick are built in"),
     ],
 )
 def test_mistakes_are_told(command, arguments, problem):
@@ -237,7 +237,7 @@ def test_shrinking_keeps_the_fault_and_ends(files):
         start = Question(steps, "add-remove", (3.3e-7,))
         truths = intervals(start.steps, start.relation, start.deltas)
         (row,) = judging.judged(start, low, truths, here.ask(low, start), 2.0)
-        small = judging.shrunk(row, here.ask, 2.0, 60)
+        small = judging.shrunk(row, here.ask, 2.0)
     assert small.kind == row.kind == "below"
     assert small.question == Question((Step("gaussian", 1.0, 3),), "add-remove", (1e-5,))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import random
 import sys
 import time
@@ -21,10 +22,9 @@ if TYPE_CHECKING:
     from dpframe_libraries.accountants.questions import Question
 
 GRIDS = Path(__file__).parent / "grids"
-app = typer.Typer()
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
 
-@app.command()
 def accountants(
     grid: Annotated[
         str,
@@ -93,8 +93,11 @@ def accountants(
         raise DpframeError(f"--minutes {minutes:g}: a time above 0 is wanted")
     for file in report or ():
         reporting.check(file)
-    built_in = GRIDS / f"{grid}.toml"
-    questions = read_grid(built_in if built_in.exists() else Path(grid))
+    built_in = {path.stem: path for path in GRIDS.glob("*.toml")}
+    if grid not in built_in and not Path(grid).is_file():
+        names = " and ".join(sorted(built_in))
+        raise DpframeError(f"--grid {grid}: there is no such file; {names} are built in")
+    questions = read_grid(built_in.get(grid, Path(grid)))
     for file in adapter or ():
         if not file.is_file():
             raise DpframeError(f"--adapter {file}: there is no such file")
@@ -113,12 +116,13 @@ def accountants(
         if not asked:
             reasons = {text for one in found for text in one.missing.values()}
             raise DpframeError("no accountant was found: " + "; ".join(sorted(reasons)))
-        rows, spent = _ask_all(questions, asked, loose, minutes)
+        time_for_all = None if minutes is None else 0.8 * minutes  # the rest is for shrinking
+        rows, spent = _ask_all(questions, asked, loose, time_for_all)
 
         def again(accountant: Accountant, question: Question) -> Answer:
             return asked[accountant].ask(accountant, question)
 
-        faults = findings(rows, again, loose)
+        faults = findings(rows, again, loose, None if minutes is None else 12 * minutes)
     missing = {f"{one.name}: {name}": why for one in found for name, why in one.missing.items()}
     reporting.render(rows, faults, spent, sys.stdout)
     for file in report or ():
@@ -126,6 +130,11 @@ def accountants(
     if all(row.epsilon is None for row in rows):
         raise typer.Exit(3)
     raise typer.Exit(1 if any(one.kind in ("below", "above") for one in faults) else 0)
+
+
+# Help would keep the line breaks of a paragraph.
+_PARAGRAPHS = inspect.cleandoc(accountants.__doc__ or "").split("\n\n")
+app.command(help="\n\n".join(" ".join(part.split()) for part in _PARAGRAPHS))(accountants)
 
 
 def _interpreters(given: list[str]) -> list[tuple[str, Path]]:

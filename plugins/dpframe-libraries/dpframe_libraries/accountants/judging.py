@@ -101,7 +101,7 @@ def findings(
     rows: list[Row],
     ask: Callable[[Accountant, Question], Answer],
     loose: float,
-    budget: int = 60,
+    seconds: float | None = None,
 ) -> list[Finding]:
     """Group faults by accountant and kind, and shrink one of each group.
 
@@ -109,13 +109,14 @@ def findings(
         rows: of all settings.
         ask: asks an accountant again.
         loose: see `judged`.
-        budget: questions for each group at most.
+        seconds: for all shrinking; None is `SHRINKING` for each group.
     """
     groups: dict[tuple[Kind, Accountant, str], list[Row]] = {}
     for row in rows:
         if row.kind is not None:
             key = (row.kind, row.accountant, _cause(row.failure))
             groups.setdefault(key, []).append(row)
+    limit = SHRINKING if seconds is None else seconds / max(1, len(groups))
     found = []
     for (kind, accountant, _), group in groups.items():
         start = min(group, key=lambda row: size(row.question))
@@ -125,7 +126,7 @@ def findings(
                 accountant,
                 len(group),
                 max(group, key=badness),
-                shrunk(start, ask, loose, budget),
+                shrunk(start, ask, loose, limit),
             )
         )
     order = list(KINDS)
@@ -133,17 +134,19 @@ def findings(
 
 
 def shrunk(
-    row: Row, ask: Callable[[Accountant, Question], Answer], loose: float, budget: int
+    row: Row,
+    ask: Callable[[Accountant, Question], Answer],
+    loose: float,
+    seconds: float = SHRINKING,
 ) -> Row:
-    """Return a row with the same fault at the smallest setting that is found."""
+    """Return a row with the same fault at the smallest setting that is found in time."""
     tried = {row.question}
-    end = time.monotonic() + SHRINKING
-    while budget > 0 and time.monotonic() < end:
+    end = time.monotonic() + seconds
+    while True:
         for question in smaller(row.question):
             if question in tried or size(question) >= size(row.question):
                 continue
             tried.add(question)
-            budget -= 1
             answer = ask(row.accountant, question)
             truths = (
                 (row.truth,)  # not looked at
@@ -156,11 +159,10 @@ def shrunk(
                     truths = intervals(question.steps, question.relation, question.deltas)
                 row = dataclasses.replace(other, truth=truths[0])
                 break
-            if budget <= 0 or time.monotonic() > end:
+            if time.monotonic() > end:
                 return row
         else:
             return row
-    return row
 
 
 def _cause(failure: str) -> str:
