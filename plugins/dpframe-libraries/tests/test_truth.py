@@ -54,6 +54,13 @@ def response(epsilon, k):
     return profile((2 * i - k) * epsilon, binom.pmf(i, k, 1 / (1 + math.exp(-epsilon))))
 
 
+def shifted(sigma):
+    """Discrete Gaussian noise on two neighbouring integers."""
+    y = np.arange(-400, 402)
+    weights = np.exp(-(y**2) / (2 * sigma**2))
+    return profile((2 * y - 1) / (2 * sigma**2), np.roll(weights / weights.sum(), 1))
+
+
 def laplace(a):
     return lambda e: max(0.0, -math.expm1((e - a) / 2))
 
@@ -66,6 +73,10 @@ KNOWN = [
       for b, q in itertools.product((0.3, 2.0), (0.01, 0.4))),
     *((Step("discrete-laplace", b, k), response(1 / b, k))
       for b, k in itertools.product((0.5, 3.0, 20.0), (1, 7, 200))),
+    *((Step("discrete-laplace", b, 1, "poisson", q), sampled(response(1 / b, 1), q))
+      for b, q in itertools.product((0.5, 3.0), (0.01, 0.4))),
+    *((Step("discrete-gaussian", s), shifted(s)) for s in (0.4, 1.0, 5.0)),
+    (Step("discrete-gaussian", 1.5, 1, "poisson", 0.2), sampled(shifted(1.5), 0.2)),
 ]  # fmt: skip
 
 
@@ -191,6 +202,17 @@ def test_the_order_of_directions_and_the_relations_matter():
     plain = (Step("gaussian", 2.0),)
     twice = truth.intervals((Step("gaussian", 1.0),), "add-remove", (1e-5,))
     assert truth.intervals(plain, "replace", (1e-5,)) == twice
+
+
+@pytest.mark.parametrize(("noise", "power"), [("discrete-laplace", 1), ("discrete-gaussian", 2)])
+def test_integers_that_differ_by_two_under_replace(noise, power):
+    y, scale = np.arange(-60, 63), 1.7
+    weights = np.exp(-(np.abs(y) ** power) / (power * scale**power))
+    other = np.roll(weights, 2)
+    exact = solved(profile(np.log(other / weights)[2:], other[2:] / weights.sum()), 1e-4)
+    (one,) = truth.intervals((Step(noise, scale),), "replace", (1e-4,))
+    assert holds(one, exact)
+    assert one.width < 1e-3 * exact
 
 
 def test_samples_of_a_fixed_size_have_an_attained_and_a_proved_end():

@@ -132,7 +132,7 @@ def spacing_for(steps: tuple[Step, ...], relation: Relation, wanted: float) -> f
     return wanted
 
 
-@functools.lru_cache(maxsize=512)
+@functools.lru_cache(maxsize=16)
 def grid(step: Step, relation: Relation, kind: str, spacing: float, tail: float) -> Grid:
     """Put the loss distribution of one release of a step on a grid.
 
