@@ -203,11 +203,15 @@ def _ask_all(
 
 
 def _progress(questions: list[Question]) -> Iterator[Question]:
-    """Yield the questions; show a bar on a terminal."""
+    """Yield the questions; show a bar on a terminal, and a line for each tenth elsewhere."""
     from rich.console import Console
     from rich.progress import track
 
-    console = Console(stderr=True)
-    yield from track(
-        questions, "compositions", console=console, transient=True, disable=not console.is_terminal
-    )
+    console = Console(stderr=True, highlight=False)
+    if console.is_terminal:
+        yield from track(questions, "compositions", console=console, transient=True)
+        return
+    for i, question in enumerate(questions):
+        if len(questions) > 50 and i % (len(questions) // 10) == 0:
+            console.print(f"{i} of {len(questions)} compositions")
+        yield question
