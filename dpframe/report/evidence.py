@@ -133,12 +133,12 @@ def _shapes(found: Sequence[Growth]) -> list[list[float]]:
     shapes = []
     for growth in found:
         logs = [math.log(n) for n, _ in growth.points]
-        heights = [max(_at(growth.points, logs, place), floor) / height for place in places]
+        heights = [max(height_at(growth.points, logs, place), floor) / height for place in places]
         shapes.append([*heights, (logs[-1] - start) / width])
     return shapes
 
 
-def _at(points: Sequence[tuple[float, float]], logs: Sequence[float], place: float) -> float:
+def height_at(points: Sequence[tuple[float, float]], logs: Sequence[float], place: float) -> float:
     """Return the height at a logarithm of draws; beyond the ends it is constant."""
     right = bisect.bisect_left(logs, place)
     if right in (0, len(logs)):

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from dpframe.report import group, words
 from dpframe.report.group import Group, Map, Spot, maps
-from dpframe.report.terminal.ink import GAP, STYLE, Ink, beside, padded
+from dpframe.report.terminal.ink import GAP, STYLE, Ink, beside, cuts, padded
 
 SHADES = (
     (0.0, "·", "0"),
@@ -77,7 +77,7 @@ def _block(one: Map, directions: str, mark: bool, ink: Ink, width: int) -> Itera
     lead = 0 if alone else lead + 1
     heads = [ink.line(head) for head in one.heads]
     sizes = [max(2 + mark, Text(head).cell_len + mark) for head in heads]
-    for start, stop in _cuts(sizes, width - lead):
+    for start, stop in cuts(sizes, width - lead, 1):
         line = Text(" " * lead, "dim", no_wrap=True)
         for head, size in zip(heads[start:stop], sizes[start:stop], strict=True):
             line.append(f"{' ' * mark}{padded(head, size - mark)} ")
@@ -91,17 +91,6 @@ def _block(one: Map, directions: str, mark: bool, ink: Ink, width: int) -> Itera
                 line.append_text(_cell(spot, size, mark, ink)).append(" ")
             line.rstrip()
             yield line
-
-
-def _cuts(sizes: list[int], room: int) -> Iterator[tuple[int, int]]:
-    """Cut columns, with a blank between them, so that each part has room."""
-    start = 0
-    while start < len(sizes):
-        stop = start + 1
-        while stop < len(sizes) and sum(sizes[start : stop + 1]) + stop - start <= room:
-            stop += 1
-        yield start, stop
-        start = stop
 
 
 def _cell(spot: Spot | None, size: int, mark: bool, ink: Ink) -> Text:

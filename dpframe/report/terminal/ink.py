@@ -157,6 +157,17 @@ def beside(blocks: Iterable[Sequence[Text]], size: int) -> Iterator[Text]:
         yield line
 
 
+def cuts(sizes: list[int], room: int, gap: int) -> Iterator[tuple[int, int]]:
+    """Cut columns, `gap` blanks apart, into parts for which there is room."""
+    start = 0
+    while start < len(sizes):
+        stop = start + 1
+        while stop < len(sizes) and sum(sizes[start : stop + 1]) + gap * (stop - start) <= room:
+            stop += 1
+        yield start, stop
+        start = stop
+
+
 # Tables that are too wide for the terminal are written line by line.
 
 

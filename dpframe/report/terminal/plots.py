@@ -437,7 +437,12 @@ def _panel(line: growth.Line, ink: Ink, size: tuple[int, int]) -> list[Text]:
         title.append(dots)
     title.truncate(size[0], pad=True)
     axis, upright = _draws(points[0][0], points[-1][0]), _wealth(points, level)
-    return [title, *draw(_interpolated(points), (), axis, size, ink, upright)]
+    logs = [math.log(n) for n, _ in points]
+
+    def wealth(n: float) -> float:
+        return growth.height_at(points, logs, math.log(n))
+
+    return [title, *draw(wealth, (), axis, size, ink, upright)]
 
 
 def _draws(first: float, last: float) -> Axis:
@@ -454,16 +459,3 @@ def _wealth(points: Sequence[Point], level: float) -> Upright:
     low, high = min(0.0, *heights), max(level * 1.1, *heights)
     texts = {1: f"{high:.3g}", 0.5: f"{(low + high) / 2:.3g}", 0: f"{low:.3g}"}
     return Upright("ln W", lambda y: (y - low) / (high - low), texts, lambda _: level)
-
-
-def _interpolated(points: Sequence[Point]) -> Callable[[float], float]:
-    """Return straight lines between points, over the logarithm of draws."""
-    places = [n for n, _ in points]
-
-    def at(n: float) -> float:
-        right = min(max(bisect.bisect_left(places, n), 1), len(places) - 1)
-        (n0, y0), (n1, y1) = points[right - 1 : right + 1]
-        share = (math.log(n) - math.log(n0)) / (math.log(n1) - math.log(n0))
-        return y0 + min(max(share, 0.0), 1.0) * (y1 - y0)
-
-    return at

@@ -15,7 +15,7 @@ from dpframe.report import words
 from dpframe.report.content import BLIND
 from dpframe.report.group import Group, Spot, found_by, same, settings, short, square, telling
 from dpframe.report.terminal import legend
-from dpframe.report.terminal.ink import GAP, STYLE, Ink, interval_bar, padded
+from dpframe.report.terminal.ink import GAP, STYLE, Ink, cuts, interval_bar, padded
 from dpframe.report.terminal.legend import AVERAGE, BOUND, LIMIT, Line
 from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
 from dpframe.results.verdict import TOGETHER, is_refuted_together
@@ -194,19 +194,13 @@ def _bounds(spots: list[Spot], ink: Ink) -> list[str]:
         [ink.plain(text) if here else "" for text, here in zip(texts, given, strict=True)]
     )
     uppers = words.align([ink.plain(legend.limit(spot)) for spot in spots])
-    bounds = [
-        (f"{sign} {low}" if low.strip() else f"  {low}")
-        + (f"  {LIMIT} {up}" if up.strip() else f"    {up}")
-        for sign, low, up in zip(signs, lowers, uppers, strict=True)
-    ]
-    bounds = [
-        ink.plain(BLIND) if legend.blind(spot) else text
-        for text, spot in zip(bounds, spots, strict=True)
-    ]
-    return [
-        text if text.strip() else ink.plain(legend.interval(spot))
-        for text, spot in zip(bounds, spots, strict=True)
-    ]
+    bounds = []
+    for spot, sign, low, up in zip(spots, signs, lowers, uppers, strict=True):
+        text = f"{sign if low.strip() else ' '} {low}  {LIMIT if up.strip() else ' '} {up}"
+        if legend.blind(spot):
+            text = ink.plain(BLIND)
+        bounds.append(text if text.strip() else ink.plain(legend.interval(spot)))
+    return bounds
 
 
 def _bounds_title(spots: list[Spot]) -> str:
@@ -284,14 +278,8 @@ def grid_tables(grid: Grid, ink: Ink, width: int, *, wide: bool) -> Iterator[Tab
     heads, gap = next(
         (at for at in layouts if _total(body, *at) <= _room(grid, width, at[1])), (grid.heads, GAP)
     )
-    room = _room(grid, width, gap)
-    start = 0
-    while start < len(heads):
-        stop = start + 1
-        while stop < len(heads) and _total(body[start : stop + 1], heads[start:], gap) <= room:
-            stop += 1
+    for start, stop in cuts(_sizes(body, heads), _room(grid, width, gap), gap):
         yield _table(grid.leads, heads[start:stop], body[start:stop], gap, ink)
-        start = stop
 
 
 def _room(grid: Grid, width: int, gap: int) -> int:
@@ -405,10 +393,12 @@ def _span(labels: list[str], span: tuple[int, int], ink: Ink) -> str:
 
 
 def _total(body: list[list[Text]], heads: list[str], gap: int) -> int:
-    widths = [
-        max(_text_width(cells), _width([head])) for cells, head in zip(body, heads, strict=False)
-    ]
-    return sum(widths) + gap * (len(widths) - 1)
+    return sum(_sizes(body, heads)) + gap * (len(body) - 1)
+
+
+def _sizes(body: list[list[Text]], heads: list[str]) -> list[int]:
+    pairs = zip(body, heads, strict=True)
+    return [max(_text_width(cells), _width([head])) for cells, head in pairs]
 
 
 def _text_width(cells: list[Text]) -> int:
