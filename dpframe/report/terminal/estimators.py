@@ -1,0 +1,391 @@
+"""Tables of estimators: comparisons, and the answer about scores that were made elsewhere.
+
+Bounds come first, the best on top; estimates stand apart.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dpframe.report import scores, words
+from dpframe.report.calibration import Row, left_out, place_of, row_name, tables, truth_of
+from dpframe.report.group import settings
+from dpframe.report.scores import ONE_RUN
+from dpframe.report.terminal import plots
+from dpframe.report.terminal.ink import STYLE, Ink, print_fitted
+from dpframe.report.terminal.legend import AVERAGE, BOUND
+from dpframe.report.words import SYMBOL, WORDS, plural
+
+NO_BOUND = "estimates, not bounds:"
+FOLDED = ("estimate",)  # columns that may take more than one line, beside the names
+
+
+class Ranked(NamedTuple):
+    """One line of the table."""
+
+    name: str
+    certified: bool
+    assumption: str
+    bound: float | None = None
+    point: float | None = None
+    interval: tuple[float | None, float | None] | None = None  # limits that promise nothing
+    share: float | None = None  # bound over true ε
+    p_value: float | None = None
+    refutes: bool = False  # true if this line alone refutes the claim
+    draws: float | None = None
+    seconds: float | None = None
+    repeats: int = 1  # more than one: the numbers are means, and a mean of bounds is none
+
+
+def _cells(entry: Ranked) -> dict[str, str]:
+    """Write all columns of a line."""
+    point = words.point(entry.point)
+    if entry.interval is not None:
+        low, high = map(words.point, entry.interval)
+        point = f"{point} ({low} to {high})"
+    sign = f"{SYMBOL['violated']} " if entry.refutes else ""
+    bound = f"{AVERAGE if entry.repeats > 1 else BOUND} {words.lower(entry.bound)}"
+    share = "–"
+    if entry.share is not None and math.isfinite(entry.share):
+        share = f"{math.floor(100 * entry.share)} %"  # rounded down
+    return {
+        "bound": bound if entry.certified else "no bound",
+        "of true ε": share,
+        "estimate": point,
+        "p-value": "–" if entry.p_value is None else f"{sign}{words.point(entry.p_value)}",
+        "draws": "–" if entry.draws is None else words.quantity(entry.draws),
+        "time": "–" if entry.seconds is None else words.duration(entry.seconds),
+    }
+
+
+class Notes:
+    """Assumptions, explained once below the tables and referred to by number."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+
+    def mark(self, text: str) -> str:
+        """Return the reference to a text."""
+        if text not in self._texts:
+            self._texts.append(text)
+        return f"[{self._texts.index(text) + 1}]"
+
+    def lines(self, ink: Ink) -> Iterator[Text]:
+        """Return the texts."""
+        for text in self._texts:
+            yield ink.text(f"{self.mark(text)} assumes {text}", "dim")
+
+
+def ranking(
+    entries: Sequence[Ranked], title: str, columns: Sequence[str], notes: Notes, ink: Ink
+) -> Table:
+    """Draw a table: entries that certify first, the best on top, the others in their order.
+
+    `title` is that of the names and `columns` are keys of `_cells`. The last column refers to
+    the assumptions, which `notes` collects.
+    """
+    table = ink.table(2)
+    table.add_column(ink.text(title), overflow="fold")
+    for head in columns:
+        table.add_column(ink.text(head), overflow="fold", no_wrap=head not in FOLDED)
+    table.add_column(ink.text("assumes"), no_wrap=True)
+    certified = sorted((e for e in entries if e.certified), key=lambda e: -(e.bound or 0.0))
+    rest = [entry for entry in entries if not entry.certified]
+    for entry in (*certified, *rest):
+        if rest and entry is rest[0]:
+            table.add_row(ink.text(NO_BOUND, "dim"))
+        style = STYLE["violated"] if entry.refutes else "" if entry.certified else "dim"
+        texts = _cells(entry)
+        cells = [ink.text(texts[head], style) for head in columns]
+        name = ink.text(entry.name, "bold" if entry.certified else "dim")
+        table.add_row(name, *cells, ink.text(notes.mark(entry.assumption), style))
+    return table
+
+
+def render_comparison(found: dict[str, Any], console: Console) -> None:
+    """Print the result of `dpframe.compare`, a table for each mechanism and setting."""
+    ink, notes = Ink.of(console), Notes()
+    audit = found["audit"]
+    head = ink.text(audit["name"], "bold")
+    alone = f"each bound alone at {words.percent(audit['confidence'])} (multiplicity none)"
+    console.print(head.append(ink.plain(f" · {alone} · ε in nats")))
+    for rows in tables(found["rows"]):
+        entries = [_entry(row) for row in rows if row["status"] == "ok"]
+        if entries:
+            console.print()
+            console.print(_title(rows[0], ink))
+            columns = ["bound", *(["of true ε"] if rows[0]["truth"] else [])]
+            columns += ["estimate", "draws", "time"]
+            table = ranking(entries, "attack · estimator", columns, notes, ink)
+            print_fitted(table, ink, console)
+    console.print()
+    for line in (*notes.lines(ink), *_remarks(found, ink)):
+        console.print(line)
+
+
+def limits(pair: Any) -> tuple[float | None, float | None] | None:
+    """Read an interval; None if there is none."""
+    low, high = pair or (None, None)
+    return None if low is None else (words.number(low), words.number(high))
+
+
+def _entry(row: Row) -> Ranked:
+    return Ranked(
+        name=row_name(row),
+        certified=row["certified"],
+        assumption=row["assumption"],
+        bound=row["epsilon_lower"],
+        point=words.number(row["epsilon"]),
+        interval=limits(row["interval"]),
+        share=row["share"],
+        draws=row["draws"]["total"],
+        seconds=row["seconds"],
+        repeats=row["repeats"],
+    )
+
+
+def _title(row: Row, ink: Ink) -> Text:
+    truth = truth_of(row) or f"true ε not known at δ = {words.setting(row['delta'])}"
+    text = ink.text(row["mechanism"]["label"], "bold")
+    parts = (*settings(place_of(row)), truth)
+    return text.append(ink.plain("".join(f" · {part}" for part in parts)))
+
+
+def _remarks(found: dict[str, Any], ink: Ink) -> Iterator[Text]:
+    rows: list[Row] = found["rows"]
+    if any(row["repeats"] > 1 for row in rows):
+        yield ink.text(
+            "Numbers are means over the repeats of each cell; a mean of bounds (⌀) is no bound."
+        )
+    yield ink.text(
+        "Draws are outputs of the mechanism, on both datasets: to learn from, to choose thresholds "
+        "from, and to count; lines of a table share them. Time is a line's share of drawing and "
+        "counting, and its own estimate.",
+        "dim",
+    )
+    if any(row["certified"] for row in rows):
+        yield ink.text(
+            "Bounds are lower limits of the loss, one attack each. To report the best of several "
+            "takes an audit that pays for them: dpframe run."
+        )
+    for row in rows:
+        if row["reason"] is not None:
+            name = " · ".join(row[part]["label"] for part in ("mechanism", "attack", "estimator"))
+            yield ink.text(f"{SYMBOL['failed']} {name}: failed: {row['reason']}", STYLE["failed"])
+    for reason in left_out(found["skipped"]):
+        yield ink.text(f"– {reason}")
+
+
+# Scores that were made elsewhere: of two sides, or of the canaries of one run.
+
+
+ROOM = 50  # least columns of a plot
+SIZE = (78, 14)  # most columns and rows of a plot
+
+
+def render_scores(
+    found: dict[str, Any],
+    console: Console,
+    *,
+    remarks: bool = False,
+    estimates: bool = False,
+    every: bool = False,
+) -> None:
+    """Print the answer of `dpframe.score` or `score_one_run`, then a line for each bound.
+
+    `remarks` prints the notes of estimators, not only their number. `estimates` prints lines of
+    estimators that certify nothing; without any bound they are printed anyway. `every` prints
+    these lines, the estimators that were left out, and the curves.
+    """
+    ink, notes = Ink.of(console), Notes()
+    rows = [row for row in found["rows"] if row["status"] == "ok"]
+    certified = scores.certified_rows(found)
+    shown = rows if estimates or every or not certified else certified
+    styles = {
+        scores.conclusion(found): STYLE["violated"] if found["refuted"] else "",
+        scores.best(found): "bold",
+    }
+    for text in scores.headline(found):
+        console.print(ink.text(text, styles.get(text, "")))
+    for warning in scores.warnings(found):
+        console.print(ink.text(warning, STYLE["failed"]))
+    for text in scores.sources(found):
+        console.print(ink.text(text))
+    console.print(ink.text(scores.terms(found), "dim"))
+    if shown:
+        draw = _canaries_table if found["kind"] == ONE_RUN else _table
+        console.print()
+        print_fitted(draw(found, shown, notes, ink), ink, console)
+        console.print()
+    for line in (*notes.lines(ink), *_score_remarks(found, certified, shown, remarks, every, ink)):
+        console.print(line)
+    if every:
+        for line in _curves(found, certified, ink, console.width):
+            console.print(line)
+
+
+def _table(found: dict[str, Any], rows: list[Row], notes: Notes, ink: Ink) -> Table:
+    judged = ["p-value"] if found["claim"] is not None else []
+    columns = ["bound", "estimate", *judged, "time"]
+    return ranking([_score_entry(row, found) for row in rows], "estimator", columns, notes, ink)
+
+
+def _score_entry(row: Row, found: dict[str, Any]) -> Ranked:
+    estimate = row["estimate"]
+    p_value = words.number(row["p_value"])
+    return Ranked(
+        name=row["estimator"]["label"],
+        certified=estimate["certified"],
+        assumption=estimate["assumption"],
+        bound=words.number(estimate["epsilon_lower"]),
+        point=words.number(estimate["epsilon"]),
+        interval=limits(estimate["interval"]),
+        p_value=p_value,
+        refutes=p_value is not None and p_value <= 1 - found["audit"]["confidence"],
+        seconds=row["seconds"],
+    )
+
+
+def _canaries_table(found: dict[str, Any], rows: list[Row], notes: Notes, ink: Ink) -> Table:
+    """Draw bounds at each δ, beside the most that so many canaries could show."""
+    table = ink.table(2)
+    judged = found["claim"] is not None
+    heads = ["estimator", "δ", "bound", "can show", "estimate"]
+    heads += ["p-value", "verdict"] if judged else []
+    for head in heads:
+        table.add_column(ink.text(head), overflow="fold", no_wrap=head != "estimator")
+    table.add_column(ink.text("assumes"), no_wrap=True)
+    for row in sorted(rows, key=lambda row: not row["estimate"]["certified"]):
+        certified = row["estimate"]["certified"]
+        style = "" if certified else "dim"
+        for place, each in enumerate(row["bounds"]):
+            cells = [words.setting(each["delta"]), "no bound", "–"]
+            if certified:
+                cells[1] = f"{BOUND} {words.lower(words.number(each['epsilon_lower']))}"
+                if each["ceiling"] is not None:
+                    cells[2] = f"≤ {words.point(words.number(each['ceiling']))}"
+            cells.append(words.point(words.number(each["epsilon"])))
+            shown = [ink.text(cell, style) for cell in cells]
+            if judged:
+                # Claim and assumption belong to the estimator, so to the first of its lines.
+                p_value, verdict = words.number(row["p_value"]), row["verdict"]
+                p_text = "–" if p_value is None or place else words.point(p_value)
+                word = "none" if verdict is None else f"{SYMBOL[verdict]} {WORDS[verdict]}"
+                shown.append(ink.text(p_text, style))
+                shown.append(ink.text("" if place else word, STYLE[verdict] or style))
+            title = ink.text(
+                "" if place else row["estimator"]["label"], "bold" if certified else "dim"
+            )
+            mark = "" if place else notes.mark(row["estimate"]["assumption"])
+            table.add_row(title, *shown, ink.text(mark, style))
+    return table
+
+
+def _score_remarks(
+    found: dict[str, Any],
+    certified: list[Row],
+    shown: list[Row],
+    remarks: bool,
+    every: bool,
+    ink: Ink,
+) -> Iterator[Text]:
+    rows = [row for row in found["rows"] if row["status"] == "ok"]
+    for row in shown if found["kind"] == ONE_RUN else ():
+        if row["reason"]:
+            yield ink.text(f"{row['estimator']['label']}: {row['reason']}", STYLE[row["verdict"]])
+    yield from _notes(shown, remarks, ink)
+    if found["kind"] != ONE_RUN:
+        yield from _alone(found, certified, ink)
+    if certified:
+        yield ink.text(scores.meaning(found))
+    for row in found["rows"]:
+        if row["status"] == "failed":
+            label = row["estimator"]["label"]
+            yield ink.text(f"{SYMBOL['failed']} {label} failed: {row['reason']}", STYLE["failed"])
+    if every:
+        for skip in found["skipped"]:
+            yield ink.text(f"– {skip['estimator']}: left out: {skip['reason']}")
+        return
+    hidden = [f"{plural(len(rows) - len(shown), 'estimate')} without a bound"] * (rows != shown)
+    if left := len(found["skipped"]):
+        hidden.append(f"{plural(left, 'estimator')} left out")
+    yield ink.text(f"Shown with --all: {', '.join([*hidden, 'the curves'])}", "dim")
+
+
+def _notes(rows: list[Row], every: bool, ink: Ink) -> Iterator[Text]:
+    """Write the notes of estimators, or their number."""
+    notes: dict[str, list[str]] = {}
+    for row in rows:
+        for note in row["estimate"]["notes"]:
+            notes.setdefault(note, []).append(row["estimator"]["label"])
+    if notes and not every:
+        many = "1 note of an estimator" if len(notes) == 1 else f"{len(notes)} notes of estimators"
+        yield ink.text(f"{many}, shown with --notes", "dim")
+        return
+    for note, labels in notes.items():
+        yield ink.text(f"{', '.join(labels)}: {note}", "dim")
+
+
+def _alone(found: dict[str, Any], certified: list[Row], ink: Ink) -> Iterator[Text]:
+    """Warn that bounds hold alone, and explain the sign of lines that refute the claim."""
+    if warning := scores.unadjusted(found):
+        yield ink.text(warning, STYLE["failed"])
+    if any(_score_entry(row, found).refutes for row in certified):
+        yield ink.text(
+            f"{SYMBOL['violated']} a line that refutes the claim, taken alone", STYLE["violated"]
+        )
+
+
+def _curves(found: dict[str, Any], certified: list[Row], ink: Ink, width: int) -> Iterator[Text]:
+    """Plot the rates that the largest bound certifies, beside the claim and beside the ROC."""
+    if width < ROOM:
+        return
+    size = (min(SIZE[0], width), SIZE[1])
+    sign = ink.plain("●"), STYLE["violated"] if found["refuted"] else "bold"
+    points: list[plots.Point] = []
+    if certified and found["kind"] != ONE_RUN:
+        best = max(certified, key=lambda row: words.number(row["estimate"]["epsilon_lower"]) or 0.0)
+        points = plots.useful(best["estimate"]["tradeoff"])
+    if points:
+        claim = found["claim"]
+        claimed = plots.Curve(tuple(sorted(map(tuple, claim["tradeoff"])))) if claim else None
+        yield ink.text("")
+        yield ink.text(
+            f"● certified by {best['estimator']['label']} alone: the trade-off of false positives "
+            "and false negatives runs below or through here. Line: "
+            f"{'the claim' if claimed else 'guessing'}.",
+            "dim",
+        )
+        axis = plots.log_axis(plots.decades([x for x, _ in points]))
+        certified_at = [(x, y, sign) for x, y in points]
+        curve = claimed.at if claimed else lambda x: 1 - x
+        yield from plots.draw(curve, certified_at, axis, size, ink)
+    counted = [(x, y) for x, y in found["scores"]["roc"] if x > 0]
+    if not counted:
+        return
+    places = [x for x, _ in counted]
+
+    def line(x: float) -> float:
+        at = bisect.bisect_right(places, x)
+        return counted[at - 1][1] if at else math.nan
+
+    yield ink.text("")
+    yield ink.text(
+        "The same on logarithmic axes. ● certified, as above. Line: what thresholds on these very "
+        "scores give, no bound. Dotted: guessing."
+        if points
+        else "ROC on logarithmic axes: what thresholds on these very scores give, and no bound. "
+        "Dotted: guessing.",
+        "dim",
+    )
+    decades = plots.decades([*places, *(x for x, _ in points)])
+    raised = [(x, 1 - y, sign) for x, y in points]
+    axis, upright = plots.log_axis(decades), plots.true_positives(decades)
+    yield from plots.draw(line, raised, axis, size, ink, upright)
