@@ -202,7 +202,7 @@ def test_ten_thousand_cells_are_few_things_to_draw(side):
 
 
 def test_the_command_writes_and_overwrites_whole_files(tmp_path, small, monkeypatch):
-    monkeypatch.setattr("dpframe.results.store.read", lambda path: small)
+    monkeypatch.setattr("dpframe.results.store.load", lambda path: small)
     out = tmp_path / "figure.svg"
     out.write_text("before")
     done = command("plot", "run", "-o", "figure.svg", "--where", "mechanism=adept", cwd=tmp_path)
