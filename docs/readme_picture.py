@@ -49,7 +49,7 @@ def text(x: float, y: float, said: str, kind: str = "") -> str:
 
 def picture(record: Path) -> str:
     """Return the SVG of a record whose cells sweep ε and the dimension."""
-    cells = store.read(record).cells
+    cells = store.load(record).cells
     panels = list(dict.fromkeys(cell.mechanism.label for cell in cells))
     columns = sorted({cell.swept["mechanism.epsilon"] for cell in cells})
     rows = sorted({cell.swept["pair.dim"] for cell in cells})
