@@ -637,6 +637,7 @@ def varied_record() -> dict[str, Any]:
     spec = tomli.loads(BASE)
     spec["mechanism"].append({"use": "fail"})
     spec["attack"].append({"use": "ranked"})
+    spec.setdefault("run", {})["power"] = 0.8
     record = dpframe.audit(spec, plugins=[ranked, dpframe.host_mechanism(fail)])
     search = searches.spec({"use": "exceeding"}, trials=3_000)
     queried = dpframe.audit(search, plugins=[exceeding(), searches.Three])

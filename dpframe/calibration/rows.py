@@ -5,16 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from dpframe.calibration.experiment import Experiment, Outcome, Part
 from dpframe.calibration.together import AUDITS, together
-from dpframe.common.types import Tree
+from dpframe.engine.power import TwoValued
 from dpframe.errors import CellError
-from dpframe.interfaces.checks import guarded
-from dpframe.interfaces.estimator import Estimate
 from dpframe.sampling.address import precision_of
 from dpframe.spec.audit import Cell, Choice, RunSettings
 from dpframe.stats import corner
@@ -215,7 +211,7 @@ def at_corner(
     rate = errors / trials
     epsilon = math.log((1 - rate) / rate)
     with precision_of(run):
-        table = Estimates(part, trials, rate, run)
+        table = estimates(part, trials, rate, run)
         shares = [share.error for share in table.estimate(round(errors), round(errors)).shares]
         if not shares:
             return None
@@ -238,45 +234,9 @@ def at_corner(
         )
 
 
-class Estimates:
-    """The estimates of an estimator for k false positives and u false negatives."""
-
-    def __init__(self, part: Part, trials: int, rate: float, run: RunSettings) -> None:
-        self.trials, self.rate = trials, rate
-        self.estimator = part.cell.estimator.value
-        self.query = part.query._replace(trials=(trials, trials), delta=0.0)
-        statistic = self.estimator.statistic()
-        decides = part.cell.attack.value.gives == "decision"
-        dtype = np.dtype(bool if decides else run.precision)
-        self.layout: Tree = ()
-        if statistic.needs_pilot():
-            ones = round(rate * trials)
-            scores = [
-                (np.arange(trials) < number).astype(dtype) for number in (ones, trials - ones)
-            ]
-            self.layout = guarded("bind", lambda: statistic.bind(*scores))
-
-        def counts_of_one(dataset: int, value: int) -> Any:
-            score, keep = jnp.array([value], dtype), jnp.array([True])
-            zero = statistic.zero(self.layout)
-            counts = statistic.update(self.layout, zero, jnp.int32(dataset), score, keep)
-            return jax.tree.map(lambda leaf: np.asarray(leaf, np.int64), counts)
-
-        def counts_of_all() -> list[Any]:
-            return [counts_of_one(dataset, value) for dataset in (0, 1) for value in (0, 1)]
-
-        self._ones = guarded("counting", counts_of_all)
-        self._made: dict[tuple[int, int], Estimate] = {}
-
-    def estimate(self, k: int, u: int) -> Estimate:
-        """Return the estimate, computed once."""
-        if (k, u) not in self._made:
-            times = (self.trials - k, k, u, self.trials - u)
-            counts = jax.tree.map(
-                lambda *leaves: sum(n * leaf for n, leaf in zip(times, leaves, strict=True)),
-                *self._ones,
-            )
-            self._made[k, u] = guarded(
-                "estimate", lambda: self.estimator.estimate(self.layout, counts, self.query)
-            )
-        return self._made[k, u]
+def estimates(part: Part, trials: int, rate: float, run: RunSettings) -> TwoValued:
+    """Return the estimates of an estimator at δ = 0, with a pilot as large as the trials."""
+    decides = part.cell.attack.value.gives == "decision"
+    query = part.query._replace(trials=(trials, trials), delta=0.0)
+    dtype = np.dtype(bool if decides else run.precision)
+    return TwoValued(part.cell.estimator.value, query, dtype, trials, round(rate * trials))

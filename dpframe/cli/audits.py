@@ -238,17 +238,22 @@ def plan(
     plugin: options.PluginFiles = None,
     python: options.Pythons = None,
     rehearsal: bool = True,
+    power: Annotated[float | None, typer.Option(metavar="P")] = None,
+    against: Annotated[float | None, typer.Option(metavar="X")] = None,
     as_json: options.Json = False,
 ) -> None:
     """Predict the cost of a run and the bounds it could certify.
 
     Args:
         rehearsal: Time a few draws to estimate the duration.
+        power: Also print the smallest true loss that is shown with this probability.
+        against: With --power: the trials needed if the true loss were X times the claimed one.
     """
     from dpframe.commands.plan import outlook
     from dpframe.report.terminal.plan import render_plan
 
-    found = outlook(options.load(spec, overrides, trials, seed, plugin, python), rehearse=rehearsal)
+    audit = options.load(spec, overrides, trials, seed, plugin, python)
+    found = outlook(audit, rehearse=rehearsal, probability=power, against=against)
     if as_json:
         options.print_json(found)
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,10 @@ import numpy as np
 from dpframe.commands.audit import make_plan
 from dpframe.common.machine import available_cores
 from dpframe.engine.ledger import resolution_of, share_of_error
+from dpframe.engine.power import Question, detectable, power, question_of, trials_needed
 from dpframe.engine.resources import Footprint, expected_seconds, ideal_layout, planned_calls
 from dpframe.engine.rounds import FIRST
+from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.estimator import Query, epsilon_of
 from dpframe.stats.betting import growth_rate
 from dpframe.workers.executor import source_of
@@ -20,7 +23,7 @@ from dpframe.workers.executor import source_of
 if TYPE_CHECKING:
     from dpframe.engine.plan import Plan
     from dpframe.interfaces.estimator import Estimator
-    from dpframe.report.terminal.plan import Decision, Outlook, Reach, Skipped
+    from dpframe.report.terminal.plan import Decision, Outlook, PowerRow, Reach, Skipped
     from dpframe.spec.audit import Audit, Cell
 
 
@@ -63,8 +66,28 @@ def _expected(cell: Cell, plan: Plan) -> float | None:
     return FIRST - math.log(share_of_error(cell, plan)) / rate if rate > 1e-12 else None
 
 
-def outlook(loaded: Audit, *, rehearse: bool = True) -> Outlook:
-    """Describe the run of an audit; `rehearse` times a few draws, for the duration of the run."""
+def outlook(
+    loaded: Audit,
+    *,
+    rehearse: bool = True,
+    probability: float | None = None,
+    against: float | None = None,
+) -> Outlook:
+    """Describe the run of an audit; `rehearse` times a few draws, for the duration of the run.
+
+    Args:
+        loaded: the audit.
+        rehearse: see above.
+        probability: with which a loss is to be shown; None to leave power out.
+        against: a true loss, as a multiple of the claim, whose trials are wanted.
+
+    Raises:
+        DpframeError: `probability` or `against` makes no sense.
+    """
+    if not 0 < (0.5 if probability is None else probability) < 1:
+        raise DpframeError(f"--power {probability:g}: a probability between 0 and 1 is wanted")
+    if against is not None and (probability is None or not 1 < against < math.inf):
+        raise DpframeError("--against X goes with --power P, and X is above 1, the claim itself")
     cores = available_cores()
     with source_of(loaded.cells, loaded.interpreters) as workers:
         plan = make_plan(loaded, workers)
@@ -92,7 +115,49 @@ def outlook(loaded: Audit, *, rehearse: bool = True) -> Outlook:
         "inconclusive": _undecidable(plan),
         "decisions": decisions(plan),
         "skipped": _left_out(plan),
+        "power": [] if probability is None else powers(plan, probability, against),
     }
+
+
+SHOWN = (1.1, 1.25, 1.5, 2.0)
+"""True losses whose power is listed, as multiples of the claim."""
+
+
+def powers(plan: Plan, probability: float, against: float | None) -> list[PowerRow]:
+    """Describe the losses that the trials of each question would show.
+
+    Args:
+        plan: of an audit.
+        probability: with which a loss is to be shown.
+        against: a true loss, as a multiple of the claim, whose trials are wanted.
+    """
+    found: dict[Question, PowerRow] = {}
+    for cell, the_pass in [(cell, each) for each in plan.passes for cell, _ in each.cells]:
+        asked = question_of(cell, plan, the_pass)
+        if asked in found:
+            found[asked]["cells"] += 1
+        if asked is None or asked in found:
+            continue
+        loss = None if against is None else against * asked.claimed
+        shown = partial(power, asked) if not asked.simulated else lambda _: None
+        try:
+            found[asked] = {
+                "label": " · ".join((cell.mechanism.label, cell.estimator.label)),
+                "cells": 1,
+                "claimed": asked.claimed,
+                "delta": cell.delta,
+                "trials": asked.size,
+                "unit": "canaries" if asked.canaries else "trials",
+                "model": asked.model or "",
+                "probability": probability,
+                "epsilon": detectable(asked, probability),
+                "curve": {x: shown(x * asked.claimed) for x in SHOWN},
+                "against": loss,
+                "needed": None if loss is None else trials_needed(asked, loss, probability),
+            }
+        except CellError:  # an author's estimator; the run will say what is wrong with it
+            continue
+    return list(found.values())
 
 
 def _left_out(plan: Plan) -> list[Skipped]:

@@ -18,6 +18,7 @@ from dpframe.engine.estimate import estimate_cell
 from dpframe.engine.fingerprint import question_of_search
 from dpframe.engine.ledger import Inquiry, Ledger, asked_of, rounds_in
 from dpframe.engine.passes import DeviceWork, Work
+from dpframe.engine.power import with_power
 from dpframe.engine.schedule import Counted, Event, Finished, GaveUpError, Paused, Schedule
 from dpframe.errors import CellError, SampleError, UntrustedError, WorthlessError
 from dpframe.results.build import cell_record
@@ -101,6 +102,8 @@ def run(
             runner.store.clear()
             return [cell_record(cell, reason=str(error)) for cell in plan.audit.cells]
         runner.check_sensitivities()
+        if plan.audit.run.power is not None:
+            runner.results |= with_power(plan, runner.results)
     ledger.write()  # before the caller sees a result
     return [runner.results[cell.id] for cell in plan.audit.cells if cell.id in runner.results]
 

@@ -240,6 +240,18 @@ class EstimateRecord(Part):
     records"""
 
 
+class PowerRecord(Part):
+    """The smallest true loss that the trials of a cell would have shown."""
+
+    probability: Probability
+    """probability with which it would have been shown, that is: the claim refuted"""
+    epsilon: Number
+    """the loss at the cell's δ, in nats"""
+    model: str
+    """the pair that stands for a true loss, which the attack notices with equal error rates:
+    randomised response, Gaussian noise or Laplace noise"""
+
+
 class SlackRecord(Part):
     """The difference between the claimed and the certified ε, in parts that add up to it, in nats.
 
@@ -493,6 +505,9 @@ class CellRecord(Part):
     exact: ExactRecord | None = None
     """result of the query without noise; null if the mechanism defines none. Missing in old
     records"""
+    power: PowerRecord | None = None
+    """the smallest loss that a consistent cell would have shown; null for other verdicts, without
+    `[run] power`, for bets, and if there is no model of a loss. Missing in old records"""
     slack: SlackRecord | None = None
     """parts of the difference between claimed and certified ε; null if nothing is certified, or the
     claim is not finite at the cell's δ. Missing in old records"""

@@ -132,7 +132,19 @@ def _verdict(
             f"ε = {contrast.claimed:.4g} at δ = {contrast.delta:.3g}; "
             + (_TOO_RARE if enough else "more trials are needed")
         )
-    return CONSISTENT, f"no violation found; {_shown(cell)}"
+    return CONSISTENT, f"no violation found; {_shown(cell)}{_would_show(cell)}"
+
+
+def _would_show(cell: CellRecord) -> str:
+    """Say which loss the trials would have shown, rounded up, and to which attack."""
+    if (power := cell.power) is None or saw_nothing(cell):
+        return ""
+    digits = 10 ** (3 - math.floor(math.log10(power.epsilon)))
+    loss = math.ceil(power.epsilon * digits) / digits
+    return (
+        f"; a loss of {loss:.4g} or more ({power.model}) would have been found with probability "
+        f"{power.probability:g}, if the attack had seen all of it"
+    )
 
 
 def is_refuted_together(cell: CellRecord) -> bool:

@@ -116,6 +116,7 @@ class RunSettings(NamedTuple):
     stop: str = "never"
     verify: float = 2
     """Results of others that are worked out again here: a number, or as a float a share."""
+    power: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)

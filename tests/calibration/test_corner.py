@@ -14,7 +14,7 @@ from dpframe import Estimate, Estimator, Query, Share, epsilon_of
 from dpframe.builtin.estimators import events as ladder
 from dpframe.builtin.estimators import threshold as _limits
 from dpframe.calibration.experiment import Part, experiments_of
-from dpframe.calibration.rows import Estimates, at_corner
+from dpframe.calibration.rows import at_corner, estimates
 from dpframe.commands import audit
 from dpframe.commands.calibrate import SETTINGS
 from dpframe.interfaces import registry
@@ -76,7 +76,7 @@ def naive(of: Part, trials: int, errors: float, pick: Any) -> float:
     """Pr[pick(estimate) > ε], summed over every pair of counts; counts made from the outputs."""
     rate = errors / trials
     truth = math.log((1 - rate) / rate)
-    table = Estimates(of, trials, rate, RUN)
+    table = estimates(of, trials, rate, RUN)
     statistic = of.cell.estimator.value.statistic()
     pmf = stats.binom.pmf(np.arange(trials + 1), trials, rate)
     total = 0.0

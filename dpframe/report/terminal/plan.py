@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TypedDict
 
@@ -45,6 +46,28 @@ class Decision(TypedDict):
     error, by an attack that shows all there is to show."""
 
 
+class PowerRow(TypedDict):
+    """The power of the cells that ask the same."""
+
+    label: str
+    cells: int
+    claimed: float
+    delta: float
+    trials: int
+    """Planned trials per dataset, or canaries; `unit` tells which."""
+    unit: str
+    model: str
+    """The pair of distributions that stands for a true loss."""
+    probability: float
+    epsilon: float | None
+    """The smallest true loss that refutes the claim with this probability; None if none does."""
+    curve: dict[float, float | None]
+    """Power by the true loss as a multiple of the claim; None if it would be simulated."""
+    against: float | None
+    """A true loss whose trials are wanted, and in `needed` the number that shows it."""
+    needed: int | None
+
+
 class Outlook(TypedDict):
     """The input of `render_plan`: a plain dict, ready for JSON."""
 
@@ -69,6 +92,8 @@ class Outlook(TypedDict):
     decisions: list[Decision]
     """Claims that anytime estimators are expected to refute, if the truth is known."""
     skipped: list[Skipped]
+    power: list[PowerRow]
+    """Losses that the run would show; empty if that was not asked for."""
 
 
 def render_plan(plan: Outlook, console: Console) -> None:
@@ -107,6 +132,16 @@ def render_plan(plan: Outlook, console: Console) -> None:
             lines[MOST_LINES:] = [f"… and {rest} more such claims"]
         for line in lines:
             console.print(ink.text(f"{words.SYMBOL[verdict]} {line}", STYLE[verdict]))
+    if plan["power"]:
+        console.print()
+        print_fitted(_power(plan["power"], ink), ink, console)
+        console.print(ink.text(POWER, "dim"))
+        factor = max((row["needed"] or 0) / row["trials"] for row in plan["power"])
+        if factor > 1 and plan["seconds"] is not None:
+            time = words.duration(factor * plan["seconds"])
+            calls = words.quantity(math.ceil(factor * plan["calls"]))
+            text = f"With the largest of these numbers of trials a run takes about {time}"
+            console.print(ink.text(text + (f" and {calls} calls." if plan["calls"] else ".")))
     for skip in plan["skipped"]:
         cells = words.plural(skip["cells"], "cell")
         console.print(ink.text(f"– skipped, {cells}: {skip['reason']}"))
@@ -131,6 +166,34 @@ def _facts(plan: Outlook) -> Iterator[tuple[str, str]]:
     error = f"{1 - plan['confidence']:.2g}"
     how = f"{error} / {plan['m']}" if plan["multiplicity"] != "none" else f"{error}, not adjusted"
     yield "level", f"{level} per cell ({how}; multiplicity {plan['multiplicity']})"
+
+
+POWER = (
+    "A true loss is that of the pair in the last column, and the attack sees all of it: it decides "
+    "with equal error rates on D and D′. A weaker attack, or another pair, is shown less often. "
+    "Numbers of bets and canaries are simulated, with a standard error of 0.01 of the probability."
+)
+
+
+def _power(rows: list[PowerRow], ink: Ink) -> Table:
+    table = ink.table(2)
+    table.add_column("cells", overflow="fold")
+    heads = ["claimed", f"shows with {rows[0]['probability']:g}"]
+    heads += [f"{multiple:g}×" for multiple in rows[0]["curve"]]
+    heads += ["trials for", "are"] if rows[0]["against"] else []
+    for head in heads:
+        table.add_column(ink.text(head), justify="right", no_wrap=True)
+    table.add_column("pair", overflow="fold")
+    for row in rows:
+        shown = "no loss" if row["epsilon"] is None else f"ε ≥ {words.upper(row['epsilon'])}"
+        texts = [words.brief(row["claimed"]), shown]
+        texts += ["–" if share is None else f"{share:.2f}" for share in row["curve"].values()]
+        if row["against"]:
+            needed = "no number" if row["needed"] is None else words.quantity(row["needed"])
+            texts += [words.point(row["against"]), needed]
+        name = f"{row['label']}, {words.plural(row['cells'], 'cell')}"
+        table.add_row(ink.text(name, "bold"), *map(ink.text, texts), ink.text(row["model"]))
+    return table
 
 
 def _reach(rows: list[Reach], ink: Ink) -> Table:

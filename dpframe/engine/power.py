@@ -1,0 +1,342 @@
+"""Compute how often a cell would refute its claim if the true loss were larger.
+
+A true loss ε stands for one pair of distributions: randomised response with (ε, δ) for a claim at
+one δ, from whose outputs those of every such pair can be made [Kairouz2015, theorem 2.1]; the same
+noise with this ε at the cell's δ for a claim of Gaussian or Laplace noise. The attack sees all of
+the loss: it decides with equal error rates, f(x) = x on the pair's curve.
+
+Everything goes through the estimator itself, from counts to `p_resolved`. For a fixed number of
+trials, false positives and false negatives are two binomial numbers, and those that refute the
+claim lie below an edge. It is found at numbers of false positives up to one standard deviation
+apart and interpolated; the rest is a sum. Bets and canaries are simulated, audit by audit.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import special
+
+from dpframe.claims import GaussianDP, LaplaceDP
+from dpframe.common.types import Tree
+from dpframe.engine.ledger import query_of
+from dpframe.engine.rounds import FIRST, ends
+from dpframe.engine.trace import resolved
+from dpframe.errors import CellError
+from dpframe.interfaces.checks import certifies, guarded
+from dpframe.interfaces.estimator import Estimate, Estimator, Query
+from dpframe.interfaces.statistic import Statistic
+from dpframe.results.model import CellRecord, PowerRecord
+from dpframe.results.verdict import CONSISTENT, FIRST_LOOK, Looks, judged
+from dpframe.stats.gaussian import gaussian_mu_at
+from dpframe.stats.roots import crossing
+
+if TYPE_CHECKING:
+    from dpframe.engine.plan import Pass, Plan
+    from dpframe.spec.audit import Cell
+
+REACH = 4.5  # standard deviations around the mean within which counts are summed
+LARGEST_LOSS, MOST_DOUBLINGS = 60.0, 30.0
+AUDITS = 1600  # simulated and averaged: a share of .8 has a standard error of .01
+
+
+class Question(NamedTuple):
+    """A cell as far as its power depends on it; cells with equal ones have equal power."""
+
+    estimator: Estimator
+    query: Query
+    level: float
+    """The claim is refuted by a `p_resolved` of at most this, as if it were Holm's first."""
+    scores: str = "bool"
+    """Type of the scores; bool for decisions."""
+    pilot: int = 0
+    """Draws per dataset of the pilot."""
+    rows: int = FIRST
+    """Rows of a chunk, by which rounds end."""
+    canaries: int = 0
+
+    @property
+    def size(self) -> int:
+        """Trials per dataset, or canaries."""
+        return self.canaries or self.query.trials[0]
+
+    def of(self, size: int) -> Question:
+        """Return the same question about another number of trials, or of canaries."""
+        if self.canaries:
+            return self._replace(canaries=size)
+        return self._replace(query=self.query._replace(trials=(size, size)))
+
+    @property
+    def claimed(self) -> float:
+        """The claimed ε at the cell's δ."""
+        assert self.query.claim is not None
+        return self.query.claim.epsilon_at(self.query.delta)
+
+    @property
+    def simulated(self) -> bool:
+        """True if power is simulated and not computed."""
+        return self.canaries > 0 or type(self.estimator).anytime
+
+    @property
+    def model(self) -> str | None:
+        """Name of the pair that stands for a true loss; None if there is none."""
+        claim, delta = self.query.claim, self.query.delta
+        if isinstance(claim, LaplaceDP):
+            return "Laplace noise" if delta == 0 else None
+        if claim is not None and len(claim.telling_deltas) == 1:
+            return "randomised response"
+        return "Gaussian noise" if isinstance(claim, GaussianDP) and delta > 0 else None
+
+    def rate(self, loss: float) -> float:
+        """Return FPR = FNR of the attack at a true loss."""
+        if self.model == "Laplace noise":
+            return math.exp(-loss / 2) / 2
+        if self.model == "Gaussian noise":
+            return float(special.ndtr(-float(gaussian_mu_at(loss, self.query.delta)) / 2))
+        return (1 - self.query.delta) / (1 + math.exp(loss))
+
+
+def question_of(
+    cell: Cell, plan: Plan, the_pass: Pass, looks: Looks = FIRST_LOOK
+) -> Question | None:
+    """Return the question about a cell; None if it has no verdict, or no model of a loss."""
+    estimator, gives = cell.estimator.value, cell.attack.value.gives
+    if cell.claim is None or not certifies(estimator, cell.claim):
+        return None
+    run = resolved(plan.audit.run, the_pass.mechanisms[0], cell.trials)
+    factor = 1 if plan.audit.multiplicity == "none" else max(1, plan.m)
+    question = Question(
+        estimator,
+        query_of(cell, plan, (cell.trials, cell.trials), looks),
+        (1 - cell.confidence) / factor / looks.price,
+        "bool" if gives == "decision" else run.precision,
+        min(run.pilot or 0, cell.trials) if estimator.statistic().needs_pilot() else 0,
+        the_pass.rows if the_pass.anytime else FIRST,
+        the_pass.shape.dims[-1] if gives == "canaries" else 0,
+    )
+    try:
+        hash(question)
+    except TypeError:  # a plugin's, whose power could not be remembered
+        return None
+    return question if question.model and 0 < question.claimed < LARGEST_LOSS else None
+
+
+class TwoValued:
+    """The estimates of an estimator for k false positives and u false negatives.
+
+    Args:
+        estimator: of decisions or scores.
+        query: what is asked; gives the trials.
+        dtype: of scores; bool for decisions.
+        pilot: draws per dataset of a pilot.
+        errors: number of wrong outputs among them, on both sides.
+    """
+
+    def __init__(
+        self, estimator: Estimator, query: Query, dtype: Any, pilot: int, errors: int
+    ) -> None:
+        self.estimator, self.query, self.trials = estimator, query, query.trials[0]
+        self._made: dict[tuple[int, int], Estimate] = {}
+        self._edges: dict[int, int] = {}
+        statistic, self.layout = estimator.statistic(), ()
+        if statistic.needs_pilot():
+            scores = [(np.arange(pilot) < n).astype(dtype) for n in (errors, pilot - errors)]
+            self.layout = guarded("bind", lambda: statistic.bind(*scores))
+
+        def counts_of_one(dataset: int, value: int) -> Any:
+            score, zero = jnp.array([value], dtype), statistic.zero(self.layout)
+            own = self.layout, zero, jnp.int32(dataset), score, jnp.array([True])
+            counts = guarded("update", statistic.update, *own)
+            return jax.tree.map(lambda leaf: np.asarray(leaf, np.int64), counts)
+
+        self._ones = [counts_of_one(dataset, value) for dataset in (0, 1) for value in (0, 1)]
+
+    def counts(self, k: int, u: int, trials: int) -> Any:
+        """Return the counts of k false positives and u false negatives."""
+        times = (trials - k, k, u, trials - u)
+        return jax.tree.map(
+            lambda *leaves: sum(n * leaf for n, leaf in zip(times, leaves, strict=True)),
+            *self._ones,
+        )
+
+    def estimate(self, k: int, u: int) -> Estimate:
+        """Return the estimate, computed once."""
+        if (k, u) not in self._made:
+            own = self.layout, self.counts(k, u, self.trials), self.query
+            self._made[k, u] = guarded("estimate", self.estimator.estimate, *own)
+        return self._made[k, u]
+
+    def edge(self, k: int, level: float) -> int:
+        """Return the most false negatives with which k false positives refute the claim, or −1."""
+        if k in self._edges:
+            return self._edges[k]
+        low, high, step = -1, self.trials - k + 1, self.trials
+        u = high // 2
+        if self._edges:  # the sum of errors hardly changes from a neighbour's edge
+            near = min(self._edges, key=lambda other: abs(other - k))
+            u, step = self._edges[near] + near - k, 1 + abs(k - near) // 16
+        while high - low > 1:
+            u = min(max(u, low + 1), high - 1)
+            found = self.estimate(k, u).p_resolved
+            if found is not None and found <= level:
+                low, u = u, u + step
+            else:
+                high, u = u, u - step
+            step *= 2
+            if not low < u < high:
+                u = (low + high) // 2
+        self._edges[k] = low
+        return low
+
+
+@functools.lru_cache(maxsize=64)
+def _table(question: Question) -> TwoValued:
+    """Return the estimates of a question, with a pilot as the claim itself lets expect."""
+    # The first round of bets is their pilot.
+    pilot = FIRST if question.simulated else question.pilot
+    errors = round(question.rate(question.claimed) * pilot)
+    dtype = np.dtype(question.scores)
+    with jax.enable_x64(question.scores == "float64"):
+        return TwoValued(question.estimator, question.query, dtype, pilot, errors)
+
+
+def power(question: Question, loss: float) -> float:
+    """Return the probability that a claim is refuted at a true loss; for what is not simulated."""
+    n, rate, table = question.size, question.rate(loss), _table(question)
+    deviation = max(1.0, math.sqrt(n * rate * (1 - rate)))
+    low = max(0, math.floor(n * rate - REACH * deviation))
+    high = min(n, math.ceil(n * rate + REACH * deviation))
+    # Steps are powers of two, so that rates near each other ask for the same edges.
+    step = 2 ** math.floor(math.log2(deviation))
+    nodes = np.arange(low // step * step, high + step, step).clip(max=n)
+    every = np.arange(low, high + 1)
+    edges = [table.edge(k, question.level) for k in nodes.tolist()]
+    most = np.floor(np.interp(every, nodes, edges) + 1e-9)
+    mass = np.diff(special.bdtr(every, n, rate), prepend=0.0)
+    reached = np.where(most >= 0, special.bdtr(np.maximum(most, 0), n, rate), 0.0)
+    return float(mass @ reached)
+
+
+def refutes(question: Question, loss: float, rng: np.random.Generator) -> bool:
+    """Simulate one audit with bets or canaries at a true loss; True if it refutes the claim."""
+    estimator, query, rate = question.estimator, question.query, question.rate(loss)
+    if question.canaries:
+        own = *_guessed(question, rate, rng), query
+        return (guarded("estimate", estimator.estimate, *own).p_resolved or 1.0) <= question.level
+    table, state, drawn = _table(question.of(FIRST)), None, 0
+    for end in ends(question.size, question.rows, whole=False):
+        size, drawn = end - drawn, end
+        k, u = rng.binomial(size, rate, 2).tolist()
+        counts = table.counts(k, u, size)
+        asked = query._replace(trials=(size, size), confidence=1 - question.level)
+        state = guarded("observe", estimator.observe, state, table.layout, counts, asked)
+        asked = asked._replace(trials=(drawn, drawn))
+        if guarded("settled", estimator.settled, state, table.layout, asked) == "violated":
+            return True
+    return False
+
+
+def _guessed(question: Question, rate: float, rng: np.random.Generator) -> tuple[Tree, Any]:
+    """Return the layout and the counts of one simulated audit with canaries."""
+    statistic, m = question.estimator.statistic(), question.canaries
+    layout = guarded("lay_out", statistic.lay_out, (2, m))
+    counts = guarded("zero", statistic.zero, layout)
+    for dataset, runs in enumerate(question.query.trials):
+        member = rng.random((runs, m)) < 0.5
+        right = rng.random((runs, m)) >= rate
+        scores = jnp.array(np.stack([member == right, member], axis=1), jnp.float32)
+        own = layout, counts, jnp.int32(dataset), scores, jnp.ones(runs, bool)
+        counts = guarded("update", _compiled(statistic), *own)
+    return layout, jax.tree.map(lambda leaf: np.asarray(leaf, np.int64), counts)
+
+
+@functools.lru_cache(maxsize=8)
+def _compiled(statistic: Statistic) -> Any:
+    return jax.jit(statistic.update)
+
+
+@functools.lru_cache(maxsize=1024)
+def detectable(question: Question, probability: float) -> float | None:
+    """Return the smallest true loss that is shown with a probability; None if there is none.
+
+    If it is simulated, that probability has a standard error of about .01.
+    """
+    claimed = question.claimed
+    guess = min(1.0, math.sqrt(_effort(question, probability) / question.size))
+    own = question.simulated, probability, guess, guess, LARGEST_LOSS
+    found = _root(lambda x: (question, claimed + x), *own)
+    return claimed + found if found < LARGEST_LOSS else None
+
+
+def trials_needed(question: Question, loss: float, probability: float) -> int | None:
+    """Return the trials per dataset, or canaries, that show a true loss with a probability."""
+    if loss <= question.claimed:
+        return None
+    guess = math.log2(1 + _effort(question, probability) / (loss - question.claimed) ** 2)
+    own = question.simulated, probability, guess, 2.0, MOST_DOUBLINGS
+    found = _root(lambda x: (question.of(max(1, round(2**x))), loss), *own)
+    return math.ceil(2**found) if found < MOST_DOUBLINGS else None
+
+
+def _effort(question: Question, probability: float) -> float:
+    """Return about the trials times the squared excess of a loss that is shown so probably."""
+    wanted = float(special.ndtri(probability) - special.ndtri(question.level))
+    return 2 * wanted**2 / question.rate(question.claimed)  # as if counts were normal
+
+
+def _root(
+    at: Callable[[float], tuple[Question, float]],
+    simulated: bool,
+    probability: float,
+    guess: float,
+    spread: float,
+    most: float,
+) -> float:
+    """Find the place, up to `most`, at which the power of a question has a probability.
+
+    `at` returns question and true loss at a place; `spread` is the error of the guess. If audits
+    are simulated, each that refutes the claim lowers the place and each other raises it, by ever
+    smaller steps; the mean of the later places is returned [Polyak1992].
+    """
+    if not simulated:
+        near: Any = {"guess": guess, "spread": spread / 8, "tolerance": 1e-3 * spread}
+        return crossing(lambda x: power(*at(x)) - probability, most=most, **near)
+    rng, place, seen = np.random.default_rng(1), guess, []
+    while sum(refutes(*at(place), rng) for _ in range(20)) < 20 * probability:
+        if (place := place + spread / 2) >= most:
+            return most
+    for number in range(AUDITS * 5 // 4):
+        step = spread * (probability - refutes(*at(place), rng))
+        place = min(max(place + step / (1 + number) ** 0.6, 0.0), most)
+        seen.append(place)
+    return float(np.mean(seen[AUDITS // 4 :]))
+
+
+def with_power(plan: Plan, results: Mapping[str, CellRecord]) -> dict[str, CellRecord]:
+    """Return the consistent cells of a run, not yet judged, with the loss they would have shown.
+
+    Bets are left out. The run's settings name the probability.
+    """
+    probability, said = plan.audit.run.power or 0.0, {}
+    together = judged(list(results.values()), plan.m, plan.audit.multiplicity)
+    basis = {cell.id: cell.basis for cell in together if cell.verdict == CONSISTENT}
+    for cell, the_pass in [(cell, each) for each in plan.passes for cell, _ in each.cells]:
+        if (own := basis.get(cell.id)) is None:
+            continue
+        asked = question_of(cell, plan, the_pass, Looks(number=own.look))
+        if asked is None or asked.simulated:
+            continue
+        try:
+            loss = detectable(asked.of(min(results[cell.id].trials)), probability)
+        except CellError:  # an author's estimator, on other counts than those of the run
+            continue
+        if loss is not None:
+            found = PowerRecord(probability=probability, epsilon=loss, model=asked.model or "")
+            said[cell.id] = results[cell.id].model_copy(update={"power": found})
+    return said

@@ -1,0 +1,353 @@
+"""Power: the probability that a cell refutes its claim, against sums and simulated audits.
+
+Simulated shares differ from what they estimate by chance; a correct power fails a comparison with
+probability below 1e-6, at fixed seeds, beside the .01 that interpolation may cost.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from rich.console import Console
+from scipy import stats
+from support import small_audits
+
+import dpframe
+from dpframe import ApproxDP, Claim, GaussianDP, Mechanism, Pair, PureDP
+from dpframe.claims import LaplaceDP, RenyiDP
+from dpframe.commands.audit import make_plan
+from dpframe.commands.plan import outlook
+from dpframe.engine import power as powers
+from dpframe.engine.power import (
+    Question,
+    detectable,
+    power,
+    question_of,
+    refutes,
+    trials_needed,
+)
+from dpframe.errors import CellError, DpframeError
+from dpframe.interfaces import registry
+from dpframe.interfaces.estimator import Query
+from dpframe.report.terminal.plan import render_plan
+
+REGISTRY = registry.load()
+
+
+def question(
+    use: str, claim: Claim, n: int, delta: float = 0.0, m: int = 1, pilot: int = 0, **params: Any
+) -> Question:
+    """A question about n trials, or about n canaries of one run."""
+    estimator: Any = REGISTRY.find("estimator", use).cls(**params)
+    error, canaries = 0.05 / m, n if "run" in use else 0
+    query = Query((0, 1) if canaries else (n, n), delta, 1 - error, claim, 1e-6)
+    scores = "float32" if pilot else "bool"
+    return Question(estimator, query, error, scores, pilot, canaries=canaries)
+
+
+def refuted_by(asked: Question, layout: Any, counts: Any) -> bool:
+    found = asked.estimator.estimate(layout, counts, asked.query).p_resolved
+    return found is not None and found <= asked.level
+
+
+def in_bins(edges: Any, k: int, u: int, n: int) -> Any:
+    """Counts of the scores 0 and 1 on a grid: NaN first, then below, between and above edges."""
+    places = np.searchsorted(np.asarray(edges), [0.0, 1.0], side="right") + 1
+    counts = np.zeros((2, len(edges) + 2), np.int64)
+    for row, ones in enumerate((k, n - u)):
+        np.add.at(counts[row], places, [n - ones, ones])
+    return counts
+
+
+def share_of_simulated(asked: Question, loss: float, audits: int) -> float:
+    """Simulate audits from the outputs of the pair, each with a pilot of its own."""
+    rng, n = np.random.default_rng(7), asked.size
+    rate, known = naive_rate(asked, loss), {}
+    for _ in range(audits):
+        k, u = rng.binomial(n, rate, 2).tolist()
+        layout: Any = ()
+        counts: Any = np.array([[n - k, k], [u, n - u]])
+        key = (k, u)
+        if asked.pilot:
+            a, b = rng.binomial(asked.pilot, rate, 2)
+            pilot = [np.arange(asked.pilot) < ones for ones in (a, asked.pilot - b)]
+            statistic = asked.estimator.statistic()
+            layout = statistic.bind(*(each.astype(np.float32) for each in pilot))
+            if isinstance(layout, dict) and "edges" in layout:
+                counts = in_bins(layout["edges"], k, u, n)
+            key += tuple(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(layout))
+        known.setdefault(key, [0, lambda a=layout, c=counts: refuted_by(asked, a, c)])[0] += 1
+    return sum(number for number, refuted in known.values() if refuted()) / audits
+
+
+def naive_rate(asked: Question, loss: float) -> float:
+    """Error rate of the most telling decision about the pair, by the pair itself."""
+    claim, delta = asked.query.claim, asked.query.delta
+    if isinstance(claim, GaussianDP):
+        for_mu = np.linspace(0.01, 20, 200_000)
+        found = stats.norm.cdf(for_mu / 2 - loss / for_mu)
+        found -= math.exp(loss) * stats.norm.cdf(-for_mu / 2 - loss / for_mu)
+        return float(stats.norm.cdf(-np.interp(delta, found, for_mu) / 2))
+    if isinstance(claim, LaplaceDP):
+        return float(stats.laplace.sf(loss / 2))
+    return (1 - delta) / (1 + math.exp(loss))
+
+
+@pytest.mark.parametrize(
+    ("use", "claim", "delta", "loss"),
+    [
+        ("precision", PureDP(0.5), 0.0, 2.0),
+        pytest.param("precision", ApproxDP(0.5, 0.1), 0.1, 2.5, marks=pytest.mark.slow),
+        pytest.param("precision", GaussianDP(0.5), 0.01, 5.0, marks=pytest.mark.slow),
+    ],
+)
+def test_power_is_the_sum_over_all_counts(
+    use: str, claim: Claim, delta: float, loss: float
+) -> None:
+    n = 22
+    asked = question(use, claim, n, delta)
+    rate = naive_rate(asked, loss)
+    mass = stats.binom.pmf(np.arange(n + 1), n, rate)
+    found = sum(
+        mass[k] * mass[u]
+        for k in range(n + 1)
+        for u in range(n + 1 - k)
+        if refuted_by(asked, (), np.array([[n - k, k], [u, n - u]]))
+    )
+    assert 0.1 < found < 0.99
+    # Beyond REACH standard deviations nothing is summed.
+    assert power(asked, loss) == pytest.approx(found, abs=1e-4)
+
+
+SETTINGS: list[tuple[str, Claim, int, float, int, int]] = [
+    ("precision", PureDP(1.0), 300, 0.0, 1, 0),
+    ("threshold", ApproxDP(1.0, 0.05), 400, 0.05, 10, 200),
+    ("precision", PureDP(0.1), 2000, 0.0, 252, 0),
+    ("precision", PureDP(4.0), 500, 0.0, 1, 0),
+    ("precision", ApproxDP(0.5, 1e-5), 1000, 1e-5, 5, 0),
+    ("precision", GaussianDP(1.0), 500, 1e-5, 1, 0),
+    ("precision", LaplaceDP(1.0), 500, 0.0, 3, 0),
+    ("precision", PureDP(2.0), 20_000, 0.0, 18, 0),
+    ("threshold", PureDP(1.0), 100, 0.0, 1, 100),
+    ("threshold", PureDP(2.0), 1000, 0.0, 4, 50),
+    ("threshold", GaussianDP(0.5), 1000, 1e-3, 1, 200),
+    ("threshold", ApproxDP(1.0, 0.2), 1000, 0.2, 1, 100),
+    ("order-statistics", PureDP(1.0), 400, 0.0, 1, 200),
+    ("order-statistics", ApproxDP(1.0, 1e-2), 800, 1e-2, 6, 200),
+    ("histogram", PureDP(0.5), 2000, 0.0, 1, 500),
+    ("threshold", PureDP(0.2), 5000, 0.0, 1, 100),
+]
+SETTINGS_SIMULATED: list[tuple[str, Claim, int, float, int]] = [
+    ("betting", PureDP(1.0), 300, 0.0, 1),
+    ("betting", ApproxDP(1.0, 0.05), 300, 0.05, 4),
+    ("one-run", PureDP(1.0), 400, 0.0, 1),
+    ("one-run", ApproxDP(1.0, 1e-5), 1000, 1e-5, 2),
+]
+
+
+@pytest.mark.parametrize(
+    ("setting", "audits"),
+    [
+        (SETTINGS[0], 1500),
+        *(
+            pytest.param(s, 10_000 if s[2] < 1000 else 4000, marks=pytest.mark.slow)
+            for s in SETTINGS
+        ),
+    ],
+)
+def test_a_loss_is_shown_in_as_many_simulated_audits_as_promised(setting: Any, audits: int) -> None:
+    use, claim, n, delta, m, pilot = setting
+    asked = question(use, claim, n, delta, m, pilot)
+    loss = detectable(asked, 0.8)
+    assert loss is not None
+    assert power(asked, loss) == pytest.approx(0.8, abs=2e-3)
+    noise = 4.9 * math.sqrt(0.16 / audits)
+    assert share_of_simulated(asked, loss, audits) == pytest.approx(0.8, abs=0.01 + noise)
+    assert share_of_simulated(asked, asked.claimed, 200) <= asked.level + 4.9 * 0.016
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", SETTINGS_SIMULATED)
+def test_bets_and_canaries_show_a_loss_as_often_as_promised(setting: Any) -> None:
+    use, claim, n, delta, m = setting
+    asked = question(use, claim, n, delta, m)
+    loss = detectable(asked, 0.8)
+    assert loss is not None
+    rng = np.random.default_rng(5)
+    share = np.mean([naive_audit(asked, loss, rng) for _ in range(1600)])
+    assert share == pytest.approx(0.8, abs=4.9 * 0.01 * math.sqrt(2))
+    # A true claim is refuted as seldom as promised.
+    false = np.mean([refutes(asked, asked.claimed, rng) for _ in range(200)])
+    assert false <= asked.level + 4.9 * 0.016
+
+
+def naive_audit(asked: Question, loss: float, rng: np.random.Generator) -> bool:
+    """One audit by the estimator's own methods: all rounds, and the p-value at the end."""
+    estimator, query, rate = asked.estimator, asked.query, naive_rate(asked, loss)
+    if asked.canaries:
+        member = rng.random(asked.canaries) < 0.5
+        guess = np.where(rng.random(asked.canaries) < rate, ~member, member)
+        found = estimator.estimate_canaries(guess.astype(float), member, query, rng)  # type: ignore[attr-defined]
+        return bool(found.p_resolved <= asked.level)
+    state, drawn = None, 0
+    for end in powers.ends(asked.size, asked.rows, whole=False):
+        size, drawn = end - drawn, end
+        k, u = rng.binomial(size, rate, 2)
+        counts = np.array([[size - k, k], [u, size - u]])
+        state = estimator.observe(state, (), counts, query._replace(trials=(size, size)))
+    found = estimator.conclude(state, (), query._replace(trials=(drawn, drawn)))
+    return bool(found.p_resolved <= asked.level)
+
+
+class Answers(Mechanism, name="answers", api=1):
+    """Randomised response: the answer differs from the record with probability 1/(1 + e^loss)."""
+
+    loss: float = 2.0
+
+    def claim(self, pair: Pair) -> PureDP:
+        return PureDP(1.0)
+
+    def sample(self, key: Any, data: Any, n: int) -> Any:
+        lies = jax.random.uniform(key, (n, 1)) < 1 / (1 + jnp.exp(self.loss))
+        return jnp.where(lies, 1 - data[:1], data[:1])
+
+
+@pytest.mark.slow
+def test_as_many_audits_are_violated_as_promised() -> None:
+    repeats, trials = 1000, 64
+    spec = small_audits.document(
+        audit={"trials": trials, "repeats": repeats, "multiplicity": "none"},
+        mechanism=[{"use": "answers"}],
+        pair={"use": "zeros-ones", "params": {"dim": 1}},
+        run={"chunk": trials},
+    )
+    plugins = [*small_audits.PLUGINS, Answers]
+    plan = make_plan(small_audits.load(spec, plugins))
+    asked = question_of(plan.passes[0].cells[0][0], plan, plan.passes[0])
+    assert asked is not None
+    record = dpframe.audit(spec, plugins=plugins)
+    assert all(cell.status == "ok" for cell in record.cells)
+    share = sum(cell.verdict == "violated" for cell in record.cells) / repeats
+    expected = power(asked, 2.0)
+    assert 0.3 < expected < 0.97
+    assert share == pytest.approx(expected, abs=0.01 + 4.9 * math.sqrt(0.25 / repeats))
+
+
+def test_more_trials_and_larger_losses_are_shown_more_often() -> None:
+    asked = question("precision", PureDP(1.0), 500)
+    losses = [power(asked, loss) for loss in (1.0, 1.2, 1.4, 1.8)]
+    sizes = [power(asked.of(n), 1.4) for n in (100, 500, 1000)]
+    for shares in (losses, sizes):
+        assert shares == sorted(shares)
+        assert shares[-1] - shares[0] > 0.5
+    assert losses[0] < 0.05  # of a true claim: a false alarm
+
+
+@pytest.mark.slow
+def test_trials_needed_are_enough_and_hardly_more() -> None:
+    asked = question("precision", PureDP(1.0), 500)
+    needed = trials_needed(asked, 2.0, 0.8)
+    assert needed is not None
+    assert power(asked.of(needed), 2.0) == pytest.approx(0.8, abs=0.03)
+    assert power(asked.of(needed // 2), 2.0) < 0.7
+    assert trials_needed(asked, 1.0, 0.8) is None  # the claim is true
+
+
+def test_too_few_trials_show_no_loss() -> None:
+    assert detectable(question("precision", PureDP(1.0), 3), 0.8) is None
+
+
+@pytest.mark.parametrize(
+    ("claim", "delta", "model"),
+    [
+        (None, 0.0, None),
+        (PureDP(1.0), 0.0, "randomised response"),
+        (ApproxDP(1.0, 1e-5), 1e-5, "randomised response"),
+        (GaussianDP(1.0), 1e-5, "Gaussian noise"),
+        (GaussianDP(1.0), 0.0, None),
+        (LaplaceDP(1.0), 0.0, "Laplace noise"),
+        (LaplaceDP(1.0), 0.1, None),
+        (RenyiDP(2.0, 1.0), 1e-5, None),
+    ],
+)
+def test_a_claim_without_a_model_of_a_loss_has_no_power(
+    claim: Claim | None, delta: float, model: str | None
+) -> None:
+    asked = question("precision", PureDP(1.0), 10)
+    query = asked.query._replace(claim=claim, delta=delta)
+    assert asked._replace(query=query).model == model
+
+
+def test_equal_error_rates_lie_on_the_curve_of_the_loss() -> None:
+    for claim, delta in ((ApproxDP(1.0, 0.1), 0.1), (GaussianDP(1.0), 0.01), (LaplaceDP(1.0), 0.0)):
+        asked = question("precision", claim, 10, delta)
+        rate = asked.rate(asked.claimed)
+        assert float(claim.tradeoff(rate)) == pytest.approx(rate, rel=1e-6)
+        assert rate == pytest.approx(naive_rate(asked, asked.claimed), rel=1e-4)
+
+
+@pytest.mark.parametrize("options", [{"probability": 1.5}, {"against": 2.0}])
+def test_numbers_that_make_no_sense_are_refused(options: Any) -> None:
+    loaded = small_audits.load(small_audits.document())
+    with pytest.raises(DpframeError, match=r"--power|--against"):
+        outlook(loaded, rehearse=False, **options)
+
+
+def test_bets_and_canaries_are_simulated_through_the_estimator() -> None:
+    rng = np.random.default_rng(0)
+    for asked in (question("betting", PureDP(0.5), 150), question("one-run", PureDP(0.5), 100)):
+        large = [refutes(asked, 6.0, rng) for _ in range(3)]
+        small = [refutes(asked, 0.5, rng) for _ in range(3)]
+        assert (large, small) == ([True] * 3, [False] * 3)
+
+
+def test_a_plan_lists_each_question_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpframe.commands.plan.trials_needed", lambda *asked: 1234)
+    spec = small_audits.document(sweep={"pair.dim": [1, 2]})
+    found = outlook(small_audits.load(spec), rehearse=False, probability=0.5, against=3.0)
+    (row,) = found["power"]
+    assert (row["cells"], row["claimed"], row["against"]) == (2, 1.0, 3.0)
+    assert row["epsilon"] is not None
+    assert row["curve"][2.0] > row["curve"][1.1]
+    console = Console(width=100, record=True, file=io.StringIO())
+    render_plan(found, console)
+    text = console.export_text()
+    assert "1 234" in text
+    assert "randomised response" in text
+
+
+def verdicts(**run: Any) -> list[Any]:
+    mechanisms = [{"use": use, "params": {"epsilon": 1.0}} for use in ("laplace", "flip")]
+    spec = small_audits.document(mechanism=mechanisms, run=run)
+    return dpframe.audit(spec, plugins=small_audits.PLUGINS).cells
+
+
+def test_a_fault_of_an_estimator_on_other_counts_costs_only_its_power(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*asked: Any) -> float:
+        raise CellError("not these counts")
+
+    monkeypatch.setattr(powers, "detectable", fail)
+    assert [cell.verdict for cell in verdicts(power=0.8)] == ["consistent", "violated"]
+
+
+def test_consistent_cells_say_what_they_would_have_shown_if_asked() -> None:
+    plain, flip = verdicts()
+    assert (plain.verdict, plain.power, flip.verdict) == ("consistent", None, "violated")
+    told, flip = verdicts(power=0.8)
+    assert flip.power is None
+    assert told.power is not None
+    assert told.power.model == "randomised response"
+    assert told.power.epsilon > 1
+    loss = f"; a loss of {math.ceil(told.power.epsilon * 1000) / 1000:.4g} or more"
+    assert told.reason == (
+        f"{plain.reason}{loss} (randomised response) would have been found with probability 0.8, "
+        "if the attack had seen all of it"
+    )
