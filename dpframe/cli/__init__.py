@@ -2,7 +2,7 @@
 
 from dpframe.cli import plugins as environments
 from dpframe.cli.app import app, main, offer
-from dpframe.cli.audits import check, merge, plan, run, show
+from dpframe.cli.audits import check, merge, plan, run, show, verify
 from dpframe.cli.measures import calibrate, compare, score
 from dpframe.cli.plugins import new, plugins, schema
 from dpframe.cli.process import Terminated
@@ -14,6 +14,7 @@ offer(run, keeps_counts=True)
 offer(merge, keeps_counts=True)
 for command in (
     plan,
+    verify,
     check,
     show,
     report,

@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -166,6 +167,7 @@ def run(
     numbers: Numbers = False,
     shard: Annotated[str | None, typer.Option(metavar="I/N")] = None,
     cluster: Annotated[str | None, typer.Option(metavar="ADDRESS")] = None,
+    blocks: Annotated[int, typer.Option(metavar="N", min=0, max=10**6)] = 0,
     traceback: Annotated[bool, typer.Option("--traceback")] = False,
 ) -> None:
     """Run an audit and report the verdicts.
@@ -180,6 +182,7 @@ def run(
         report: Also write a report: .html, .md, .csv or .xml (JUnit). Repeatable.
         shard: Count only part I of N equal parts of the draws. Combine them with dpframe merge.
         cluster: Count on a Dask scheduler's workers, or with local:N in N local processes.
+        blocks: Keep the counts of N parts of the draws, for dpframe verify to draw again.
         traceback: Print full tracebacks of exceptions in plugins.
     """
     from dpframe.commands import run
@@ -190,7 +193,7 @@ def run(
         os.environ[TRACEBACK] = "1"  # worker processes know it too
     display = progress_display(quiet=quiet)
     invocation = run.Invocation(
-        out, device.value if device else None, resume, cluster, (*(plugin or ()),)
+        out, device.value if device else None, resume, cluster, (*(plugin or ()),), blocks
     )
     loaded = options.load(spec, overrides, trials, seed, plugin, python)
     for path in report or ():
@@ -214,6 +217,35 @@ def run(
     run.announce(record, os.environ, complain)
     written = _all_written(record, report or [])
     raise typer.Exit(exit_code(record) or (0 if written else MISTAKE))
+
+
+def verify(
+    directory: Annotated[Path, typer.Argument(metavar="RUN")],
+    share: Annotated[float, typer.Option(metavar="F", min=0, max=1)] = 0.01,
+    spec: options.File = None,
+    plugin: options.PluginFiles = None,
+    python: options.Pythons = None,
+) -> None:
+    """Draw a random share of a run again and compare.
+
+    Blocks of the draws (run --blocks), or whole passes and searches, are chosen at random and drawn
+    again from their addresses; counts must be equal bit for bit, and every number that follows from
+    them. Decisions that take no seed are tested against fresh ones.
+
+    Exit code: 0 if all cells were checked and agree; 1 if something differs; 2 if the call is
+    wrong or the record cannot be read; 3 if a cell was not checked.
+
+    Args:
+        directory: The directory of a run.
+        share: Share of the blocks to draw again; at least one is.
+        spec: The spec. Default: its path when the run was made.
+    """
+    from dpframe.commands import verify
+
+    load = partial(options.load, trials=None, seed=None, files=plugin, pythons=python)
+    found = verify.verify(directory, share, spec, load)
+    say("\n".join(found.lines()))
+    raise typer.Exit(1 if found.differences else NOT_RUN if found.unchecked else 0)
 
 
 def _all_written(record: Record, paths: list[Path]) -> bool:

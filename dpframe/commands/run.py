@@ -111,6 +111,7 @@ class Invocation(NamedTuple):
     """Address of an executor, such as that of a Dask scheduler, or local:N; default: this
     machine."""
     plugins: tuple[Path, ...] = ()  # files of the run that may bring the executor
+    blocks: int = 0  # parts of the draws whose counts are kept for `dpframe verify`
 
 
 def run(
@@ -125,20 +126,20 @@ def run(
     """
     directory = files.made(invocation.out or Path("runs") / loaded.name)
     select_device(invocation.device or loaded.run.device)
-    from dpframe.engine.checkpoint import Store
+    from dpframe.engine.checkpoint import BLOCKS, Store
     from dpframe.engine.ledger import Ledger
     from dpframe.sampling.compile_cache import keep_compiled_programs
     from dpframe.workers.executor import source_of
 
     with files.locked(directory / CHECKPOINT):
         keep_compiled_programs(warn)
-        store = Store(directory / CHECKPOINT)
+        store = Store(directory / CHECKPOINT, invocation.blocks)
         earlier = _earlier(directory, warn)
         ledger = Ledger((directory, directory / CHECKPOINT), _looks(earlier))
         with contextlib.ExitStack() as stack:
             workers = stack.enter_context(source_of(loaded.cells, loaded.interpreters))
             plan = make_plan(loaded, workers)
-            if not invocation.resume:
+            if not invocation.resume or (store.blocks and not (directory / BLOCKS).is_dir()):
                 store.clear()
             elif earlier is not None and _complete(earlier, plan):
                 return earlier

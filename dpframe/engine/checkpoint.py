@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from dpframe.common import files
-from dpframe.engine.rounds import Tally, counts_of_leaves, integers
+from dpframe.engine.rounds import counts_of_leaves, integers
 from dpframe.errors import OutputError, WrongResultError
 from dpframe.sampling.address import Stream, digest, window_of
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 
 SCHEMA = 1
+BLOCKS = "blocks"
 
 INTERVAL = 2.0  # seconds between two writes
 
@@ -44,10 +45,14 @@ class Saved(NamedTuple):
 
 
 class Store:
-    """The checkpoint of a run; without a directory everything is kept in memory."""
+    """The checkpoint of a run; without a directory everything is kept in memory.
 
-    def __init__(self, directory: Path | None = None) -> None:
-        self.directory = directory
+    Counts of `parts` windows of the draws are also kept apart, in the folder `BLOCKS` beside it.
+    """
+
+    def __init__(self, directory: Path | None = None, parts: int = 0) -> None:
+        self.directory, self.parts = directory, parts
+        self.blocks = Store(directory.with_name(BLOCKS)) if directory and parts else None
         self.problem: str | None = None
         """Reason why the last write failed, if it did; the run goes on without it."""
         self._entries: dict[Stream, dict[str, Saved]] = {}
@@ -91,7 +96,7 @@ class Store:
             with self._lock:  # searches go on saving in threads of their own
                 entries = dict(self._entries[stream])
             try:
-                write_entries(self.directory / _name(stream), entries)
+                write_entries(self.directory / file_of(stream), entries)
             except OSError as error:
                 self.problem = f"{self.directory}: cannot write the checkpoint: {error.strerror}"
                 return
@@ -99,11 +104,16 @@ class Store:
                 if self._entries[stream] == entries:  # else there is more to write already
                     self._changed.discard(stream)
         self.problem = None
+        if self.blocks:
+            self.blocks.flush()
+            self.problem = self.blocks.problem
 
     def clear(self) -> None:
         """Remove everything, on disk too."""
         self._entries.clear()
         self._changed.clear()
+        if self.blocks:
+            self.blocks.clear()
         if self.directory is not None and self.directory.is_dir():
             for file in self.directory.iterdir():
                 if is_own(file):
@@ -136,7 +146,9 @@ class Store:
     def _of(self, stream: Stream) -> dict[str, Saved]:
         """Return the entries of a stream; a file that is not whole counts as absent."""
         if stream not in self._entries:
-            found = None if self.directory is None else read_entries(self.directory / _name(stream))
+            found = (
+                None if self.directory is None else read_entries(self.directory / file_of(stream))
+            )
             self._entries[stream] = found or {}
         return self._entries[stream]
 
@@ -144,7 +156,8 @@ class Store:
 _CALLS = Stream(0, digest("calls"), 0, "calls")
 
 
-def _name(stream: Stream) -> str:
+def file_of(stream: Stream) -> str:
+    """Return the name of the file that holds the counts of a stream."""
     return f"{stream.group}-{digest(list(stream))}.json"
 
 
@@ -240,11 +253,10 @@ def resume(
     return prefix, done
 
 
-def saved(tally: Tally, place: Place) -> Saved:
-    """Return what a store keeps of one cell."""
-    leaves = jax.tree.leaves(tally.prefix[place.scorer])
-    own: list[Any] = [leaf[place.lane, place.attack].tolist() for leaf in leaves]
-    return Saved(tally.done, own)
+def saved(counts: tuple[Tree, ...], done: Done, place: Place) -> Saved:
+    """Return what a store keeps of one cell, from the counts of a pass."""
+    leaves = jax.tree.leaves(counts[place.scorer])
+    return Saved(done, [np.asarray(leaf[place.lane, place.attack]).tolist() for leaf in leaves])
 
 
 def _usable(

@@ -82,6 +82,7 @@ class Work(ABC):
         self.seconds = 0.0  # time spent on the pass, by all threads together
         self.keys: dict[str, str] = {}
         self.times = 1  # size of segments, as a multiple of the usual size
+        self._apart: dict[range, tuple[Tree, ...]] = {}  # windows that came in on one dataset
         self.window: range | None = None
         """Whole chunks of each dataset that are counted here; None: all, and the tail."""
         self._until: float | None = None
@@ -143,7 +144,7 @@ class Work(ABC):
             yield from self.tally.units(self.tally.step() if self.in_steps else None)
             return
         size = (self.upto, the_pass.rows, the_pass.elements)
-        how: Any = {"slow": the_pass.slow, "times": self.times}
+        how: Any = {"slow": the_pass.slow, "times": self.times, "parts": self.store.parts or 1}
         both = [iter(segments(*size, done, **how)) for done in self.tally.done]
         for index, of_one in enumerate(both):
             if (segment := next(of_one, None)) is not None:
@@ -174,6 +175,16 @@ class Work(ABC):
         self.tally.add(index, segment, counted)
         self.seconds += seconds
         self._changed = True
+        if self.store.blocks and self.watches is None and segment.limit == self.the_pass.rows:
+            window = range(segment.first, segment.stop)
+            if (other := self._apart.pop(window, None)) is None:
+                self._apart[window] = counted
+                return
+            both = jax.tree.map(np.add, other, counted)
+            for cell, place in self.the_pass.cells if window else ():
+                key = windowed(self.keys[cell.id], window)
+                entry = saved(both, (window.stop, window.stop), place)
+                self.store.blocks.save(self.the_pass.stream, key, entry)
 
     @property
     def active(self) -> Sequence[int]:
@@ -186,8 +197,8 @@ class Work(ABC):
             self.watches.save()
         elif self._changed and isinstance(self.tally, Tally):
             for cell, place in self.the_pass.cells:
-                key = self.keys[cell.id]
-                self.store.save(self.the_pass.stream, key, saved(self.tally, place))
+                entry = saved(self.tally.prefix, self.tally.done, place)
+                self.store.save(self.the_pass.stream, self.keys[cell.id], entry)
         self._changed = False
 
     def forget(self) -> None:

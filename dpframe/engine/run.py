@@ -181,7 +181,7 @@ class Runner:
         while passes:
             self.again = []
             longest_first = sorted(passes, key=lambda p: -p.coordinates * len(p.mechanisms))
-            works = [self._work(the_pass) for the_pass in longest_first]
+            works = [self.work_on(the_pass) for the_pass in longest_first]
             boxes = any(work.on_host for work in works) and jax.default_backend() != "cpu"
             beside = available_cores() if boxes else 0
             schedule = Schedule(works, self.threads, jax.devices(), beside, self._stop)
@@ -205,7 +205,8 @@ class Runner:
         self.source.stop()
         self.executor.stop()
 
-    def _work(self, the_pass: Pass) -> Work:
+    def work_on(self, the_pass: Pass) -> Work:
+        """Return a pass that is ready to be prepared."""
         given = the_pass, self.plan.audit.run, self.plan.prng, self.store, self.tried
         work: Work
         if the_pass.on_host:
@@ -254,13 +255,14 @@ class Runner:
                 except CellError as error:
                     self._fail(work, error)
                 else:
-                    self._estimate(work)
+                    self.estimate(work)
             case Finished(error=UntrustedError() as error):
                 raise error
             case Finished(work=work, error=BaseException() as error):
                 self._fail(work, error)
 
-    def _estimate(self, work: Work) -> None:
+    def estimate(self, work: Work) -> None:
+        """Estimate the cells of a counted pass."""
         share = work.seconds / len(work.the_pass.cells)
         shared = work, self.plan, self.ledger, share, self.timings
         for cell, place in work.the_pass.cells:

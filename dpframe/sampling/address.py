@@ -213,13 +213,15 @@ def segments(
     *,
     slow: bool = False,
     times: int = 1,
+    parts: int = 1,
 ) -> Iterator[Segment]:
     """Cut the chunks from `done` on into segments; a tail chunk is drawn whole and cut.
 
-    `slow` makes every chunk a segment of its own; `times` enlarges segments.
+    `slow` makes every chunk a segment of its own, `times` enlarges segments, and `parts` is the
+    number of segments that the whole chunks make at least.
     """
     whole, tail = divmod(trials, rows)
-    step = times * (1 if slow else pieces(rows, elements))
+    step = min(times * (1 if slow else pieces(rows, elements)), max(1, whole // parts))
     for first in range(done, whole, step):
         yield Segment(first, min(first + step, whole), rows)
     if tail:

@@ -127,7 +127,7 @@ def merged(tmp_path: Path, *shards: dict[str, Saved]) -> dict[str, Saved] | None
     """Merge shards with these entries in one file each."""
     folders = {number: tmp_path / f"{number}" for number in range(1, len(shards) + 1)}
     (tmp_path / "out").mkdir()
-    name = checkpoint._name(STREAM)
+    name = checkpoint.file_of(STREAM)
     for folder, saved in zip(folders.values(), shards, strict=True):
         folder.mkdir()
         write_entries(folder / name, saved)

@@ -1,0 +1,196 @@
+"""Draw a random share of a run again: the body of `dpframe verify`."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from dpframe.commands.audit import make_plan, make_record
+from dpframe.commands.run import CHECKPOINT
+from dpframe.common.text import shown
+from dpframe.engine import checkpoint
+from dpframe.engine.checkpoint import BLOCKS, Saved, Store
+from dpframe.engine.ledger import Ledger
+from dpframe.engine.rounds import Tally
+from dpframe.engine.run import Runner, quiet, threads_here
+from dpframe.errors import CellError, SpecError
+from dpframe.results import store as records
+from dpframe.sampling.address import Segment, window_of, windowed
+from dpframe.workers.executor import source_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from dpframe.engine.passes import Work
+    from dpframe.engine.plan import Pass
+    from dpframe.results.model import Record
+    from dpframe.spec.audit import Audit
+
+LEVEL = 1e-3  # probability that fresh draws accuse an honest run, all comparisons together
+FORGED = (0.01, 0.05, 0.2)  # shares of forged blocks whose detection is told
+CHANGES = {"seconds", "looks", "notes", "reason"}  # from one run to the next
+NOT_CHOSEN = "made without --blocks, and not among what was drawn again"
+NOT_REPEATED = "takes no seed, and is no decision that could be tested against fresh draws"
+OTHER_BLOCKS = "its blocks are not those of all draws, by this code and these versions"
+
+
+@dataclasses.dataclass
+class Verified:
+    """The extent of a verification, and what differs."""
+
+    blocks: int = 0  # windows of the draws, or whole passes and searches
+    drawn: int = 0  # of them, again
+    checked: set[str] = dataclasses.field(default_factory=set)
+    """Ids of the cells that were derived again, or tested."""
+    differences: list[str] = dataclasses.field(default_factory=list)
+    unchecked: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Why a cell was not checked, by its id."""
+
+    def lines(self) -> Iterator[str]:
+        """Yield the result in words."""
+        if self.blocks:
+            told = (f"{f:.0%} with probability {1 - (1 - f) ** self.drawn:.3g}" for f in FORGED)
+            yield f"{self.drawn} of {self.blocks} blocks drawn again and compared bit for bit"
+            yield f"a share f of forged blocks passes with probability (1 − f)^{self.drawn};"
+            yield "a forgery is found: of " + ", of ".join(told)
+        for reason in sorted(set(self.unchecked.values())):
+            cells = [cell for cell, own in self.unchecked.items() if own == reason]
+            yield f"NOT CHECKED, {len(cells)} cells: {reason}: {shown(cells)}"
+        yield from (f"differs: {difference}" for difference in self.differences)
+        said = "differ from what this machine finds" if self.differences else "agree"
+        yield f"{len(self.checked)} cells checked: counts, bounds and verdicts {said}"
+
+
+def verify(
+    directory: Path, share: float, spec: Path | None, load: Callable[[Path, list[str]], Audit]
+) -> Verified:
+    """Check a run against draws made here.
+
+    Args:
+        directory: of the run.
+        share: of its blocks, or of draws that cannot be repeated, to make again; at least one.
+        spec: where the spec lies now; default: where it lay.
+        load: reads a spec with overrides.
+
+    Raises:
+        RecordError: there is no record, or it contradicts itself.
+        OutputError: kept blocks are missing or overlap.
+        SpecError: the spec is not the one of the record.
+    """
+    record, found = records.load(directory), Verified()
+    loaded = load(spec or Path(record.spec.path), record.spec.overrides)
+    if loaded.source.sha256 != record.spec.sha256:
+        raise SpecError([f"{loaded.source.path}: not the spec of this record; give it by --spec"])
+    with (
+        tempfile.TemporaryDirectory() as sums,
+        source_of(loaded.cells, loaded.interpreters) as workers,
+    ):
+        checkpoint.merge({1: directory / BLOCKS}, 1, Path(sums))
+        plan = make_plan(loaded, workers)
+        ledger = Ledger((directory, directory / CHECKPOINT))
+        runner = Runner(plan, quiet, Store(), threads_here(), ledger, workers)
+        blocks = [partial(runner.search, [cell]) for cell in plan.searches]
+        for the_pass in plan.passes:
+            kept = checkpoint.read_entries(directory / BLOCKS / checkpoint.file_of(the_pass.stream))
+            if not getattr(the_pass.mechanisms[0], "seedable", True):
+                _test(runner, the_pass, share, record, found)
+            elif kept and not the_pass.anytime:
+                try:
+                    blocks += _windows(runner, the_pass, kept, Store(Path(sums)), found)
+                except (CellError, checkpoint.Uneven) as error:
+                    found.unchecked |= {cell.id: str(error) for cell, _ in the_pass.cells}
+            else:
+                blocks.append(partial(runner.run_all, [the_pass]))
+        found.blocks = len(blocks)
+        found.drawn = min(len(blocks), max(1, math.ceil(share * len(blocks))))
+        for draw in random.SystemRandom().sample(blocks, found.drawn):
+            draw()
+        runner.check_sensitivities()
+    cells = [*plan.searches, *(cell for one in plan.passes for cell, _ in one.cells)]
+    planned = {cell.id for cell in cells} | runner.results.keys()
+    again = {name: cell for name, cell in runner.results.items() if name not in found.unchecked}
+    derived = make_record(plan, [again.get(cell.id, cell) for cell in record.cells], 0.0)
+    said, here = (
+        {cell.id: cell.model_dump(mode="json") for cell in one.cells} for one in (record, derived)
+    )
+    wanted = {name: here.get(name, "planned") for name in planned}
+    found.differences += _differences(said, wanted, "cell")
+    found.differences += _differences(record.summary.m, derived.summary.m, "m")
+    found.checked |= again.keys()
+    rest = planned - found.checked - found.unchecked.keys()
+    found.unchecked |= dict.fromkeys(rest, NOT_CHOSEN)
+    return found
+
+
+def _windows(
+    runner: Runner, the_pass: Pass, kept: dict[str, Saved], sums: Store, found: Verified
+) -> list[partial[None]]:
+    """Estimate a pass from the sum of its windows, and return what draws each window again."""
+    work = runner.work_on(the_pass)
+    work.prepare()
+    work.begin()
+    counts, done = checkpoint.resume(the_pass, work.zeros, work.keys, sums)
+    if done != (the_pass.trials // the_pass.rows,) * 2:
+        raise CellError(OTHER_BLOCKS)
+    work.tally = Tally(counts, done, the_pass.rows)
+    for index, tail in work.units():
+        work.add(index, *work.count(index, tail), 0.0)
+    runner.estimate(work)
+    chunks = {window[1] for key in kept if (window := window_of(key)) is not None}
+    return [partial(_draw, work, one, kept, found) for one in sorted(chunks, key=repr)]
+
+
+def _draw(work: Work, chunks: range, kept: dict[str, Saved], found: Verified) -> None:
+    """Draw a window again, and compare its counts in all cells of its pass."""
+    segment = Segment(chunks.start, chunks.stop, work.the_pass.rows)
+    try:
+        counts: Any = jax.tree.map(np.add, *(work.count(index, segment)[1] for index in (0, 1)))
+    except CellError as error:
+        found.unchecked |= {cell.id: str(error) for cell, _ in work.the_pass.cells}
+        return
+    for cell, place in work.the_pass.cells:
+        again = checkpoint.saved(counts, (chunks.stop, chunks.stop), place)
+        if kept.get(windowed(work.keys[cell.id], chunks)) != again:
+            found.differences.append(f"{cell.id}: chunks {chunks.start} to {chunks.stop - 1}")
+
+
+def _test(runner: Runner, the_pass: Pass, share: float, record: Record, found: Verified) -> None:
+    """Test decisions of a black box that takes no seed against fresh ones [Fisher1922]."""
+    from scipy.stats import fisher_exact
+
+    fresh = Runner(runner.plan, quiet, Store(), runner.threads, Ledger(), runner.source)
+    trials = max(1, math.ceil(share * the_pass.trials))
+    fresh.run_all([dataclasses.replace(the_pass, trials=trials)])
+    said = {cell.id: cell.counts for cell in record.cells}
+    for cell, _ in the_pass.cells:
+        again = fresh.results[cell.id]
+        fixed = again.statistic.get("name") in ("DecisionCounts", "ThresholdCounts")
+        if not fixed or cell.attack.value.learns() or not (again.counts and said.get(cell.id)):
+            found.unchecked[cell.id] = NOT_REPEATED
+            continue
+        found.checked.add(cell.id)
+        for name, few, many in zip(("D", "D′"), again.counts, said[cell.id], strict=True):
+            p_value = fisher_exact(np.array([few, many])).pvalue
+            if p_value <= LEVEL / (2 * len(record.cells)):
+                found.differences.append(f"{cell.id} on {name}: fresh draws give p = {p_value:.2g}")
+
+
+def _differences(one: Any, other: Any, at: str) -> Iterator[str]:
+    """Yield where two values differ, floats beyond rounding."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in sorted((one.keys() | other.keys()) - CHANGES):
+            yield from _differences(one.get(key), other.get(key), f"{at}: {key}")
+    elif isinstance(one, list) and isinstance(other, list):
+        yield from _differences(dict(enumerate(one)), dict(enumerate(other)), at)
+    elif not (isinstance(one, float) and isinstance(other, float)):
+        yield from [f"{at} is {shown(one)}, found here: {shown(other)}"] if one != other else []
+    elif not math.isclose(one, other, rel_tol=1e-9):
+        yield f"{at} is {one}, found here: {other}"

@@ -1,0 +1,300 @@
+"""Check a certificate of a dpframe audit without dpframe: `python certcheck.py CERT.json`.
+
+It recomputes bounds and verdicts from counts by the theorems below, in decimals of 60 digits and
+floats with margins, rounded outwards. It cannot check that draws are independent and made as
+stated, nor that events, weights and shares of the error were fixed before them. Exit code: 0 if all
+was recomputed, 1 if it refuses, 2 if the call is wrong, 3 if something was NOT CHECKED.
+
+A region holds the error rates (x, y) = (FPR, FNR) of an event with probability 1 - a. A claim with
+trade-off curve f is rejected at a if y < f(x) throughout a region; (eps, delta) is the curve
+f(x) = max(0, 1 - delta - e^eps x, (1 - delta - x)/e^eps) (Kairouz, Oh, Viswanath 2015, theorem 2.1;
+Dong, Roth, Su 2022). U(k, n, a) solves Pr[Bin(n, U) <= k] = a. Terms, with shares s of a:
+
+clopper-pearson  k, n, k', n', s: x <= U(k, n, as/2) and y <= U(k', n', as/2).
+joint            k, n, t, n', w, s: z < C, z' < C and w z + sqrt(1 - w^2) z' < D, where Pr[N > z] =
+                 Pr[Bin(n, x) <= k], Pr[N > z'] = Pr[Bin(n', 1 - y) >= t], N is standard normal,
+                 Pr[N > C] = as/10 and Pr[N > D] = 8as/10 (Liptak 1958); covered by 64 boxes.
+total-variation  k, n, t, n', b: with b bins rates are within sqrt(b/n)/2 + sqrt(ln(2/a)/(2n)) of
+                 k/n and 1 - t/n' (Canonne 2020; McDiarmid 1989).
+one-run          m, r, v, s: B(v) + 2 m delta max_i (B(v - i) - B(v))/i <= as, where B(j) is
+                 Pr[Bin(r, e^eps/(1 + e^eps)) >= j] (Steinke, Nasr, Jagielski 2023, theorem 5.2).
+"""
+
+import hashlib
+import json
+import math
+import sys
+from decimal import Context, Decimal, setcontext
+from functools import lru_cache
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+
+setcontext(Context(prec=60, Emin=-999999, Emax=999999))
+ZERO, ONE, OUT = Decimal(0), Decimal(1), Decimal("1e-25")
+CLOSE, MARGIN = Decimal("1e-6"), 1e-12  # of a stated bound, relative; of floats
+NORMAL, CURVED = NormalDist(), ("gaussian-dp", "subsampled-gaussian-dp")
+LN_2_PI = Decimal("1.83787706640934548356065947281123527972279494727556682563430308")
+FIELDS = {"joint": 6, "clopper-pearson": 5, "total-variation": 5, "one-run": 4}
+
+
+@lru_cache(4096)
+def ln_factorial(n: int) -> Decimal:
+    """Return ln n!, from 256 on by Stirling's series."""
+    if n < 256:
+        return Decimal(math.factorial(n)).ln()
+    terms = ((1, 12), (3, -360), (5, 1260), (7, -1680), (9, 1188))
+    series = LN_2_PI / 2 - n + sum(ONE / Decimal(divisor * n**power) for power, divisor in terms)
+    return (n + ONE / 2) * Decimal(n).ln() + series
+
+
+def ratio(n: int, k: int, odds: Any, depth: int = 8) -> tuple[Any, Any, int]:
+    """Return numbers around Pr[X >= k]/Pr[X = k], X binomial (Uspensky 1937), float or decimal.
+
+    It is 1/(1 - c_1/(1 + d_1/(1 - c_2/ ...))), where c_m fall, and c_1 < 1. The depth leaves 1e-13.
+    """
+    depth = min(depth, n - k)
+    j = k + 2 * depth
+    low, high = odds * 0, odds * ((n - k - depth) * (k + depth)) / (j * (j + 1))
+    for m in range(depth, 0, -1):
+        j = k + 2 * m
+        c = odds * ((n - k - m + 1) * (k + m - 1)) / ((j - 2) * (j - 1))
+        d = odds * (m * (n + m)) / ((j - 1) * j)
+        low, high = c / (1 + d / (1 - high)), c / (1 + d / (1 - low))
+    low, high = 1 / (1 - low), 1 / (1 - high)
+    if isinstance(odds, Decimal) or depth == n - k or high - low < 1e-13 * low:
+        return low, high, depth
+    return ratio(n, k, odds, 2 * depth)
+
+
+def chance(n: int, k: int, p: Decimal) -> Decimal:
+    """Return Pr[Bin(n, p) = k]."""
+    log = ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k)
+    return (log + k * p.ln() + (n - k) * (1 - p).ln()).exp()
+
+
+def tail(n: int, k: int, p: Decimal) -> tuple[Decimal, Decimal]:
+    """Return decimals around Pr[Bin(n, p) >= k], p in (0, 1)."""
+    if k <= 0 or k > n:
+        return (ONE, ONE) if k <= 0 else (ZERO, ZERO)
+    if (n - k) * p >= (k + 1) * (1 - p):  # k is below the mean
+        return tuple(1 - each for each in tail(n, n - k + 1, 1 - p)[::-1])  # type: ignore
+    low, high, _ = ratio(n, k, p / (1 - p), ratio(n, k, float(p / (1 - p)))[2])
+    return chance(n, k, p) * low * (1 - OUT), chance(n, k, p) * high * (1 + OUT)
+
+
+def guess(n: int, k: int, z: float) -> float:
+    """Return about U(k, n, Pr[N > z]), by Newton's method on a concave logarithm; no proof."""
+    rare = math.erfc(abs(z) / math.sqrt(2)) / 2
+    wanted = math.log1p(-rare) if z < 0 else math.log(rare)
+    x, log_n = (k + 1) / (n + 1), math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    x = min(max(x + z * math.sqrt(x * (1 - x) / n), x / 8), (7 + x) / 8)
+    for _ in range(60):
+        odds, log = x / (1 - x), log_n + k * math.log(x) + (n - k) * math.log1p(-x)
+        if (n - k) * odds > k + 0.5:
+            log_cdf = log + math.log(ratio(n, n - k, 1 / odds)[0])
+        else:
+            above = ratio(n, k + 1, odds)[0] * odds * (n - k) / (k + 1)
+            log_cdf = math.log1p(-min(math.exp(log) * above, 1 - 1e-15))
+        step = (log_cdf - wanted) * (1 - x) / (n - k) * math.exp(log_cdf - log)
+        x = min(max(x + step, x / 8), (7 + x) / 8)
+        if abs(step) < 1e-13 * x:
+            break
+    return x
+
+
+@lru_cache(100_000)
+def limit(k: int, n: int, level: Any, side: int) -> Decimal:
+    """Return a number proved to be above U(k, n, level) (side 1) or below (-1); near it (0)."""
+    z = level if isinstance(level, float) else -NORMAL.inv_cdf(float(level))
+    x = Decimal(1 if k >= n else guess(n, k, z))
+    level = normal_tail(level) if isinstance(level, float) else level  # Pr[N > z]
+    for power in range(-12, 0) if side and 0 < x < 1 else ():
+        place = x + side * min(x, 1 - x) * Decimal(10) ** power
+        if (tail(n, n - k, 1 - place)[side > 0] - level) * side <= 0:
+            return place
+    return Decimal(max(side, 0)) if side and 0 < x < 1 else x
+
+
+def normal_tail(z: float) -> Decimal:
+    """Return Pr[N > z], to 1e-14 of it or of its complement."""
+    rare = Decimal(math.erfc(abs(z) / math.sqrt(2))) / 2
+    return rare if z > 0 else 1 - rare
+
+
+def region(theorem: str, term: Any, a: Decimal, side: int) -> list[tuple[Any, Any]]:
+    """Return corners (x, y) of boxes that cover a region (side 1), or lie inside it (-1)."""
+    k, n, j, n_true, *_, share = term
+    if theorem == "total-variation":
+        rates = ((Decimal(k), n), (Decimal(n_true - j), n_true))
+        width = Decimal(share).sqrt() / 2 + ((2 / a).ln() / 2).sqrt() + side * OUT
+        return [tuple(count / t + width / Decimal(t).sqrt() for count, t in rates)]
+    own = min(a * share, ONE)
+    if theorem == "clopper-pearson":
+        return [((k, n, own / 2), (j, n_true, own / 2))]
+    z = [-NORMAL.inv_cdf(float(own * part) / 10) for part in (1, 8)]
+    cap, critical = (each + side * (abs(each) + 1) * MARGIN for each in z)
+    if (2 * normal_tail(cap) + normal_tail(critical) - own) * side > 0:
+        raise ValueError(f"no region is proved at {own}")
+    w, v = float(term[4]), math.sqrt(1 - float(term[4]) ** 2)
+    first = min((critical - v * cap) / w, cap)
+    z = [first + (cap - first) * step / 64 for step in range(65)]
+    other = [min((critical - w * each) / v, cap) for each in z]
+    x, y = ([each + side * 1e-13 * (abs(each) + 1) for each in both] for both in (z[1:], other))
+    return [((k, n, one), (n_true - j, n_true, two)) for one, two in zip(x, y, strict=False)]
+
+
+def curve(claim: Any, x: Any) -> Any:
+    """Return f(x) of lines (e^eps, delta); or of a Gaussian (q, mu) up to where f(x) = x."""
+    kind, numbers, _ = claim
+    if kind == "lines":
+        return max(max(1 - d - e * x, (1 - d - x) / e, x * 0) for e, d in numbers)
+    q, mu = numbers
+    top = NORMAL.cdf(-mu / 2) if q < 1 else 1 - 1e-16  # from there on a line of slope -1
+    at = max(min(float(x), top), 1e-300)
+    return q * NORMAL.cdf(-NORMAL.inv_cdf(at) - mu) + (1 - q) * (1 - at) + at - float(x)
+
+
+def gap(claim: Any, corner: tuple[Any, Any], side: int) -> Any:
+    """Return how far a corner lies below the curve of a claim, which is its own mirror image."""
+    ends = [each if isinstance(each, Decimal) else limit(*each, side) for each in corner]
+    x, y = sorted(min(each + claim[2], ONE) for each in ends)
+    return Decimal(curve(claim, x)) - y - side * (OUT if claim[0] == "lines" else CLOSE / 10**7)
+
+
+def rejected(one: Any, found: Any, a: Decimal, claim: Any, side: int) -> bool:
+    """Prove that evidence rejects a claim at a level (side 1), or that it does not (-1)."""
+    theorem, terms = terms_of(one, found)
+    if theorem == "one-run":
+        return by_guesses(terms, a, claim, side) == (side > 0)
+    regions = [region(theorem, term, a, side) for term in terms]
+    if side > 0:
+        return any(all(gap(claim, corner, 1) > 0 for corner in one) for one in regions)
+    orders = (sorted(one, key=lambda corner: gap(claim, corner, 0)) for one in regions)
+    return all(any(gap(claim, corner, -1) <= 0 for corner in one) for one in orders)
+
+
+def by_guesses(terms: Any, a: Decimal, claim: Any, side: int) -> bool:
+    """Return whether a number of right guesses in one run rejects one of some lines."""
+    for m, r, v, share in terms:
+        for e, d in claim[1]:
+            delta, q = d + claim[2] * (1 + e), e / (1 + e)
+            p, each, more, largest = tail(r, v, q)[side > 0], chance(r, v, q), ZERO, ZERO
+            for i in range(1, v + 1) if 0 < delta < 1 else ():
+                each = each * (v - i + 1) / (r - v + i) / e  # Pr[X = v - i]
+                largest = max(largest, (more := more + each) / i)
+            if delta < 1 and p + 2 * m * delta * largest <= a * share:
+                return True
+    return False
+
+
+def terms_of(one: Any, found: Any) -> Any:
+    """Return terms if they can be, are of the trials, and share no more than the error."""
+    theorem, terms, last = found["theorem"], found["terms"], [term[-1] for term in found["terms"]]
+    guesses, bins = theorem == "one-run", theorem == "total-variation"
+    for a, b, c, d, *rest in terms:
+        counts = [(c, b), (b, a)] if guesses else [(a, b), (c, d)]
+        most, shares = 10**6 if guesses else 10**12, [d] if guesses else rest
+        own = all(type(k) is type(n) is int and 0 <= k <= n and 0 < n <= most for k, n in counts)
+        own = own and all(type(s) in (int, Decimal) and s > 0 for s in shares)
+        own = own and (guesses or sorted((b, d)) == sorted(one["trials"]))
+        own = own and (rest == last[:1] == [int(last[0])] if bins else sum(last) <= 1 + CLOSE)
+        if not own or 4 + len(rest) != FIELDS[theorem]:
+            raise ValueError(f"{one['id']}: its terms are not of its theorem, trials and error")
+    return theorem, tuple(map(tuple, terms))
+
+
+def claim_of(one: Any) -> tuple[str, Any, str | None]:
+    """Return the curve that a conclusion tests, and why it is as stated if it is."""
+    kind, said, delta = one["claim"]["kind"], one["claim"]["parameters"], one["estimate"]["delta"]
+    if kind in ("pure-dp", "approx-dp"):
+        e, own = (said["epsilon"] * ONE).exp(), said["delta"] * ONE
+        corner = (1 - own) / (1 + e)  # a line at another delta touches the curve there
+        more = [((1 - delta - corner) / corner, delta)] if own < delta < 1 - 2 * corner else []
+        if e >= 1 and 0 <= own < 1 and not (own and kind == "pure-dp"):
+            return "lines", [(e, own), *more], None
+    elif kind in CURVED and one["estimate"]["evidence"]["theorem"] != "one-run":
+        q = said["sampling_probability"] * ONE if kind == CURVED[1] else ONE
+        mu = said["mu"] if kind == CURVED[0] else ONE / said["noise_multiplier"]
+        if 0 < q <= 1 and mu >= 0:
+            return kind, (float(q), float(mu)), None
+    else:
+        lines = [((e * ONE).exp(), d * ONE) for e, d in one["claim"]["profile"] if e != "inf"]
+        return "lines", lines, "the curve of its claim is taken as stated"
+    raise ValueError(f"{one['id']}: its claim cannot be")
+
+
+def check(certificate: Any) -> dict[int, str]:  # noqa: PLR0912
+    """Check the conclusions of a certificate; return which were not checked, and why."""
+    audit, left, spent = certificate["audit"], {}, []
+    m, error = audit["m"], 1 - audit["confidence"]
+    tests, fall = {"holm": (m, 1), "bonferroni": (m, 0), "none": (1, 0)}[audit["multiplicity"]]
+    found = [one["verdict"] for one in certificate["conclusions"]]  # in the order of tests
+    proved, stated, rare, last = 0, 0, 0, found.count("violated")  # rare: for the sampler
+    right = found and "violated" not in found[last:] and type(m) is int and 0 < error < 1
+    if not right or m < len(found) - found.count(None):
+        raise ValueError("its tests, their number, their order or the confidence cannot be")
+    for place, one in enumerate(certificate["conclusions"]):
+        basis, estimate, verdict = one["basis"], one["estimate"], one["verdict"]
+        evidence, look, slack = estimate["evidence"], basis.get("look", 1), basis.get("resolution")
+        price, level = look * (look + 1) if look > 1 else 1, 1 - estimate["confidence"]
+        bound, delta = estimate["epsilon_lower"] * ONE, estimate["delta"]
+        own = not basis or (basis["confidence"] == audit["confidence"] and 0 <= slack < 1)
+        own = own and type(look) is int and look > 0 and 0 < level < 1 and bound >= 0 <= delta < 1
+        if not own or (verdict is None) != (not basis):
+            raise ValueError(f"{one['id']}: its look, levels, resolution or bound cannot be")
+        spent.append(level * price / error)
+        if not evidence or evidence["theorem"] not in FIELDS:
+            left[place] = "no theorem that is known here"
+            stated += verdict == "violated"
+            continue
+        for side in (1, -1) if bound else (-1,):
+            growth = (bound * (1 - side * CLOSE) + (side < 0) * CLOSE / 1000).exp()
+            if not rejected(one, evidence, level, ("lines", [(growth, delta)], ZERO), side):
+                raise ValueError(f"{one['id']}: its bound is too {('large', 'small')[side < 0]}")
+        if verdict is None:
+            continue
+        *claim, why = claim_of(one)
+        done = (proved, last, last + rare)
+        first, second, rarest = (error / price / max(1, tests - fall * n) for n in done)
+        if verdict == "violated":
+            right = rejected(one, evidence, first, (*claim, slack), 1)
+        elif verdict == "inconclusive" and rejected(one, evidence, rarest, (*claim, ZERO), 1):
+            right, rare = rejected(one, evidence, second, (*claim, slack), -1), rare + 1
+        else:
+            side, a = {"consistent": (1, first), "inconclusive": (-1, second)}[verdict]
+            right = rejected(one, basis["extreme"], a, (*claim, slack), side)
+            right = right and rejected(one, evidence, rarest, (*claim, ZERO), -1)
+        if not right and not stated:
+            raise ValueError(f"{one['id']}: its counts do not show that it is {verdict}")
+        if why or not right:
+            left[place] = why or "needs the verdicts of others that were not checked"
+            stated += verdict == "violated"
+        proved = found[: place + 1].count("violated") - stated
+    if (max if audit["multiplicity"] == "none" else sum)(spent) > 1 + CLOSE:
+        raise ValueError("the error is not divided among all conclusions")
+    return left
+
+
+def main(arguments: list[str]) -> int:
+    """Check a file that is written canonically, and return the exit code."""
+    try:
+        text = Path(*arguments).read_text(encoding="utf-8")
+        content: Any = json.loads(text)
+        rest = {key: content[key] for key in content if key != "digest"}
+        both = [json.dumps(of, sort_keys=True, separators=(",", ":")) for of in (rest, content)]
+        own = "sha256:" + hashlib.sha256(both[0].encode()).hexdigest()
+        if both[1] + "\n" != text or (content["digest"], content["certificate"]) != (own, 1):
+            raise ValueError("not in its canonical form, or not under its own digest")
+        left, all_ = check(json.loads(text, parse_float=Decimal)), content["conclusions"]
+    except Exception as error:  # whatever is not a certificate is refused
+        print(f"REFUSED: {type(error).__name__}: {str(error)!a}")
+        return 2 if isinstance(error, OSError) else 1
+    for place, why in left.items():
+        print(f"NOT CHECKED: {all_[place]['id']!a}: {why}")
+    print(f"{len(all_) - len(left)} of {len(all_)} conclusions are right; {len(left)} NOT CHECKED")
+    return 3 if left else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

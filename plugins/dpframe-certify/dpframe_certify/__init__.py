@@ -1,0 +1,122 @@
+"""The command `dpframe certify`, which writes what certcheck.py checks without dpframe."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dpframe import Record, load
+from dpframe.plugins import DpframeError
+
+RECORD = ("environment", "environments", "plugins")
+CELL = ("id", "repeat", "seed", "draw_group", "mechanism", "pair", "attack", "estimator")
+ESTIMATE = ("assumption", "delta", "confidence", "epsilon_lower", "evidence")
+BASIS = ("confidence", "look", "resolution", "extreme")
+CLAIM = ("kind", "parameters", "profile")
+
+
+def certificate(record: Record) -> dict[str, Any]:
+    """Return the certificate of a record: what its certified cells conclude, and from what.
+
+    Cells come in the order in which they are tested, by the p-values that decide their verdicts.
+
+    Raises:
+        DpframeError: the record certifies nothing, or is older than certificates.
+    """
+    whole = record.as_json()
+    cells = [cell for cell in whole["cells"] if (cell["estimate"] or {}).get("certified")]
+    if not cells:
+        raise DpframeError("the record certifies nothing: no estimator in it has a valid bound")
+    if any(cell["basis"] and cell["basis"]["resolution"] is None for cell in cells):
+        raise DpframeError("the record is older than certificates: run its spec again")
+    found = {
+        "certificate": 1,
+        "record": whole["digest"],
+        "spec": whole["spec"]["sha256"],
+        "audit": {**whole["audit"], "m": whole["summary"]["m"]},
+        **_part(whole, RECORD),
+        "conclusions": [
+            {
+                **_part(cell, (*CELL, "trials", "verdict")),
+                "claim": _part(cell["claim"], CLAIM),
+                "estimate": _part(cell["estimate"], ESTIMATE),
+                "basis": _part(cell["basis"], BASIS),
+            }
+            for cell in sorted(cells, key=_order)
+        ],
+    }
+    digest = hashlib.sha256(canonical(found).encode()).hexdigest()
+    return {**found, "digest": f"sha256:{digest}"}
+
+
+def _part(whole: Mapping[str, Any] | None, keys: Iterable[str]) -> dict[str, Any]:
+    return {key: whole[key] for key in keys} if whole else {}
+
+
+def _order(cell: Mapping[str, Any]) -> tuple[bool, float]:
+    if (basis := cell["basis"]) is None:
+        return True, math.inf
+    violated = cell["verdict"] == "violated"
+    p_value: float = basis["p_resolved"] if violated else cell["p_value"]
+    look = basis["look"]
+    return not violated, p_value * (look * (look + 1) if look > 1 else 1)
+
+
+def canonical(found: Mapping[str, Any]) -> str:
+    """Return the one way to write JSON values."""
+    return json.dumps(found, sort_keys=True, separators=(",", ":"))
+
+
+app = typer.Typer(rich_markup_mode=None)
+
+
+@app.command()
+def certify(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A record, or the directory of a run.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="To write.")],
+    key: Annotated[
+        Path | None,
+        typer.Option("--sign", metavar="KEY", help="Key of minisign or ssh-keygen to sign with."),
+    ] = None,
+) -> None:
+    """Write a certificate of a run, which certcheck.py checks without dpframe.
+
+    Exit code: 0, or 2 if the record certifies nothing or cannot be read.
+    """
+    found = certificate(load(run))
+    part, place = out.with_name(f".{out.name}.part"), key or out
+    try:
+        start = place.read_bytes()[:18] if key else b""
+        place = out
+        part.write_text(canonical(found) + "\n", encoding="utf-8")
+        part.replace(out)
+    except OSError as error:
+        raise DpframeError(f"{place}: {error.strerror}") from None
+    if key is not None:
+        sign(out, key, minisign=start == b"untrusted comment:")
+
+
+def sign(file: Path, key: Path, *, minisign: bool) -> None:
+    """Have a file signed by minisign or else by ssh-keygen.
+
+    Raises:
+        DpframeError: the program is not there, or it fails.
+    """
+    call = ["ssh-keygen", "-Y", "sign", "-f", str(key), "-n", "dpframe-certificate", str(file)]
+    if minisign:
+        call = ["minisign", "-S", "-s", str(key), "-m", str(file)]
+    tool = shutil.which(call[0])
+    if tool is None:
+        raise DpframeError(f"{key} is a key of {call[0]}, which is not installed")
+    if code := subprocess.run([tool, *call[1:]], check=False).returncode:
+        raise DpframeError(f"{call[0]} did not sign {file}: exit code {code}")

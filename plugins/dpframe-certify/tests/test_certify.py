@@ -1,0 +1,525 @@
+"""Certificates: their contents, and a checker that accepts right ones and refuses altered ones."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import hashlib
+import json
+import math
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import certcheck
+import dpframe_certify
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from dpframe_certify import canonical, certificate
+from scipy import special
+from typer.testing import CliRunner
+
+import dpframe
+from dpframe import ApproxDP, GaussianDP, PureDP, SubsampledGaussianDP
+from dpframe.plugins import DpframeError, Mechanism, Query, clopper_pearson_upper
+from dpframe.plugins import estimate_from_boxes as estimated
+from dpframe.stats.histograms import one_sided_radius
+from dpframe.stats.joint import bonferroni, holm, joint_staircases
+from dpframe.stats.one_run import one_run_epsilon, one_run_p_value
+
+CHECKER = Path(certcheck.__file__)
+CLOSE = 2e-6  # the checker's relative tolerance of a bound, twice
+ERRORS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
+
+
+class Coins(Mechanism, name="coins"):
+    """Scores of 200 canaries, each in by a coin, that are told apart as randomized response."""
+
+    canaries = True
+    epsilon: float = 1.0
+
+    def claim(self, pair: Any) -> PureDP:
+        return PureDP(self.epsilon)
+
+    def sample(self, key: Any, data: Any, n: int) -> Any:
+        del data
+        first, second = jax.random.split(key)
+        member = jax.random.bernoulli(first, 0.5, (n, 200))
+        honest = jax.random.uniform(second, (n, 200)) < jax.nn.sigmoid(2 * self.epsilon)
+        return jnp.stack([member == honest, member], axis=1).astype(jnp.float32)
+
+
+class Curved(Mechanism, name="curved"):
+    """Normal noise under claims that are curves, on a shift of 1."""
+
+    sampled: bool = False
+    noise: float = 1.0
+
+    def claim(self, pair: Any) -> Any:
+        return SubsampledGaussianDP(0.25, 0.5) if self.sampled else GaussianDP(1.0)
+
+    def sample(self, key: Any, data: Any, n: int) -> Any:
+        return self.noise * jax.random.normal(key, (n, 1)) + data[:1]
+
+
+def spec(*estimators: dict[str, Any], **audit: Any) -> dict[str, Any]:
+    laplace = {"use": "laplace", "params": {"epsilon": 1.0}}
+    half = {"use": "laplace-half-scale", "params": {"epsilon": 1.0}}
+    gaussian = {"use": "gaussian", "params": {"epsilon": 1.0, "delta": 1e-5}}
+    return {
+        "schema": 1,
+        "audit": {"name": "certified", "trials": 1000, **audit},
+        "pair": {"use": "zeros-ones"},
+        "mechanism": [laplace, half, gaussian],
+        "attack": [{"use": "identity"}],
+        "estimator": list(estimators),
+        "run": {"pilot": 500},
+    }
+
+
+GIVEN = {"use": "threshold", "params": {"threshold": 0.5}}
+
+
+@pytest.fixture(scope="module")
+def certificates() -> dict[str, dict[str, Any]]:
+    """Certificates of every theorem, and of every kind of claim that is recomputed."""
+    curves = [
+        {
+            "use": "curved",
+            "label": f"{sampled}-{noise}",
+            "params": {"sampled": sampled, "noise": noise},
+        }
+        for sampled in (False, True)
+        for noise in (1.0, 0.3)
+    ]
+    specs = {
+        "thresholds": spec(GIVEN, {"use": "histogram"}, delta=1e-3),
+        "ranks": spec({"use": "order-statistics"}, trials=300),
+        "one-run": {
+            **spec({"use": "one-run"}, trials=5),
+            "mechanism": [{"use": "coins"}],
+            "attack": [{"use": "canaries"}],
+        },
+        "bets": spec({"use": "betting"}, {"use": "histogram-split"}, multiplicity="bonferroni"),
+        "few": spec(GIVEN, trials=4),
+        "curves": {**spec(GIVEN, delta=1e-3, multiplicity="none"), "mechanism": curves},
+    }
+    specs["bets"]["mechanism"] = specs["bets"]["mechanism"][:1]
+    made = {name: dpframe.audit(one, plugins=[Coins, Curved]) for name, one in specs.items()}
+    return {name: certificate(record) for name, record in made.items()}
+
+
+def written(contents: dict[str, Any]) -> str:
+    """A certificate with a digest of its own, as a forger would write it."""
+    rest = {key: value for key, value in contents.items() if key != "digest"}
+    digest = hashlib.sha256(canonical(rest).encode()).hexdigest()
+    return canonical({**rest, "digest": f"sha256:{digest}"}) + "\n"
+
+
+def checked(contents: dict[str, Any]) -> dict[int, str]:
+    return certcheck.check(json.loads(written(contents), parse_float=Decimal))
+
+
+def code(text: str, folder: Path) -> int:
+    """The exit code of the checker on a text."""
+    file = folder / "cert.json"
+    file.write_text(text)
+    return certcheck.main([str(file)])
+
+
+# --- the arithmetic
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "p"),
+    [
+        *((10, 3, 0.5), (1, 1, 0.25), (1000, 0, 0.1), (1000, 1000, 0.5), (1000, 1001, 0.5)),
+        *((1000, 60, 0.0625), (10**6, 500_300, 0.5), (10**6, 499_000, 0.5)),
+        (10**7, 3, 2.0**-24),
+    ],
+)
+def test_tails_are_enclosed(n: int, k: int, p: float) -> None:
+    low, high = certcheck.tail(n, k, Decimal(p))
+    expected = 1.0 if k <= 0 else 0.0 if k > n else float(special.betainc(k, n - k + 1, p))
+    assert low <= high <= low * (1 + Decimal("1e-12"))
+    assert float(low) == pytest.approx(expected, rel=2e-10, abs=0)
+
+
+def test_tails_of_few_draws_are_exact_sums() -> None:
+    for n in (1, 2, 5, 30):
+        for k in range(1, n + 1):
+            for p in (Decimal("0.03"), Decimal("0.5"), Decimal("0.97")):
+                exact = sum(math.comb(n, j) * p**j * (1 - p) ** (n - j) for j in range(k, n + 1))
+                low, high = certcheck.tail(n, k, p)
+                assert low <= exact <= high
+
+
+@pytest.mark.parametrize("z", [-9.0, -2.0, 0.0, 0.5, 3.0, 6.99, 7.01, 12.0, 37.0])
+def test_normal_tails(z: float) -> None:
+    assert float(certcheck.normal_tail(z)) == pytest.approx(float(special.ndtr(-z)), rel=1e-13)
+
+
+@pytest.mark.parametrize("n", [1, 2, 300, 10**6])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("level", ["1e-200", "1e-9", "0.01", "0.6", "0.9999"])
+def test_limits_are_enclosed(n: int, share: float, level: str) -> None:
+    k = round(n * share)
+    low, high = (certcheck.limit(k, n, Decimal(level), side) for side in (-1, 1))
+    exact = 1.0 if k == n else float(special.betainccinv(k + 1, n - k, float(level)))
+    assert low <= high
+    assert float(low) == pytest.approx(exact, rel=1e-9)
+    assert float(high) == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.parametrize("x", [1e-9, 1e-3, 0.02, 0.1, 0.3])
+def test_curves_are_those_of_the_claims(x: float) -> None:
+    for q, mu in ((1.0, 1.0), (0.25, 2.0), (0.9, 0.3)):
+        claim = GaussianDP(mu) if q == 1 else SubsampledGaussianDP(q, 1 / mu)
+        found = certcheck.curve(("gaussian-dp", (q, mu), 0), Decimal(x))
+        exact = float(claim.tradeoff(np.array([x]))[0])
+        assert x > exact or found == pytest.approx(exact, abs=1e-12)
+
+
+# --- certificates
+
+
+def test_every_theorem_is_recomputed(certificates: dict[str, Any]) -> None:
+    theorems, verdicts = set(), set()
+    for name, contents in certificates.items():
+        left = checked(contents)
+        evidences = [one["estimate"]["evidence"] for one in contents["conclusions"]]
+        theorems |= {found and found["theorem"] for found in evidences}
+        verdicts |= {one["verdict"] for one in contents["conclusions"]}
+        assert len(left) == (name == "bets")
+    assert theorems == {"clopper-pearson", "joint", "total-variation", "one-run", None}
+    assert verdicts == {"violated", "consistent", "inconclusive"}
+
+
+def test_what_is_not_checked_is_no_success(
+    certificates: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert code(written(certificates["bets"]), tmp_path) == 3
+    said = capsys.readouterr().out
+    assert said.count("NOT CHECKED: ") == 1
+    assert "1 of 2 conclusions are right; 1 NOT CHECKED" in said
+    assert code(written(certificates["ranks"]), tmp_path) == 0
+
+
+def test_equal_records_make_equal_bytes(certificates: dict[str, Any]) -> None:
+    again = certificate(dpframe.audit(spec({"use": "order-statistics"}, trials=300)))
+    assert again["conclusions"] == certificates["ranks"]["conclusions"]
+
+
+def test_a_record_that_certifies_nothing_has_no_certificate() -> None:
+    with pytest.raises(DpframeError, match="certifies nothing"):
+        certificate(dpframe.audit(spec({"use": "credible"})))
+
+
+# --- forgeries
+
+Place = tuple[str | int, ...]
+KINDS = {
+    "pure-dp": lambda epsilon, delta: PureDP(epsilon) if delta == 0 else None,
+    "approx-dp": ApproxDP,
+    "gaussian-dp": GaussianDP,
+    "subsampled-gaussian-dp": SubsampledGaussianDP,
+}
+
+
+def still_right(contents: dict[str, Any]) -> bool:
+    """By dpframe's own arithmetic: do bound and verdict of a single conclusion follow?"""
+    (one,), audit = contents["conclusions"], contents["audit"]
+    estimate, basis, m = one["estimate"], one["basis"], audit["m"]
+    claim: Any = KINDS[one["claim"]["kind"]](**one["claim"]["parameters"])
+    evidence, error = estimate["evidence"], 1 - estimate["confidence"]
+    bound, p_value, p_resolved = answer(evidence, one, claim, error, basis["resolution"])
+    extreme = 1.0
+    if one["verdict"] != "violated":
+        extreme = answer(basis["extreme"], one, claim, error, basis["resolution"])[2]
+    price = basis["look"] * (basis["look"] + 1) if basis["look"] > 1 else 1
+    adjust: Any = {"holm": holm, "bonferroni": bonferroni, "none": lambda p, _: np.array(p)}
+    whole = 1 - basis["confidence"]
+    levels = (p * price for p in (p_value, p_resolved, extreme))
+    p, resolved, extreme = (
+        float(adjust[audit["multiplicity"]]([min(1.0, each)], m)[0]) for each in levels
+    )
+    reached = "consistent" if p > whole and extreme <= whole else "inconclusive"
+    verdict = "violated" if resolved <= whole else reached
+    near = math.isclose(bound, estimate["epsilon_lower"], rel_tol=CLOSE, abs_tol=CLOSE)
+    spent = error * price / (1 - audit["confidence"]) <= 1 + CLOSE
+    return near and spent and verdict == one["verdict"]
+
+
+def answer(
+    evidence: Any, one: Any, claim: Any, error: float, slack: float
+) -> tuple[float, float, float]:
+    """Return bound, p-value and resolved p-value that evidence gives."""
+    delta, theorem, terms = one["estimate"]["delta"], evidence["theorem"], evidence["terms"]
+    if theorem == "one-run":
+        bound = max(one_run_epsilon(m, r, v, delta, error * s) for m, r, v, s in terms)
+        e = math.exp(claim.epsilon)
+        both = [
+            min(one_run_p_value(m, r, v, claim.epsilon, claim.delta + raised * (1 + e)) / s
+                for m, r, v, s in terms)
+            for raised in (0.0, slack)
+        ]  # fmt: skip
+        return bound, both[0], both[1]
+    columns = np.array(terms, np.float64).T
+
+    def boxes(level: float) -> Any:
+        if theorem == "joint":
+            k, n, hits, n_true, weight, share = columns
+            return joint_staircases(k, n, hits, n_true, weight, np.minimum(level * share, 1))
+        if theorem == "clopper-pearson":
+            k, n, j, t, share = columns
+            sides = ((k, n), (j, t))
+            limits = [clopper_pearson_upper(c, of, level * share / 2) for c, of in sides]
+        else:
+            k, n, hits, t, bins = columns
+            sides = ((k, n), (t - hits, t))
+            limits = [c / of + one_sided_radius(of, bins, level / 2) for c, of in sides]
+        return np.minimum(np.stack(limits, axis=1), 1.0)
+
+    query = Query(tuple(one["trials"]), delta, 1 - error, claim, slack)
+    found = estimated(boxes, query, epsilon=0.0)
+    return found.epsilon_lower or 0.0, found.p_value or 0.0, found.p_resolved or 0.0
+
+
+def leaves(value: Any, at: Place = ()) -> Iterator[Place]:
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, item in items:
+            yield from leaves(item, (*at, key))
+    else:
+        yield at
+
+
+DECIDES = ("claim", "estimate", "basis", "trials", "verdict", "audit")
+WORDS = {
+    "verdict": ("violated", "consistent", "inconclusive", None),
+    "multiplicity": ("holm", "bonferroni", "none"),
+    "theorem": ("joint", "clopper-pearson", "one-run", "total-variation", "unconditional"),
+    "kind": tuple(KINDS),
+}
+
+
+def altered(contents: dict[str, Any], rng: random.Random) -> tuple[dict[str, Any], Place]:
+    """Change one field that decides something."""
+    found = copy.deepcopy(contents)
+    told = {"profile", "assumption", "name", "looks"}  # says something, decides nothing
+    places = [p for p in leaves(contents) if {*DECIDES} & {*p} and not told & {*p}]
+    place = rng.choice(places)
+    *way, last = place
+    holder: Any = found
+    for key in way:
+        holder = holder[key]
+    value = holder[last]
+    if isinstance(value, int):
+        changed: Any = value + rng.choice((-1, 1, 7, -20, 1000))
+    elif isinstance(value, float):
+        changed = rng.choice((value * 1.01, value * 0.9, value / 2, value + 1e-3, 1.0, 0.0, -value))
+    else:
+        changed = rng.choice(WORDS.get(str(last), ("other",)))
+    holder[last] = changed
+    return found, place
+
+
+@pytest.mark.parametrize("number", [25, pytest.param(1000, marks=pytest.mark.slow)])
+def test_altered_certificates_are_refused(certificates: dict[str, Any], number: int) -> None:
+    rng, wrong, harmless = random.Random(24), 0, 0
+    # One conclusion each: all others would be checked a thousand times.
+    whole = [(each, one) for each in certificates.values() for one in each["conclusions"]]
+    alone = [
+        {**each, "audit": {**each["audit"], "m": 1}, "conclusions": [one]}
+        for each, one in whole
+        if one["estimate"]["evidence"] is not None
+    ]
+    alone = [one for one in alone if still_right(one)]  # some are decided by Holm's procedure
+    assert len(alone) > 12
+    assert all(checked(one) == {} for one in alone)
+    while wrong < number:
+        found, place = altered(rng.choice(alone), rng)
+        try:
+            same = still_right(found)
+        except (*ERRORS, RuntimeWarning):
+            same = False
+        try:
+            accepted = checked(found) == {}
+        except ERRORS:
+            accepted = False
+        assert same or not accepted, json.dumps([place, found["conclusions"]])
+        wrong += not same
+        harmless += same
+    assert number < 100 or harmless > number / 50  # a field that decides nothing may change
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        "", "{}", "[]", "null", "3", "\x00", "[" * 100_000, '{"certificate":1}',
+        '{"certificate":1,"digest":"","conclusions":[]}', '{"a":NaN}', '{"a":1e400}',
+    ],
+)  # fmt: skip
+def test_what_is_no_certificate_is_refused_in_a_line(forged: str, tmp_path: Path) -> None:
+    assert code(forged, tmp_path) == 1
+
+
+def test_any_type_in_any_place_is_survived(
+    certificates: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = random.Random(5)
+    contents = {
+        **certificates["thresholds"],
+        "conclusions": certificates["thresholds"]["conclusions"][:1],
+    }
+    contents["audit"] = {**contents["audit"], "m": 1}
+    places = [p for p in leaves(contents) if {*DECIDES} & {*p}]
+    wrongs = ("x", None, [], {}, -1, True, 10**400, [[1]], math.nan, math.inf, 1e308, -0.0)
+    for place in places:
+        changed: Any = copy.deepcopy(contents)
+        holder = changed
+        for key in place[:-1]:
+            holder = holder[key]
+        holder[place[-1]] = rng.choice(wrongs)
+        assert code(written(changed), tmp_path) in (0, 1, 3)
+    assert "Traceback" not in capsys.readouterr().out
+
+
+FORGED: dict[str, Any] = {
+    "nothing concluded": lambda c: c.update(conclusions=[]),
+    "another version": lambda c: c.update(certificate=2),
+    "a bound in a string": lambda c: first(c)["estimate"].update(epsilon_lower="1_5"),
+    "a negative bound": lambda c: first(c)["estimate"].update(epsilon_lower=-1.0),
+    "a level above 1": lambda c: first(c)["estimate"].update(confidence=2.0),
+    "a claim below 0": lambda c: first(c)["claim"]["parameters"].update(epsilon=-1.0),
+    "a δ below 0": lambda c: first(c)["claim"]["parameters"].update(delta=-0.1),
+    "another δ for ε-DP": lambda c: first(c)["claim"]["parameters"].update(delta=0.1),
+    "a list for a basis": lambda c: first(c).update(basis=[]),
+    "no verdict of a claim": lambda c: first(c).update(verdict=None),
+    "an unknown verdict": lambda c: first(c).update(verdict="private"),
+    "the look True": lambda c: first(c)["basis"].update(look=True),
+    "a second look": lambda c: first(c)["basis"].update(look=2),
+    "fewer tests": lambda c: c["audit"].update(m=len(c["conclusions"]) - 1),
+    "a whole float": lambda c: c["audit"].update(m=9.0),
+    "no confidence": lambda c: c["audit"].update(confidence=0.0),
+    "another order": lambda c: c["conclusions"].reverse(),
+    "a conclusion twice": lambda c: c["conclusions"].append(c["conclusions"][-1]),
+    "a hostile name": lambda c: c["conclusions"][-1].update(id="\x1b[2J\u202e", verdict="violated"),
+    "the theorem hidden": lambda c: first(c)["estimate"].update(evidence=None),
+}
+
+
+def first(contents: Any) -> Any:
+    return contents["conclusions"][0]
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_forgeries_by_hand(
+    certificates: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    contents = copy.deepcopy(certificates["thresholds"])
+    assert first(contents)["verdict"] == "violated"
+    FORGED[name](contents)
+    assert code(written(contents), tmp_path) == (3 if name == "the theorem hidden" else 1)
+    said = capsys.readouterr().out
+    assert "\x1b" not in said
+    assert "\u202e" not in said
+
+
+def test_a_byte_more_is_another_certificate(certificates: dict[str, Any], tmp_path: Path) -> None:
+    text = written(certificates["ranks"])
+    for changed in (text + " ", text.replace(":", ": ", 1), text.replace('"m":', '"m":0,"m":')):
+        assert code(changed, tmp_path) == 1
+
+
+# --- the file
+
+
+def test_the_checker_is_one_short_file_of_the_standard_library() -> None:
+    text = CHECKER.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 300
+    names = {
+        (node.module if isinstance(node, ast.ImportFrom) else node.names[0].name) or ""
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    }
+    assert {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
+
+
+def test_the_checker_runs_alone(certificates: dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "cert.json"
+    file.write_text(written(certificates["one-run"]))
+    call = [sys.executable, "-I", "-S", CHECKER]
+    done = subprocess.run([*call, file], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 of 1 conclusions are right" in done.stdout
+    done = subprocess.run([*call, tmp_path / "none"], check=False, capture_output=True)
+    assert done.returncode == 2
+
+
+# --- the command
+
+
+def certify(run: Path, out: Path, *more: Any) -> Any:
+    words = [str(run), "-o", str(out), *map(str, more)]
+    return CliRunner().invoke(dpframe_certify.app, words)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    record = dpframe.audit(spec(GIVEN, trials=200))
+    (folder / "record.json").write_text(json.dumps(record.as_json()))
+    return folder
+
+
+def test_the_command_writes_a_certificate(run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "cert.json"
+    assert certify(run, out).exit_code == 0
+    assert certcheck.main([str(out)]) == 0
+    assert out.read_text() == written(certificate(dpframe.load(run)))
+
+
+@pytest.mark.parametrize(
+    ("key", "tool", "words"),
+    [
+        (
+            "-----BEGIN OPENSSH PRIVATE KEY-----",
+            "ssh-keygen",
+            "-Y sign -f KEY -n dpframe-certificate",
+        ),
+        ("untrusted comment: minisign secret key", "minisign", "-S -s KEY -m"),
+    ],
+)
+def test_signing_is_left_to_a_known_program(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, tool: str, words: str
+) -> None:
+    secret, out, log = tmp_path / "KEY", tmp_path / "cert.json", tmp_path / "log"
+    secret.write_text(key)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    done = certify(run, out, "--sign", secret)
+    assert isinstance(done.exception, DpframeError)
+    assert f"{tool}, which is not installed" in str(done.exception)
+    program = tmp_path / tool
+    program.write_text(f'#!/bin/sh\necho "$@" > {log}\nexit $STATUS\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("STATUS", "0")
+    assert certify(run, out, "--sign", secret).exit_code == 0
+    said = log.read_text().replace(str(secret), "KEY").replace(str(out), "").strip()
+    assert said == words
+    monkeypatch.setenv("STATUS", "3")
+    assert "did not sign" in str(certify(run, out, "--sign", secret).exception)
+
+
+def test_a_place_that_cannot_be_written_is_named(run: Path, tmp_path: Path) -> None:
+    done = certify(run, tmp_path / "none" / "cert.json")
+    assert "cert.json: No such file" in str(done.exception)
+    done = certify(run, tmp_path / "cert.json", "--sign", tmp_path / "none")
+    assert "none: No such file" in str(done.exception)
+    assert not [*tmp_path.iterdir()]
