@@ -62,7 +62,7 @@ class AccountedDP(Claim):
         return _epsilon(self, float(delta))
 
     def delta_at(self, epsilon: float) -> float:
-        return min(1.0, max(0.0, float(_composed(self).get_delta(float(epsilon)))))
+        return _delta(self, float(epsilon))
 
     def parameters(self) -> dict[str, Any]:
         return {**super().parameters(), "event": repr(self.event)}
@@ -89,6 +89,11 @@ def _composed(claim: AccountedDP) -> PLDAccountant:
 @functools.lru_cache(maxsize=4096)
 def _epsilon(claim: AccountedDP, delta: float) -> float:
     return float(_composed(claim).get_epsilon(delta)) if delta < 1 else 0.0
+
+
+@functools.lru_cache(maxsize=4096)
+def _delta(claim: AccountedDP, epsilon: float) -> float:
+    return min(1.0, max(0.0, float(_composed(claim).get_delta(epsilon))))
 
 
 @functools.lru_cache(maxsize=64)  # every cell of an audit makes its claim anew

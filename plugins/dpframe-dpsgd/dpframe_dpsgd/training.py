@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 AT_ONCE = 8
 """Models of some 15 000 parameters that train together; more take more memory, not less time."""
+SPACING = 1e-3
+"""Of the grid of privacy losses. For the specs of this plugin ε is too large by less than 1e-4, and
+the accountant takes a tenth of the time that its own default takes: 13 s where ε is 100."""
 
 
 class Training(Mechanism):
@@ -100,7 +103,7 @@ class Training(Mechanism):
 
         step = dp.PoissonSampledDpEvent(self.rate, dp.GaussianDpEvent(self.noise_multiplier))
         steps = 1 if self.output == "pooled" else self.steps
-        return AccountedDP(dp.SelfComposedDpEvent(step, steps))
+        return AccountedDP(dp.SelfComposedDpEvent(step, steps), discretization=SPACING)
 
     def init(self, key: Key, features: int) -> Tree:
         """Parameters to begin with: a pytree of arrays.
