@@ -7,12 +7,12 @@ import json
 from typing import Any
 
 import pytest
-from dpframe.report.terminal.estimators import render_comparison
 from rich.console import Console
 from support.known_truths import KNOWN, spec
 
 import dpframe
 from dpframe import DpframeError, GaussianDP
+from dpframe.report.terminal.estimators import render_comparison
 from dpframe.report.words import lower
 from dpframe.results.store import dumps
 

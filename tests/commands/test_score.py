@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from dpframe.report.terminal.estimators import render_scores
 from rich.console import Console
 from support.known_truths import KNOWN, Greedy, Guess
 
@@ -21,6 +20,7 @@ from dpframe.errors import PluginError, ScoresError
 from dpframe.interfaces.estimator import Query
 from dpframe.report.files.scores import document
 from dpframe.report.scores import larger, reversal, sources
+from dpframe.report.terminal.estimators import render_scores
 from dpframe.results.store import answer_at, dumps
 from dpframe.scores.count import LEVEL, MOST_SET_ASIDE, SPARED, reversed_p_value
 
