@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from dpframe.interfaces.pair import Pair as Pair
     from dpframe.interfaces.pair import as_traced as as_traced
     from dpframe.interfaces.plugin_files import SpecFile as SpecFile
+    from dpframe.interfaces.registry import find_plugin as find_plugin
     from dpframe.interfaces.statistic import BinCounts as BinCounts
     from dpframe.interfaces.statistic import DecisionCounts as DecisionCounts
     from dpframe.interfaces.statistic import Statistic as Statistic
@@ -84,6 +85,7 @@ _NAMES = {
     "dpframe.interfaces.mechanism": "ForeignMechanism HostMechanism Mechanism host_mechanism",
     "dpframe.interfaces.pair": "Earned Neighbourhood Padded Pair as_traced",
     "dpframe.interfaces.plugin_files": "SpecFile",
+    "dpframe.interfaces.registry": "find_plugin",
     "dpframe.interfaces.statistic": "BinCounts DecisionCounts Statistic",
     "dpframe.results.model": "Record",
     "dpframe.stats.binomial": "clopper_pearson_lower clopper_pearson_upper",

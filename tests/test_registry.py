@@ -273,3 +273,12 @@ def test_a_package_without_an_entry_point_gets_a_hint(load, monkeypatch):
     assert "entry" not in hint("with-point")
     assert f"says so in its pyproject.toml: {point}" in hint("nowhere")
     assert "entry" not in hint("good-on")
+
+
+def test_the_pair_of_a_record_is_made_again():
+    from dpframe.plugins import find_plugin
+
+    pair = find_plugin("pair", "zeros-ones").from_params({"dim": 2})
+    assert [side.tolist() for side in (pair.d0, pair.d1)] == [[0.0, 0.0], [1.0, 1.0]]
+    with pytest.raises(PluginError, match="unknown pair 'nowhere'"):
+        find_plugin("pair", "nowhere")

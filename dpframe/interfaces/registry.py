@@ -367,6 +367,22 @@ def load(local: Iterable[type[Plugin]] = (), files: Iterable[Path] = ()) -> Regi
     return Registry(tuple(loader.entries), names, loader)
 
 
+def find_plugin(kind: str, name: str) -> type[Any]:
+    """Return the class of an installed plugin, by the name that specs and records give it.
+
+    `find_plugin("pair", cell.pair.use).from_params(cell.pair.params)` is the pair of a record.
+
+    Args:
+        kind: such as "mechanism" or "pair".
+        name: the plugin's name, or `distribution/name`.
+
+    Raises:
+        PluginError: nothing, or more than one thing, has this name.
+    """
+    found: type[Any] = load().find(kind, name).cls
+    return found
+
+
 def _built_in() -> Loader:
     loader = Loader()
     loader.add(

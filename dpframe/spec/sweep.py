@@ -105,7 +105,7 @@ def freeze(value: Any) -> Hashable:
 OF_SEARCHES = ("ignore", "findings", "parameters")
 """Keys of [search] itself, which no parameter of a neighbourhood may hide."""
 
-_GROUPS = (*KINDS, "pair", "search", "audit", "run")
+_GROUPS = (*KINDS, "pair", "search", "audit", "run", "environments")
 
 
 class Override(NamedTuple):
@@ -190,7 +190,7 @@ def apply(
             document.fixed[key] = value
         if group == "search" and name in OF_SEARCHES:
             _put(document, (group, name), override)
-        elif group not in ("audit", "run"):
+        elif group not in ("audit", "run", "environments"):
             _set_parameter(document, override, registry, problems)
         elif isinstance(value, list) and group == "audit" and name in SWEEPABLE:
             _put(document, ("sweep", key), override)

@@ -203,6 +203,17 @@ def test_a_run_installs_nothing_and_says_what_to_do(here: Path) -> None:
     assert "is not built" in " ".join(planned.stdout.split())
 
 
+def test_the_command_line_brings_an_environment(here: Path) -> None:
+    named = ("--set", 'environments.lib 3.1=["noisylib==3.1"]')
+    used = ("--set", "mechanism.environment=lib 3.1")
+    words = ("run", "spec.toml", "--plugin", "box.py", "--quiet", "--json")
+    record = json.loads(dpframe(*words, *named, *used, cwd=here).stdout)
+    (cell,) = record["cells"]
+    assert "environment 'lib 3.1' is not built" in cell["reason"]
+    assert [one["requirements"] for one in record["environments"]] == [["noisylib==3.1"]]
+    assert "there is no environment 'lib 3.1'" in dpframe(*words, *used, cwd=here).stderr
+
+
 MISTAKES = {
     "no such environment": ('environment = "lib 1.0"', 'environment = "lib 3"', "did you mean"),
     "an option for pip": ('["noisylib==1.0"]', '["--index-url"]', "should be a name with"),

@@ -82,11 +82,12 @@ WRONG = {
     "foo": ["--set foo: should be KEY=VALUE"],
     "epsilon=1": [
         "--set epsilon=1: unknown key 'epsilon'\n"
-        "   accepts: mechanism.X, attack.X, estimator.X, pair.X, search.X, audit.X, run.X"
+        "   accepts: mechanism.X, attack.X, estimator.X, pair.X, search.X, audit.X, run.X, "
+        "environments.X"
     ],
     "mechansm.x=1": [
         "--set mechansm.x=1: unknown key 'mechansm.x'\n   accepts: mechanism.X, attack.X, "
-        "estimator.X, pair.X, search.X, audit.X, run.X; did you mean 'mechanism'?"
+        "estimator.X, pair.X, search.X, audit.X, run.X, environments.X; did you mean 'mechanism'?"
     ],
     "mechanism.epsilom=1": [
         "--set mechanism.epsilom=1: no mechanism has a parameter 'epsilom'\n   accepts: epsilon, "
