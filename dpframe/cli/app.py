@@ -240,7 +240,8 @@ def _called(arguments: list[str] | None) -> int:
         return INTERNAL
     if code == INTERRUPTED and (told := unanswered()):  # before the command began, or after it
         words = sys.argv[1:] if arguments is None else arguments
-        code = _stopped(told, keeps_counts=words[:1] == ["run"])
+        other = bool(words) and words[0] in _points()  # it says itself what it keeps
+        code = _stopped(told, keeps_counts=None if other else words[:1] == ["run"])
     return code if isinstance(code, int) else 0 if code is None else INTERNAL
 
 
@@ -254,11 +255,12 @@ def _refuse(error: TyperException) -> None:
     complain(f"{command}: {message}\ntry: {command} --help")
 
 
-def _stopped(told: KeyboardInterrupt, *, keeps_counts: bool) -> int:
+def _stopped(told: KeyboardInterrupt, *, keeps_counts: bool | None) -> int:
     """Report that a signal ended the command, and return the exit code."""
     answered()
     terminated = isinstance(told, Terminated)
-    complain(f"{'terminated' if terminated else 'interrupted'}; {rest(keeps_counts)}")
+    kept = "" if keeps_counts is None else f"; {rest(keeps_counts)}"
+    complain(f"{'terminated' if terminated else 'interrupted'}{kept}")
     return TERMINATED if terminated else INTERRUPTED
 
 

@@ -1,0 +1,342 @@
+"""Build environments, audit what is new, and remember what was found."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from filelock import FileLock, Timeout
+
+import dpframe
+from dpframe import DpframeError
+from dpframe_watch.disclosure import reproduction, violated
+from dpframe_watch.registry import LATEST, Registry, Task, toml
+
+GRACE = 10.0  # seconds between asking a process to end and ending it
+LONGEST = 400  # characters of a reason
+NO_REASON = "no reason given"
+
+
+class Done(NamedTuple):
+    """The end of a command of dpframe."""
+
+    code: int
+    said: str  # on standard error
+    timed_out: bool = False
+
+
+def call(words: list[str], folder: Path, seconds: float | None = None) -> Done:
+    """Run a command of dpframe in a process of its own, because it may crash or hang."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dpframe", *words],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="replace",
+    )
+    try:
+        return Done(0, process.communicate(timeout=seconds)[1])._replace(code=process.returncode)
+    except subprocess.TimeoutExpired:
+        return Done(-1, "", timed_out=True)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE)
+            process.kill()
+            process.communicate()
+
+
+class Result(NamedTuple):
+    """A record and what it is about."""
+
+    key: str
+    task: Task
+    date: str
+
+
+class State:
+    """The results of all audits so far, in a directory.
+
+    `state.json` lists them by key, in the order of their audits. A key hashes the question, the
+    environment and dpframe's version, so an audit is repeated only if one of them has changed.
+
+    Args:
+        folder: the directory; it is made if it is missing.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.file = folder, folder / "state.json"
+        folder.mkdir(parents=True, exist_ok=True)
+        found: dict[str, Any] = {"schema": 1, "results": {}, "problems": {}}
+        with contextlib.suppress(FileNotFoundError):
+            try:
+                found = json.loads(self.file.read_text(encoding="utf-8"))
+            except ValueError:
+                raise DpframeError(f"{self.file}: not JSON; restore it, or begin anew") from None
+        if not isinstance(found, dict) or found.get("schema") != 1:
+            raise DpframeError(f"{self.file}: not a state that this version understands")
+        self._results: dict[str, dict[str, str]] = found["results"]
+        self._problems: dict[str, dict[str, str]] = found["problems"]
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other processes out; raise DpframeError if one is at work."""
+        lock = FileLock(self.folder / ".lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise DpframeError(f"{self.folder}: another process is at work there") from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    @property
+    def results(self) -> list[Result]:
+        """All results, the oldest first."""
+        return [
+            Result(key, Task(one["library"], one["version"], one["adapter"]), one["date"])
+            for key, one in self._results.items()
+        ]
+
+    @property
+    def problems(self) -> dict[Task, dict[str, str]]:
+        """Date and reason of each task that could not be done when it was last tried."""
+        return {Task(*place.split("/")): one for place, one in self._problems.items()}
+
+    def record_of(self, key: str) -> Path:
+        """Return the directory of a record."""
+        return self.folder / "records" / key
+
+    def knows(self, key: str) -> bool:
+        """True if there is a result of this question."""
+        return key in self._results and (self.record_of(key) / "record.json").is_file()
+
+    def has_failed(self, task: Task, key: str) -> bool:
+        """True if this audit of the task, and not only its environment, failed before."""
+        return self._problems.get(task.place, {}).get("key") == key
+
+    def keep(self, key: str, task: Task) -> None:
+        """Add a result, and forget the problem of its task."""
+        self._problems.pop(task.place, None)
+        if key not in self._results:
+            self._results[key] = {**task._asdict(), "date": today()}
+        self._save()
+
+    def fail(self, task: Task, reason: str, key: str = "") -> None:
+        """Note why a task could not be done; the same reason keeps its date."""
+        before = self._problems.get(task.place, {})
+        if (before.get("reason"), before.get("key")) != (reason, key):
+            self._problems[task.place] = {"date": today(), "reason": reason, "key": key}
+            self._save()
+
+    def forget(self, tasks: list[Task]) -> None:
+        """Forget the problems of tasks."""
+        if [self._problems.pop(task.place, None) for task in tasks].count(None) < len(tasks):
+            self._save()
+
+    def _save(self) -> None:
+        content = {"schema": 1, "results": self._results, "problems": self._problems}
+        new = self.file.with_suffix(".new")
+        new.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        new.replace(self.file)
+
+
+def today() -> str:
+    """Return the date in UTC; SOURCE_DATE_EPOCH sets it, for builds that are repeated."""
+    given = os.environ.get("SOURCE_DATE_EPOCH")
+    now = datetime.fromtimestamp(int(given), UTC) if given else datetime.now(UTC)
+    return now.date().isoformat()
+
+
+class Watch:
+    """Audits of all that a registry lists.
+
+    Args:
+        registry: the registry.
+        state: what is known already.
+        tell: receives lines about the progress.
+        retry: True to repeat audits that failed, although nothing has changed.
+        allow_source: True if packages may be built from source, which runs their code.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        state: State,
+        tell: Callable[[str], None],
+        *,
+        retry: bool = False,
+        allow_source: bool = False,
+    ) -> None:
+        self.registry, self.state, self.tell = registry, state, tell
+        self.retry, self.source = retry, ["--allow-source"] * allow_source
+
+    def run(self) -> None:
+        """Audit what is new; what fails costs its own rows and no others."""
+        for library, table in self.registry.content.libraries.items():
+            for version in table.versions:
+                try:
+                    self._version(library, version)
+                except (OSError, DpframeError) as error:
+                    self._fail([*self.registry.tasks(library, version)], str(error))
+
+    def _version(self, library: str, version: str) -> None:
+        tasks = [*self.registry.tasks(library, version)]
+        place = _Place(self.state.folder / "environments" / library / version)
+        place.describe(f"{library} {version}", self.registry.environment(library, version))
+        if version == LATEST:
+            place.clear()
+        elif (lock := place.lock) and all(self._is_known(task, lock) for task in tasks):
+            return
+        done = call(["environments", "build", place.file.name, *self.source], place.folder)
+        lock = place.lock
+        if done.code or lock is None:
+            self._fail(tasks, done.said)
+            return
+        if version == LATEST:
+            self.state.forget(tasks)
+            actual = _version_in(lock, library)
+            tasks = [task._replace(version=actual) for task in tasks]
+        for task in tasks:
+            if not self._is_known(task, lock):
+                self._audit(task, self._key(task, lock), place)
+
+    def _key(self, task: Task, lock: str) -> str:
+        whole = [task.library, task.adapter, self.registry.question(task), lock]
+        return hashlib.sha256(json.dumps(whole).encode()).hexdigest()[:24]
+
+    def _is_known(self, task: Task, lock: str) -> bool:
+        key = self._key(task, lock)
+        return self.state.knows(key) or (self.state.has_failed(task, key) and not self.retry)
+
+    def _audit(self, task: Task, key: str, place: _Place) -> None:
+        """Audit a task in its environment; counts of an audit that was interrupted are used."""
+        adapter = self.registry.adapter(task)
+        assert adapter is not None
+        self.tell(f"{task.library} {task.version}, {task.adapter}: audit")
+        work = self.state.folder.resolve() / "work" / key
+        finished = self.state.record_of(key)
+        if not (finished / "record.json").is_file():
+            sources = work / "sources"
+            for one in adapter.sources:
+                (sources / one).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(self.registry.folder / one, sources / one)
+            if adapter.module is not None:
+                (sources / "adapter.toml").write_text(self.registry.spec(task), encoding="utf-8")
+            changes = {
+                f"environments.{place.name}": place.table,
+                "mechanism.environment": place.name,
+                "audit.confidence": self.registry.content.confidence,
+                # Another question has other draws, so records are independent of each other.
+                "audit.seed": int(key[:7], 16),
+            }
+            words = ["run", adapter.spec or "adapter.toml", "--quiet", "--out", str(work / "run")]
+            for change, value in changes.items():
+                words += ["--set", f"{change}={toml(value)}"]
+            for file in [*adapter.plugins, *([adapter.module] if adapter.module else [])]:
+                words += ["--plugin", file]
+            done = call(words, sources, adapter.seconds)
+            if problem := self._problem(done, work / "run", adapter.seconds):
+                self._fail([task], problem, key)
+                return
+            self._finish(task, work, finished)
+        self.state.keep(key, task)
+        shutil.rmtree(work, ignore_errors=True)
+
+    def _problem(self, done: Done, run: Path, seconds: float) -> str | None:
+        """Say why an audit has no result; None if it has one."""
+        if done.timed_out:
+            return f"the audit took longer than {seconds:g} s"
+        if done.code not in (0, 1, 3):
+            return done.said or f"exit code {done.code}"
+        record = dpframe.load(run)
+        failed = [cell.reason or NO_REASON for cell in record.cells if cell.status != "ok"]
+        skipped = [skip.reason for skip in record.skipped]
+        if len(failed) == len(record.cells):
+            return [*failed, *skipped, "nothing was audited"][0]
+        return None
+
+    def _finish(self, task: Task, work: Path, finished: Path) -> None:
+        """Put record, page and witness where they stay, all at once."""
+        new = work / "finished"
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir()
+        shutil.copyfile(work / "run" / "record.json", new / "record.json")
+        record = dpframe.load(new)
+        dpframe.report(record, new / "report.html")
+        for cell in violated(record)[:1]:
+            text = reproduction(record, cell, [work / "sources"])
+            (new / "witness.py").write_text(text, encoding="utf-8")
+        finished.parent.mkdir(exist_ok=True)
+        shutil.rmtree(finished, ignore_errors=True)
+        new.rename(finished)
+
+    def _fail(self, tasks: list[Task], said: str, key: str = "") -> None:
+        for root in (self.state.folder.resolve(), self.registry.folder):
+            said = said.replace(f"{root}{os.sep}", "")
+        said = said[max(0, said.find("environment '")) :]  # what comes before is progress
+        lines = [line for line in said.splitlines() if not line.strip().startswith("WARNING")]
+        said = re.sub(r"0x[0-9a-f]{6,}", "0x…", " ".join(" ".join(lines).split())) or NO_REASON
+        said = said if len(said) <= LONGEST else f"{said[: LONGEST - 1]}…"
+        for task in tasks:
+            self.tell(f"{task.library} {task.version}, {task.adapter}: {said}")
+            self.state.fail(task, said, key)
+
+
+class _Place:
+    """The description of an environment in a directory, with its lock beside it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.file = folder, folder / "environment.toml"
+        self.name, self.table = "", dict[str, Any]()
+
+    def describe(self, name: str, table: dict[str, Any]) -> None:
+        """Write the description; another one than before has no lock yet."""
+        self.name, self.table = name, table
+        text = f"schema = 1\n\n[environments]\n{toml(name)} = {toml(table)}\n"
+        if not self.file.is_file() or self.file.read_text(encoding="utf-8") != text:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder.mkdir(parents=True)
+            self.file.write_text(text, encoding="utf-8")
+
+    def clear(self) -> None:
+        """Remove the environment and its lock, so that the next one has newer versions."""
+        for lock in self.folder.glob("*.lock"):
+            lock.unlink()
+        call(["environments", "remove", self.name], self.folder)
+
+    @property
+    def lock(self) -> str | None:
+        """What is installed: the version of Python, then names and versions; None if not built."""
+        for lock in self.folder.glob("*.lock"):
+            lines = lock.read_text(encoding="utf-8").splitlines()
+            described = ("# environment:", "# requirements:")
+            return "\n".join(line for line in lines if not line.startswith(described))
+        return None
+
+
+def _version_in(lock: str, library: str) -> str:
+    """Return the version of a library that a lock lists."""
+
+    def plain(name: str) -> str:
+        return re.sub(r"[-_.]+", "-", name).lower()
+
+    for line in lock.splitlines():
+        name, equals, version = line.partition("==")
+        if equals and plain(name) == plain(library):
+            return version
+    raise DpframeError(f"{LATEST}: {library} is not among the installed packages")

@@ -1,0 +1,122 @@
+"""The commands watch and disclose."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import dpframe
+from dpframe import DpframeError
+
+watch_app = typer.Typer(rich_markup_mode=None)
+disclose_app = typer.Typer(rich_markup_mode=None)
+
+VIOLATED, MISSING = 1, 3
+"""Exit codes of `watch`: an unreported violation; something could not be audited."""
+
+
+@watch_app.command()
+def watch(
+    registry: Annotated[Path, typer.Argument(metavar="REGISTRY", help="A TOML file.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Directory for the site.")],
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Directory of all records so far. Default: REGISTRY.state, beside it.",
+        ),
+    ] = None,
+    private: Annotated[
+        bool,
+        typer.Option("--private", help="Also show violations without a public report."),
+    ] = False,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Repeat audits that failed, even if nothing changed.")
+    ] = False,
+    allow_source: Annotated[
+        bool,
+        typer.Option("--allow-source", help="Also build packages from source, which runs them."),
+    ] = False,
+) -> None:
+    """Audit what is new in a registry of libraries, and write a static site of all results.
+
+    This installs the libraries and runs the adapters that the registry names. Records of earlier
+    runs are kept; an interrupted run goes on from its counts. Equal states give equal sites.
+
+    Exit code: 0; 1 if a violation has no public report; 2 if the call is wrong; 3 if something
+    could not be audited; 130 after an interruption.
+    """
+    from dpframe_watch.audits import State, Watch
+    from dpframe_watch.registry import Registry
+    from dpframe_watch.site import Site
+
+    read = Registry(registry)
+    place = State(state if state is not None else registry.with_suffix(".state"))
+    with place.alone():
+        try:
+            Watch(read, place, _tell, retry=retry, allow_source=allow_source).run()
+        except KeyboardInterrupt:
+            _tell("what was audited is kept, and the same command goes on from there")
+            raise
+        site = Site(read, place, private=private)
+        site.write(out)
+    for row in site.unreported:
+        hint = "" if private else "; it is not on the site: the registry names no public report"
+        _tell(f"{' '.join(row.task)}: {row.words}{hint}")
+        _tell(f"   dpframe disclose {place.record_of(row.key)}")
+    if site.unreported:
+        raise typer.Exit(VIOLATED)
+    if place.problems:
+        raise typer.Exit(MISSING)
+
+
+@disclose_app.command()
+def disclose(
+    record: Annotated[
+        Path, typer.Argument(metavar="RECORD", help="A record, or the directory of a run.")
+    ],
+    cell: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="A violated cell, by its id or its mechanism's label."),
+    ] = None,
+    module: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR",
+            help="A directory where the module of the mechanism may lie. Default: that of the "
+            "record, and the current one.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Default: standard output."),
+    ] = None,
+) -> None:
+    """Write a private report of a violation for the authors of a library, as Markdown.
+
+    Nothing is sent or published. A record without a violation is refused.
+    """
+    from dpframe_watch.disclosure import cell_to_report, report
+
+    found = dpframe.load(record)
+    chosen = cell_to_report(found, cell)
+    beside = record if record.is_dir() else record.parent
+    text = report(found, chosen, [*(module or ()), beside, beside / "sources", Path()])
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    try:
+        out.touch(mode=0o600)
+        out.chmod(0o600)  # it is private
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise DpframeError(f"{out}: {(error.strerror or str(error)).lower()}") from None
+    _tell(f"{out}: for the authors of the library alone")
+
+
+def _tell(text: str) -> None:
+    """Print a line about the progress, without control characters that a package might bring."""
+    print("".join(c if c.isprintable() else " " for c in text), file=sys.stderr)  # noqa: T201

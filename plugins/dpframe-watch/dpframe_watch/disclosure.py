@@ -1,0 +1,363 @@
+"""Write a violation for the authors of a library: a private report, and a script that shows it."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from collections.abc import Iterable, Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from dpframe import DpframeError, Record
+from dpframe.plugins import Pair, clopper_pearson_lower, clopper_pearson_upper, find_plugin
+
+MOST_RUNS = 100_000  # of a script, unless its reader asks for more
+LEAST_RUNS = 1_000
+LARGEST_DATA = 20_000  # characters of a dataset that is written out
+OUR_NAMES = {
+    *("D", "D_PRIME", "PARAMS", "EPSILON", "DELTA", "CONFIDENCE", "RUNS", "nan", "inf", "main"),
+    *("releaser", "answers", "numbers", "choose_event", "lower_limit", "limits"),
+    *("__name__", "__future__"),
+}
+"""Names of the script, which a module must not change."""
+
+TO_WRITE = "TO DO: put here"
+"""Begins a comment where a reader has to complete a script."""
+
+_NUMBER = r"-?(?:\d[\d.]*(?:e[+-]?\d+)?|inf)"
+_PLACE = re.compile(r"(?:the output|output (\d+)) is (.+)")
+_RANGES = (
+    (re.compile(rf"from ({_NUMBER}) to below ({_NUMBER})"), "{0} <= x < {1}"),
+    (re.compile(rf"below ({_NUMBER})"), "x < {0}"),
+    (re.compile(rf"({_NUMBER}) or more"), "x >= {0}"),
+    (re.compile(rf"({_NUMBER})"), "math.isclose(x, {0}, rel_tol=1e-5)"),  # written with six digits
+    (re.compile(r"no number"), "x != x"),
+)
+
+
+def violated(record: Record) -> list[Any]:
+    """Return the cells that refute their claim, the clearest first."""
+    cells = [
+        cell
+        for cell in record.cells
+        if cell.verdict == "violated" or (cell.exact is not None and cell.exact.exceeding)
+    ]
+    return sorted(cells, key=lambda cell: (cell.verdict != "violated", cell.p_adjusted or 1.0))
+
+
+def cell_to_report(record: Record, name: str | None) -> Any:
+    """Return the violated cell that a report is about.
+
+    Args:
+        record: of a run.
+        name: the id of a cell, or the label of its mechanism; default: the clearest violation.
+
+    Raises:
+        DpframeError: there is none; a report of anything else would be a false alarm.
+    """
+    cells = violated(record)
+    if not cells:
+        raise DpframeError("no claim of this record is violated: there is nothing to disclose")
+    found = [cell for cell in cells if name is None or name in (cell.id, cell.mechanism.label)]
+    if not found:
+        known = ", ".join(cell.id for cell in cells)
+        raise DpframeError(f"no violated cell is called {name!r}; violated are: {known}")
+    return found[0]
+
+
+# The reproduction.
+
+
+def reproduction(record: Record, cell: Any, folders: Iterable[Path] = ()) -> str:
+    """Return a script that counts the event of a violation with NumPy and the library alone.
+
+    Args:
+        record: the record.
+        cell: a violated cell.
+        folders: where the module of the mechanism may lie.
+    """
+    d0, d1 = _datasets(cell)
+    about = f"{cell.mechanism.label} violates its claim: {_claim(cell)}.\n{_seen(cell)}"
+    if condition := _event(cell):
+        body = condition.replace("\n", "\n        ")
+        told = f"event, {cell.search.event!r}, {int(cell.search.more_likely != 'D')}"
+        event = (
+            f"def choose_event(runs):\n    def event(answer):\n        {body}\n\n    return {told}"
+        )
+    else:
+        event = _template("chosen_event.py.txt")
+    parts = {
+        "ABOUT": about.replace("\\", "\\\\").replace('"', "'"),
+        "D0": d0,
+        "D1": d1,
+        "PARAMS": repr(_floats(_arguments(cell))),
+        "EPSILON": repr(float(cell.claim.epsilon) if cell.claim else 0.0),
+        "DELTA": repr(cell.claim.delta if cell.claim else 0.0),
+        "CONFIDENCE": repr(record.audit.confidence),
+        "RUNS": str(_runs(record, cell)),
+        "MODULE": _module(cell, folders),
+        "EVENT": event.rstrip(),
+    }
+    # One pass, so that a text of the record that looks like a mark stays what it is.
+    script = _template("witness.py.txt")
+    return re.sub(r"@@([A-Z0-9]+)@@", lambda mark: parts[mark[1]], script)
+
+
+def _template(name: str) -> str:
+    return (files("dpframe_watch") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _event(cell: Any) -> str | None:
+    """Return the body of a function that tells the witness event; None if words cannot say it."""
+    words = cell.search.event if cell.search is not None else ""
+    if raised := re.fullmatch(r"raises ([A-Za-z_]\w*)\b[^,]*", words):
+        return f"return type(answer).__name__ == {raised[1]!r}"
+    if re.search(r"\bNaN\b", words) and words.startswith("gives ") and " or " not in words:
+        return "return bool(np.isnan(numbers(answer)).any())"
+    place = _PLACE.fullmatch(words)
+    if place is None:
+        return None
+    conditions = []
+    for part in re.split(r", | or (?=from |below |no )", place[2]):
+        found = [(text, match) for form, text in _RANGES if (match := form.fullmatch(part))]
+        if not found:
+            return None
+        text, match = found[0]
+        conditions.append(text.format(*match.groups()))
+    at = int(place[1] or 1) - 1
+    return (
+        f"values = numbers(answer)\nif len(values) <= {at}:\n    return False\n"
+        f"x = values[{at}]\nreturn {' or '.join(conditions)}"
+    )
+
+
+def _datasets(cell: Any) -> tuple[str, str]:
+    """Write D and D′ as Python, or say where to write them."""
+    pair = _pair(cell)
+    try:
+        made: Pair = find_plugin("pair", pair.use).from_params(_floats(pair.params))
+        d0, d1 = repr(_written(made.d0)), repr(_written(made.d1))
+        if max(len(d0), len(d1)) > LARGEST_DATA:
+            raise ValueError("it is too large")
+    except (DpframeError, ValueError, OSError) as error:
+        told = f"pair {pair.use}, {pair.params}: {error}"
+        d0 = d1 = f"None  # {TO_WRITE} the data: {' '.join(told.split())[:500]}"
+    return d0, d1
+
+
+def _pair(cell: Any) -> Any:
+    """Return the pair that shows the violation."""
+    if cell.verdict != "violated" and cell.exact is not None and cell.exact.witnesses:
+        return cell.exact.witnesses[0].pair
+    return cell.pair
+
+
+class _Expression:
+    """A text that stands for itself inside of a `repr`."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _written(value: Any) -> Any:
+    """Return a value whose `repr` is Python with NumPy; raise ValueError if it has none."""
+    if hasattr(value, "dtype") and hasattr(value, "tolist"):
+        return _Expression(f"np.array({value.tolist()!r}, dtype={str(value.dtype)!r})")
+    if isinstance(value, dict):
+        return {key: _written(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_written, value))
+    if value is None or isinstance(value, bool | int | float | str | bytes):
+        return value
+    raise ValueError(f"{type(value).__name__} cannot be written as Python")
+
+
+def _floats(value: Any) -> Any:
+    """Turn the words that JSON has for numbers that are not finite into numbers again."""
+    if isinstance(value, dict):
+        return {key: _floats(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [*map(_floats, value)]
+    return float(value) if value in ("nan", "inf", "-inf") else value
+
+
+def _arguments(cell: Any) -> dict[str, Any]:
+    """Return what `prepare` gets."""
+    given = dict(cell.mechanism.params)
+    if cell.mechanism.use == "program":
+        return dict(given.get("params", {}))
+    return {key: value for key, value in given.items() if key != "environment"}
+
+
+def _module(cell: Any, folders: Iterable[Path]) -> str:
+    """Return the module of a mechanism, or how to import it, or where to write the call."""
+    name = cell.mechanism.params.get("module") if cell.mechanism.use == "program" else None
+    if not isinstance(name, str):
+        return f"def prepare(params, data):\n    sys.exit('{TO_WRITE} the call of the library')"
+    for path in (folder / name for folder in folders):
+        with contextlib.suppress(OSError, SyntaxError, ValueError):
+            source = path.read_text(encoding="utf-8").strip()
+            if not OUR_NAMES & {*compile(source, name, "exec").co_names}:
+                return source
+    return f"from {Path(name).stem} import prepare  # {TO_WRITE} {Path(name).name} beside this"
+
+
+def _runs(record: Record, cell: Any) -> int:
+    """Return a number of runs that should show the event again, twice what is expected to do."""
+    search, claim = cell.search, cell.claim
+    if search is None or claim is None or not min(search.trials):
+        most: int = max(*cell.trials, LEAST_RUNS)
+        return min(most, MOST_RUNS)
+    shares = sorted(hits / trials for hits, trials in zip(search.hits, search.trials, strict=True))
+    error, runs = (1 - record.audit.confidence) / 2, 64
+    while runs < MOST_RUNS:
+        few, many = (round(share * runs) for share in shares)
+        low = float(clopper_pearson_lower(many, runs, error)) - claim.delta
+        if low > math.exp(claim.epsilon) * float(clopper_pearson_upper(few, runs, error)):
+            break
+        runs *= 2
+    return min(2 * runs, MOST_RUNS)
+
+
+# The report.
+
+
+def report(record: Record, cell: Any, folders: Iterable[Path] = ()) -> str:
+    """Return the private report of a violation as Markdown.
+
+    Args:
+        record: the record.
+        cell: a violated cell.
+        folders: where the module of the mechanism may lie.
+    """
+    script = reproduction(record, cell, folders).rstrip()
+    missing = " First complete it where it says TO DO." if TO_WRITE in script else ""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", script)), default=0))
+    listed = "\n".join(f"* {line}" for line in _facts(record, cell))
+    mends = "\n".join(f"* {line}" for line in _mends(cell)) or (
+        "The record does not say. The event and the two datasets above are where to look."
+    )
+    return _template("report.md.txt").format(
+        label=_code(cell.mechanism.label),
+        claim=_claim(cell),
+        facts=listed,
+        missing=missing,
+        runs=f"{_runs(record, cell):,}",
+        script=f"{fence}python\n{script}\n{fence}",
+        mends=mends,
+        sure="\n".join(f"* {line}" for line in _certainty(record, cell)),
+    )
+
+
+def _facts(record: Record, cell: Any) -> Iterator[str]:
+    where = cell.mechanism.params.get("environment")
+    for one in record.environments:
+        if one.name == where:
+            yield f"installed: Python {one.python}, {_code(', '.join(one.installed))}"
+    params = {key: value for key, value in cell.mechanism.params.items() if key != "environment"}
+    yield f"mechanism: {_code(cell.mechanism.use)} with {_code(params)}"
+    yield f"claim: {_claim(cell)}"
+    pair = _pair(cell)
+    yield f"neighbours: {_code(pair.relation or 'not named')}; pair {_code(pair.use)}"
+    if told := pair.params.get("description"):
+        yield f"the pair: {_code(told)}"
+    if seen := _seen(cell):
+        yield seen
+    estimate = cell.estimate
+    if estimate is not None and estimate.certified and estimate.epsilon_lower is not None:
+        yield (
+            f"certified: ε ≥ {_down(estimate.epsilon_lower)} at δ = {estimate.delta:g}, confidence "
+            f"{estimate.confidence:.6g}"
+        )
+    for witness in cell.exact.witnesses if cell.exact is not None else ():
+        yield f"exactly, without draws: {_code(witness.words)}"
+
+
+def _mends(cell: Any) -> Iterator[str]:
+    """Say what would mend it, if the record says so."""
+    for one in cell.exact.witnesses if cell.exact is not None else ():
+        if one.kind == "change" and one.factor is not None:
+            yield (
+                f"The query changes by {one.change:g}, {one.factor:.4g} times the sensitivity of "
+                f"{one.sensitivity:g} that its noise is scaled for. Clip what enters the query, or "
+                "scale the noise for this change."
+            )
+        else:
+            yield f"The query without noise: {_code(one.words)}. Both datasets need the same form."
+    words = cell.search.event if cell.search is not None else ""
+    if words.startswith("raises "):
+        yield (
+            f"An exception depends on the data ({_code(words)}). Check only what is public, or "
+            "treat such records in the same way whatever the others are."
+        )
+    elif words.startswith("gives "):
+        yield (
+            f"The kind of the answer depends on the data ({_code(words)}). Type, shape and missing "
+            "values must be the same on neighbouring datasets."
+        )
+    for need in _pair(cell).needs:
+        yield (
+            f"The pair needs {_code(need.feature)}. Refusing or clipping such records, on both "
+            "datasets alike, would close this way. If the documentation excludes them, this is no "
+            "violation of it."
+        )
+
+
+def _certainty(record: Record, cell: Any) -> Iterator[str]:
+    """Say how sure the violation is."""
+    confidence, basis = record.audit.confidence, cell.basis
+    if cell.verdict == "violated":
+        yield (
+            f"If every claim of this audit were true, a violation would be reported anywhere in it "
+            f"with a probability of at most {1 - confidence:.3g}."
+        )
+        if cell.p_value is not None:
+            yield (
+                f"Counts this extreme would occur with a probability of at most {cell.p_value:.3g} "
+                "if this claim were true."
+            )
+        if confidence < 0.999:
+            yield "This confidence is low: run the audit again with `--confidence 0.999`."
+        if basis is not None and basis.look > 1:
+            yield f"It is look {basis.look} at these draws; the bound has paid for it."
+    if cell.exact is not None and cell.exact.exceeding:
+        yield "The change of the query is exact and free of chance, if pair and query are right."
+    yield f"Seed of the draws: {cell.seed}. dpframe {record.environment.dpframe}."
+    yield "Not shown here: whether the pair lies in the documented domain of the library."
+
+
+def _claim(cell: Any) -> str:
+    """Write a claim on one line."""
+    if cell.claim is None:
+        return "no claim"
+    delta = f", δ = {cell.claim.delta:g}" if cell.claim.delta else ""
+    return f"ε = {float(cell.claim.epsilon):g}{delta} ({cell.claim.kind})"
+
+
+def _seen(cell: Any) -> str:
+    """Write the event with its counts; "" if no search has chosen one."""
+    if cell.search is None:
+        return ""
+    one = cell.search
+    return (
+        f"event: {_code(one.event)}, {one.hits[0]:,} of {one.trials[0]:,} on D, {one.hits[1]:,} of "
+        f"{one.trials[1]:,} on D′"
+    )
+
+
+def _down(value: float) -> str:
+    """Write a lower bound, rounded down."""
+    return f"{math.floor(value * 1e4) / 1e4:.4f}"
+
+
+def _code(value: Any) -> str:
+    """Write a text of the record as code of Markdown, on one line."""
+    text = " ".join(str(value).split())
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    pad = " " if text[:1] == "`" or text[-1:] == "`" else ""
+    return f"{fence}{pad}{text}{pad}{fence}"

@@ -1,0 +1,275 @@
+"""Write the results as a static site: pages, records, badges and a feed."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+from decimal import ROUND_FLOOR, Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from packaging.version import InvalidVersion, Version
+
+import dpframe
+from dpframe import DpframeError, Record
+from dpframe_watch.audits import Result, State
+from dpframe_watch.disclosure import violated
+from dpframe_watch.registry import Registry, Task
+
+MANIFEST = ".dpframe-watch"
+"""File that lists the files of the site, so that the next run removes those that are gone."""
+
+MOST_NEWS = 50  # entries of the feed
+SIGNS = {"violated": "✗", "consistent": "○", "inconclusive": "?", "failed": "!", None: "~"}
+COLOURS = {"violated": "#b3261e", "consistent": "#3f6894", "inconclusive": "#6b6b6b"}
+"""Colours of badges. None is green: no audit shows that something is private."""
+
+
+class Row(NamedTuple):
+    """The result of an adapter at a version."""
+
+    task: Task
+    key: str  # "" without a record
+    state: str | None  # a verdict; failed; None: no verdict
+    words: str
+    claim: str = "–"
+    certified: str = "–"
+    draws: str = "–"
+    date: str = ""
+    confidence: float = 1.0
+    problem: str = ""  # why it could not be audited again
+    report: str = ""  # address of a public report
+    earlier: tuple[tuple[str, str], ...] = ()  # key and date of older records
+    has_witness: bool = False
+
+    @property
+    def sign(self) -> str:
+        """The sign of the state."""
+        return SIGNS.get(self.state, "~")
+
+    @property
+    def anchor(self) -> str:
+        """The name of its row on the page."""
+        return re.sub(r"[^A-Za-z0-9.+-]", "-", "-".join(self.task))
+
+
+class Site:
+    """The site of a registry.
+
+    A violation without a public report is left out, with its record, witness and badge, unless the
+    site is private: authors must hear of it first.
+
+    Args:
+        registry: the registry.
+        state: its results.
+        private: True to show every result.
+    """
+
+    def __init__(self, registry: Registry, state: State, *, private: bool) -> None:
+        self.registry, self.state, self.private = registry, state, private
+        results = [one for one in state.results if state.knows(one.key)]
+        self._rows = {one.key: self._row(one) for one in results}
+        newest = {one.task: one.key for one in results}
+        tasks = dict.fromkeys(
+            [
+                *(
+                    task
+                    for library, table in registry.content.libraries.items()
+                    for version in table.versions
+                    for task in registry.tasks(library, version)
+                ),
+                *newest,
+                *state.problems,
+            ]
+        )
+        self.rows = [self._current(task, newest.get(task)) for task in tasks]
+        self.rows = [row for row in self.rows if row.key or row.problem]
+        self.unreported = [row for row in self.rows if row.state == "violated" and not row.report]
+
+    def write(self, out: Path) -> None:
+        """Write the site; other files in its directory are left alone.
+
+        Raises:
+            DpframeError: something cannot be written.
+        """
+        files = dict(self._files())
+        manifest = out / MANIFEST
+        try:
+            before = manifest.read_text(encoding="utf-8").splitlines() if manifest.exists() else []
+            for name in before:
+                inside = (out / name).resolve().is_relative_to(out.resolve())
+                if name not in files and inside:
+                    (out / name).unlink(missing_ok=True)
+            for name, content in files.items():
+                path = out / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                if isinstance(content, Path):
+                    shutil.copyfile(content, path)
+                else:
+                    path.write_text(content, encoding="utf-8")
+            manifest.write_text("".join(f"{name}\n" for name in sorted(files)), encoding="utf-8")
+        except OSError as error:
+            raise DpframeError(f"{out}: {(error.strerror or str(error)).lower()}") from error
+
+    def _files(self) -> dict[str, str | Path]:
+        """Return the files of the site: texts, or files of the state to copy."""
+        rows = [self._shown(row) for row in self.rows]
+        news = [row for row in reversed(self._rows.values()) if self._may_show(row)]
+        files: dict[str, str | Path] = {
+            "index.html": self._render("index.html", rows=rows, **self._totals()),
+            "feed.xml": self._render("feed.xml", news=news[:MOST_NEWS]),
+        }
+        for row in news:
+            for file in sorted(self.state.record_of(row.key).iterdir()):
+                if file.name in ("record.json", "report.html", "witness.py"):
+                    files[f"records/{row.key}/{file.name}"] = file
+        for library, table in self.registry.content.libraries.items():
+            for adapter in table.adapters:
+                own = [r for r in rows if (r.task.library, r.task.adapter) == (library, adapter)]
+                audited = [row for row in own if row.key]
+                newest = max(audited, key=lambda row: _order(row.task.version), default=None)
+                files[f"{library}/{adapter}/badge.svg"] = self._badge(newest)
+        return files
+
+    def _badge(self, row: Row | None) -> str:
+        label = f"dpframe {row.task.version}" if row else "dpframe"
+        message = row.words if row else "no result"
+        left, right = (round(6.6 * len(text)) + 12 for text in (label, message))
+        colour = COLOURS.get(str(row.state), COLOURS["inconclusive"]) if row else "#6b6b6b"
+        sizes = {"left": left, "right": right, "colour": colour}
+        return self._render("badge.svg", label=label, message=message, **sizes)
+
+    def _totals(self) -> dict[str, Any]:
+        """Say how many false alarms chance would give, if all claims were true."""
+        shown = [row for row in self._rows.values() if self._may_show(row)]
+        libraries: dict[str, list[str]] = {}
+        for row in self.rows:
+            libraries.setdefault(row.task.library, []).append(row.task.version)
+        return {
+            "records": len(shown),
+            "alarms": f"{sum(1 - row.confidence for row in shown):.2g}",
+            "warn": self.private and bool(self.unreported),
+            "libraries": {
+                name: sorted(dict.fromkeys(versions), key=_order, reverse=True)
+                for name, versions in libraries.items()
+            },
+        }
+
+    def _render(self, name: str, **values: Any) -> str:
+        return _templates().get_template(name).render(registry=self.registry.content, **values)
+
+    def _may_show(self, row: Row) -> bool:
+        return self.private or row.state != "violated" or bool(row.report)
+
+    def _shown(self, row: Row) -> Row:
+        """Return a row as the site has it; one that is withheld looks like one without a result."""
+        earlier = tuple(one for one in row.earlier if self._may_show(self._rows[one[0]]))
+        if not row.key or self._may_show(row):
+            return row._replace(earlier=earlier)
+        return Row(row.task, "", None, "no result", problem="not audited, or not shown")
+
+    def _current(self, task: Task, key: str | None) -> Row:
+        """Return the row of a task, with what became of it when it was last tried."""
+        problem = self.state.problems.get(task)
+        reason = f"{problem['reason']} ({problem['date']})" if problem else ""
+        if key is None:
+            return Row(
+                task, "", "failed" if reason else None, "could not be audited", problem=reason
+            )
+        older = [row for row in self._rows.values() if row.task == task and row.key != key]
+        earlier = tuple((row.key, row.date) for row in reversed(older))
+        return self._rows[key]._replace(problem=reason, earlier=earlier)
+
+    def _row(self, result: Result) -> Row:
+        """Summarise a record by its worst cell."""
+        folder = self.state.record_of(result.key)
+        record = dpframe.load(folder)
+        adapter = self.registry.adapter(result.task)
+        state, cell = verdict_of(record)
+        draws = f"{record.summary.draws:,}".replace(",", " ")
+        estimate = cell.estimate if cell is not None else None
+        lower = estimate.epsilon_lower if estimate is not None and estimate.certified else None
+        claim = float(cell.claim.epsilon) if cell is not None and cell.claim is not None else None
+        at = f", δ = {cell.claim.delta:g}" if cell and cell.claim and cell.claim.delta else ""
+        left_out = len(record.skipped) + record.summary.failed
+        return Row(
+            result.task,
+            result.key,
+            state,
+            words_of(state, claim, lower, exact=cell is not None and state != cell.verdict)
+            + (f"; {left_out} combinations not audited" if left_out else ""),
+            "–" if claim is None else f"{claim:.6g}{at}",
+            "–" if lower is None else f"≥ {_down(lower, claim)}",
+            draws,
+            result.date,
+            record.audit.confidence,
+            report=adapter.reports.get(result.task.version, "") if adapter else "",
+            has_witness=(folder / "witness.py").is_file(),
+        )
+
+
+def verdict_of(record: Record) -> tuple[str | None, Any]:
+    """Return the verdict of a whole record, and the cell that shows most of it.
+
+    One violated cell is a violation. A record is consistent only if each cell that ran is.
+    """
+    if found := violated(record):
+        return "violated", found[0]
+    ran = [cell for cell in record.cells if cell.status == "ok"]
+    verdicts = [cell.verdict for cell in ran]
+    state = next((v for v in ("inconclusive", None) if v in verdicts), "consistent")
+    of = [cell for cell in ran if cell.verdict == state]
+
+    def shown(cell: Any) -> float:
+        lower = cell.estimate.epsilon_lower if cell.estimate is not None else None
+        claim = float(cell.claim.epsilon) if cell.claim is not None else math.inf
+        return (lower or 0.0) / claim if 0 < claim < math.inf else 0.0
+
+    return (state if of else None), max(of, key=shown, default=None)
+
+
+def words_of(
+    state: str | None, claim: float | None, lower: float | None, *, exact: bool = False
+) -> str:
+    """Say the result; what was not found is never a promise."""
+    of = "" if claim is None else f" of {claim:.6g}"
+    bound = "" if lower is None else f", ε ≥ {_down(lower, claim)}{of} shown"
+    if state == "violated":
+        return "violated: query exceeds its sensitivity" if exact else f"violated{bound}"
+    if state == "consistent":
+        return f"no violation found{bound}"
+    return "inconclusive: too few draws to decide" if state == "inconclusive" else "no verdict"
+
+
+def _down(value: float, claim: float | None) -> str:
+    """Write a lower bound rounded down, in as many digits as tell it from the claim."""
+    if not value:
+        return "0"
+    exact = Decimal(repr(value))
+    for digits in range(3, 18):
+        rounded = exact.quantize(Decimal((0, (1,), exact.adjusted() - digits + 1)), ROUND_FLOOR)
+        if claim is None or not value > claim or float(rounded) > claim:
+            break
+    return f"{rounded:f}" if abs(value) >= 0.001 else f"{rounded:.2e}"
+
+
+def _order(version: str) -> tuple[Any, ...]:
+    """Return a key that sorts versions; what is none comes first."""
+    try:
+        return 1, Version(version), version
+    except InvalidVersion:
+        return 0, version
+
+
+def _templates() -> Environment:
+    """Return the templates; every text is escaped."""
+    return Environment(
+        loader=PackageLoader("dpframe_watch"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )

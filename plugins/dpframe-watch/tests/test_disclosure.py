@@ -1,0 +1,177 @@
+"""A report for authors is complete, its script runs with NumPy alone, and it accuses no one."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dpframe_watch import disclosure
+from dpframe_watch.commands import disclose_app
+from typer.testing import CliRunner
+
+import dpframe
+from dpframe import DpframeError
+from dpframe.plugins import clopper_pearson_lower, clopper_pearson_upper
+
+
+def script_of(folder: Path) -> str:
+    record = dpframe.load(folder)
+    return disclosure.reproduction(record, disclosure.cell_to_report(record, None), [folder])
+
+
+def loaded(folder: Path) -> types.ModuleType:
+    module = types.ModuleType("witness")
+    exec(script_of(folder), module.__dict__)
+    return module
+
+
+@pytest.mark.parametrize("name", ["nan", "broken"])
+def test_the_script_shows_the_violation_with_numpy_alone(name, records, tmp_path):
+    path = tmp_path / "witness.py"
+    path.write_text(script_of(records[name]), encoding="utf-8")
+    code = "import runpy, sys; sys.modules['dpframe'] = None; sys.argv = ['witness.py']; "
+    code += "runpy.run_path('witness.py', run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert "the claim is refuted" in done.stdout
+    loss = float(re.search(r"loss of at least ([\d.]+), claimed 1 ", done.stdout)[1])
+    assert 1 < loss < (2.51 if name == "broken" else 6)
+
+
+def test_the_script_of_a_mended_library_refutes_nothing(records):
+    module = loaded(records["broken"])
+    module.prepare = loaded_prepare = types.SimpleNamespace(
+        releases=lambda n: np.random.default_rng(1).laplace(0, 1, n)
+    )
+    module.prepare = lambda params, data: loaded_prepare
+    assert module.main(200) is False
+
+
+def test_its_limits_are_those_of_clopper_and_pearson(records):
+    limits = loaded(records["nan"]).limits
+    for runs in (1, 2, 17, 400, 5000):
+        for hits in {0, 1, runs // 3, runs - 1, runs}:
+            for error in (0.025, 5e-7):
+                low, high = limits(hits, runs, error)
+                assert low == pytest.approx(
+                    float(clopper_pearson_lower(hits, runs, error)), rel=1e-7
+                )
+                assert 1 - high == pytest.approx(
+                    1 - float(clopper_pearson_upper(hits, runs, error)), rel=1e-7
+                )
+    assert limits(0, 9, 0.1)[0] == 0
+    assert limits(9, 9, 0.1)[1] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "inside", "outside"),
+    [
+        ("the output is from -1.5 to below 2", [-1.5, 1.9], [2.0, np.nan, "text"]),
+        ("the output is below 1, from 3 to below 4, 9 or more", [0, 3, 9], [1, 4]),
+        ("output 2 is 0.333333", [[0, 1 / 3]], [[1 / 3, 0], [1 / 3]]),
+        ("output 2 is no number", [[0, np.nan]], [[np.nan, 0]]),
+        ("the output is -inf, 3e-05 or more", [-np.inf, 1.0], [0.0]),
+        ("raises ValueError in line 3", [ValueError("x")], [TypeError("x"), 1.0]),
+        ("gives float64 array of shape (1,), NaN", [np.array([np.nan])], [1.0, None]),
+    ],
+)
+def test_events_in_words_become_conditions(words, inside, outside, records):
+    search = types.SimpleNamespace(event=words)
+    condition = disclosure._event(types.SimpleNamespace(search=search))
+    scope = dict(loaded(records["nan"]).__dict__)
+    exec("def event(answer):\n    " + condition.replace("\n", "\n    "), scope)
+    assert all(scope["event"](answer) for answer in inside)
+    assert not any(scope["event"](answer) for answer in outside)
+
+
+@pytest.mark.parametrize("words", ["is True", "output 1 equals output 2", "scores 3 or more", ""])
+def test_other_events_are_chosen_from_other_runs(words):
+    search = types.SimpleNamespace(event=words)
+    assert disclosure._event(types.SimpleNamespace(search=search)) is None
+
+
+def test_data_are_written_as_python():
+    frame = {"x": np.array([1.0, np.nan]), "y": [True, None, ("a", np.inf)]}
+    text = repr(disclosure._written(frame))
+    again = eval(text, {"np": np, "nan": np.nan, "inf": np.inf})
+    assert again["x"].dtype == float
+    assert np.isnan(again["x"][1])
+    assert again["y"] == frame["y"]
+    with pytest.raises(ValueError, match="object cannot be written"):
+        disclosure._written([object()])
+
+
+def test_what_cannot_be_written_is_left_to_the_reader(records, tmp_path):
+    record = dpframe.load(records["nan"])
+    (cell,) = record.cells
+    gone = cell.model_copy(update={"pair": cell.pair.model_copy(update={"use": "nowhere"})})
+    text = disclosure.report(record, gone, [tmp_path])
+    assert "First complete it where it says TO DO." in text
+    assert "from box import prepare  # TO DO: put here box.py beside this" in text
+    assert "D = None  # TO DO: put here the data: pair nowhere" in text
+    (tmp_path / "box.py").write_text("limits = 3\ndef prepare(params, data): ...\n")
+    assert "from box import prepare" in disclosure.reproduction(record, cell, [tmp_path])
+    assert "def noisy_sum" in disclosure.reproduction(record, cell, [tmp_path, records["nan"]][1:])
+
+
+def test_a_report_has_all_that_an_author_needs(records, tmp_path):
+    out = tmp_path / "report.md"
+    done = CliRunner().invoke(disclose_app, [str(records["nan"]), "-o", str(out)])
+    assert done.exit_code == 0
+    text = out.read_text(encoding="utf-8")
+    assert out.stat().st_mode & 0o077 == 0
+    for part in (
+        "# Private report: ``sum of `x` <b>`` violates its claim",
+        "claim: ε = 1 (pure-dp)",
+        "neighbours: `add or remove one record`",
+        "event: `gives float, NaN`, 0 of",
+        "certified: ε ≥ ",
+        "def noisy_sum(values, epsilon):",
+        "D_PRIME = np.array([[0.3], [0.2], [nan]], dtype='float64')",
+        "must be the same on neighbouring datasets",
+        "needs `NaN or a missing value`",
+        "with a probability of at most 0.001",
+        "the library's own security policy",
+        "ninety days",
+    ):
+        assert part in text, part
+    # The checklist has what SECURITY.md asks for.
+    assert text.count("* [ ] ") == 6
+    printed = CliRunner().invoke(disclose_app, [str(records["nan"] / "record.json")])
+    assert printed.stdout == text
+
+
+def test_a_text_of_the_record_changes_neither_script_nor_report(records):
+    record = dpframe.load(records["nan"])
+    (cell,) = record.cells
+    label = 'x"""\nraise SystemExit\n"""@@RUNS@@\\'
+    search = cell.search.model_copy(update={"event": "raises {x} ```` @@D0@@"})
+    cell = cell.model_copy(
+        update={"mechanism": cell.mechanism.model_copy(update={"label": label}), "search": search}
+    )
+    script = disclosure.reproduction(record, cell, [records["nan"]])
+    assert compile(script, "script", "exec").co_consts[0].startswith("x'''")
+    assert "@@RUNS@@" in script.split("Run it")[0]
+    text = disclosure.report(record, cell, [records["nan"]])
+    assert text.count("`````python") == 1
+
+
+def test_records_without_a_violation_are_refused(records):
+    record = dpframe.load(records["good"])
+    with pytest.raises(DpframeError, match="there is nothing to disclose"):
+        disclosure.cell_to_report(record, None)
+    with pytest.raises(DpframeError, match="there is nothing to disclose"):
+        disclosure.cell_to_report(record, record.cells[0].id)
+    broken = dpframe.load(records["broken"])
+    assert disclosure.cell_to_report(broken, broken.cells[0].id) is broken.cells[0]
+    with pytest.raises(DpframeError, match="no violated cell is called 'other'"):
+        disclosure.cell_to_report(broken, "other")
+    done = CliRunner().invoke(disclose_app, [str(records["good"])])
+    assert isinstance(done.exception, DpframeError)

@@ -1,0 +1,307 @@
+"""What is new is audited once, what fails costs its row, and the site says no more than it may."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import made
+import pytest
+from dpframe_watch import audits
+from dpframe_watch.commands import watch_app
+from dpframe_watch.registry import Registry
+from dpframe_watch.site import COLOURS, words_of
+from typer.testing import CliRunner
+
+import dpframe
+from dpframe import DpframeError
+
+REPORT = 'reports = { "1.0" = "https://example.org/issues/1" }'
+
+
+def watch(registry: Path, out: str = "site", *words: str) -> int:
+    site = registry.parent / out
+    done = CliRunner().invoke(watch_app, [str(registry), "--out", str(site), *words])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
+def page(registry: Path, out: str = "site") -> str:
+    return (registry.parent / out / "index.html").read_text(encoding="utf-8")
+
+
+def test_what_is_new_is_audited_once_and_equal_states_give_equal_bytes(
+    tmp_path, pretended, monkeypatch
+):
+    registry = made.write_registry(tmp_path, more=REPORT)
+    assert watch(registry) == 0
+    assert pretended.calls == ["build 1.0", "run 1.0", "build 2.0", "run 2.0"]
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1800000000")
+    before = tree(tmp_path / "site")
+    assert watch(registry) == watch(registry, "other") == 0
+    assert len(pretended.calls) == 4
+    assert tree(tmp_path / "site") == tree(tmp_path / "other") == before
+    assert "2023-11-14" in page(registry)
+    registry.write_text(registry.read_text().replace('"2.0"]', '"2.0", "2.1"]'))
+    assert watch(registry) == 0
+    assert pretended.calls[4:] == ["build 2.1", "run 2.1"]
+
+
+def test_another_question_is_audited_again_and_old_records_stay(tmp_path, pretended, monkeypatch):
+    registry = made.write_registry(tmp_path, '["2.0"]')
+    watch(registry)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1800000000")
+    (tmp_path / "noisy_sum.py").write_text(made.ADAPTER + "\n", encoding="utf-8")
+    watch(registry)
+    monkeypatch.setattr(dpframe, "__version__", "99")
+    watch(registry)
+    assert pretended.calls.count("run 2.0") == 3
+    links = re.findall(r'href="records/(\w+)/report.html">([^<]*)', page(registry))
+    assert [told for _, told in links] == ["report", "earlier, 2027-01-15", "earlier, 2023-11-14"]
+    assert len({key for key, _ in links}) == 3
+
+
+def test_what_cannot_be_built_costs_its_row(tmp_path, pretended):
+    registry = made.write_registry(tmp_path, '["0.9", "2.0"]')
+    pretended.says["0.9"] = f"environment '0.9': <script>no</script>\n {tmp_path}/x 0x7f00aa00bb"
+    assert watch(registry) == 3
+    assert "could not be audited" in page(registry)
+    assert "&lt;script&gt;no&lt;/script&gt; x 0x… (2023-11-14)" in page(registry)
+    assert "no violation found" in page(registry)
+    before = tree(tmp_path / "site")
+    assert watch(registry) == 3
+    assert tree(tmp_path / "site") == before
+    pretended.says.clear()
+    assert watch(registry) == 0
+    assert "could not be audited" not in page(registry).replace("! could not be audited ·", "")
+
+
+def test_an_audit_that_fails_is_repeated_only_on_request(tmp_path, pretended, monkeypatch):
+    registry = made.write_registry(tmp_path, '["2.0"]')
+    works, runs = pretended.__call__, []
+
+    def fails(words, folder, seconds=None):
+        if words[0] == "run":
+            runs.append(seconds)
+            return audits.Done(-1, "", timed_out=True)
+        return works(words, folder, seconds)
+
+    monkeypatch.setattr(audits, "call", fails)
+    assert [watch(registry), watch(registry), watch(registry, "site", "--retry")] == [3, 3, 3]
+    assert runs == [3600.0, 3600.0]
+    assert "the audit took longer than 3600 s" in page(registry)
+
+
+def test_an_interrupted_run_goes_on(tmp_path, pretended):
+    registry = made.write_registry(tmp_path, more=REPORT)
+    pretended.stops_at = "2.0"
+    assert watch(registry) not in (0, 1, 3)
+    pretended.stops_at = ""
+    # It may also end between the record and the state.
+    state = audits.State(tmp_path / "registry.state")
+    key = state.results[0].key
+    del state._results[key]
+    state._save()
+    assert watch(registry) == 0
+    assert pretended.calls == [
+        *("build 1.0", "run 1.0", "build 2.0", "run 2.0") * 1,
+        "run 2.0",
+    ] or (pretended.calls.count("run 1.0") == 1 and pretended.calls.count("run 2.0") == 2)
+    assert not [*(tmp_path / "registry.state" / "work").iterdir()]
+
+
+def test_latest_is_the_version_that_is_installed(tmp_path, pretended):
+    registry = made.write_registry(tmp_path, '["2.0", "latest"]')
+    assert watch(registry) == 0
+    assert pretended.calls == ["build 2.0", "run 2.0", "build 2.0"]  # equal environments
+    pretended.newest = "2.1"
+    pretended.verdicts["2.1"] = "broken"
+    assert watch(registry) == 1
+    assert pretended.calls[3:] == ["build 2.1", "run 2.1"]
+    assert [row for row in ("2.1", "2.0", "latest") if f">{row}<" in page(registry)] == [
+        "2.1",
+        "2.0",
+    ]
+
+
+def test_a_violation_without_a_public_report_is_withheld(tmp_path, pretended):
+    registry = made.write_registry(tmp_path)
+    assert watch(registry, "site", "--private") == 1
+    key = re.search(r">✗ violated,.*?records/(\w+)/", page(registry), re.DOTALL)[1]
+    assert "Private, not for publication" in page(registry)
+    assert f"records/{key}/witness.py" in tree(tmp_path / "site")
+    (tmp_path / "site" / "CNAME").write_text("mine")
+
+    assert watch(registry) == 1
+    shown = tree(tmp_path / "site")
+    assert shown.pop("CNAME")
+    assert not [name for name, text in shown.items() if key in name or key.encode() in text]
+    assert not [name for name, text in shown.items() if b"2.4" in text and "record" not in name]
+    assert "no result" in page(registry)
+
+    made.write_registry(tmp_path, more=REPORT)
+    assert watch(registry) == 0
+    assert "https://example.org/issues/1" in page(registry)
+    assert "Private" not in page(registry)
+
+
+class Checker(HTMLParser):
+    """Every element that is opened is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag, attributes):
+        self.open.append(tag)
+        self.handle_startendtag(tag, attributes)
+
+    def handle_startendtag(self, tag, attributes):
+        assert tag not in ("script", "iframe", "form")
+        self.links += [v for k, v in attributes if k in ("href", "src")]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_pages_are_well_formed_and_links_lead_somewhere(tmp_path, pretended):
+    registry = made.write_registry(tmp_path, '["0.9", "1.0", "2.0"]', REPORT)
+    registry.write_text(
+        registry.read_text().replace("schema = 1", 'schema = 1\nurl = "https://a.b/c"')
+    )
+    pretended.says["0.9"] = "]]> \"quoted\" & <b>'bold'"
+    watch(registry)
+    site = tmp_path / "site"
+    checker = Checker()
+    checker.feed(page(registry))
+    assert not checker.open
+    html = ElementTree.fromstring(page(registry))  # it is XML too
+    anchors = {one.get("id") for one in html.iter()}
+    assert len(checker.links) > 8
+    for link in checker.links:
+        if link.startswith("#"):
+            assert link[1:] in anchors
+        elif not link.startswith("https://example.org/"):
+            assert (site / link).is_file(), link
+    atom = "{http://www.w3.org/2005/Atom}"
+    feed = ElementTree.fromstring((site / "feed.xml").read_bytes())
+    assert feed.findtext(f"{atom}title") == "Tiny <libraries> & more"
+    assert len(feed.findall(f"{atom}entry")) == 2
+    for name in ("title", "id", "updated"):
+        assert all(entry.findtext(f"{atom}{name}") for entry in (feed, *feed.iter(f"{atom}entry")))
+    for link in feed.iter(f"{atom}link"):
+        assert link.get("href").startswith("https://a.b/c/")
+
+
+def test_a_badge_says_what_was_shown_and_is_not_green(tmp_path, pretended):
+    registry = made.write_registry(tmp_path, more=REPORT)
+    watch(registry)
+    path = tmp_path / "site" / "dpframe-tinylib" / "noisy-sum" / "badge.svg"
+    badge = ElementTree.fromstring(path.read_bytes())
+    assert re.fullmatch(
+        r"dpframe 2\.0: no violation found, ε ≥ 0\.\d+ of 1 shown", badge.get("aria-label")
+    )
+    text = path.read_text(encoding="utf-8")
+    assert COLOURS["consistent"] in text
+    assert "private" not in text
+    for colour in COLOURS.values():
+        red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+        assert green <= max(red, blue)
+    registry.write_text(registry.read_text().replace('["1.0", "2.0"]', '["3.0"]'))
+    pretended.says["3.0"] = "no"
+    (tmp_path / "registry.state" / "state.json").unlink()
+    watch(registry)
+    assert ">no result<" in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("state", "claim", "lower", "words"),
+    [
+        ("consistent", 1.0, 0.43999, "no violation found, ε ≥ 0.439 of 1 shown"),
+        ("consistent", 1.0, 0.0, "no violation found, ε ≥ 0 of 1 shown"),
+        ("consistent", 1.0, 3e-5, "no violation found, ε ≥ 3.00e-5 of 1 shown"),
+        ("violated", 1.0, 1.00012, "violated, ε ≥ 1.0001 of 1 shown"),
+        ("violated", 1.0, 12.3456, "violated, ε ≥ 12.3 of 1 shown"),
+        ("violated", float("inf"), 2.0, "violated, ε ≥ 2.00 of inf shown"),
+        ("inconclusive", 1.0, 0.1, "inconclusive: too few draws to decide"),
+        (None, None, 0.1, "no verdict"),
+    ],
+)
+def test_the_words_of_a_result(state, claim, lower, words):
+    assert words_of(state, claim, lower) == words
+
+
+MISTAKES = {
+    "versions = [": ("versiones = [", "libraries.dpframe-tinylib.versions: field required"),
+    'module = "noisy_sum.py"': ('module = "../x.py"', "module: string should match pattern"),
+    "module =": ("spec =", "`epsilon` goes with `module`"),
+    'pair = { use = "zeros-ones" }': ("", "needs either `pair` or `search`"),
+    "epsilon = 1.0\nparams": ("params", "needs `epsilon`, the claim"),
+    "noisy_sum.py": ("gone.py", "there is no file gone.py"),
+    "dpframe-tinylib.adapters": ("other.adapters", "libraries.dpframe-tinylib.adapters: field"),
+    "schema = 1": ("schema = 2", "schema: input should be 1"),
+    '"1.0"': ('"1/0"', "versions.0: string should match pattern"),
+    "title =": ("title", "expected '=' after a key"),
+}
+
+
+@pytest.mark.parametrize("old", MISTAKES)
+def test_mistakes_in_a_registry(tmp_path, old):
+    registry = made.write_registry(tmp_path)
+    new, expected = MISTAKES[old]
+    registry.write_text(registry.read_text().replace(old, new, 1))
+    with pytest.raises(DpframeError) as found:
+        Registry(registry)
+    assert expected.lower() in str(found.value).lower()
+    assert str(found.value).startswith(f"{registry}: ")
+
+
+def test_a_spec_runs_beside_its_files_and_in_the_environment_of_the_version(
+    tmp_path, pretended, monkeypatch
+):
+    registry = made.write_registry(tmp_path, '["2.0"]')
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "audit.toml").write_text("schema = 1\n")
+    text = registry.read_text()
+    text = text[: text.index("module =")]
+    text += 'spec = "in/audit.toml"\nplugins = ["noisy_sum.py"]\n'
+    registry.write_text(text)
+    seen = []
+    works = pretended.__call__
+
+    def call(words, folder, seconds=None):
+        seen.append(words)
+        return works(words, folder, seconds)
+
+    monkeypatch.setattr(audits, "call", call)
+    assert watch(registry) == 0
+    (words,) = (words for words in seen if words[0] == "run")
+    table = 'environments.dpframe-tinylib 2.0={ "requirements" = ["dpframe-tinylib==2.0"] }'
+    assert words[1] == "in/audit.toml"
+    assert {table, "audit.confidence=0.999"} < {*words}
+
+
+def test_one_process_at_a_time(tmp_path, pretended):
+    registry = made.write_registry(tmp_path)
+    state = audits.State(tmp_path / "registry.state")
+    with state.alone(), pytest.raises(DpframeError, match="another process is at work"):
+        watch(registry)
+
+
+def test_a_damaged_state_is_refused(tmp_path, pretended):
+    registry = made.write_registry(tmp_path)
+    state = tmp_path / "registry.state"
+    state.mkdir()
+    for content, told in (("{", "not JSON"), ('{"schema": 2}', "not a state")):
+        (state / "state.json").write_text(content)
+        with pytest.raises(DpframeError, match=told):
+            watch(registry)
