@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 from filelock import FileLock, Timeout
 
-import dpframe
-from dpframe import DpframeError
+from dpframe import DpframeError, load, report
 from dpframe_watch.disclosure import reproduction, violated
 from dpframe_watch.registry import LATEST, Registry, Task, toml
 
@@ -263,7 +262,7 @@ class Watch:
             return f"the audit took longer than {seconds:g} s"
         if done.code not in (0, 1, 3):
             return done.said or f"exit code {done.code}"
-        record = dpframe.load(run)
+        record = load(run)
         failed = [cell.reason or NO_REASON for cell in record.cells if cell.status != "ok"]
         skipped = [skip.reason for skip in record.skipped]
         if len(failed) == len(record.cells):
@@ -276,8 +275,8 @@ class Watch:
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir()
         shutil.copyfile(work / "run" / "record.json", new / "record.json")
-        record = dpframe.load(new)
-        dpframe.report(record, new / "report.html")
+        record = load(new)
+        report(record, new / "report.html")
         for cell in violated(record)[:1]:
             text = reproduction(record, cell, [work / "sources"])
             (new / "witness.py").write_text(text, encoding="utf-8")

@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-import dpframe
-from dpframe import DpframeError
+from dpframe import DpframeError, load
 
 watch_app = typer.Typer(rich_markup_mode=None)
 disclose_app = typer.Typer(rich_markup_mode=None)
@@ -101,7 +100,7 @@ def disclose(
     """
     from dpframe_watch.disclosure import cell_to_report, report
 
-    found = dpframe.load(record)
+    found = load(record)
     chosen = cell_to_report(found, cell)
     beside = record if record.is_dir() else record.parent
     text = report(found, chosen, [*(module or ()), beside, beside / "sources", Path()])

@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
-import dpframe
-from dpframe import DpframeError
+from dpframe import DpframeError, __version__
 
 LATEST = "latest"
 """Stands for the newest version that can be installed, whichever that is."""
@@ -163,7 +162,7 @@ class Registry:
         told = adapter.model_dump(mode="json", exclude={"seconds", "reports"})
         files = {one: _digest((self.folder / one).read_bytes()) for one in adapter.sources}
         whole = [task.library, task.adapter, told, files, self.content.confidence]
-        return _digest(json.dumps([*whole, dpframe.__version__], sort_keys=True).encode())
+        return _digest(json.dumps([*whole, __version__], sort_keys=True).encode())
 
     def spec(self, task: Task) -> str:
         """Write the spec of an adapter that is a module, as TOML."""

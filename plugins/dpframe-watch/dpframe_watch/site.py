@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from packaging.version import InvalidVersion, Version
 
-import dpframe
-from dpframe import DpframeError, Record
+from dpframe import DpframeError, Record, load
 from dpframe_watch.audits import Result, State
 from dpframe_watch.disclosure import violated
 from dpframe_watch.registry import Registry, Task
@@ -185,7 +184,7 @@ class Site:
     def _row(self, result: Result) -> Row:
         """Summarise a record by its worst cell."""
         folder = self.state.record_of(result.key)
-        record = dpframe.load(folder)
+        record = load(folder)
         adapter = self.registry.adapter(result.task)
         state, cell = verdict_of(record)
         draws = f"{record.summary.draws:,}".replace(",", " ")

@@ -85,6 +85,6 @@ def pretended(monkeypatch: pytest.MonkeyPatch, records: dict[str, Path]) -> Pret
     """A dpframe that builds nothing and draws nothing, on a fixed day."""
     found = Pretended(records)
     monkeypatch.setattr(audits, "call", found)
-    monkeypatch.setattr(dpframe, "report", lambda record, path: path.write_text("<html></html>"))
+    monkeypatch.setattr(audits, "report", lambda record, path: path.write_text("<html></html>"))
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     return found

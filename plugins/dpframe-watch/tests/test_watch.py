@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
+import dpframe_watch.registry
 import made
 import pytest
 from dpframe_watch import audits
@@ -15,7 +16,6 @@ from dpframe_watch.registry import Registry
 from dpframe_watch.site import COLOURS, words_of
 from typer.testing import CliRunner
 
-import dpframe
 from dpframe import DpframeError
 
 REPORT = 'reports = { "1.0" = "https://example.org/issues/1" }'
@@ -61,7 +61,7 @@ def test_another_question_is_audited_again_and_old_records_stay(tmp_path, preten
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1800000000")
     (tmp_path / "noisy_sum.py").write_text(made.ADAPTER + "\n", encoding="utf-8")
     watch(registry)
-    monkeypatch.setattr(dpframe, "__version__", "99")
+    monkeypatch.setattr(dpframe_watch.registry, "__version__", "99")
     watch(registry)
     assert pretended.calls.count("run 2.0") == 3
     links = re.findall(r'href="records/(\w+)/report.html">([^<]*)', page(registry))
