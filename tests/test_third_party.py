@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import importlib
 import json
+import signal
 import sys
 import textwrap
 import types
 import zipfile
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +22,8 @@ from typer.testing import CliRunner
 
 import dpframe
 from dpframe import builtin
-from dpframe.cli import app, extensions
+from dpframe.cli import app
+from dpframe.cli.app import _called, _points
 from dpframe.commands.audit import load
 from dpframe.commands.run import Invocation, run
 from dpframe.engine.run import quiet
@@ -49,7 +52,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory):
     sys.path.remove(str(site))
     for name in [name for name in sys.modules if name.startswith("dpframe_example")]:
         sys.modules.pop(name)
-    extensions._points.cache_clear()
+    _points.cache_clear()
 
 
 def test_it_imports_nothing_private() -> None:
@@ -120,7 +123,7 @@ def record(installed: Path, tmp_path: Path) -> Path:
 
 
 def command(*arguments: object) -> tuple[int, str, str]:
-    extensions._points.cache_clear()
+    _points.cache_clear()
     found = CliRunner().invoke(app, list(map(str, arguments)))
     return found.exit_code, found.stdout, str(found.exception or found.stderr)
 
@@ -191,7 +194,26 @@ def test_its_commands_can_be_switched_off(installed: Path, monkeypatch: pytest.M
     monkeypatch.setenv("DPFRAME_NO_PLUGINS", "1")
     assert command("verdicts")[0] == 2
     assert "dpframe-example" not in command("--help")[1]
-    extensions._points.cache_clear()
+    _points.cache_clear()
+
+
+def test_its_commands_say_themselves_what_an_interruption_keeps(
+    installed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import dpframe_example.commands
+
+    def interrupted(text: str) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    monkeypatch.setattr(dpframe_example.commands, "json", SimpleNamespace(loads=interrupted))
+    _points.cache_clear()
+    try:
+        assert _called(["verdicts", __file__]) == 130
+    finally:
+        for number, handler in zip((signal.SIGINT, signal.SIGTERM), before, strict=True):
+            signal.signal(number, handler)
+    assert capsys.readouterr().err == "interrupted\n"
 
 
 def test_its_executor_does_the_tasks_of_a_run(

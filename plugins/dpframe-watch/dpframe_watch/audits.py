@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -124,10 +125,6 @@ class State:
         """True if there is a result of this question."""
         return key in self._results and (self.record_of(key) / "record.json").is_file()
 
-    def has_failed(self, task: Task, key: str) -> bool:
-        """True if this audit of the task, and not only its environment, failed before."""
-        return self._problems.get(task.place, {}).get("key") == key
-
     def keep(self, key: str, task: Task) -> None:
         """Add a result, and forget the problem of its task."""
         self._problems.pop(task.place, None)
@@ -144,8 +141,9 @@ class State:
 
     def forget(self, tasks: list[Task]) -> None:
         """Forget the problems of tasks."""
-        if [self._problems.pop(task.place, None) for task in tasks].count(None) < len(tasks):
-            self._save()
+        for task in tasks:
+            del self._problems[task.place]
+        self._save()
 
     def _save(self) -> None:
         content = {"schema": 1, "results": self._results, "problems": self._problems}
@@ -183,6 +181,7 @@ class Watch:
     ) -> None:
         self.registry, self.state, self.tell = registry, state, tell
         self.retry, self.source = retry, ["--allow-source"] * allow_source
+        self.seen: list[Task] = []
 
     def run(self) -> None:
         """Audit what is new; what fails costs its own rows and no others."""
@@ -192,6 +191,11 @@ class Watch:
                     self._version(library, version)
                 except (OSError, DpframeError) as error:
                     self._fail([*self.registry.tasks(library, version)], str(error))
+        self.state.forget([*self.state.problems.keys() - {*self.seen}])
+        wanted = {one["key"] for one in self.state.problems.values()}
+        for work in (self.state.folder / "work").glob("*"):
+            if work.name not in wanted:
+                shutil.rmtree(work, ignore_errors=True)
 
     def _version(self, library: str, version: str) -> None:
         tasks = [*self.registry.tasks(library, version)]
@@ -200,6 +204,7 @@ class Watch:
         if version == LATEST:
             place.clear()
         elif (lock := place.lock) and all(self._is_known(task, lock) for task in tasks):
+            self.seen += tasks
             return
         done = call(["environments", "build", place.file.name, *self.source], place.folder)
         lock = place.lock
@@ -207,9 +212,9 @@ class Watch:
             self._fail(tasks, done.said)
             return
         if version == LATEST:
-            self.state.forget(tasks)
             actual = _version_in(lock, library)
             tasks = [task._replace(version=actual) for task in tasks]
+        self.seen += tasks
         for task in tasks:
             if not self._is_known(task, lock):
                 self._audit(task, self._key(task, lock), place)
@@ -220,7 +225,8 @@ class Watch:
 
     def _is_known(self, task: Task, lock: str) -> bool:
         key = self._key(task, lock)
-        return self.state.knows(key) or (self.state.has_failed(task, key) and not self.retry)
+        has_failed = self.state.problems.get(task, {}).get("key") == key
+        return self.state.knows(key) or (has_failed and not self.retry)
 
     def _audit(self, task: Task, key: str, place: _Place) -> None:
         """Audit a task in its environment; counts of an audit that was interrupted are used."""
@@ -252,7 +258,7 @@ class Watch:
             if problem := self._problem(done, work / "run", adapter.seconds):
                 self._fail([task], problem, key)
                 return
-            self._finish(task, work, finished)
+            self._finish(work, finished)
         self.state.keep(key, task)
         shutil.rmtree(work, ignore_errors=True)
 
@@ -260,16 +266,17 @@ class Watch:
         """Say why an audit has no result; None if it has one."""
         if done.timed_out:
             return f"the audit took longer than {seconds:g} s"
-        if done.code not in (0, 1, 3):
+        try:
+            record = load(run)
+        except DpframeError:
             return done.said or f"exit code {done.code}"
-        record = load(run)
         failed = [cell.reason or NO_REASON for cell in record.cells if cell.status != "ok"]
         skipped = [skip.reason for skip in record.skipped]
         if len(failed) == len(record.cells):
             return [*failed, *skipped, "nothing was audited"][0]
         return None
 
-    def _finish(self, task: Task, work: Path, finished: Path) -> None:
+    def _finish(self, work: Path, finished: Path) -> None:
         """Put record, page and witness where they stay, all at once."""
         new = work / "finished"
         shutil.rmtree(new, ignore_errors=True)
@@ -285,12 +292,12 @@ class Watch:
         new.rename(finished)
 
     def _fail(self, tasks: list[Task], said: str, key: str = "") -> None:
-        for root in (self.state.folder.resolve(), self.registry.folder):
-            said = said.replace(f"{root}{os.sep}", "")
+        self.seen += tasks
         said = said[max(0, said.find("environment '")) :]  # what comes before is progress
         lines = [line for line in said.splitlines() if not line.strip().startswith("WARNING")]
-        said = re.sub(r"0x[0-9a-f]{6,}", "0x…", " ".join(" ".join(lines).split())) or NO_REASON
-        said = said if len(said) <= LONGEST else f"{said[: LONGEST - 1]}…"
+        said = textwrap.shorten(" ".join(lines), LONGEST, placeholder="…") or NO_REASON
+        # Paths and addresses belong to this machine and to this run.
+        said = re.sub(r"(?<![\w.…/])/(?:[\w.+-]+/)+|0x[0-9a-f]{6,}", "…", said)
         for task in tasks:
             self.tell(f"{task.library} {task.version}, {task.adapter}: {said}")
             self.state.fail(task, said, key)

@@ -13,6 +13,13 @@ from dpframe import DpframeError, load
 watch_app = typer.Typer(rich_markup_mode=None)
 disclose_app = typer.Typer(rich_markup_mode=None)
 
+_STATE = "Directory of all records so far. Default: REGISTRY.state, beside it."
+_PRIVATE = "Also show violations without a public report."
+_SOURCE = "Also build packages from source, which runs their code."
+_CELL = "A violated cell, by its id or the label of its mechanism."
+_MODULE = "Where the mechanism's module may lie, beside the record and the current directory."
+_OUT = "Default: standard output."
+
 VIOLATED, MISSING = 1, 3
 """Exit codes of `watch`: an unreported violation; something could not be audited."""
 
@@ -21,24 +28,10 @@ VIOLATED, MISSING = 1, 3
 def watch(
     registry: Annotated[Path, typer.Argument(metavar="REGISTRY", help="A TOML file.")],
     out: Annotated[Path, typer.Option(metavar="DIR", help="Directory for the site.")],
-    state: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Directory of all records so far. Default: REGISTRY.state, beside it.",
-        ),
-    ] = None,
-    private: Annotated[
-        bool,
-        typer.Option("--private", help="Also show violations without a public report."),
-    ] = False,
-    retry: Annotated[
-        bool, typer.Option("--retry", help="Repeat audits that failed, even if nothing changed.")
-    ] = False,
-    allow_source: Annotated[
-        bool,
-        typer.Option("--allow-source", help="Also build packages from source, which runs them."),
-    ] = False,
+    state: Annotated[Path | None, typer.Option(metavar="DIR", help=_STATE)] = None,
+    private: Annotated[bool, typer.Option("--private", help=_PRIVATE)] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Repeat audits that failed.")] = False,
+    allow_source: Annotated[bool, typer.Option("--allow-source", help=_SOURCE)] = False,
 ) -> None:
     """Audit what is new in a registry of libraries, and write a static site of all results.
 
@@ -74,25 +67,10 @@ def watch(
 
 @disclose_app.command()
 def disclose(
-    record: Annotated[
-        Path, typer.Argument(metavar="RECORD", help="A record, or the directory of a run.")
-    ],
-    cell: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="A violated cell, by its id or its mechanism's label."),
-    ] = None,
-    module: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="DIR",
-            help="A directory where the module of the mechanism may lie. Default: that of the "
-            "record, and the current one.",
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Default: standard output."),
-    ] = None,
+    record: Annotated[Path, typer.Argument(metavar="RECORD", help="Or the directory of a run.")],
+    cell: Annotated[str | None, typer.Option(metavar="ID", help=_CELL)] = None,
+    module: Annotated[list[Path] | None, typer.Option(metavar="DIR", help=_MODULE)] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help=_OUT)] = None,
 ) -> None:
     """Write a private report of a violation for the authors of a library, as Markdown.
 

@@ -218,7 +218,8 @@ def _runs(record: Record, cell: Any) -> int:
     while runs < MOST_RUNS:
         few, many = (round(share * runs) for share in shares)
         low = float(clopper_pearson_lower(many, runs, error)) - claim.delta
-        if low > math.exp(claim.epsilon) * float(clopper_pearson_upper(few, runs, error)):
+        high = float(clopper_pearson_upper(few, runs, error))
+        if low > 0 and math.log(low / high) > claim.epsilon:
             break
         runs *= 2
     return min(2 * runs, MOST_RUNS)
@@ -281,14 +282,9 @@ def _facts(record: Record, cell: Any) -> Iterator[str]:
 def _mends(cell: Any) -> Iterator[str]:
     """Say what would mend it, if the record says so."""
     for one in cell.exact.witnesses if cell.exact is not None else ():
-        if one.kind == "change" and one.factor is not None:
-            yield (
-                f"The query changes by {one.change:g}, {one.factor:.4g} times the sensitivity of "
-                f"{one.sensitivity:g} that its noise is scaled for. Clip what enters the query, or "
-                "scale the noise for this change."
-            )
-        else:
-            yield f"The query without noise: {_code(one.words)}. Both datasets need the same form."
+        mend = "Clip what enters it, or scale the noise for this change."
+        mend = mend if one.kind == "change" else "Both datasets need answers of the same form."
+        yield f"The query without noise: {_code(one.words)}. {mend}"
     words = cell.search.event if cell.search is not None else ""
     if words.startswith("raises "):
         yield (
@@ -310,11 +306,11 @@ def _mends(cell: Any) -> Iterator[str]:
 
 def _certainty(record: Record, cell: Any) -> Iterator[str]:
     """Say how sure the violation is."""
-    confidence, basis = record.audit.confidence, cell.basis
+    confidence, alone = record.audit.confidence, record.audit.multiplicity == "none"
     if cell.verdict == "violated":
+        of = "this claim were true, it" if alone else "every claim of this audit were true, any"
         yield (
-            f"If every claim of this audit were true, a violation would be reported anywhere in it "
-            f"with a probability of at most {1 - confidence:.3g}."
+            f"If {of} would be called violated with a probability of at most {1 - confidence:.3g}."
         )
         if cell.p_value is not None:
             yield (
@@ -323,8 +319,6 @@ def _certainty(record: Record, cell: Any) -> Iterator[str]:
             )
         if confidence < 0.999:
             yield "This confidence is low: run the audit again with `--confidence 0.999`."
-        if basis is not None and basis.look > 1:
-            yield f"It is look {basis.look} at these draws; the bound has paid for it."
     if cell.exact is not None and cell.exact.exceeding:
         yield "The change of the query is exact and free of chance, if pair and query are right."
     yield f"Seed of the draws: {cell.seed}. dpframe {record.environment.dpframe}."

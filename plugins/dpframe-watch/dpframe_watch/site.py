@@ -21,8 +21,8 @@ MANIFEST = ".dpframe-watch"
 """File that lists the files of the site, so that the next run removes those that are gone."""
 
 MOST_NEWS = 50  # entries of the feed
-SIGNS = {"violated": "✗", "consistent": "○", "inconclusive": "?", "failed": "!", None: "~"}
-COLOURS = {"violated": "#b3261e", "consistent": "#3f6894", "inconclusive": "#6b6b6b"}
+SIGNS = {"violated": "✗", "consistent": "○", "inconclusive": "?", "failed": "!"}
+COLOURS = {"violated": "#b3261e", "consistent": "#3f6894", "": "#6b6b6b"}
 """Colours of badges. None is green: no audit shows that something is private."""
 
 
@@ -31,13 +31,13 @@ class Row(NamedTuple):
 
     task: Task
     key: str  # "" without a record
-    state: str | None  # a verdict; failed; None: no verdict
+    state: str  # a verdict; failed; "": no verdict
     words: str
     claim: str = "–"
     certified: str = "–"
     draws: str = "–"
     date: str = ""
-    confidence: float = 1.0
+    alarms: float = 0.0  # false ones in its record, on average, if all claims were true
     problem: str = ""  # why it could not be audited again
     report: str = ""  # address of a public report
     earlier: tuple[tuple[str, str], ...] = ()  # key and date of older records
@@ -71,20 +71,8 @@ class Site:
         results = [one for one in state.results if state.knows(one.key)]
         self._rows = {one.key: self._row(one) for one in results}
         newest = {one.task: one.key for one in results}
-        tasks = dict.fromkeys(
-            [
-                *(
-                    task
-                    for library, table in registry.content.libraries.items()
-                    for version in table.versions
-                    for task in registry.tasks(library, version)
-                ),
-                *newest,
-                *state.problems,
-            ]
-        )
+        tasks = sorted({*newest, *state.problems}, key=lambda task: (task.library, task.adapter))
         self.rows = [self._current(task, newest.get(task)) for task in tasks]
-        self.rows = [row for row in self.rows if row.key or row.problem]
         self.unreported = [row for row in self.rows if row.state == "violated" and not row.report]
 
     def write(self, out: Path) -> None:
@@ -93,7 +81,7 @@ class Site:
         Raises:
             DpframeError: something cannot be written.
         """
-        files = dict(self._files())
+        files = self._files()
         manifest = out / MANIFEST
         try:
             before = manifest.read_text(encoding="utf-8").splitlines() if manifest.exists() else []
@@ -127,32 +115,27 @@ class Site:
         for library, table in self.registry.content.libraries.items():
             for adapter in table.adapters:
                 own = [r for r in rows if (r.task.library, r.task.adapter) == (library, adapter)]
-                audited = [row for row in own if row.key]
-                newest = max(audited, key=lambda row: _order(row.task.version), default=None)
-                files[f"{library}/{adapter}/badge.svg"] = self._badge(newest)
+                for newest in sorted(own, key=lambda row: _order(row.task.version))[-1:]:
+                    files[f"{library}/{adapter}/badge.svg"] = self._badge(newest)
         return files
 
-    def _badge(self, row: Row | None) -> str:
-        label = f"dpframe {row.task.version}" if row else "dpframe"
-        message = row.words if row else "no result"
-        left, right = (round(6.6 * len(text)) + 12 for text in (label, message))
-        colour = COLOURS.get(str(row.state), COLOURS["inconclusive"]) if row else "#6b6b6b"
-        sizes = {"left": left, "right": right, "colour": colour}
-        return self._render("badge.svg", label=label, message=message, **sizes)
+    def _badge(self, row: Row) -> str:
+        label, message = f"dpframe {row.task.version}", row.words if row.key else "no result"
+        colour = COLOURS.get(row.state, COLOURS[""])
+        return self._render("badge.svg", label=label, message=message, colour=colour)
 
     def _totals(self) -> dict[str, Any]:
         """Say how many false alarms chance would give, if all claims were true."""
         shown = [row for row in self._rows.values() if self._may_show(row)]
-        libraries: dict[str, list[str]] = {}
+        versions: dict[str, set[str]] = {}
         for row in self.rows:
-            libraries.setdefault(row.task.library, []).append(row.task.version)
+            versions.setdefault(row.task.library, set()).add(row.task.version)
         return {
             "records": len(shown),
-            "alarms": f"{sum(1 - row.confidence for row in shown):.2g}",
+            "alarms": f"{sum(row.alarms for row in shown):.2g}",
             "warn": self.private and bool(self.unreported),
             "libraries": {
-                name: sorted(dict.fromkeys(versions), key=_order, reverse=True)
-                for name, versions in libraries.items()
+                name: sorted(of, key=_order, reverse=True) for name, of in versions.items()
             },
         }
 
@@ -167,16 +150,14 @@ class Site:
         earlier = tuple(one for one in row.earlier if self._may_show(self._rows[one[0]]))
         if not row.key or self._may_show(row):
             return row._replace(earlier=earlier)
-        return Row(row.task, "", None, "no result", problem="not audited, or not shown")
+        return Row(row.task, "", "", "no result", problem="not audited, or not shown")
 
     def _current(self, task: Task, key: str | None) -> Row:
         """Return the row of a task, with what became of it when it was last tried."""
         problem = self.state.problems.get(task)
         reason = f"{problem['reason']} ({problem['date']})" if problem else ""
         if key is None:
-            return Row(
-                task, "", "failed" if reason else None, "could not be audited", problem=reason
-            )
+            return Row(task, "", "failed", "could not be audited", problem=reason)
         older = [row for row in self._rows.values() if row.task == task and row.key != key]
         earlier = tuple((row.key, row.date) for row in reversed(older))
         return self._rows[key]._replace(problem=reason, earlier=earlier)
@@ -193,53 +174,52 @@ class Site:
         claim = float(cell.claim.epsilon) if cell is not None and cell.claim is not None else None
         at = f", δ = {cell.claim.delta:g}" if cell and cell.claim and cell.claim.delta else ""
         left_out = len(record.skipped) + record.summary.failed
+        tests = record.summary.m if record.audit.multiplicity == "none" else 1
         return Row(
             result.task,
             result.key,
             state,
-            words_of(state, claim, lower, exact=cell is not None and state != cell.verdict)
+            words_of(state, claim, lower)
             + (f"; {left_out} combinations not audited" if left_out else ""),
             "–" if claim is None else f"{claim:.6g}{at}",
             "–" if lower is None else f"≥ {_down(lower, claim)}",
             draws,
             result.date,
-            record.audit.confidence,
+            tests * (1 - record.audit.confidence),
             report=adapter.reports.get(result.task.version, "") if adapter else "",
             has_witness=(folder / "witness.py").is_file(),
         )
 
 
-def verdict_of(record: Record) -> tuple[str | None, Any]:
-    """Return the verdict of a whole record, and the cell that shows most of it.
+def verdict_of(record: Record) -> tuple[str, Any]:
+    """Return the verdict of a whole record, "" for none, and the cell that shows most of it.
 
-    One violated cell is a violation. A record is consistent only if each cell that ran is.
+    One violated cell is a violation. A record is consistent only if every cell that was tested is.
     """
     if found := violated(record):
         return "violated", found[0]
     ran = [cell for cell in record.cells if cell.status == "ok"]
-    verdicts = [cell.verdict for cell in ran]
-    state = next((v for v in ("inconclusive", None) if v in verdicts), "consistent")
-    of = [cell for cell in ran if cell.verdict == state]
+    verdicts = {cell.verdict for cell in ran}
+    state = next((v for v in ("inconclusive", "consistent") if v in verdicts), "")
 
     def shown(cell: Any) -> float:
         lower = cell.estimate.epsilon_lower if cell.estimate is not None else None
         claim = float(cell.claim.epsilon) if cell.claim is not None else math.inf
         return (lower or 0.0) / claim if 0 < claim < math.inf else 0.0
 
-    return (state if of else None), max(of, key=shown, default=None)
+    of = [cell for cell in ran if (cell.verdict or "") == state]
+    return state, max(of, key=shown, default=None)
 
 
-def words_of(
-    state: str | None, claim: float | None, lower: float | None, *, exact: bool = False
-) -> str:
+def words_of(state: str, claim: float | None, lower: float | None) -> str:
     """Say the result; what was not found is never a promise."""
     of = "" if claim is None else f" of {claim:.6g}"
     bound = "" if lower is None else f", ε ≥ {_down(lower, claim)}{of} shown"
-    if state == "violated":
-        return "violated: query exceeds its sensitivity" if exact else f"violated{bound}"
+    if state == "violated":  # by a whole curve, or exactly, if its bound is not above the claim
+        return f"violated{bound}" if (lower or 0) > (claim or 0) else "violated, see the report"
     if state == "consistent":
         return f"no violation found{bound}"
-    return "inconclusive: too few draws to decide" if state == "inconclusive" else "no verdict"
+    return "inconclusive: too few draws to decide" if state else "no verdict"
 
 
 def _down(value: float, claim: float | None) -> str:

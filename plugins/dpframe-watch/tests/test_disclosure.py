@@ -137,7 +137,7 @@ def test_a_report_has_all_that_an_author_needs(records, tmp_path):
         "D_PRIME = np.array([[0.3], [0.2], [nan]], dtype='float64')",
         "must be the same on neighbouring datasets",
         "needs `NaN or a missing value`",
-        "with a probability of at most 0.001",
+        "any would be called violated with a probability of at most 0.001",
         "the library's own security policy",
         "ninety days",
     ):

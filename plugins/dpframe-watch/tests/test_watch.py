@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -13,10 +14,10 @@ import pytest
 from dpframe_watch import audits
 from dpframe_watch.commands import watch_app
 from dpframe_watch.registry import Registry
-from dpframe_watch.site import COLOURS, words_of
+from dpframe_watch.site import COLOURS, verdict_of, words_of
 from typer.testing import CliRunner
 
-from dpframe import DpframeError
+from dpframe import DpframeError, load
 
 REPORT = 'reports = { "1.0" = "https://example.org/issues/1" }'
 
@@ -74,7 +75,7 @@ def test_what_cannot_be_built_costs_its_row(tmp_path, pretended):
     pretended.says["0.9"] = f"environment '0.9': <script>no</script>\n {tmp_path}/x 0x7f00aa00bb"
     assert watch(registry) == 3
     assert "could not be audited" in page(registry)
-    assert "&lt;script&gt;no&lt;/script&gt; x 0x… (2023-11-14)" in page(registry)
+    assert "&lt;script&gt;no&lt;/script&gt; …x … (2023-11-14)" in page(registry)
     assert "no violation found" in page(registry)
     before = tree(tmp_path / "site")
     assert watch(registry) == 3
@@ -216,11 +217,17 @@ def test_a_badge_says_what_was_shown_and_is_not_green(tmp_path, pretended):
     for colour in COLOURS.values():
         red, green, blue = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
         assert green <= max(red, blue)
-    registry.write_text(registry.read_text().replace('["1.0", "2.0"]', '["3.0"]'))
-    pretended.says["3.0"] = "no"
-    (tmp_path / "registry.state" / "state.json").unlink()
+    # An older version's result never stands for a newer one without a result.
+    registry.write_text(registry.read_text().replace('"2.0"]', '"2.0", "10.0"]'))
+    pretended.says["10.0"] = "no"
     watch(registry)
-    assert ">no result<" in path.read_text(encoding="utf-8")
+    assert 'aria-label="dpframe 10.0: no result"' in path.read_text(encoding="utf-8")
+    pretended.says.clear()
+    pretended.verdicts["10.0"] = "broken"
+    watch(registry)
+    assert 'aria-label="dpframe 10.0: no result"' in path.read_text(encoding="utf-8")
+    watch(registry, "site", "--private")
+    assert 'aria-label="dpframe 10.0: violated, ' in path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -231,9 +238,11 @@ def test_a_badge_says_what_was_shown_and_is_not_green(tmp_path, pretended):
         ("consistent", 1.0, 3e-5, "no violation found, ε ≥ 3.00e-5 of 1 shown"),
         ("violated", 1.0, 1.00012, "violated, ε ≥ 1.0001 of 1 shown"),
         ("violated", 1.0, 12.3456, "violated, ε ≥ 12.3 of 1 shown"),
-        ("violated", float("inf"), 2.0, "violated, ε ≥ 2.00 of inf shown"),
         ("inconclusive", 1.0, 0.1, "inconclusive: too few draws to decide"),
-        (None, None, 0.1, "no verdict"),
+        ("", None, 0.1, "no verdict"),
+        ("violated", 1.0, 0.9, "violated, see the report"),
+        ("violated", 1.0, None, "violated, see the report"),
+        ("violated", None, 0.9, "violated, ε ≥ 0.900 shown"),
     ],
 )
 def test_the_words_of_a_result(state, claim, lower, words):
@@ -305,3 +314,45 @@ def test_a_damaged_state_is_refused(tmp_path, pretended):
         (state / "state.json").write_text(content)
         with pytest.raises(DpframeError, match=told):
             watch(registry)
+
+
+def test_the_verdict_of_a_record_is_that_of_its_worst_cell(records):
+    good = load(records["good"])
+    cell = good.cells[0]
+
+    def of(*verdicts: str | None) -> str:
+        cells = [cell.model_copy(update={"verdict": verdict}) for verdict in verdicts]
+        return verdict_of(good.model_copy(update={"cells": cells}))[0]
+
+    assert of("consistent", "consistent") == "consistent"
+    assert of("consistent", "inconclusive") == "inconclusive"
+    assert of("consistent", "violated", "inconclusive") == "violated"
+    assert of("consistent", None) == "consistent"
+    assert of(None) == of() == ""
+    failed = cell.model_copy(update={"status": "failed", "verdict": None})
+    assert verdict_of(good.model_copy(update={"cells": [failed]})) == ("", None)
+
+
+def test_what_the_registry_has_no_more_leaves_only_records(tmp_path, pretended):
+    registry = made.write_registry(tmp_path, '["1.9", "2.0", "3.0"]')
+    pretended.says["3.0"] = "no"
+    assert watch(registry) == 3
+    made.write_registry(tmp_path, '["2.0"]')
+    assert watch(registry) == 0
+    assert [
+        version
+        for version in ("1.9", "2.0", "3.0")
+        if f'<td data-name="version">{version}<' in page(registry)
+    ] == ["1.9", "2.0"]
+
+
+def test_the_registry_of_the_documentation_can_be_read(tmp_path):
+    path = Path(__file__).parents[3] / "docs" / "how-to" / "watch-versions.md"
+    text = path.read_text(encoding="utf-8")
+    blocks = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "noisy_sum.py").touch()
+    (tmp_path / "registry.toml").write_text("\n".join(blocks), encoding="utf-8")
+    registry = Registry(tmp_path / "registry.toml")
+    (task,) = registry.tasks("statlib", "1.0")
+    assert registry.content.libraries["statlib"].adapters["noisy-sum"].reports
+    assert tomllib.loads(registry.spec(task))["mechanism"][0]["params"]["epsilon"] == 1.0
