@@ -99,6 +99,8 @@ def reproduction(record: Record, cell: Any, folders: Iterable[Path] = ()) -> str
         "RUNS": str(_runs(record, cell)),
         "MODULE": _module(cell, folders),
         "EVENT": event.rstrip(),
+        "IMPORTS": "" if condition else "import collections\nimport itertools\n",
+        "OPERATOR": "" if condition else "import operator\n",
     }
     # One pass, so that a text of the record that looks like a mark stays what it is.
     script = _template("witness.py.txt")
@@ -115,7 +117,7 @@ def _event(cell: Any) -> str | None:
     if raised := re.fullmatch(r"raises ([A-Za-z_]\w*)\b[^,]*", words):
         return f"return type(answer).__name__ == {raised[1]!r}"
     if re.search(r"\bNaN\b", words) and words.startswith("gives ") and " or " not in words:
-        return "return bool(np.isnan(numbers(answer)).any())"
+        return "return answer is not None and bool(np.isnan(numbers(answer)).any())"
     place = _PLACE.fullmatch(words)
     if place is None:
         return None

@@ -75,6 +75,7 @@ def test_its_limits_are_those_of_clopper_and_pearson(records):
     [
         ("the output is from -1.5 to below 2", [-1.5, 1.9], [2.0, np.nan, "text"]),
         ("the output is below 1, from 3 to below 4, 9 or more", [0, 3, 9], [1, 4]),
+        ("output 2 is 4 or more", [{"n": 4, "mean": 0.0}, ["text", (5,)]], [{"a": 9, "b": [1]}]),
         ("output 2 is 0.333333", [[0, 1 / 3]], [[1 / 3, 0], [1 / 3]]),
         ("output 2 is no number", [[0, np.nan]], [[np.nan, 0]]),
         ("the output is -inf, 3e-05 or more", [-np.inf, 1.0], [0.0]),
@@ -95,6 +96,24 @@ def test_events_in_words_become_conditions(words, inside, outside, records):
 def test_other_events_are_chosen_from_other_runs(words):
     search = types.SimpleNamespace(event=words)
     assert disclosure._event(types.SimpleNamespace(search=search)) is None
+
+
+@pytest.mark.parametrize("leak", ["a list", "a type", "an exception", "a share"])
+def test_the_script_finds_an_event_where_the_record_has_no_condition(leak, records):
+    module, rng = loaded(records["broken"]), np.random.default_rng(3)
+
+    def release(data):
+        if leak == "a list":
+            flips = [bool(x) for x in rng.integers(0, 2, 3)]
+            return [*flips, True, True] if data[0] else [*flips[::-1], True, flips[0] or flips[1]]
+        if leak == "a type":
+            return "text" if data[0] else {"a": 1}
+        if leak == "an exception" and data[0]:
+            raise ValueError("full")
+        return [rng.laplace(), rng.laplace(data[0] if leak == "a share" else 0.0, 0.3)]
+
+    module.prepare = lambda params, data: lambda: release(data)
+    assert module.main(1500)
 
 
 def test_data_are_written_as_python():
