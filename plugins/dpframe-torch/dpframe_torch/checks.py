@@ -47,9 +47,8 @@ def p_of_evenness(values: npt.ArrayLike, n: int) -> float:
     moments = np.logaddexp(within, beyond)
     even = float(np.min(weights * np.sum((v - mean) ** 2) + k * moments))
     most = float(np.unique(v, return_counts=True)[1].max())
-    same = math.log(n + 1) + _log(
-        special.betainc(most, k - most + 1, min(1.0, math.exp(masses.max())))
-    )
+    tail = float(special.betainc(most, k - most + 1, min(1.0, math.exp(masses.max()))))
+    same = math.log(n + 1) + _log(tail)
     return min(1.0, 2 * math.exp(min(0.0, min(even, same) - float(of_total))))
 
 
