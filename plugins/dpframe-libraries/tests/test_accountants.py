@@ -227,6 +227,7 @@ def test_a_truth_that_is_too_wide_accuses_nobody():
         (float("inf"), "upper", "loose"),
     ):
         assert judging._fault(epsilon, wide, claim, 2.0) == kind
+    assert judging._fault(-0.01, judging.Interval(0, 0), "upper", 2.0) is None
     assert judging._fault(float("inf"), judging.Interval(0, float("inf")), "upper", 2.0) is None
 
 

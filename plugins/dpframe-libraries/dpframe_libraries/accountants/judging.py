@@ -82,7 +82,8 @@ def _fault(epsilon: float, truth: Interval, claim: str, loose: float) -> Kind | 
     if claim == "lower":
         over = truth.upper * (1 + RELATIVE) + ABSOLUTE
         return "above" if epsilon > over else None
-    if epsilon < truth.lower * (1 - RELATIVE) - ABSOLUTE:
+    # The interval ends at 0; if δ is large, a negative ε can be true.
+    if max(epsilon, 0.0) < truth.lower * (1 - RELATIVE) - ABSOLUTE:
         return "below"
     # Of losses near 0 a factor says nothing.
     return "loose" if epsilon > loose * max(truth.upper, 0.01) else None
