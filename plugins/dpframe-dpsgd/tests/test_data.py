@@ -107,6 +107,14 @@ def test_d_and_d_prime_differ_by_the_canary_alone(canary):
     assert d0.gradient == d1.gradient == (canary == "gradient")
 
 
+def test_digits_are_those_of_scikit_learn():
+    from sklearn.datasets import load_digits
+
+    table, found = load_table("digits"), load_digits()
+    np.testing.assert_array_equal(table.x, (found.data / 16).astype(np.float32))
+    np.testing.assert_array_equal(table.y, found.target)
+
+
 def test_the_canary_is_no_record_of_d():
     pair = Canary.from_params({"records": 1796})
     table = load_table("digits")
