@@ -15,6 +15,7 @@ from dpframe.results.model import CellRecord, Record, SkipRecord
 from dpframe.results.verdict import exceeds, surprising
 
 MOST = 8  # mechanisms, witnesses, names or reasons that a list of sentences has; the record has all
+LONGEST = 120  # characters of a dataset in a sentence
 NO_REASON = "no reason given"
 PROCEDURES = {"holm": "Holm", "bonferroni": "Bonferroni"}
 
@@ -207,8 +208,8 @@ def _witnesses(record: Record) -> Iterator[str]:
     if len(violated) > MOST:
         yield f"There are {len(violated) - MOST} more witnesses."
     if violated:
-        yield "The option --witness of dpframe show prints pair and attack as a spec of its own."
-        yield "The option --next prints how to search for other leaks."
+        yield "dpframe show --witness prints this pair and attack as a spec."
+        yield "dpframe show --next prints a search for other leaks."
 
 
 def _witness(cell: CellRecord, number: int) -> Iterator[str]:
@@ -225,8 +226,16 @@ def _witness(cell: CellRecord, number: int) -> Iterator[str]:
     for place, outputs in (("in", found.inside), ("outside of", found.outside)):
         if outputs:
             yield f"Outputs {place} this event: {'; '.join(outputs)}."
-    if number and (told := cell.pair.params.get("description")):
-        yield f"It is on the pair: {told}."
+    given = cell.pair.params
+    if told := given.get("description"):
+        yield f"Its datasets: {told}."
+    elif {"d0", "d1"} <= given.keys():
+        yield f"Its datasets: D = {_dataset(given['d0'])}; D′ = {_dataset(given['d1'])}."
+
+
+def _dataset(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
 
 
 def warning(record: Record) -> str | None:
