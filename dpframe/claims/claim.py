@@ -284,7 +284,7 @@ class SubsampledGaussianDP(Claim):
     """
 
     sampling_probability: float
-    """q, with which the record is in the sample."""
+    """q, the probability that the record is in the sample."""
     noise_multiplier: float
     """σ: the noise's standard deviation, divided by the query's sensitivity."""
     kind: ClassVar[str] = "subsampled-gaussian-dp"

@@ -70,4 +70,4 @@ def dpframe_reports() -> Sequence[ReportFormat]:  # type: ignore[empty-body]
 
 @hookspec
 def dpframe_executors() -> Sequence[type[Executor]]:  # type: ignore[empty-body]
-    """Return the executor classes that the plugin provides."""
+    """Returns the executor classes that the plugin provides."""

@@ -431,7 +431,7 @@ class ForeignMechanism(HostMechanism):
     """
 
     environment: str | None = None
-    """Name in [environments], or of --python, of the environment; default: this interpreter."""
+    """Name of the environment in [environments] or --python; default: this interpreter."""
 
     module: ClassVar[str | os.PathLike[str]]
     """Path of the module; if relative, beside the file that defines the class."""

@@ -124,7 +124,7 @@ class NeedRecord(Part):
     feature: str
     """the feature, in words"""
     without: FreeTable
-    """parameters of the neighbourhood with which no such pair is proposed"""
+    """parameters of the neighbourhood that exclude such pairs"""
 
 
 class PairRecord(Part):
@@ -135,7 +135,7 @@ class PairRecord(Part):
     params: FreeTable
     """effective parameters"""
     digest: str | None = None
-    """digest of D and D′; null where nothing was drawn. Missing in old records"""
+    """digest of D and D′; null if nothing was drawn. Missing in old records"""
     relation: str | None = None
     """the relation under which D and D′ are neighbours, in words. Missing in old records"""
     needs: list[NeedRecord] = Field(default_factory=list)
@@ -182,7 +182,7 @@ class TruthRecord(Part):
     """points (FPR, FNR) of the exact curve, shape [k][2]; null if it is the claimed curve, or that
     of a single δ. Missing in old records"""
     profile: list[Point] | None = None
-    """points (ε, δ) of the exact privacy profile, shape [k][2]; null where `tradeoff` is"""
+    """points (ε, δ) of the exact privacy profile, shape [k][2]; null if `tradeoff` is null"""
 
 
 class EvidenceRecord(Part):
@@ -191,7 +191,7 @@ class EvidenceRecord(Part):
     theorem: str
     """`clopper-pearson`, `unconditional`, `joint`, `total-variation` or `one-run`"""
     terms: list[list[Count | Number]]
-    """its numbers: whole counts, weights, shares of the error, as `dpframe.Evidence` says"""
+    """its numbers: counts, weights and shares of the error, as described in `dpframe.Evidence`"""
 
 
 class EstimateRecord(Part):
@@ -217,7 +217,7 @@ class EstimateRecord(Part):
     certified: bool
     """true if the bound is valid at finite samples, under `assumption`"""
     assumption: str
-    """what the bound assumes"""
+    """the assumption of the bound"""
     tradeoff: list[Point]
     """certified points (FPR, FNR), shape [k][2]: the mechanism's trade-off curve runs below or
     through each. If `certified` is false, points of an estimated curve"""
@@ -228,7 +228,7 @@ class EstimateRecord(Part):
     points at least the value of the right one; at level `confidence`, for all ε together. Empty if
     the estimator does not certify a profile. Missing in old records"""
     anytime: bool = False
-    """true if it is valid at every number of trials at once: bound and p-value cost no look.
+    """true if it is valid at all numbers of trials simultaneously, so looks cost nothing.
     Missing in old records"""
     wealth: list[Annotated[Point, AfterValidator(_finite_start)]] = Field(default_factory=list)
     """points (trials per dataset, logarithm of the wealth), shape [k][2], of the bets against the
@@ -236,8 +236,8 @@ class EstimateRecord(Part):
     notes: list[str]
     """remarks, for example on the outputs checked for NaN, or that the run cannot be replayed"""
     evidence: EvidenceRecord | None = None
-    """what bound and p-value were computed from; null if no known theorem gave them. Missing in old
-    records"""
+    """inputs of the bound and the p-value; null if they do not come from a known theorem. Missing
+    in old records"""
 
 
 class PowerRecord(Part):
@@ -260,27 +260,27 @@ class SlackRecord(Part):
     """
 
     pair: Number | None
-    """claimed ε less the exact ε of this pair; null if that is unknown or infinite, and then the
-    next part contains it"""
+    """claimed ε minus the exact ε of this pair; null if the exact ε is unknown or infinite, in
+    which case the next part includes it"""
     attack: Number | None
-    """that less the most that this attack's counted events show at infinitely many draws; null if
-    that is unknown or infinite, and then the next part contains it"""
+    """that ε minus the most that the counted events of this attack show at infinitely many draws;
+    null if this limit is unknown or infinite, in which case the next part includes it"""
     limit: Literal["exact", "learned"] | None
     """`exact` if the limit of the attack comes from known probabilities; `learned` if it is
     `estimate.epsilon_upper`, an upper limit from the counts, so that `attack` is at least, and
     `sampling` at most, what is given here; null if it is unknown"""
     sampling: Number
-    """that less the bound of these counts at confidence ½; negative if chance favoured the attack,
-    or if the claim is false and the parts before are unknown"""
+    """that limit minus the bound of these counts at confidence ½; negative if chance favoured the
+    attack, or if the claim is false and the previous parts are unknown"""
     confidence: Number
-    """that bound less the bound at the audit's confidence, as if there were no other cell"""
+    """that bound minus the bound at the audit's confidence, as if there were no other cell"""
     cells: Number
-    """that less the bound at this cell's share of the error of all cells"""
+    """that bound minus the bound at this cell's share of the error of all cells"""
     looks: Number
-    """that less the bound at the price of this look at the draws"""
+    """that bound minus the bound corrected for the looks at these draws"""
     resolution: Number
-    """that less the certified bound, which allows for the sampler's resolution; 0 in searches,
-    whose bounds contain it at every level"""
+    """that bound minus the certified bound, which allows for the sampler's resolution; 0 in
+    searches, whose bounds include this at every level"""
 
 
 class ContrastRecord(Part):
@@ -300,9 +300,9 @@ class Basis(Part):
     confidence: Probability
     """confidence of all verdicts together, from the cell's spec"""
     look: Position
-    """number of this look at these draws, from 1; look k ≥ 2 pays with a factor k(k + 1)"""
+    """number of this look at these draws, from 1; look k ≥ 2 multiplies the p-value by k(k + 1)"""
     p_resolved: PValue
-    """`p_value` with every error rate raised by what the sampler resolves"""
+    """`p_value` with every error rate raised by the resolution of the sampler"""
     p_extreme: PValue
     """`p_value` of the most extreme counts possible"""
     p_extreme_resolved: PValue
@@ -312,14 +312,14 @@ class Basis(Part):
     resolution: Probability | None = None
     """probability below which the sampler is measured, not the mechanism. Missing in old records"""
     extreme: EvidenceRecord | None = None
-    """what `p_extreme` was computed from. Missing in old records"""
+    """inputs of `p_extreme`. Missing in old records"""
 
 
 class LookRecord(Part):
     """A look at the draws of a cell: a run that showed something of them."""
 
     trials: Counts
-    """draws counted then, on D and on D′"""
+    """draws counted at that look, on D and on D′"""
 
 
 class FindingRecord(Part):
@@ -340,7 +340,7 @@ class FindingRecord(Part):
     hits: Counts
     """draws with the event, on D and on D′"""
     trials: Counts
-    """draws behind the hits"""
+    """draws from which the hits were counted"""
     pair_trials: Count
     """draws per dataset of this pair"""
     p_value: PValue
@@ -368,7 +368,8 @@ class SearchRecord(Part):
     hits: Counts
     """draws with the event, on D and on D′"""
     trials: Counts
-    """draws behind the hits: those of the pair that the attack has not learned from"""
+    """draws from which the hits were counted: those of the pair that the attack has not learned
+    from"""
     pair_trials: Count
     """draws per dataset of this pair; the cell's `trials` are those of all pairs"""
     leak: str = ""
@@ -415,8 +416,8 @@ class ExactRecord(Part):
     pairs: Count
     """number of pairs compared"""
     exceeding: Count
-    """number of pairs on which the query exceeds its sensitivity. Any is a separate kind of
-    violation, besides `verdict`"""
+    """number of pairs on which the query exceeds its sensitivity. If it is positive, this is a
+    separate kind of violation, in addition to `verdict`"""
     witnesses: list[ExcessRecord]
     """the worst pair of each kind"""
     notes: list[str]
@@ -443,7 +444,8 @@ class CellRecord(Part):
     mechanism: ChoiceRecord
     """the mechanism"""
     asked: AskedRecord | None = None
-    """how a black box was asked; null for traced mechanisms. Missing in old records"""
+    """settings for the answers of a black box; null for traced mechanisms. Missing in old
+    records"""
     pair: PairRecord
     """the pair"""
     attack: ChoiceRecord
@@ -469,9 +471,9 @@ class CellRecord(Part):
     or of outputs beyond a threshold, if the mechanism knows its distribution; else null. Never part
     of a verdict. Missing in old records"""
     statistic: FreeTable
-    """name of the statistic, and thresholds or edges where it has any"""
+    """name of the statistic, and its thresholds or edges, if any"""
     estimate: EstimateRecord | None
-    """what the estimator found; null if the cell failed"""
+    """the answer of the estimator; null if the cell failed"""
     verdict: Verdict | None
     """`violated`, `consistent`, `inconclusive`, or null: nothing claimed, nothing certified, or
     failed"""
@@ -481,7 +483,7 @@ class CellRecord(Part):
     p_adjusted: PValue | None
     """the same, adjusted for all tests; null without a verdict"""
     reason: str | None
-    """why the verdict is what it is, or why the cell failed"""
+    """the reason for the verdict, or for the failure"""
     expected: Verdict | None
     """the verdict that `[[expect]]` names; null if no rule matches"""
     seconds: Amount
@@ -517,7 +519,7 @@ class SpecRecord(Part):
     """The spec of a run."""
 
     path: str
-    """its path as given; empty for a spec that was no file"""
+    """its path as given; empty if the spec was not a file"""
     sha256: str
     """hash of its bytes"""
     text: str
@@ -585,7 +587,7 @@ class InstalledRecord(Part):
     name: str
     """its name in the spec"""
     requirements: list[str]
-    """what the spec lists; empty for an interpreter that only the command line names"""
+    """the requirements in the spec; empty for an interpreter that only the command line names"""
     python: str
     """version of its Python; empty if it could not be used"""
     installed: list[str]

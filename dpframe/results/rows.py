@@ -44,7 +44,7 @@ COLUMNS = {
     "interval_upper": "upper limit of the same",
     "confidence": "level of this one bound",
     "certified": "whether the bound is valid at finite samples, under `assumption`",
-    "assumption": "what the bound assumes",
+    "assumption": "the assumption of the bound",
     "p_value": "smallest level at which this cell alone rejects its claim",
     "p_adjusted": "the same, adjusted for all tests",
     "trials_d": "draws counted on D",
@@ -52,7 +52,7 @@ COLUMNS = {
     "draws": "draws counted, on both together",
     "draw_group": "cells with the same one share draws",
     "seconds": "seconds spent on its draws",
-    "reason": "why the verdict is what it is, or why the cell failed",
+    "reason": "the reason for the verdict, or for the failure",
 }
 """The columns of every table; after them comes one for each swept key, by its name."""
 

@@ -89,8 +89,8 @@ class LikelihoodRatio(Attack, name="likelihood-ratio"):
     gives = "score"
 
     low_bits: bool = False
-    """True: outputs are not rounded, and what floating point leaks is seen; nothing is drawn to
-    learn from."""
+    """True: outputs are not rounded, so the attack sees leaks of floating-point arithmetic; nothing
+    is drawn to learn from."""
 
     def unsuited(self, target: Target) -> str | None:
         mechanism = target.mechanism
@@ -225,7 +225,8 @@ class Threshold(Attack, name="threshold"):
     value: float | None = None
     """The threshold; default: chosen on the fit stream."""
     direction: Literal["up", "down", "either"] = "either"
-    """D′ is what is at least the threshold ("up") or at most ("down"); "either": chosen too."""
+    """Numbers at or above the threshold mean D′ ("up"), or those at or below it ("down"); "either":
+    the direction is also chosen."""
 
     def unsuited(self, target: Target) -> str | None:
         return not_one_number(target)

@@ -91,10 +91,10 @@ class Learned(Attack, name="learned"):
     gives = "score"
 
     bits: bool = False
-    """True to look at the bits of floats too: sign, exponent, the number of last bits that are 0,
-    and the power of two of the last one that is not."""
+    """True to also look at the bits of floats: sign, exponent, the number of trailing zero bits,
+    and the power of two of the last nonzero bit."""
     hidden: Annotated[int, Ge(0), Le(256)] = 32
-    """Units in each of the two layers of the perceptron; 0: none is tried."""
+    """Units in each of the two layers of the perceptron; 0: no perceptron."""
 
     def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
         sides = [_columns.rows(outputs, self.bits, np) for outputs in train]
@@ -297,11 +297,11 @@ class Categories(Attack, name="categories"):
     gives = "score"
 
     values: Annotated[int, Ge(1), Le(65536)] = 1024
-    """Values with a score of their own, at most: those that are seen most often."""
+    """Largest number of values with a separate score; the most frequent ones get one."""
     least: Annotated[int, Ge(1)] = 5
-    """A value that was seen less often has no score of its own."""
+    """Least number of times that a value must be seen to get a separate score."""
     smoothing: Annotated[float, Gt(0)] = 1.0
-    """s, added to every count: a value that one dataset has not shown is no proof."""
+    """s, added to every count, because a value that is missing on one dataset proves nothing."""
     caution: Annotated[float, Ge(0)] = 2.0
     """Standard errors by which a ratio must differ from 1 to count."""
 
@@ -357,9 +357,9 @@ class HistogramRatio(Attack, name="histogram-ratio"):
     gives = "score"
 
     bins: Annotated[int, Ge(2), Le(4096)] = 128
-    """k, the number of bins; fewer are in use where outputs repeat."""
+    """k, the number of bins; fewer are used if outputs repeat."""
     smoothing: Annotated[float, Gt(0)] = 1.0
-    """s, added to every count: a bin that one dataset has not hit is no proof."""
+    """s, added to every count, because a bin that one dataset did not hit proves nothing."""
 
     def unsuited(self, target: Target) -> str | None:
         return _columns.not_one_number(target)

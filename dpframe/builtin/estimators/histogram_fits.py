@@ -62,9 +62,9 @@ class GDPFit(Binned, name="gdp-fit"):
     reference: ClassVar[str] = "[Koskela2024, Appendix A] (arXiv:2406.04827), adapted"
 
     epsilon_max: Annotated[float, Gt(0)] = 2.0
-    """The range ends here, or earlier."""
+    """Upper end of the range, unless it ends earlier."""
     delta_min: Annotated[float, Gt(0), Lt(1)] = 0.01
-    """It ends where the profile falls below this δ."""
+    """The range ends if the profile falls below this δ."""
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         found = grouped(layout, counts, query.trials)
@@ -202,7 +202,7 @@ class TVParameter(Binned, name="tv-parameter"):
     sampling_probability: Annotated[float, Gt(0), Le(1)] = 1.0
     """Probability that the record is in the sample; 1 for no sampling."""
     mode: Literal["sound", "paper"] = "sound"
-    """Pay for both histograms' errors, or for one, as the paper does."""
+    """Account for the errors of both histograms, or of one, as the paper does."""
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         found = grouped(layout, counts, query.trials)

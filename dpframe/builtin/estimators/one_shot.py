@@ -46,7 +46,8 @@ class OneShot(Estimator, name="one-shot"):
     law: Literal["normal", "histogram"] = "normal"
     """Model of the distributions of the scores."""
     dimension: Annotated[int, Ge(2)] | None = None
-    """d, if the scores are cosines: those of canaries out are then N(0, 1/d), not fitted."""
+    """d, if the scores are cosines: the scores of canaries that are out are then N(0, 1/d) and not
+    fitted."""
     bins: Annotated[int, Ge(2), Le(MOST_BINS)] | None = None
     """Bins of the histograms; default: of Scott's width."""
 

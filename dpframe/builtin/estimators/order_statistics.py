@@ -169,7 +169,7 @@ class OrderStatistics(Estimator, name="order-statistics"):
     )
 
     direction: Literal["either", "up", "down"] = "either"
-    """Larger scores mean D′ ("up", as attacks should have it), D ("down"), or either."""
+    """Larger scores mean D′ ("up", the convention for attacks), D ("down"), or either."""
 
     def statistic(self) -> Statistic:
         return PilotGrid()

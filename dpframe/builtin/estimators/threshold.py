@@ -247,7 +247,7 @@ class OneThreshold(Estimator):
     """An estimator from the error rates of one threshold, given or chosen by the pilot."""
 
     threshold: float | None = None
-    """Decide by scores at it; default: the pilot chooses."""
+    """Threshold of the scores; default: the pilot chooses it."""
 
     def statistic(self) -> Statistic:
         return PilotThresholds() if self.threshold is None else ThresholdCounts(self.threshold)
@@ -257,7 +257,7 @@ class LimitedThreshold(OneThreshold):
     """An estimator with limits of both error rates, in a direction."""
 
     direction: Direction = "either"
-    """Larger scores mean D′ ("up", as attacks should have it), D ("down"), or either."""
+    """Larger scores mean D′ ("up", the convention for attacks), D ("down"), or either."""
 
     def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
         bins = np.asarray(layout["pilot"]).shape[1] if layout else 2
@@ -363,7 +363,7 @@ class Credible(OneThreshold, name="credible"):
     )
 
     sides: Literal["both", "lower"] = "both"
-    """An interval with equal mass on both sides, or a lower limit alone."""
+    """An interval with equal mass on both sides, or only a lower limit."""
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         def loss(fpr: Floats, fnr: Floats) -> Floats:

@@ -72,7 +72,7 @@ class RandomizedResponse(Calibrated, name="randomized-response"):
     epsilon: Annotated[float, Gt(0)]
     """The claim: the budget of all bits together."""
     sensitivity: Annotated[float, Gt(0)] | None = None
-    """Δ, the most bits that may differ; default: the pair's l1 distance."""
+    """Δ, the largest number of bits that may differ; default: the pair's l1 distance."""
 
     def resolve(self, pair: Pair) -> Self:
         for data in (pair.d0, pair.d1):
@@ -105,7 +105,7 @@ class CopyInput(Mechanism, name="copy-input"):
     """
 
     epsilon: Annotated[float, Gt(0)]
-    """The claim; changes nothing else."""
+    """The claim; it has no other effect."""
 
     def claim(self, pair: Pair) -> PureDP:
         return PureDP(self.epsilon)
@@ -127,7 +127,7 @@ class RandomOutput(Mechanism, name="random-output"):
     """
 
     epsilon: Annotated[float, Gt(0)]
-    """The claim; changes nothing else."""
+    """The claim; it has no other effect."""
 
     def claim(self, pair: Pair) -> PureDP:
         return PureDP(self.epsilon)

@@ -69,7 +69,7 @@ class Gaussian(Mechanism, name="gaussian"):
     epsilon: Annotated[float, Gt(0)] | None = None
     """The claim, at `delta`; without `sigma` the noise is calibrated to it."""
     delta: Annotated[float, Gt(0), Lt(1)] = 1e-5
-    """δ of the claim; counts only together with `epsilon`."""
+    """δ of the claim; used only with `epsilon`."""
     sigma: Annotated[float, Gt(0)] | None = None
     """Standard deviation of the noise; without `epsilon` the claim follows from it."""
     sensitivity: Annotated[float, Gt(0)] | None = None
@@ -117,13 +117,13 @@ class SubsampledGaussian(Mechanism, name="subsampled-gaussian"):
     """
 
     sampling_probability: Annotated[float, Gt(0), Le(1)]
-    """q, with which the record is in the sample."""
+    """q, the probability that the record is in the sample."""
     noise_multiplier: Annotated[float, Gt(0)]
     """σ: standard deviation of the noise, divided by the sensitivity."""
     epsilon: Annotated[float, Gt(0)] | None = None
     """The claim, at `delta`; changes nothing else. Default: the exact curve is claimed."""
     delta: Annotated[float, Gt(0), Lt(1)] = 1e-5
-    """δ of the claim; counts only together with `epsilon`."""
+    """δ of the claim; used only with `epsilon`."""
     mu: Annotated[float, Gt(0)] | None = None
     """Claims μ-GDP instead; changes nothing else."""
     claimed_noise_multiplier: Annotated[float, Gt(0)] | None = None

@@ -45,7 +45,8 @@ class Program(ForeignMechanism, name="program"):
     delta: Annotated[float, Ge(0), Lt(1)] = 0.0
     """The claim's δ."""
     seeded: bool = False
-    """True if it draws all its randomness from `random`, `numpy.random` or what `seed(n)` gets."""
+    """True if all its randomness comes from `random`, `numpy.random` or the argument of
+    `seed(n)`."""
 
     spec_names = {"given": "params"}  # noqa: RUF012  # a class variable of every plugin
 

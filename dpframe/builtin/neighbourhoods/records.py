@@ -90,41 +90,42 @@ class RecordEdits(Neighbourhood, name="records"):
     one_shape: ClassVar[bool] = False
 
     table: GivenTable | None = None
-    """A natural table: records, each a value, a list of values or a table by column; or a table of
+    """A typical table: records, each a value, a list of values or a table by column; or a table of
     columns."""
     file: SpecFile | None = None
     """A file that holds it instead (.csv, .npy, .npz, .parquet), relative to the spec."""
     first: Annotated[int, Ge(1)] | None = None
-    """Number of records to take from its start; default: all."""
+    """Number of records to read from the start; default: all."""
     columns: tuple[str, ...] = ()
     """Names of the columns; default: those of the table or its file, else of the schema, else c0,
     c1, …."""
     schema: tuple[Column, ...] = ()
-    """Facts on the columns: name, low, high, integer, categories, user; default: as the table
-    shows. With nan = false, NaN and missing values never come."""
+    """Properties of the columns: name, low, high, integer, categories, user; default: inferred from
+    the table. nan = false excludes NaN and missing values."""
     adjacency: Adjacency
-    """"replace": one record is another one; "add-remove": one record more or less; "either"."""
+    """"replace": one record is replaced; "add-remove": one record is added or removed; "either"."""
     beyond: bool | Switches | None = None
     """True if records may lie outside of the schema, or a table of three switches: `nan`,
-    `out_of_bounds`, `unknown_categories`. Libraries promise to clip these. Default: yes, but not
-    where a single record is replaced: a local randomiser is for the values of its domain. A column
-    of the schema may have the same switches."""
+    `out_of_bounds`, `unknown_categories`. Libraries promise to clip these. Default: true, except if
+    a table of one record is replaced, because a local randomiser accepts only values of its domain.
+    A column of the schema may have the same switches."""
     mistyped: bool = False
-    """True if, beyond the schema, cells may be of another type than any in their column: missing, a
-    text among numbers. Few interfaces let these in, and what raises an error there leaks nothing
-    that matters."""
+    """True if, beyond the schema, cells may have a type that is new in their column: a missing
+    value, or a text among numbers. Few interfaces accept such cells, and errors that they cause
+    usually do not matter."""
     any_size: bool | None = None
-    """True if the table may have any number of records, not only its own. Default: where records
-    come and go, or users have many; a claim about replaced ones may be for one number alone."""
+    """True if the table may have any number of records. Default: true if records are added or
+    removed, or if users have several; a claim about replacing a record may hold only for one number
+    of records."""
     form: Form = "auto"
     """The form that the mechanism gets: "array", floats; "integers", an array of whole numbers if
     all are; "rows", a list of lists; "dicts", a list of dicts; "columns", a dict of lists;
-    "arrays", a dict of arrays; "frame", of pandas; "xy", X and the last column, y; "record", the
-    only record alone. Default: an array if all cells are numbers, else dicts or rows, as the table
-    is written."""
+    "arrays", a dict of arrays; "frame", a pandas frame; "xy", X and the last column, y; "record",
+    the only record itself. Default: an array if all cells are numbers, else dicts or rows, as the
+    table is written."""
     types: tuple[str, ...] = ()
     """Types of the columns in arrays and frames, as NumPy and pandas call them, such as "float32"
-    or `category["a", "b"]`; "" and what does not hold the cells: as the cells show."""
+    or `category["a", "b"]`; "", or a type that cannot hold the cells: inferred from the cells."""
     batch: Annotated[int, Ge(1), Le(1000)] = 36
     """Pairs to propose at a time."""
 

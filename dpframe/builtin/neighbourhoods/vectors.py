@@ -122,7 +122,7 @@ class Grid(Vectors, name="grid"):
     """
 
     points: Annotated[int, Ge(2)] = 2
-    """Values of every entry, evenly from `low` to `high`."""
+    """Number of values of every entry, evenly spaced from `low` to `high`."""
     batch: Annotated[int, Ge(1), Le(1000)] = 16
     """Pairs to propose at a time."""
 
@@ -244,7 +244,8 @@ class Random(Vectors, name="random"):
     batch: Annotated[int, Ge(1), Le(1000)] = 16
     """Pairs to propose at a time."""
     records: tuple[float | tuple[float, ...], ...] = ()
-    """Records that D and D′ consist of; `low`, `high`, `step` and `adjacency` are then ignored."""
+    """The possible records of D and D′; if given, `low`, `high`, `step` and `adjacency` are
+    ignored."""
 
     def check(self) -> None:
         super().check()
@@ -310,7 +311,7 @@ class Climb(Vectors, name="climb"):
     batch: Annotated[int, Ge(1), Le(1000)] = 8
     """Pairs to propose at a time."""
     parents: Annotated[int, Ge(1)] = 4
-    """Number of pairs that have children: those that earned most."""
+    """Number of pairs to mutate and mix: those with the strongest evidence."""
     fresh: Annotated[float, Ge(0), Le(1)] = 0.25
     """Share of pairs that are random."""
 

@@ -42,19 +42,20 @@ class Records(Pair, name="records"):
     columns: tuple[str, ...] = ()
     """Names of the columns; default: those of the table or its file, else c0, c1, …."""
     edit: GivenEdit
-    """The edit that makes D′ of D: replace, by; remove; or add, and `at` a place. Records are
-    counted from 0, or from the end from −1."""
+    """The edit that turns D into D′: `replace` with `by`, `remove`, or `add`, optionally with `at`.
+    Positions count from 0, or from −1 at the end."""
     user: str | None = None
-    """A column that names the user of a record: the edit is then of all records of one user."""
+    """A column that identifies the user of a record; the edit then covers all records of one
+    user."""
     form: Form = "auto"
     """The form that the mechanism gets: "array", floats; "integers", an array of whole numbers if
     all are; "rows", a list of lists; "dicts", a list of dicts; "columns", a dict of lists;
-    "arrays", a dict of arrays; "frame", of pandas; "xy", X and the last column, y; "record", the
-    only record alone. Default: an array if all cells are numbers, else dicts or rows, as the table
-    is written."""
+    "arrays", a dict of arrays; "frame", a pandas frame; "xy", X and the last column, y; "record",
+    the only record itself. Default: an array if all cells are numbers, else dicts or rows, as the
+    table is written."""
     types: tuple[str, ...] = ()
     """Types of the columns in arrays and frames, as NumPy and pandas call them, such as "float32"
-    or `category["a", "b"]`; "" and what does not hold the cells: as the cells show."""
+    or `category["a", "b"]`; "", or a type that cannot hold the cells: inferred from the cells."""
     description: str = ""
     """A description of the pair, in a few words."""
 
@@ -233,7 +234,7 @@ class Values(Pair, name="values"):
     after: Given
     """The dataset D′, like D; it may have another size."""
     adjacency: str = "as given"
-    """The relation in which they are neighbours, in words."""
+    """The relation under which they are neighbours, in words."""
     description: str = ""
     """Their difference in a few words, for reports."""
 
