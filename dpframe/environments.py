@@ -166,7 +166,7 @@ def ask(interpreter: str) -> tuple[str, tuple[str, ...]]:
     except subprocess.TimeoutExpired:
         raise NoAnswerError(f"it does not answer within {_SECONDS:g} s") from None
     except (ValueError, IndexError):
-        raise NoAnswerError("it is no Python interpreter") from None
+        raise NoAnswerError("it is not a Python interpreter") from None
     return str(version), tuple(map(str, installed))
 
 
@@ -312,8 +312,8 @@ def _python_of(wanted: Wanted) -> str:
             if f"{version}.".startswith(f"{wanted.python}."):
                 return path
     raise DpframeError(
-        f"environment {wanted.name!r} wants Python {wanted.python}, which is not here: install it, "
-        f"or uv, or name an interpreter of your own, --python '{wanted.name}=PATH'"
+        f"environment {wanted.name!r} wants Python {wanted.python}, which is not installed: "
+        f"install it, or uv, or name your own interpreter, --python '{wanted.name}=PATH'"
     )
 
 
@@ -346,7 +346,7 @@ def _run(command: list[str], wanted: Wanted, python: str | None = None) -> None:
     failed = "installed" if python is None else "made"
     hint = ""
     if "--only-binary" in command:
-        hint = "\nonly wheels are taken; --allow-source builds from source too"
+        hint = "\nonly wheels are installed; --allow-source also builds from source"
     said = "".join(f"\n   {line}" for line in lines[-_SHOWN:])
     raise DpframeError(f"environment {wanted.name!r}: {what} cannot be {failed}{said}{hint}")
 
@@ -374,7 +374,7 @@ def _alone(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            tell(f"{folder.name}: another process is at it; waiting")
+            tell(f"{folder.name}: waiting for another process that is building it")
             lock.acquire()
     try:
         yield

@@ -114,8 +114,8 @@ def test_mistakes_exit_2_with_one_clear_message(
 @pytest.mark.parametrize(
     ("command", "number", "code", "said"),
     [
-        ("run", signal.SIGINT, 130, "interrupted; what was counted is kept"),
-        ("run", signal.SIGTERM, 143, "terminated; what was counted is kept"),
+        ("run", signal.SIGINT, 130, "interrupted; the counts are kept"),
+        ("run", signal.SIGTERM, 143, "terminated; the counts are kept"),
         ("plan", signal.SIGTERM, 143, "terminated; nothing is kept"),
     ],
 )

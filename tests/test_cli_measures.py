@@ -77,7 +77,7 @@ def test_a_claim_that_is_not_refuted_is_no_failure(names: tuple[str, str]) -> No
 def test_notes_are_folded() -> None:
     words = (*SCORES, "--estimator", "gdp", "--estimator", "histogram")
     folded, shown = (" ".join(invoke(*words, *more).stdout.split()) for more in ([], ["--notes"]))
-    note = "chose thresholds or bins; the rest was counted"
+    note = "chose thresholds or bins; the rest were counted"
     assert "shown with --notes" in folded
     assert note not in folded
     assert note in shown

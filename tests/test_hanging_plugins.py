@@ -31,7 +31,7 @@ AT_WORK = {
     "rows": of("mechanism", FAILED, "rows did not come back", rows=HANG),
     "truth": of("mechanism", FAILED, "truth did not come back", truth=HANG),
     "score, while it is traced": of("attack", FAILED, "score did not come back", score=HANG),
-    "fit": of("attack", FAILED, "the time budget ended.*; fit did not come back", fit=HANG),
+    "fit": of("attack", FAILED, "the time budget ran out.*; fit did not come back", fit=HANG),
     "learns": of("attack", FAILED, "learns did not come", fit="return ()", learns=HANG),
     "unsuited": of("attack", FAILED, "unsuited did not come back", unsuited=HANG),
     "statistic": of("estimator", FAILED, "statistic did not come back", statistic=HANG),

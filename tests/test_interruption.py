@@ -196,7 +196,7 @@ def test_a_stopped_run_says_how_to_go_on_and_keeps_its_counts(
         process.send_signal(number)
         out, err = process.communicate(timeout=HANGS)
     assert process.returncode == code
-    assert err == (f"{word}; what was counted is kept, and the same command goes on from there\n")
+    assert err == (f"{word}; the counts are kept; repeat the command to continue\n")
     assert out == ""
     assert chunks_done(tmp_path / "run") > 0
     assert finished(tmp_path / "run") == whole

@@ -25,8 +25,8 @@ def define(**body: Any) -> type[Neighbourhood]:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"adjacency": "near"}, r"a neighbourhood gives propose\(rng, history\)"),
-        ({"propose": propose}, "a neighbourhood gives adjacency"),
+        ({"adjacency": "near"}, r"a neighbourhood must define propose\(rng, history\)"),
+        ({"propose": propose}, "a neighbourhood must define adjacency"),
         ({"propose": propose, "adjacency": 1}, "adjacency is 1; a text is wanted"),
     ],
 )

@@ -279,7 +279,7 @@ def test_named_plugins_are_final():
         class More(Every, name="more"):
             pass
 
-    with pytest.raises(TypeError, match="what they share belongs into a class without a name"):
+    with pytest.raises(TypeError, match="put shared code into a class without a name"):
 
         class Base(Every):
             pass
@@ -293,9 +293,27 @@ def define(bases, body, annotations=None, **options):
 
 MISLEADING = {
     "a name in the body": ((Mechanism,), {"name": "made"}, {}, {}, r'Mechanism, name="…", api=1'),
-    "an interface in the body": ((Attack,), {"api": 2}, {}, {"name": "x"}, "Made.api is not a par"),
-    "a kind in the body": ((Attack,), {"kind": "attack"}, {}, {"name": "x"}, "Made.kind is not a"),
-    "a parameter called name": ((Attack,), {}, {"name": str}, {"name": "x"}, "Made.name is not a"),
+    "an interface in the body": (
+        (Attack,),
+        {"api": 2},
+        {},
+        {"name": "x"},
+        "Made.api is not",
+    ),
+    "a kind in the body": (
+        (Attack,),
+        {"kind": "attack"},
+        {},
+        {"name": "x"},
+        "Made.kind is not",
+    ),
+    "a parameter called name": (
+        (Attack,),
+        {},
+        {"name": str},
+        {"name": "x"},
+        "Made.name is not",
+    ),
     "an empty name": ((Mechanism,), {}, {}, {"name": ""}, "the name '' must be a text"),
     "a name with spaces around": ((Mechanism,), {}, {}, {"name": " x"}, "without spaces around"),
     "a name that is no text": ((Mechanism,), {}, {}, {"name": 7}, "the name 7 must be a text"),
@@ -308,7 +326,7 @@ MISLEADING = {
         r"'a\\x1b\[2J' must",
     ),
     "a name that turns round": ((Mechanism,), {}, {}, {"name": "a\u202e"}, "must be printable"),
-    "two kinds": ((Mechanism, Attack), {}, {}, {"name": "x"}, "extends Mechanism and Attack, and"),
+    "two kinds": ((Mechanism, Attack), {}, {}, {"name": "x"}, "extends Mechanism and Attack; a"),
     "traced and not": (
         (Mechanism, HostMechanism),
         {},
@@ -321,7 +339,7 @@ MISLEADING = {
         {"gives": "score"},
         {"gives": str},
         {"name": "x"},
-        "Made.gives is part of every attack, not a parameter: give it without an annotation",
+        "Made.gives is part of every attack, not a parameter: set it without an annotation",
     ),
     "a method's name": ((Mechanism,), {}, {"claim": float}, {"name": "x"}, "Made.claim is part of"),
     "a list": ((Mechanism,), {}, {"x": list[int]}, {"name": "x"}, "Made.x must be hashable: tuple"),
@@ -330,7 +348,7 @@ MISLEADING = {
         {"scale": 3.0},
         {},
         {"name": "x"},
-        "Made.scale is a parameter that it inherits: to change it repeat its annotation",
+        "Made.scale is an inherited parameter: to change it, repeat its annotation",
     ),
 }
 
@@ -345,7 +363,7 @@ def test_a_class_statement_that_would_mislead_its_author_is_refused(case):
 @pytest.mark.parametrize("gives", [None, "scores", True, ["score"]])
 def test_an_attack_declares_what_it_gives(gives):
     body = {"score": noop} if gives is None else {"score": noop, "gives": gives}
-    with pytest.raises(TypeError, match=r'Made: an attack says .* gives = "decision" .* "score"'):
+    with pytest.raises(TypeError, match=r'an attack must declare .* gives = "decision" .* "score"'):
         type(Attack)("Made", (Attack,), body, name="made")
 
 
@@ -356,8 +374,8 @@ def noop(self, *args):
 INCOMPLETE = [
     (Mechanism, {}, "either sample.* or .*release.*, not neither"),
     (Mechanism, {"sample": noop, "release": noop}, "not both"),
-    (HostMechanism, {}, "a host mechanism gives either sample.* or .*release.*, not neither"),
-    (Attack, {}, "an attack gives score"),
+    (HostMechanism, {}, "a host mechanism must define either sample.* or .*release.*, not neither"),
+    (Attack, {}, "an attack must define score"),
     (Pair, {"d0": 0}, "a pair gives d1, adjacency"),
     (Estimator, {"certifies": True}, "an estimator must have assumption, statistic, estimate"),
 ]

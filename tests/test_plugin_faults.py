@@ -210,7 +210,7 @@ EQUAL_ONCE = (
 def test_cells_of_equal_datasets_are_skipped_and_said(installed: Any, tmp_path: Path) -> None:
     """A sweep may pass a value at which nothing differs; an expectation there is never met."""
     installed(HEAD + MIXED)
-    reason = "D and D′ are equal: there is nothing to tell apart, so nothing is tested"
+    reason = "D and D′ are equal, so there is nothing to test"
     swept = EQUAL_ONCE + '[sweep]\n"pair.gap" = [0.0, 1.0]\n'
     (tmp_path / "spec.toml").write_text(swept)
     checked = command_line.dpframe("check", "spec.toml", cwd=tmp_path)

@@ -142,7 +142,7 @@ def test_the_page_for_authors_of_libraries(tmp_path: Path) -> None:
     assert "3 failed, 1 passed" in said
     for line in filter(str.strip, shown.replace("…", "").split("\n")):
         assert line.strip() in said, line
-    assert "from -0.5 to 1.5, by 2, and its noise is made for 1: 2 times as much" in said
+    assert "from -0.5 to 1.5, by 2, and its noise is scaled for 1: 2 times as much" in said
     library = tmp_path / "ledger.py"
     library.write_text(library.read_text().replace("high / epsilon", "(high - low) / epsilon"))
     mended = run(tmp_path, "-k", "keeps_its_claim")

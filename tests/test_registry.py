@@ -109,7 +109,7 @@ BROKEN = {
     "the base itself": (module(dpframe_attacks=[Attack]), "returns a class without a name"),
     "an abstract base": (
         module(dpframe_attacks=[types.new_class("Shared", (Attack,))]),
-        'Shared is a base for others; to use it: class Shared(Attack, name="…")',
+        'Shared is a base class; to use it: class Shared(Attack, name="…")',
     ),
     "the same name twice": (
         module(dpframe_attacks=[attack("guess"), attack("guess")]),
@@ -191,7 +191,7 @@ def test_a_bare_name_means_the_builtin_or_the_only_one():
     with pytest.raises(PluginError) as caught:
         Registry((one, other)).find("mechanism", "laplace")
     assert str(caught.value) == (
-        "mechanism 'laplace' is ambiguous; say which: one/laplace, other/laplace"
+        "mechanism 'laplace' is ambiguous; choose one of: one/laplace, other/laplace"
     )
 
 
@@ -268,10 +268,10 @@ def test_a_package_without_an_entry_point_gets_a_hint(load, monkeypatch):
 
     point = "[project.entry-points.dpframe]"
     for use in ("noisy-sum", "noisy-sum/anything"):
-        assert "'noisy-sum' is installed and has no entry point for dpframe" in hint(use)
+        assert "'noisy-sum' is installed but has no entry point for dpframe" in hint(use)
         assert point in hint(use)
     assert "entry" not in hint("with-point")
-    assert f"says so in its pyproject.toml: {point}" in hint("nowhere")
+    assert f"must declare it in its pyproject.toml: {point}" in hint("nowhere")
     assert "entry" not in hint("good-on")
 
 

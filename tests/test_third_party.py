@@ -150,7 +150,7 @@ def test_built_in_report_formats_load_no_plugin(monkeypatch: pytest.MonkeyPatch)
         ((), str, "has the suffixes ()"),
         (("x",), str, "has the suffixes ('x',)"),
         ((".x",), None, "a report format for .x has no method document(record)"),
-        ((".MD",), str, "provides a report format for .MD, which there is already"),
+        ((".MD",), str, "provides a report format for .MD, which already exists"),
     ],
 )
 def test_a_report_format_that_cannot_be_used_is_told(

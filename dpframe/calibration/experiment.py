@@ -139,8 +139,8 @@ def _skip(cell: Cell, epsilon: float | None) -> Skip:
         reason = f"the true ε of {mechanism} is not known for this pair"
     else:
         reason = (
-            f"the true ε of {mechanism} at δ = {cell.delta:g} is infinite, and no bound can be "
-            "above it"
+            f"the true ε of {mechanism} at δ = {cell.delta:g} is infinite, so no bound can exceed "
+            "it"
         )
     labels = (mechanism, cell.pair.label, cell.attack.label, cell.estimator.label)
     return Skip(*labels, swept=cell.swept, reason=reason)
@@ -245,7 +245,7 @@ def _answers(draws: Draws, parts: Sequence[Part]) -> list[Answer]:
         bound = estimate.epsilon_lower
         if bound is None or not math.isfinite(bound):
             raise CellError(
-                f"estimate gave the bound {bound}; a certifying estimator gives a number"
+                f"estimate gave the bound {bound}; a certifying estimator must give a number"
             )
         return estimate.epsilon, bound
 
@@ -360,7 +360,7 @@ def _played(
         for future in as_completed(futures):
             yield futures.pop(future), future.result()
     except BrokenProcessPool:
-        raise DpframeError("a worker process died while it calibrated") from None
+        raise DpframeError("a worker process died during the calibration") from None
     finally:
         executor.shutdown(cancel_futures=True)
 

@@ -278,7 +278,7 @@ def _slack(error: float, audits: int, seed: int) -> Together:
     # Both rates raised, the curve 1 − e^ε x is met at this false-positive rate.
     met = (1 - rate - slack) * rate / (1 - rate) - slack
     return Together(
-        "a wrong verdict where a float32 sampler is off by its resolution",
+        "a wrong verdict if a float32 sampler is off by its resolution",
         audits,
         wrong,
         _below(n, rate - slack, error, limit=met),

@@ -48,7 +48,9 @@ class AccountedDP(Claim):
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.discretization) and self.discretization > 0):
-            raise ValueError(f"a discretization is finite and positive, got {self.discretization}")
+            raise ValueError(
+                f"the discretization must be finite and positive, got {self.discretization}"
+            )
         if self.relation not in get_args(Relation):
             raise ValueError(f"a relation is one of {get_args(Relation)}, got {self.relation!r}")
         if not _accountant(self).supports(self.event):

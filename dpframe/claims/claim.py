@@ -122,9 +122,11 @@ class ApproxDP(Claim):
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.epsilon) and self.epsilon >= 0):
-            raise ValueError(f"a claimed epsilon is finite and not negative, got {self.epsilon}")
+            raise ValueError(
+                f"a claimed epsilon must be finite and not negative, got {self.epsilon}"
+            )
         if not 0 <= self.delta < 1:
-            raise ValueError(f"a claimed delta is in [0, 1), got {self.delta}")
+            raise ValueError(f"a claimed delta must be in [0, 1), got {self.delta}")
 
     @property
     def default_delta(self) -> float:
@@ -195,7 +197,7 @@ class GaussianDP(Claim):
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.mu) and self.mu >= 0):
-            raise ValueError(f"a claimed mu is finite and not negative, got {self.mu}")
+            raise ValueError(f"a claimed mu must be finite and not negative, got {self.mu}")
 
     def epsilon_at(self, delta: float) -> float:
         return _epsilon(float(self.mu), float(delta))
@@ -242,7 +244,7 @@ class LaplaceDP(Claim):
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.shift) and self.shift >= 0):
-            raise ValueError(f"a claimed shift is finite and not negative, got {self.shift}")
+            raise ValueError(f"a claimed shift must be finite and not negative, got {self.shift}")
 
     @property
     def default_delta(self) -> float:
@@ -292,9 +294,9 @@ class SubsampledGaussianDP(Claim):
     def __post_init__(self) -> None:
         q, sigma = self.sampling_probability, self.noise_multiplier
         if not 0 < q <= 1:
-            raise ValueError(f"a claimed sampling_probability is in (0, 1], got {q}")
+            raise ValueError(f"a claimed sampling_probability must be in (0, 1], got {q}")
         if not (math.isfinite(sigma) and sigma > 0):
-            raise ValueError(f"a claimed noise_multiplier is finite and positive, got {sigma}")
+            raise ValueError(f"a claimed noise_multiplier must be finite and positive, got {sigma}")
 
     @property
     def _whole(self) -> GaussianDP:

@@ -42,9 +42,11 @@ class RenyiDP(Claim):
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.order) and self.order > 1):
-            raise ValueError(f"a claimed order is finite and above 1, got {self.order}")
+            raise ValueError(f"a claimed order must be finite and above 1, got {self.order}")
         if not (math.isfinite(self.epsilon) and self.epsilon >= 0):
-            raise ValueError(f"a claimed epsilon is finite and not negative, got {self.epsilon}")
+            raise ValueError(
+                f"a claimed epsilon must be finite and not negative, got {self.epsilon}"
+            )
 
     def epsilon_at(self, delta: float) -> float:
         if delta >= _total_variation(self.epsilon):
@@ -70,7 +72,7 @@ class ZeroConcentratedDP(Claim):
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.rho) and self.rho >= 0):
-            raise ValueError(f"a claimed rho is finite and not negative, got {self.rho}")
+            raise ValueError(f"a claimed rho must be finite and not negative, got {self.rho}")
 
     # With b = α − 1, the best order for ε solves (2b + 1)ρ + ln(b/(1 + b)) = ε, and there ln δ is
     # −ρb² − ln(1 + b). Both are monotone, and every order is valid: what a root finder leaves makes

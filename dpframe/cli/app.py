@@ -184,11 +184,11 @@ def offer(
             raise SystemExit(0) from None
         except SystemExit:
             lost = NOT_RUN if keeps_counts else MISTAKE
-            _leave(f"a plugin called exit(), which ends everything; {rest(keeps_counts)}", lost)
+            _leave(f"a plugin called exit(), which ended the command; {rest(keeps_counts)}", lost)
         except Exception:
             stop_if_signalled(before)
             complain(traceback.format_exc())
-            _leave("this is a mistake in dpframe; please report it with the lines above", INTERNAL)
+            _leave("this is a bug in dpframe; please report it with the lines above", INTERNAL)
 
     text, _ = help_of(command)
     group.command(name, cls=Command, help=text)(guarded)

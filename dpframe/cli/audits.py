@@ -61,11 +61,11 @@ def check(
         return
     if spec is not None or len(names) > 1 or not given:
         raise DpframeError(
-            "give either a spec or --plugin NAME (beside a spec it takes files, --plugin FILE.py); "
-            "--json goes with the latter"
+            "give either a spec or --plugin NAME (with a spec, --plugin takes files, FILE.py); "
+            "--json works only with the latter"
         )
     if trials is not None or seed is not None:
-        raise DpframeError("--trials and --seed go with a spec")
+        raise DpframeError("--trials and --seed need a spec")
     from dpframe.commands.check import as_json as plain
     from dpframe.commands.check import conformance
     from dpframe.report.terminal.calibration import render_conformance
@@ -100,7 +100,10 @@ def _shard(text: str) -> Shard:
 
     found = re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", text)
     if not found or not 1 <= int(found[1]) <= int(found[2]) <= MOST:
-        raise DpframeError(f"--shard {text}: which of how many, such as 3/16; the first is 1/16")
+        raise DpframeError(
+            f"--shard {text}: should be the number of the shard and of all shards, such as "
+            "3/16; the first is 1/16"
+        )
     return Shard(int(found[1]), int(found[2]))
 
 

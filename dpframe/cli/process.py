@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def rest(keeps_counts: bool) -> str:
     """Return what an interrupted command keeps."""
     if keeps_counts:
-        return "what was counted is kept, and the same command goes on from there"
+        return "the counts are kept; repeat the command to continue"
     return "nothing is kept"
 
 

@@ -79,7 +79,7 @@ def plot(
 
     if out is None:
         if kind or where or panels or beside:
-            raise DpframeError("say with -o FILE where the figure goes")
+            raise DpframeError("name the file of the figure with -o FILE")
         found = subject(record)
         fitting = kinds(found) if isinstance(found, Record) else {ROC: None}
         for name, reason in fitting.items():

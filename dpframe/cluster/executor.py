@@ -177,7 +177,7 @@ class Connection:
                         f"workers cannot take a task in: {error_message(error)}"
                     ) from None
                 if time.monotonic() > limit:
-                    raise CellError(f"the scheduler is gone: {error}") from None
+                    raise CellError(f"the scheduler has disappeared: {error}") from None
                 self._reconnect(client, limit)
 
     def _waited(self, future: Any, workers: Collection[str] | None, until: float | None) -> Any:
@@ -342,7 +342,7 @@ class DaskExecutor(Executor):
                     return answer.found
                 case "missing":
                     if not sent.code:
-                        raise CellError(f"a worker cannot load what it is to count: {answer.found}")
+                        raise CellError(f"a worker cannot load its task: {answer.found}")
                     sent = self._packed(task, as_code=True)
                 case "refused":
                     self._refuse(answer.worker, answer.found, task.kind)
@@ -350,7 +350,7 @@ class DaskExecutor(Executor):
                     self.warn(f"{answer.worker} could not do a task: {answer.found}")
                     broken.add(answer.worker)
                     if len(broken - avoid) >= BROKEN or not self._there() - broken:
-                        raise CellError(f"no worker can do it: {answer.found}")
+                        raise CellError(f"no worker can do this task: {answer.found}")
                 case _:
                     raise CellError(answer.found)
 
@@ -375,7 +375,8 @@ class DaskExecutor(Executor):
         there = self._there()
         if there and not there - refusing.keys():
             raise RefusedError(
-                f"no worker would do the same: {next(iter(refusing[one] for one in there))}"
+                "no worker would give the same results: "
+                f"{next(iter(refusing[one] for one in there))}"
             )
         return there - refusing.keys()
 

@@ -102,7 +102,7 @@ def unpack(sent: Sent) -> Any:
         cls = _found(module, qualified)
         if cls is None or code_digest(cls) != expected:
             raise RefusedError(
-                f"a worker has other code of {qualified} (module {module}) than the run"
+                f"a worker has different code of {qualified} (module {module}) than the run"
             )
     return value
 

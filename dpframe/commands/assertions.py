@@ -70,12 +70,12 @@ class Terms(NamedTuple):
         """Return the claim; raise DpframeError if there is none, or two."""
         if self.claim is not None:
             if self.epsilon is not None or self.delta != 0:
-                raise DpframeError("claim: it stands in place of epsilon and delta")
+                raise DpframeError("claim: give either the claim or epsilon and delta")
             if not isinstance(self.claim, Claim):
                 raise DpframeError(f"claim: {self.claim!r} is not a claim, such as GaussianDP(1.0)")
             return self.claim
         if not is_number(self.epsilon):
-            raise DpframeError("epsilon: the claim is wanted, a number of at least 0")
+            raise DpframeError("epsilon: give the claim, a number of at least 0")
         if not is_number(self.delta):
             raise DpframeError(f"delta: {self.delta!r} is not a number")
         try:
@@ -166,9 +166,9 @@ def over_a_table(
     terms.check()
     if neighbours["adjacency"] is None:
         raise DpframeError(
-            'adjacency: say which neighbours the claim is about, "replace" (one record is another '
-            'one), "add-remove" (one record more or less), or for a vector of query answers '
-            '"each-by-one" (every answer moves by at most the sensitivity): the wrong kind of '
+            'adjacency: choose the neighbours of the claim: "replace" (one record is replaced), '
+            '"add-remove" (one record is added or removed), or for a vector of query answers '
+            '"each-by-one" (every answer changes by at most the sensitivity); the wrong kind of '
             "neighbours would refute a true claim"
         )
     if neighbours["adjacency"] in ANSWERS:
@@ -251,12 +251,12 @@ def _audit(
         source, reason = Here, f"{type(error).__name__}: {message(error)}"
         if terms.limit is not None:
             raise DpframeError(
-                "limit: nothing ends a run in the process of the test, and it cannot be handed to "
-                f"another one ({reason})"
+                "limit: a run in the process of the test cannot be stopped, and this function "
+                f"cannot be sent to a worker process ({reason})"
             ) from None
         aside = (
-            "it ran in the process of the test, one run at a time, where nothing ends a run that "
-            f"hangs: it cannot be handed to another one ({reason})"
+            "it ran in the process of the test, one run at a time, where a hanging run cannot be "
+            f"stopped, because it cannot be sent to a worker process ({reason})"
         )
     with source() as lent:
         record = auditing.recorded(loaded, source=lent)
@@ -331,7 +331,7 @@ def takes_generator(release: Callable[..., Any]) -> bool:
     by_name = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
     if by_name:
         raise DpframeError(
-            f"release: it wants {', '.join(by_name)} by name; give them with functools.partial or "
+            f"release: it wants {', '.join(by_name)} by name; bind them with functools.partial or "
             "a lambda"
         )
     if len(needed) == 2 or (in_place and in_place[0].name in RNG and len(in_place) > 1):
@@ -342,7 +342,7 @@ def takes_generator(release: Callable[..., Any]) -> bool:
         return False
     raise DpframeError(
         f"release: it takes {len(needed)} arguments; it is called as release(data) or as "
-        "release(rng, data), with one run for each call"
+        "release(rng, data), one run per call"
     )
 
 
@@ -395,7 +395,7 @@ def _sentence(record: Record) -> str:
     if cell.search is not None and cell.search.pairs > 1:
         runs += f", on {cell.search.pairs} pairs"
     if exceeds(cell):
-        return f"{_claim(cell)}: the query changes more than its noise is made for, exactly"
+        return f"{_claim(cell)}: the query changes by more than its noise is scaled for (exact)"
     if cell.verdict == VIOLATED:
         return f"{_claim(cell)} violated, after {runs}{raised(record)}"
     if cell.verdict == CONSISTENT:
@@ -467,7 +467,7 @@ def _undecided(record: Record, terms: Terms) -> Iterator[str]:
     # The most extreme answers would have refuted the claim after about so many draws.
     needed = draws_needed(terms.claimed(), 1 - record.audit.confidence)
     if needed is None:
-        yield "  what would do: no number of runs"
+        yield "  sufficient: no number of runs"
         return
     text = f"about {words.quantity(2 * MARGIN * needed)} runs"
     if cell.trials[0]:

@@ -102,7 +102,7 @@ def _datasets(pair: Any) -> tuple[Any, Any]:
     elif isinstance(pair, tuple | list) and len(pair) == 2:
         data = (pair[0], pair[1])
     else:
-        raise DpframeError("pair: two datasets are wanted, (D, D′), each such as (x, y); or a Pair")
+        raise DpframeError("pair: should be two datasets (D, D′), each such as (x, y), or a Pair")
     check_differ(data, ("D", "D′"), "pair: ")
     return data
 
@@ -160,7 +160,7 @@ def _digest_of(train: Callable[..., Any]) -> str:
         return function_digest(train)
     except Exception as error:  # a lock, an open file, a generator
         raise DpframeError(
-            f"train: it cannot be handed to a worker process: {type(error).__name__}: {error}"
+            f"train: it cannot be sent to a worker process: {type(error).__name__}: {error}"
         ) from error
 
 
@@ -225,7 +225,7 @@ def audit_training(
     if seconds is not None and not (is_number(seconds) and 0 < seconds < math.inf):
         raise DpframeError(f"seconds: {seconds!r} is not a number above 0")
     if isinstance(estimators, str | Estimator) or not estimators:
-        raise DpframeError("estimators: a list of names or estimators is wanted")
+        raise DpframeError("estimators: should be a list of names or estimators")
     made = training(train, pair, claim=claim, seedable=seedable, may_be_nan=may_be_nan)
     attack_entry, *others = [_entry(one) for one in (attack, *estimators)]
     sized = min(models, max(FEWEST, models // 10)) if learn is None else learn

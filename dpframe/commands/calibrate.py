@@ -147,7 +147,7 @@ def _check_repeats(repeats: int, found: Experiments, error: float) -> None:
         if part.certifies and exceedance(0, repeats, promised, error).alarm is None:
             raise DpframeError(
                 f"--repeats: {repeats} are too few: even if every bound exceeded the truth, it "
-                f"could be chance at a confidence of {part.cell.confidence:g}"
+                f"could be due to chance at a confidence of {part.cell.confidence:g}"
             )
 
 

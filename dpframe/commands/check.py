@@ -101,7 +101,7 @@ def conformance(
         entries = registry.named(known, name)
     if not entries:
         raise DpframeError(
-            f"{files[0].name} is a program, which makes no promises: name it in a spec"
+            f"{files[0].name} is a program, which has no promises to check: use it in a spec"
         )
     return [_tried(entry, known, tuple(settings)) for entry in entries]
 

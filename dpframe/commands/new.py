@@ -79,7 +79,7 @@ def _class_name(name: str, kind: str) -> str:
 def _unusable(kind: str, name: str) -> str | None:
     """Return why a name cannot be used; None if it can."""
     if not NAME.fullmatch(name):
-        return "it is made of small letters, digits and hyphens, and begins with a letter"
+        return "it must consist of lower-case letters, digits and hyphens, and begin with a letter"
     module = _module(name)
     if keyword.iskeyword(module) or module in sys.stdlib_module_names:
         return f"Python has something called {module}"

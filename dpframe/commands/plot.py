@@ -60,7 +60,9 @@ def plot(
     if kind not in (None, ROC):
         raise DpframeError(f"scores made elsewhere are drawn as {ROC}, not as {kind}")
     if where or panels or beside:
-        raise DpframeError("cells, panels and other numbers are chosen of a record, not of scores")
+        raise DpframeError(
+            "cells, panels and other numbers can be selected only for a record, not for scores"
+        )
     return figures.draw_scores(found)
 
 

@@ -185,9 +185,9 @@ def _earlier(directory: Path, warn: Callable[[str], None]) -> Record | None:
         return records.load(directory)
     except RecordError as error:
         if kept := records.set_aside(directory):
-            warn(f"{directory / records.NAME}: not of dpframe's making; kept as {kept.name}")
+            warn(f"{directory / records.NAME}: not written by dpframe; kept as {kept.name}")
             return None
-        warn(f"{error}; it is not used, and what it said is worked out anew")
+        warn(f"{error}; it is ignored, and its results are computed again")
         return None
 
 

@@ -259,7 +259,7 @@ def score(
     )
 
 
-UNASKED = "certifies no bound; asked with --all"
+UNASKED = "certifies no bound; run it with --all"
 
 
 def certifies(estimator: Estimator, claim: Claim | None) -> bool:
@@ -348,7 +348,9 @@ def _read_sides(
         inside = _read_side(scores_in, "scores in", column)
         return inside, _read_side(scores_out, "scores out", column)
     if not isinstance(scores_in, str | os.PathLike):
-        raise DpframeError("scores_out: only one file can hold both, with memberships")
+        raise DpframeError(
+            "scores_out: must be missing if one file holds all scores with memberships"
+        )
     read = read_members(Path(scores_in), column, member)
     assert read.members is not None
     sides = [read.values[of] for of in (read.members, ~read.members)]
@@ -437,5 +439,5 @@ def _set_aside(estimator: Estimator) -> tuple[str, ...]:
         return ()
     return (
         f"a random {PILOT_SHARE:.0%} of each side, at most {PILOT_MOST:,}, chose thresholds or "
-        "bins; the rest was counted",
+        "bins; the rest were counted",
     )

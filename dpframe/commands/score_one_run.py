@@ -250,9 +250,9 @@ def _taken(
     """Return the name of the source, the canaries, and true if their title says `loss`."""
     if isinstance(scores, str | os.PathLike):
         if members is not None:
-            raise DpframeError("members: a file of canaries has them in it")
+            raise DpframeError("members: a file of canaries already contains them")
         name, read = os.fspath(scores), read_members(Path(scores), column, member)
         return name, as_canaries(read.values, read.members, name), read.is_loss
     if members is None:
-        raise DpframeError("members: say which of the canaries were in")
+        raise DpframeError("members: give the memberships of the canaries")
     return "canaries", as_canaries(scores, members, "canaries"), False

@@ -140,7 +140,7 @@ def _read(directory: Path) -> dict[str, Any]:
     Raises:
         OutputError: there is none, or it was altered.
     """
-    damaged = OutputError(f"{directory / NAME}: is not what a shard writes")
+    damaged = OutputError(f"{directory / NAME}: was not written by a shard")
     try:
         found = json.loads(files.read_folder(directory / NAME))
         if not isinstance(found, dict) or found.get("schema") != SCHEMA:
@@ -200,20 +200,20 @@ def _check_one_run(shards: Sequence[tuple[Path, dict[str, Any]]]) -> None:
             if mine != theirs:
                 raise OutputError(
                     f"{directory} and {first_directory} differ in {what}"
-                    f"{_difference(mine, theirs)}: they are no parts of one run"
+                    f"{_difference(mine, theirs)}: they are not parts of one run"
                 )
         number, of = about["shard"]
         if of != first["shard"][1]:
             raise OutputError(
-                f"{directory} is shard {_named(about)}, {first_directory} is {_named(first)}: "
-                "a run is cut in one way"
+                f"{directory} is shard {_named(about)}, {first_directory} is {_named(first)}: all "
+                "shards of a run must be cut in the same way"
             )
         if number in seen:
             raise OutputError(f"{directory} and {seen[number]} are both shard {_named(about)}")
         seen[number] = directory
         if not about["complete"]:
             raise OutputError(
-                f"{directory}: shard {_named(about)} is not complete; run it again, it goes on"
+                f"{directory}: shard {_named(about)} is not complete; run it again to continue"
             )
     of = first["shard"][1]
     if missing := sorted(set(range(1, of + 1)) - seen.keys()):
@@ -222,7 +222,7 @@ def _check_one_run(shards: Sequence[tuple[Path, dict[str, Any]]]) -> None:
 
 
 _WHAT = {
-    "spec": "the spec or what was changed in it",
+    "spec": "the spec or its overrides",
     "seed": "the seed",
     "versions": "versions",
     "plugins": "the code of plugins",
@@ -256,5 +256,5 @@ def _check_here(about: dict[str, Any], loaded: Audit) -> None:
         if found != about[key]:
             raise OutputError(
                 f"the shards differ from this machine in {_WHAT[key]}"
-                f"{_difference(found, about[key])}: counts of other code are not judged"
+                f"{_difference(found, about[key])}: counts of different code cannot be combined"
             )

@@ -117,7 +117,7 @@ def locked(directory: Path) -> Iterator[None]:
         OutputError: another run holds it, it cannot be written to, or it leads elsewhere.
     """
     if directory.is_symlink():
-        raise OutputError(f"{directory}: a link, and a run does not follow links in its directory")
+        raise OutputError(f"{directory}: is a link; a run does not follow links in its directory")
     made(directory)
     with _opened(directory / "lock") as lock:
         try:

@@ -71,7 +71,7 @@ class Player:
         found = guarded("settled", call, self.state, self.layout, self.asked)
         if found not in (None, "violated", "unreachable"):
             raise CellError(
-                f'settled returned {shown(found)}; "violated", "unreachable" or None is wanted'
+                f'settled returned {shown(found)}; it must return "violated", "unreachable" or None'
             )
         return found  # type: ignore[no-any-return]
 

@@ -212,7 +212,7 @@ class Uneven(Exception):  # noqa: N818  # not an error: the pass is only to be d
     """Cells of one pass have different stored counts; each group becomes a pass of its own."""
 
     def __init__(self, groups: list[list[Cell]]) -> None:
-        super().__init__("cells have come to different points")
+        super().__init__("cells have reached different points")
         self.groups = groups
 
 
@@ -283,8 +283,8 @@ def stored_counts(
 
 
 OTHER = (
-    "the shards were counted with other code, other data, or after attacks that learned something "
-    "else (a mechanism that takes no seed teaches them something else each time)"
+    "the shards were counted with different code or data, or their attacks learned something "
+    "different (as they do each time if a mechanism takes no seed)"
 )
 
 
@@ -343,7 +343,7 @@ def _sum(parts: list[Part], of: int) -> Saved:
     end = 0
     for part in parts:
         if part.saved.done != (part.window.stop, part.window.stop):
-            raise OutputError(f"shard {part.shard} is not complete: run it again, it goes on")
+            raise OutputError(f"shard {part.shard} is not complete: run it again to continue")
         if part.window.start > end:
             raise OutputError(f"chunks {end} to {part.window.start - 1} are in no shard: {OTHER}")
         if part.window.start < end:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dpframe.engine.plan import Place, Plan
     from dpframe.spec.audit import Cell
 
-UNREACHABLE = "nothing that its events show could reach the claim"
+UNREACHABLE = "no event could reach the claim any more"
 
 
 def estimate_cell(
@@ -234,8 +234,8 @@ def _cut_short(trials: tuple[int, int], wanted: int, settled: Settled | None) ->
             + ("the claim was refuted" if settled == "violated" else UNREACHABLE),
         )
     return (
-        f"ended by the time budget after {trials[0]:,} and {trials[1]:,} of {wanted:,} trials; "
-        "valid only if run time does not depend on the outputs",
+        f"stopped by the time budget after {trials[0]:,} and {trials[1]:,} of {wanted:,} trials; "
+        "valid only if the run time does not depend on the outputs",
     )
 
 
@@ -245,6 +245,6 @@ def again(looks: Looks) -> tuple[str, ...]:
         return ()
     return (
         f"look {looks.number} at these draws: at 1/{looks.price} of the error of the first; all "
-        "looks together err with at most 1.5 times that. If what is audited has changed for good, "
-        "start anew in another folder: --out DIR",
+        "looks together err with at most 1.5 times that. If you changed the mechanism permanently, "
+        "start again in a new folder: --out DIR",
     )

@@ -204,9 +204,7 @@ class HostWork(Work):
                     f"no answer within {asking.limit:g} s of this machine is a TimeoutError"
                 )
             if asking.time:
-                notes.append(
-                    "answers were timed: what that shows is evidence of this machine alone"
-                )
+                notes.append("answers were timed, so the evidence is valid only for this machine")
         return tuple(notes)
 
     @property

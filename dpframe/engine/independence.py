@@ -25,35 +25,34 @@ CHUNK_ROWS = 128  # rows compared from one chunk, at most
 KNOWN = 1 << 18  # chunks whose digests are kept, per lane and dataset
 
 NOT_SEEDABLE = (
-    "sample gave other outputs the second time at the same address: a box that does not take all "
-    "its randomness from rng (or from numpy.random and random, which are seeded) says "
-    "seedable = False"
+    "sample gave different outputs the second time at the same address: set seedable = False if "
+    "the randomness does not all come from rng (or from numpy.random and random, which are "
+    "seeded)"
 )
 AGAIN = (
-    "sample gave the very same outputs for draws that must be independent: it seeds a generator "
-    "with a constant, or every process starts with the same generator"
+    "sample gave identical outputs for draws that must be independent: it seeds a generator with a "
+    "constant, or every process starts with the same generator"
 )
 WITHIN = (
     "sample repeats rows within a call, more often than rows repeat between calls: each of the n "
-    "rows must be a run of its own"
+    "rows must be a separate run"
 )
 BETWEEN = (
-    "outputs for D come again among those for D′, more often than their own frequencies allow: "
+    "outputs for D recur among those for D′ more often than their own frequencies allow: "
     "the two must be independent draws"
 )
 
 NEIGHBOURS = (
-    "rows of one call depend on each other: neighbours are alike, or unlike, more often than "
-    "independent draws are; each of the n rows must be a run of its own"
+    "rows of one call depend on each other: neighbours are similar, or dissimilar, more often than "
+    "independent draws are; each of the n rows must be a separate run"
 )
 IN_STEP = (
     "outputs for D and for D′ are high and low at the same places, more often than independent "
     "draws are: the two share their noise"
 )
 DRIFTS = (
-    "some outputs are frequent for a while and rare for another, more than independent draws are: "
-    "the box keeps something from run to run, or what it depends on changes meanwhile; start each "
-    "run from the same state"
+    "the frequencies of outputs drift more than those of independent draws: the box keeps state "
+    "between runs, or something that it depends on changes; start each run from the same state"
 )
 
 TESTS = 16

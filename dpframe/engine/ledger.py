@@ -191,9 +191,7 @@ class _File(NamedTuple):
         try:
             files.append(self.path, text)
         except OSError as error:
-            raise OutputError(
-                f"{self.path}: cannot write down what is looked at: {error.strerror}"
-            ) from error
+            raise OutputError(f"{self.path}: cannot record this look: {error.strerror}") from error
 
 
 def _number_of(question: str, looks: Iterable[Look]) -> int | None:

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 
 CHANGED = (
-    "D or D′ is not what it was when the run began: a pair makes the same data each time it is "
-    "asked, and the files that it reads stay as they are"
+    "D or D′ has changed since the run began: a pair must make the same data each time, and the "
+    "files that it reads must not change"
 )
 PATIENCE = 5.0  # seconds beyond its time budget for the segments that a pass has begun
 FIRST_PATIENCE = 30.0  # the same for a pass that has counted nothing yet: it may be compiling
@@ -312,12 +312,12 @@ class Work(ABC):
     def nan_note(self, extent: str) -> str:
         """Return the note about the check for NaN, given the extent of the check."""
         if self.the_pass.shape.asking is not None:
-            return "answers of any kind: NaN is one, as any other"
+            return "NaN is an answer like any other"
         if self.the_pass.may_be_nan:
-            return "NaN is a legitimate output of this mechanism"
+            return "NaN is a valid output of this mechanism"
         if not self.nan_matters:
-            return "outputs are integers, none can be NaN"
-        return f"{extent} on each dataset were looked at for NaN"
+            return "outputs are integers, so none can be NaN"
+        return f"{extent} on each dataset were checked for NaN"
 
 
 def _placed(counted: HostArray, zero: HostArray, lanes: Sequence[int]) -> HostArray:

@@ -406,7 +406,7 @@ class DrawChunks(Task):
         rows = (place.stop - place.first) * self.shared.rows
         for array in found:
             if not isinstance(array, np.ndarray) or array.dtype.hasobject:
-                raise WrongResultError("something that is no array of numbers")
+                raise WrongResultError("something that is not an array of numbers")
             if array.shape[:1] != (rows,):
                 raise WrongResultError(f"{array.shape[:1]} rows in place of {rows}")
         return found

@@ -399,11 +399,11 @@ def integers(found: Any, shape: tuple[int, ...] | None = None) -> HostArray:
     try:
         array = np.asarray(found)
     except Exception:  # not even rectangular, or something unknown
-        raise WrongResultError("something that is no array") from None
+        raise WrongResultError("something that is not an array") from None
     if array.dtype.kind not in "iu":
         raise WrongResultError(f"{array.dtype} in place of counts")
     if shape not in (None, array.shape):
         raise WrongResultError(f"counts of shape {array.shape} in place of {shape}")
     if array.size and (array.min() < 0 or array.max() > LARGEST):
-        raise WrongResultError("counts below 0, or beyond all that could be counted")
+        raise WrongResultError("counts that are negative or impossibly large")
     return array.astype(np.int64)

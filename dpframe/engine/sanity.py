@@ -14,23 +14,23 @@ from dpframe.common.types import HostArray
 from dpframe.errors import CellError
 from dpframe.sampling.address import can_be_nan
 
-NAN_FOUND = "sample returned NaN; if that is meant, the mechanism says may_be_nan = True"
+NAN_FOUND = "sample returned NaN; if that is intended, set may_be_nan = True in the mechanism"
 FROZEN = (
     "sample returned the same outputs under different keys: it must draw its randomness from the "
-    "key, since a NumPy draw is made once, when the function is traced"
+    "key, because a NumPy draw is made only once, when the function is traced"
 )
-REPEATED = "all outputs of one call are equal, and differ from call to call: draw n of them"
+REPEATED = "all outputs of one call are equal but differ between calls: draw n independent ones"
 NEIGHBOURS = (
-    "score gave outputs other scores when other outputs stood beside them: it must score every row "
-    "alone, without means, order or comparisons over the first axis"
+    "score gave outputs different scores when other outputs were next to them: it must score every "
+    "row independently, without means, order or comparisons over the first axis"
 )
 PLACES = (
-    "score gave outputs other scores in another order: it must score every row alone, wherever it "
-    "stands"
+    "score gave outputs different scores in a different order: it must score every row "
+    "independently of its position"
 )
 SIZES = (
-    "score gave outputs other scores in a smaller batch: it must score every row alone, however "
-    "many there are"
+    "score gave outputs different scores in a smaller batch: it must score every row independently "
+    "of their number"
 )
 
 ROWS = 64  # the least rows; with fewer a fair coin could look like a frozen or a repeated draw

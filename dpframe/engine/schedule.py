@@ -28,7 +28,7 @@ Unit = tuple[int, "Segment"]  # dataset and segment: what a thread counts at a t
 FAREWELL = 1.0  # seconds that threads get to come to an end when the caller leaves
 TICK = 0.2  # seconds between two checks of time budgets
 
-NEVER = "the time budget ended before anything was counted"
+NEVER = "the time budget ran out before anything was counted"
 
 FIRST = 2  # units that are counted even when there is no time: the first of each dataset
 

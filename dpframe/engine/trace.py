@@ -117,7 +117,7 @@ def each_lane(
 
 ROWS = 2  # outputs of a traced call, enough to tell their axis from the others
 
-UNFINISHED = "did not come back when it was tried for another cell"
+UNFINISHED = "did not return when it was tried for another cell"
 
 
 class Tracer:
@@ -197,7 +197,9 @@ def declared_rows(mechanism: Mechanism | HostMechanism) -> int | None:
     if rows is None:
         return None
     if not isinstance(rows, int) or isinstance(rows, bool) or rows < 1:
-        raise CellError(f"rows is {rows!r}; a mechanism gives releases per chunk, at least 1")
+        raise CellError(
+            f"rows is {rows!r}; it must be the number of releases in a chunk, at least 1"
+        )
     return rows
 
 
@@ -228,13 +230,13 @@ def check_scores(scores: Any, rows: int, gives: str) -> None:
                 f"({rows}, 2, m), scores and memberships"
             )
         if not jnp.issubdtype(scores.dtype, jnp.floating):
-            raise CellError(f"score returned {scores.dtype}; canaries are floats")
+            raise CellError(f"score returned {scores.dtype}; scores of canaries must be floats")
         return
     if shape != (rows,):
         raise CellError(f"score returned shape {shape} for {rows} outputs; it must be ({rows},)")
     kind = "decision" if scores.dtype == np.bool_ else "score"
     if kind == "score" and not jnp.issubdtype(scores.dtype, jnp.floating):
-        raise CellError(f"score returned {scores.dtype}; booleans are decisions, floats scores")
+        raise CellError(f"score returned {scores.dtype}; decisions must be booleans, scores floats")
     if kind != gives:
         raise CellError(
             f"score returned a {kind} ({scores.dtype}), but the attack says gives = {gives!r}"

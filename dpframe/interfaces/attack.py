@@ -127,10 +127,10 @@ class Attack(Plugin, kind="attack"):
     @classmethod
     def check_definition(cls) -> None:
         if cls.score is Attack.score:
-            raise TypeError(f"{cls.__name__}: an attack gives score(state, outputs)")
+            raise TypeError(f"{cls.__name__}: an attack must define score(state, outputs)")
         if getattr(cls, "gives", None) not in KINDS_OF_SCORES:
             raise TypeError(
-                f'{cls.__name__}: an attack says what its score returns: gives = "decision" '
+                f'{cls.__name__}: an attack must declare the result of score: gives = "decision" '
                 '(booleans, True: D′), gives = "score" (floats) or gives = "canaries" (scores and '
                 "memberships of many canaries in each release)"
             )

@@ -61,7 +61,7 @@ def statistic_of(estimator: Estimator) -> Statistic:
     """Return the statistic of an estimator; it must be hashable and accept known scores."""
     statistic = guarded("statistic", estimator.statistic)
     if not isinstance(statistic, Statistic):
-        raise CellError(f"statistic returned {shown(statistic)}; a Statistic is wanted")
+        raise CellError(f"statistic returned {shown(statistic)}; it must return a Statistic")
     guarded("the statistic cannot be hashed (a frozen dataclass can): it", hash, statistic)
     accepts = guarded("accepts", getattr, statistic, "accepts")
     if not isinstance(accepts, set | frozenset) or not accepts <= set(KINDS_OF_SCORES):
@@ -78,7 +78,7 @@ def unsuited(attack: Attack, target: Target) -> str | None:
     """Return an attack's own reason why it cannot be played; None if it can."""
     reason = guarded("unsuited", attack.unsuited, target)
     if not isinstance(reason, str | None):
-        raise CellError(f"unsuited returned {shown(reason)}; a reason is a text, else None")
+        raise CellError(f"unsuited returned {shown(reason)}; it must return a text or None")
     return reason
 
 
@@ -91,7 +91,7 @@ def nan_allowed(mechanism: Mechanism | HostMechanism) -> bool:
     """True if NaN is a legitimate output of a mechanism."""
     allowed = guarded("may_be_nan", getattr, mechanism, "may_be_nan")
     if not isinstance(allowed, bool | np.bool_):
-        raise CellError(f"may_be_nan is {shown(allowed)}; True or False is wanted")
+        raise CellError(f"may_be_nan is {shown(allowed)}; it must be True or False")
     return bool(allowed)
 
 
@@ -99,12 +99,12 @@ def mismatch(mechanism: Mechanism | HostMechanism, gives: str) -> str | None:
     """Return the reason why such scores say nothing about a mechanism; None if they do."""
     holds = guarded("canaries", getattr, mechanism, "canaries")
     if not isinstance(holds, bool | np.bool_):
-        raise CellError(f"canaries is {shown(holds)}; True or False is wanted")
+        raise CellError(f"canaries is {shown(holds)}; it must be True or False")
     if holds == (gives == "canaries"):
         return None
     if holds:
         return "each of its releases holds many canaries, for attacks that give canaries"
-    return "its releases hold no canaries: one of them is one draw"
+    return "its releases hold no canaries: each release is one draw"
 
 
 def arrays(what: str, tree: Tree) -> Tree:
@@ -113,7 +113,7 @@ def arrays(what: str, tree: Tree) -> Tree:
     def array(leaf: Any) -> Any:
         found = guarded(what, np.asarray, leaf)
         if not (jnp.issubdtype(found.dtype, jnp.number) or found.dtype == np.bool_):
-            raise CellError(f"{what} returned {shown(leaf)}; a pytree of arrays is wanted")
+            raise CellError(f"{what} returned {shown(leaf)}; it must return a pytree of arrays")
         return found
 
     return jax.tree.map(array, tree)
@@ -127,7 +127,7 @@ def zero_of(statistic: Statistic, layout: Tree) -> Tree:
         raise CellError("zero returned no counts at all")
     for leaf in leaves:
         if not jnp.issubdtype(leaf.dtype, jnp.integer):
-            raise CellError(f"zero returned {leaf.dtype}; counts are integers")
+            raise CellError(f"zero returned {leaf.dtype}; counts must be integers")
         if leaf.shape[:1] != (2,):
             raise CellError(f"zero returned shape {leaf.shape}; the first axis is the dataset")
     return zero
@@ -142,7 +142,7 @@ def check_updated(before: Tree, after: Tree) -> None:
 
     old, new = described(before), guarded("update", lambda: described(after))
     if old[0] != new[0]:
-        raise CellError("update returned counts of another structure than zero")
+        raise CellError("update returned counts with a different structure than zero")
     for (shape, dtype), (found, kind) in zip(old[1], new[1], strict=True):
         if (shape, dtype) != (found, kind):
             raise CellError(f"update returned {kind}{list(found)}, not {dtype}{list(shape)}")
@@ -206,5 +206,5 @@ def _checked(given: Any, length: int) -> Floats:
         raise CellError(f"cdf gave shape {values.shape} for {length} numbers")
     steps = np.diff(np.concatenate([[0.0], values, [1.0]]))
     if not (steps >= -SLACK).all():
-        raise CellError("cdf gave no distribution function: it must rise from 0 to at most 1")
+        raise CellError("cdf is not a distribution function: it must rise from 0 to at most 1")
     return np.maximum.accumulate(np.clip(values, 0, 1))

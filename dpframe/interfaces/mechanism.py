@@ -135,7 +135,7 @@ class Mechanism(_AnyMechanism, kind="mechanism"):
         given = [m for m in ("sample", "release") if getattr(cls, m) is not getattr(Mechanism, m)]
         if len(given) != 1:
             raise TypeError(
-                f"{cls.__name__}: a mechanism gives either sample(key, data, n) or "
+                f"{cls.__name__}: a mechanism must define either sample(key, data, n) or "
                 f"release(key, data), not {'both' if given else 'neither'}"
             )
 
@@ -207,7 +207,7 @@ class HostMechanism(_AnyMechanism, kind="mechanism"):
         ]
         if len(given) != 1:
             raise TypeError(
-                f"{cls.__name__}: a host mechanism gives either sample(rng, data, n) or "
+                f"{cls.__name__}: a host mechanism must define either sample(rng, data, n) or "
                 f"release(rng, data), not {'both' if given else 'neither'}"
             )
         if not isinstance(inspect.getattr_static(cls, "seedable"), property):
@@ -362,8 +362,8 @@ class ProgramFile(NamedTuple):
         found = cls(path.resolve())
         if found not in _given:
             raise ValueError(
-                f"{path.name} is code, and a spec alone never runs code: name the file on the "
-                f"command line too, --plugin {path}"
+                f"{path.name} is code, and a spec never runs code on its own: also name the file "
+                f"on the command line, --plugin {path}"
             )
         return found
 
@@ -443,7 +443,7 @@ class ForeignMechanism(HostMechanism):
     def check_definition(cls) -> None:
         super().check_definition()
         if not gives(cls, "module"):
-            raise TypeError(f'{cls.__name__}: a foreign mechanism says module = "FILE.py"')
+            raise TypeError(f'{cls.__name__}: a foreign mechanism must set module = "FILE.py"')
 
     def has_query(self) -> bool:
         """True if the module defines `query`, and it or the class what its noise is made for."""

@@ -132,8 +132,8 @@ class Pair(Plugin, kind="pair"):
         adjacency: ClassVar[str]
 
         description: ClassVar[str] = ""
-        """What tells D and D′ apart, in a few words, such as "NaN in record 0, column age"; reports
-        say it. A class attribute, a property or a parameter."""
+        """The difference of D and D′ in a few words, such as "NaN in record 0, column age"; shown
+        in reports. A class attribute, a property or a parameter."""
 
     parameters_say_all: ClassVar[bool] = False
     """True if the parameters and this version of the code alone decide what D and D′ are.
@@ -238,23 +238,23 @@ def untraceable(pair: Pair) -> str | None:
         lost = any(leaf is None or isinstance(leaf, np.ma.MaskedArray) for leaf in leaves)
         bfloat16 = {at for at in types if at.kind == "V" and at.names is None}
         if lost or any(at.kind not in "biufc" and at not in bfloat16 for at in types):
-            return f"{name} is not made of arrays of numbers, so only a black box can be given it"
+            return f"{name} does not consist of arrays of numbers, so only a black box accepts it"
     structures: list[Any] = [jax.tree.structure(data) for data in (d0, d1)]
     if structures[0] != structures[1]:
-        return "D and D′ are pytrees of different structure"
+        return "D and D′ are pytrees with different structures"
     both = [[np.asarray(leaf) for leaf in jax.tree.leaves(data)] for data in (d0, d1)]
     same = [x.shape for x in both[0]] == [y.shape for y in both[1]]
     for x, y in zip(*both, strict=True):
         rows_alone = x.ndim == y.ndim > 0 and x.shape[1:] == y.shape[1:]
         if x.dtype != y.dtype or not (same or rows_alone):
             of = [f"{array.dtype} of shape {array.shape}" for array in (x, y)]
-            return f"D is {of[0]}, D′ is {of[1]}: they must be alike, but for the number of rows"
+            return f"D is {of[0]}, D′ is {of[1]}: they may differ only in the number of rows"
     if not same and any(len({len(leaf) for leaf in leaves}) > 1 for leaves in both):
-        return "D and D′ differ in size, and their arrays in the number of rows"
+        return "the arrays of D and D′ differ in their number of rows"
     return None
 
 
-EQUAL = "D and D′ are equal: there is nothing to tell apart, so nothing is tested"
+EQUAL = "D and D′ are equal, so there is nothing to test"
 
 
 def equal(pair: Pair) -> bool:
@@ -319,9 +319,9 @@ class Neighbourhood(Plugin, kind="neighbourhood"):
     @classmethod
     def check_definition(cls) -> None:
         if cls.propose is Neighbourhood.propose:
-            raise TypeError(f"{cls.__name__}: a neighbourhood gives propose(rng, history)")
+            raise TypeError(f"{cls.__name__}: a neighbourhood must define propose(rng, history)")
         if not gives(cls, "adjacency"):
-            raise TypeError(f"{cls.__name__}: a neighbourhood gives adjacency")
+            raise TypeError(f"{cls.__name__}: a neighbourhood must define adjacency")
         require_text(cls, "adjacency")
         require(cls, "one_shape", bool)
 

@@ -155,7 +155,7 @@ def adapter(cls: type) -> TypeAdapter[Any]:
 def abstract(cls: type) -> str:
     """Say why a class without a name cannot be used, and what to write instead."""
     base = cls.__bases__[0].__name__
-    return f'{cls.__name__} is a base for others; to use it: class {cls.__name__}({base}, name="…")'
+    return f'{cls.__name__} is a base class; to use it: class {cls.__name__}({base}, name="…")'
 
 
 def names_in_specs(cls: type) -> dict[str, str]:
@@ -177,18 +177,18 @@ def _check_statement(cls: type[Plugin], name: str | None) -> None:
         )
     if others := [base for base in kinds if not issubclass(kinds[0], base)]:
         both = f"{kinds[0].__name__} and {others[0].__name__}"
-        raise TypeError(f"{title} extends {both}, and a plugin is one thing")
+        raise TypeError(f"{title} extends {both}; a plugin must have one kind")
     if parents := [base.__name__ for base in cls.__mro__[1:] if "name" in base.__dict__]:
         raise TypeError(
-            f"{title} extends {parents[0]}, and plugins are final: what they share belongs into a "
-            "class without a name"
+            f"{title} extends {parents[0]}, and plugins are final: put shared code into a class "
+            "without a name"
         )
     base = cls.__bases__[0].__name__
     for word in OF_THE_STATEMENT:
         if word in cls.__dict__ or word in inspect.get_annotations(cls):
             raise TypeError(
-                f"{title}.{word} is not a parameter's name; a name and an interface version stand "
-                f'in the class statement: class {title}({base}, name="…", api={API})'
+                f"{title}.{word} is not the name of a parameter; set plugin name and interface "
+                f'version in the class statement: class {title}({base}, name="…", api={API})'
             )
     if name is not None and not (isinstance(name, str) and name.strip() == name != ""):
         raise TypeError(f"{title}: the name {name!r} must be a text without spaces around it")
@@ -228,8 +228,8 @@ def _check_fields(cls: type[Plugin], own: dict[str, Any]) -> None:
     for field, hint in own.items():
         if field in interface - kind.may_be_parameters:
             raise TypeError(
-                f"{cls.__name__}.{field} is part of every {cls.kind}, not a parameter: give it "
-                "without an annotation, or give the parameter another name"
+                f"{cls.__name__}.{field} is part of every {cls.kind}, not a parameter: set it "
+                "without an annotation, or rename the parameter"
             )
         if _unhashable(hint):
             raise TypeError(f"{cls.__name__}.{field} must be hashable: tuple instead of list")
@@ -241,7 +241,7 @@ def _check_fields(cls: type[Plugin], own: dict[str, Any]) -> None:
     }
     for field in sorted(inherited & set(cls.__dict__) - set(own)):
         raise TypeError(
-            f"{cls.__name__}.{field} is a parameter that it inherits: to change it repeat its "
+            f"{cls.__name__}.{field} is an inherited parameter: to change it, repeat its "
             f"annotation, {field}: … = …"
         )
 

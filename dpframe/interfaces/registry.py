@@ -191,11 +191,11 @@ class Loader:
     def _accept_report(self, report: ReportFormat) -> str | None:
         suffixes = report.suffixes
         if isinstance(suffixes, str) or not suffixes or any(s[:1] != "." for s in suffixes):
-            return f'a report format has the suffixes {shown(suffixes)}; such as (".html",)'
+            return f'a report format has the suffixes {shown(suffixes)}, not for example (".html",)'
         if inspect.getattr_static(report, "document", None) is None:  # it may import much
             return f"a report format for {', '.join(suffixes)} has no method document(record)"
         if taken := [suffix for suffix in suffixes if suffix.lower() in self.reports]:
-            return f"provides a report format for {taken[0]}, which there is already"
+            return f"provides a report format for {taken[0]}, which already exists"
         self.reports |= dict.fromkeys(map(str.lower, suffixes), report)
         return None
 
@@ -297,7 +297,7 @@ class Registry:
         candidates = [e for e in candidates if e.distribution in self.files] or candidates
         if len(candidates) > 1:
             choices = ", ".join(f"{entry.distribution}/{entry.name}" for entry in candidates)
-            raise PluginError(f"{kind} {use!r} is ambiguous; say which: {choices}")
+            raise PluginError(f"{kind} {use!r} is ambiguous; choose one of: {choices}")
         return candidates[0] if candidates else None
 
     def find(self, kind: str, use: str) -> Entry:
@@ -425,12 +425,12 @@ def _without_entry_point(use: str) -> str | None:
     try:
         distribution = importlib.metadata.distribution(name)
     except (importlib.metadata.PackageNotFoundError, ValueError):
-        return f"a package that provides it says so in its pyproject.toml: {point}"
+        return f"a package that provides it must declare it in its pyproject.toml: {point}"
     if distribution.entry_points.select(group=hookspecs.PROJECT):
         return None
     return (
-        f"the package {name!r} is installed and has no entry point for dpframe: its "
-        f"pyproject.toml needs {point}, and then it must be installed again"
+        f"the package {name!r} is installed but has no entry point for dpframe: add "
+        f"{point} to its pyproject.toml and install it again"
     )
 
 

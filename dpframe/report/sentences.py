@@ -94,7 +94,7 @@ def _exact_finding(record: Record) -> str | None:
     if not wrong:
         return None
     of = f"{len(wrong)} of {len(checked)} mechanisms" if len(checked) > 1 else "The mechanism"
-    return f"{of} changes more than its noise is made for (exact, no false alarm)"
+    return f"{of} changes by more than its noise is scaled for (exact, no false alarm)"
 
 
 def _others(record: Record, verdicts: Counter[str | None]) -> tuple[str, str]:

@@ -47,7 +47,9 @@ def checked(estimate: Any, *, certified: bool, tested: bool) -> Estimate:
     if lower is not None and upper is not None and lower > upper * (1 + ROUNDING):
         raise CellError(f"estimate gave the bound {lower}, which is above the limit {upper}")
     if certified and (lower is None or not math.isfinite(lower)):
-        raise CellError(f"estimate gave the bound {lower}; a certifying estimator gives a number")
+        raise CellError(
+            f"estimate gave the bound {lower}; a certifying estimator must give a number"
+        )
     if tested and (found.p_value is None or found.p_resolved is None):
         raise CellError(
             f"estimate gave the p-values {found.p_value} and {found.p_resolved}; a certifying "

@@ -228,7 +228,7 @@ def plain(value: Any, path: Path = ()) -> Any:
         return [plain(inner, (*path, at)) for at, inner in enumerate(value)]
     if isinstance(value, str):
         if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
-            raise UnfitError(path, "holds characters that are not Unicode")
+            raise UnfitError(path, "contains characters that are not Unicode")
         return value
     if isinstance(value, int):
         if value.bit_length() > _WIDEST:

@@ -128,7 +128,7 @@ def _numbers(played: Played) -> None:
     assert np.issubdtype(kind, np.number) or kind == np.bool_, f"outputs are {kind}, no numbers"
     nan = any(np.isnan(part).any() for part in (*zero, *one) if part.dtype.kind == "f")
     assert not nan or played.mechanism.may_be_nan, (
-        "sample returned NaN; if that is meant, the class says may_be_nan = True"
+        "sample returned NaN; if that is intended, set may_be_nan = True in the class"
     )
 
 

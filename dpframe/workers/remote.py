@@ -170,7 +170,7 @@ def _check_all(values: Any, kind: type | tuple[type, ...], number: int | None = 
 def _rows(outputs: Any, shape: Shape | None) -> int:
     """Return the number of outputs in an array; raise WrongResultError if it holds others."""
     if not isinstance(outputs, np.ndarray) or outputs.dtype.hasobject or not outputs.ndim:
-        raise WrongResultError("something that is no array of outputs")
+        raise WrongResultError("something that is not an array of outputs")
     if shape is not None and (outputs.dtype, outputs.shape[1:]) != (shape.dtype, shape.dims):
         raise WrongResultError(f"{outputs.dtype} of shape {outputs.shape[1:]} in place of {shape}")
     return len(outputs)

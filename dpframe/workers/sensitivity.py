@@ -189,7 +189,7 @@ class SensitivityCheck:
         ends = f" from {_value(before.numbers[0])} to {_value(after.numbers[0])}," if only else ""
         words = (
             f"its query changes{ends} by {moved.size:.6g}"
-            f"{'' if only else f' in the norm l{norm:g}'}, and its noise is made for "
+            f"{'' if only else f' in the norm l{norm:g}'}, and its noise is scaled for "
             f"{sensitivity:.6g}: {factor:.4g} times as much"
         )
         excess = _excess("change", pair, words, moved.size, sensitivity, factor)

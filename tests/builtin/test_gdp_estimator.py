@@ -107,7 +107,7 @@ def test_is_a_test_of_mu_and_nothing_else(
     plain = ThresholdLoss(threshold=0.0, direction=direction, limits="clopper-pearson").estimate(
         (), table, query(n, claim=GaussianDP(claimed))
     )
-    assert "hold for any noise" in found.notes[-1]
+    assert "valid for any noise" in found.notes[-1]
     assert found.epsilon_lower == plain.epsilon_lower
     assert found.contrast == plain.contrast
     assert found.p_value == plain.p_value
@@ -119,7 +119,7 @@ def test_is_a_test_of_mu_and_nothing_else(
 def test_at_delta_0_a_gaussian_mechanism_loses_everything() -> None:
     found = GDP(threshold=0.0).estimate((), COUNTS, query(delta=0.0))
     assert found.epsilon == math.inf
-    assert "no Gaussian mechanism has a finite ε at δ = 0" in found.notes[2]
+    assert "a Gaussian mechanism has no finite ε at δ = 0" in found.notes[2]
     certified = GDP(threshold=0.0).estimate((), COUNTS, query(delta=0.0, claim=GaussianDP(1.0)))
     assert math.isfinite(certified.epsilon_lower)
     # Unless there is nothing to lose.

@@ -146,7 +146,7 @@ def test_climbing_pays() -> None:
         ("climb", {"high": 1e9}, "more than 1048576 steps"),
         ("grid", {"points": 9, "length": 5}, "'random' and 'climb'"),
         ("grid", {"points": 2, "step": 0.5}, "no two of the 2 points are at most 0.5 apart"),
-        ("random", {"records": [[1.0]]}, "one record is given"),
+        ("random", {"records": [[1.0]]}, "there is only one record"),
         ("random", {"records": [[1.0], [1.0, 2.0]]}, "differ in length"),
     ],
 )

@@ -188,7 +188,7 @@ def test_each_kind_of_cell_outside_of_the_schema_has_a_switch(
 def test_a_missing_value_is_one_with_nan() -> None:
     mistyped = {**TWO, "mistyped": True, "schema": [{**AGES, "nan": False}, SEXES]}
     assert "nan" not in kinds(mistyped)
-    with pytest.raises(ValueError, match="column age: it says nan = false"):
+    with pytest.raises(ValueError, match="column age: nan is false"):
         made(**{**mistyped, "table": [*PEOPLE, [None, "m"]]})
 
 
@@ -419,7 +419,7 @@ def test_texts_and_whole_numbers() -> None:
 @pytest.mark.parametrize(
     ("params", "where", "says"),
     [
-        ({}, "table", "lies in a `file`"),
+        ({}, "table", "or in a `file`"),
         ({"file": "no.csv"}, "file", "no such file"),
         ({"table": [[1, 2]], "schema": [{"name": "c"}]}, "schema", "no column c; there are c0, c1"),
         ({"table": [[1, 2]], "schema": [{}]}, "schema", "1 entries without names"),
@@ -428,12 +428,12 @@ def test_texts_and_whole_numbers() -> None:
             "schema",
             "of column c0 it says what is not so: record 0 has 5",
         ),
-        ({"table": ["a"], "schema": UNIT}, "schema", "these are categories"),
+        ({"table": ["a"], "schema": UNIT}, "schema", "categories have no bounds"),
         ({"table": [1], "schema": [{"low": 1, "high": 1}]}, "schema", "is not below"),
-        ({"table": [[1, 2]], "schema": [{"user": True}] * 2}, "schema", "two columns say whose"),
+        ({"table": [[1, 2]], "schema": [{"user": True}] * 2}, "schema", "two columns identify"),
         ({"table": [1, 2], "form": "record"}, "form", "a table of one record, and this one has 2"),
         ({"table": ["a"], "form": "array"}, "form", "no edit of this table"),
-        ({"table": [0.0] * (1 << 16)}, "table", "give `first`"),
+        ({"table": [0.0] * (1 << 16)}, "table", "set `first`"),
         ({"table": [1], "schema": [{"lwo": 1}]}, None, "lwo"),
     ],
 )

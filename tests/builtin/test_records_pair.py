@@ -62,7 +62,7 @@ def test_one_edit(edit: Any, after: Any, adjacency: str) -> None:
         ({"replace": 0, "by": [1, "m", 2]}, r"has 3 values, the table 2 columns \(c0, c1\)"),
         ({"replace": 0, "by": {"age": 1}}, "there is no column age"),
         ({"add": [1, "m"], "at": 4}, "added at 4, and there are 3 records"),
-        ({"add": [[1], "m"]}, "itself a list"),
+        ({"add": [[1], "m"]}, "must not be a list"),
         ({"remove": -4}, "there is no record -4"),
     ],
 )
@@ -76,7 +76,7 @@ def test_edits_that_do_not_go_with_the_table(edit: Any, says: str) -> None:
     "edit", [{}, {"replace": 0}, {"remove": 0, "add": 1}, [0], {"remove": True}]
 )
 def test_what_is_no_edit(edit: Any) -> None:
-    with pytest.raises(ValueError, match=r"is wanted|whole numbers"):
+    with pytest.raises(ValueError, match=r"must be|whole numbers"):
         made(table=PEOPLE, edit=edit)
 
 
@@ -167,15 +167,15 @@ def test_frames() -> None:
 @pytest.mark.parametrize(
     ("params", "where", "says"),
     [
-        ({}, "table", "lies in a `file`"),
-        ({"table": [1], "file": "a.csv"}, "table", "lies in a `file`"),
+        ({}, "table", "or in a `file`"),
+        ({"table": [1], "file": "a.csv"}, "table", "or in a `file`"),
         ({"table": [[1, 2], [3]]}, "table", "record 1 is not as long"),
         ({"table": [[1, [2]]]}, "table", "record 0, column c1: is a list"),
         ({"table": [[1, 2]], "columns": ["a"]}, "table", "2 columns, and 1 names"),
-        ({"table": [[1, 2]], "columns": ["a", "a"]}, "table", "one name"),
-        ({"table": "text"}, "table", "no table"),
-        ({"table": {"a": [1], "b": [1, 2]}}, "table", "one length"),
-        ({"table": ["a", "b"], "form": "array"}, "form", "'a' is no number"),
+        ({"table": [[1, 2]], "columns": ["a", "a"]}, "table", "the same name"),
+        ({"table": "text"}, "table", "not a table"),
+        ({"table": {"a": [1], "b": [1, 2]}}, "table", "equal length"),
+        ({"table": ["a", "b"], "form": "array"}, "form", "'a' is not a number"),
         ({"table": [1, 2], "form": "xy"}, "form", "two columns"),
         ({"table": [1, 2], "form": "record"}, "form", "one record"),
     ],
@@ -237,7 +237,7 @@ def test_parquet_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("t.xlsx", b"", "is read from .csv"),
         ("t.csv", b"", "is empty"),
         ("t.csv", b"a,b\n1\n", "record 0 has 1 cells"),
-        ("t.csv", b"a,a\n1,2\n", "one name"),
+        ("t.csv", b"a,a\n1,2\n", "the same name"),
         ("t.csv", b"\xff\xfe\x00", "t.csv"),
         ("t.npy", b"nonsense", "t.npy"),
         ("t.npz", b"nonsense", "t.npz"),
@@ -319,7 +319,7 @@ def test_a_spec_beside_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     [
         ('params.file = "no.csv"\nparams.edit = { remove = 0 }', 7, "no.csv: no such file"),
         ("params.table = [1, 2]\nparams.edit = { remove = 2 }", 8, "there is no record 2"),
-        ("params.table = [1, 2]\nparams.edit = { drop = 2 }", 8, "is wanted"),
+        ("params.table = [1, 2]\nparams.edit = { drop = 2 }", 8, "must be"),
         (
             "params.table = [[1, 2], [3]]\nparams.edit = { remove = 2 }",
             7,

@@ -126,8 +126,8 @@ def test_directions(ones: tuple[int, int], delta: float) -> None:
     assert either.epsilon == max(up.epsilon, down.epsilon)
     for end in ("epsilon_lower", "epsilon_upper"):
         assert getattr(either, end) == pytest.approx(max(getattr(e, end) for e in dearer))
-    assert "2 ways of deciding" in either.notes[0]
-    assert "1 way of deciding" in up.notes[0]
+    assert "2 directions tested" in either.notes[0]
+    assert "1 direction tested" in up.notes[0]
 
 
 def test_each_limit_at_half_of_the_error() -> None:

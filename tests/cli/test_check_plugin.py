@@ -40,4 +40,4 @@ def test_mistakes_of_the_call(tmp_path: Path) -> None:
     )
     assert "pair.dim" in says("--plugin", "zeros-ones", "--set", "pair.dim=0")
     assert "give sigma" in says("--plugin", "gaussian")
-    assert "go with a spec" in says("--plugin", "laplace", "--trials", "5")
+    assert "need a spec" in says("--plugin", "laplace", "--trials", "5")

@@ -114,7 +114,7 @@ def test_a_signal_ends_even_what_holds_the_interpreter(
         (os.killpg if everybody else os.kill)(process.pid, number)
         _, err = process.communicate(timeout=HANGS)
     assert process.returncode == code
-    assert err == f"{word}; what was counted is kept, and the same command goes on from there\n"
+    assert err == f"{word}; the counts are kept; repeat the command to continue\n"
 
 
 def test_a_signal_that_comes_as_the_child_is_made_is_passed_on() -> None:

@@ -114,7 +114,7 @@ def test_what_differs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RefusedError, match=r"jax \S+ where the run has 0\.0\.1"):
         unpack(sent._replace(versions={**sent.versions, "jax": "0.0.1"}))
     (name,) = sent.code
-    with pytest.raises(RefusedError, match="other code of Laplace"):
+    with pytest.raises(RefusedError, match="different code of Laplace"):
         unpack(sent._replace(code={name: "0"}))
     gone = sent.content.replace(b"mechanisms.laplace", b"mechanisms.lapmace")
     with pytest.raises(MissingError, match="lapmace"):

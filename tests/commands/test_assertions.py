@@ -119,7 +119,7 @@ def test_what_cannot_be_handed_over_runs_here_and_says_so(monkeypatch: pytest.Mo
 
 def test_what_runs_here_has_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assertions, "_workers", None)
-    with pytest.raises(DpframeError, match="limit: nothing ends a run in the process of the test"):
+    with pytest.raises(DpframeError, match="a run in the process of the test cannot be stopped"):
         assert_dp(Library().release, d0=D0, d1=D1, epsilon=1.0, limit=1.0, **BUDGET)
 
 

@@ -122,7 +122,7 @@ def test_what_a_function_does_wrong_fails_the_cell(monkeypatch: pytest.MonkeyPat
     [
         ({"function": 3}, "train: 3 is not a function"),
         ({"function": lambda seed: 0.0}, "called with a seed and the 2 parts of a dataset"),
-        ({"pair": (OUT, IN, IN)}, "two datasets are wanted"),
+        ({"pair": (OUT, IN, IN)}, "should be two datasets"),
         ({"pair": (OUT, (X.copy(), Y))}, "D and D′ are equal"),
         ({"models": 0}, "models: 0 is not a number of models"),
         ({"models": 2.5}, "models: 2.5"),
@@ -132,7 +132,7 @@ def test_what_a_function_does_wrong_fails_the_cell(monkeypatch: pytest.MonkeyPat
         ({"estimators": ["gdq"]}, "did you mean 'gdp'"),
         ({"attack": 3}, "neither a name nor an attack"),
         ({"confidence": 2.0}, "confidence"),
-        ({"function": functools.partial(train, noise=(n for n in ()))}, "handed to a worker"),
+        ({"function": functools.partial(train, noise=(n for n in ()))}, "sent to a worker"),
     ],
 )
 def test_mistakes(arguments: dict[str, Any], message: str) -> None:

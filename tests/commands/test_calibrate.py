@@ -108,7 +108,7 @@ def test_what_cannot_be_calibrated_says_why() -> None:
     reasons = {skip["reason"] for skip in found["skipped"]}
     assert reasons == {
         "the true ε of unknown is not known for this pair",
-        "the true ε of shifted at δ = 0 is infinite, and no bound can be above it",
+        "the true ε of shifted at δ = 0 is infinite, so no bound can exceed it",
         "first gives a score, precision takes a decision",
     }
 

@@ -87,7 +87,7 @@ def test_a_damaged_record_is_worked_out_anew(finished: tuple[Path, Record], numb
     code, _, err = run(directory)
     assert code == 0
     assert err.startswith(shown.stderr.strip())  # one damage, one name for it
-    assert "worked out anew" in err
+    assert "computed again" in err
     assert same(record(directory), found)
 
 

@@ -82,7 +82,7 @@ def test_what_certifies_nothing_is_asked_only_on_demand() -> None:
     found = dpframe.score(IN, OUT, plugins=KNOWN)
     assert all(row["status"] == "failed" or row["estimate"]["certified"] for row in found["rows"])
     skipped = {skip["estimator"]: skip["reason"] for skip in found["skipped"]}
-    assert skipped["guess"] == skipped["pld-composition"] == "certifies no bound; asked with --all"
+    assert skipped["guess"] == skipped["pld-composition"] == "certifies no bound; run it with --all"
     assert "pld-composition" not in {plugin["name"] for plugin in found["plugins"]}
 
 
@@ -221,7 +221,7 @@ def test_a_table_is_both_sides(tmp_path: Path) -> None:
     named = dpframe.score(tmp_path / "t.npz", column="score", member="more", **asked)
     assert named["rows"][0]["estimate"] == apart
     assert named["scores"]["in"]["name"].endswith("t.npz, in")
-    with pytest.raises(DpframeError, match="only one file can hold both"):
+    with pytest.raises(DpframeError, match="must be missing if one file holds"):
         dpframe.score(IN)
     with pytest.raises(DpframeError, match="two files need no memberships"):
         dpframe.score(IN, OUT, member="x")

@@ -69,7 +69,7 @@ def test_verdicts() -> None:
     ("arguments", "error", "message"),
     [
         ({"members": np.ones(1000)}, DpframeError, "canaries are members: each canary must be in"),
-        ({"members": None}, DpframeError, "members: say which"),
+        ({"members": None}, DpframeError, "members: give the memberships"),
         ({"members": MEMBERS[:10]}, ScoresError, "1,000 scores and 10 memberships"),
         ({"delta": [1e-5, 1.0]}, DpframeError, "delta: 1.0"),
         ({"delta": []}, DpframeError, "delta: names no number"),

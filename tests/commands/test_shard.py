@@ -164,7 +164,7 @@ def test_what_is_no_whole_run_is_refused(place: Path, tmp_path: Path) -> None:
     assert "differ in the seed" in refused(place, 1, 2, changed("seed", seed=4))
     assert "differ in the spec" in refused(place, 1, 2, changed("spec", spec=spec))
     assert "not complete" in refused(place, 1, 2, changed("half", complete=False))
-    assert "cut in one way" in refused(place, 1, 2, changed("cut", shard=[3, 4]))
+    assert "cut in the same way" in refused(place, 1, 2, changed("cut", shard=[3, 4]))
     altered = changed("altered")
     (altered / "shard.json").write_text((altered / "shard.json").read_text().replace("3", "4", 1))
     assert "shard.json: was altered" in refused(place, 1, 2, altered)
@@ -188,7 +188,7 @@ def test_gaps_and_overlaps_are_refused(place: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", ["0/3", "4/3", "3", "a/b", "1/0", "-1/3"])
 def test_a_shard_is_one_of_several(place: Path, words: str) -> None:
     code, printed = call("run", "spec.toml", f"--shard={words}", cwd=place)
-    assert (code, "which of how many" in printed) == (2, True)
+    assert (code, "should be the number of the shard" in printed) == (2, True)
 
 
 def test_a_directory_holds_one_shard(place: Path) -> None:

@@ -180,7 +180,7 @@ def test_runs_and_draws_never_mix() -> None:
     """A claim about one canary says nothing of two datasets, and a plain matrix has no members."""
     plain = audited({"use": "plain"}, pair="zeros-ones")
     assert [skip["reason"] for skip in plain["skipped"]] == [
-        "plain: its releases hold no canaries: one of them is one draw"
+        "plain: its releases hold no canaries: each release is one draw"
     ]
     scored = audited(
         {"use": "answers", "params": {"epsilon": 1.0}},

@@ -342,7 +342,7 @@ def test_no_second_look_is_free(
     if looks[1] == 1 and what in ("nothing", "fresh"):
         assert [second[key] for key in ANSWER] == [first[key] for key in ANSWER]
     elif looks[1] == 2:
-        assert any("start anew in another folder" in note for note in second["estimate"]["notes"])
+        assert any("start again in a new folder" in note for note in second["estimate"]["notes"])
     base["plugins"] = changing(monkeypatch)
     (third,) = shown(tmp_path, **{"trials": 1280, **base})
     assert third["basis"]["look"] == 1

@@ -279,7 +279,7 @@ def test_a_claim_is_not_refuted_by_the_company_of_rows(
     alone = {"use": "identity" if estimator != "precision" else "majority-vote"}
     bad, good = audited({"use": mechanism, "params": params}, [{"use": attack}, alone], estimator)
     assert bad["status"] == "failed"
-    assert "score every row alone" in bad["reason"]
+    assert "score every row independently" in bad["reason"]
     assert bad["verdict"] is None
     assert good["status"] == "ok"
 

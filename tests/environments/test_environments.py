@@ -243,7 +243,7 @@ def test_a_spec_alone_runs_no_program(here: Path) -> None:
     program_files._given.clear()
     done = dpframe("check", "spec.toml", cwd=here)
     assert done.returncode == 2
-    assert "a spec alone never runs code" in done.stderr
+    assert "a spec never runs code on its own" in done.stderr
     assert "--plugin box.py" in done.stderr
 
 

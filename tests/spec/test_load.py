@@ -111,8 +111,8 @@ def test_what_is_nested_too_deeply(base, mistakes):
 
 def test_text_that_is_not_unicode(base, mistakes, registry):
     [message] = mistakes(base, overrides=["audit.name=\udcff"])
-    assert message == "--set audit.name=\\udcff: holds characters that are not Unicode"
-    with pytest.raises(SpecError, match=r"audit\.name: holds characters that are not Unicode"):
+    assert message == "--set audit.name=\\udcff: contains characters that are not Unicode"
+    with pytest.raises(SpecError, match=r"audit\.name: contains characters that are not Unicode"):
         audit_from_dict({"audit": {"name": "\udcff"}}, registry=registry)
 
 

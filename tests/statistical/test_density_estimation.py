@@ -110,7 +110,7 @@ def test_figure_1_no_threshold_reaches_the_true_loss() -> None:
 
 
 REGIONS = ("figure-02-03-credible-regions", "audit.trials=100_000")
-MASS = "posterior mass of what the claim allows: (?:below )?#"
+MASS = "posterior mass of the region that the claim allows: (?:below )?#"
 
 
 @pytest.mark.slow

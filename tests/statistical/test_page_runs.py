@@ -266,7 +266,7 @@ def test_credible_regions() -> None:
         for sigma in map(float, sigmas.split(", ")):
             mine = of(found, claimed_noise_multiplier=sigma)
             for text, z in zip(masses, (0.0, 0.5, 0.8, 1.0), strict=True):
-                note = "posterior mass of what the claim allows: (?:below )?#"
+                note = "posterior mass of the region that the claim allows: (?:below )?#"
                 mass = said(one(mine, estimator="credible", threshold=z), note)[0]
                 wrong += agree(text, mass)
             where = [

@@ -108,7 +108,7 @@ RUNNING = {
         "attack", FAILED, "the attack says gives = 'decision'", score="return outputs[:, 0]"
     ),
     "score compares rows": of(
-        "attack", FAILED, "score every row alone", score="return outputs[:, 0] > outputs.mean()"
+        "attack", FAILED, "every row independently", score="return outputs[:, 0] > outputs.mean()"
     ),
     "fit raises": of("attack", FAILED, "fit raised IndexError", fit="return [][0]"),
     "fit learns a text": of("attack", FAILED, "fit", fit="return {'a': 'text'}"),

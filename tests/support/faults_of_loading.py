@@ -46,7 +46,7 @@ LOADING = {
     ),
     "a hook returns a base": raw(
         "class Base(Attack): pass\ndpframe_attacks = hookimpl(lambda: [Base])\n",
-        r'Base is a base for others; to use it: class Base\(Attack, name="…"\)',
+        r'Base is a base class; to use it: class Base\(Attack, name="…"\)',
     ),
     "the wrong hook": raw(
         ATTACK + "dpframe_pairs = hookimpl(lambda: [Bad])\n", "returns Bad, which is an attack"
@@ -65,11 +65,11 @@ LOADING = {
     "a module that does not let itself be looked at": raw(
         "def __dir__(): raise RuntimeError('go away')\n", "RuntimeError: go away"
     ),
-    "nothing to score with": of("attack", LISTED, "Bad: an attack gives score", score=""),
+    "nothing to score with": of("attack", LISTED, "Bad: an attack must define score", score=""),
     "no word on what it gives": of(
-        "attack", LISTED, 'an attack says what its score returns: gives = "decision"', first=""
+        "attack", LISTED, 'an attack must declare the result of score: gives = "decision"', first=""
     ),
-    "nothing to sample with": of("mechanism", LISTED, "gives either sample.*neither", sample=""),
+    "nothing to sample with": of("mechanism", LISTED, "either sample.*neither", sample=""),
     "two ways to sample": of("mechanism", LISTED, "not both", release="return data"),
     "an estimator of nothing": of(
         "estimator", LISTED, "an estimator must have statistic", statistic=""

@@ -109,12 +109,12 @@ BROKEN_SAMPLES = {
     "a moving average": (
         "outputs are independent",
         lambda key, data, n: data + noise(key, n + 1)[:-1] + noise(key, n + 1)[1:],
-        "neighbours are alike, or unlike",
+        "neighbours are similar, or dissimilar",
     ),
     "antithetic": (
         "outputs are independent",
         lambda key, data, n: data + signed(noise(key, n)),
-        "neighbours are alike, or unlike",
+        "neighbours are similar, or dissimilar",
     ),
     "a law of n": (
         "one by one as many at once",
@@ -303,7 +303,7 @@ def test_an_attack_that_says_so_hands_out_the_output() -> None:
     ("attack", "promise", "says"),
     [
         (Reversed(), "larger scores mean D′", "larger scores must mean D′"),
-        (Mean(), "scores every output alone", "score every row alone"),
+        (Mean(), "scores every output alone", "score every row independently"),
         (Deciding(), "gives what it says, one per output", "gives = 'score'"),
         (Deciding(), "learns the same from the same draws", "something else"),
     ],

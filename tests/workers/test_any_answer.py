@@ -187,7 +187,7 @@ def test_the_shares_of_exceptions_are_recorded_and_said_first():
         ("always raises", r"first .* answers.* ValueError: never mind \(.*py:\d+ in release\)"),
         ("raises only", r"first .* answers.*were exceptions.*: ValueError: (large|small) "),
         ("answers four times", "all answers, on D and on D′, were exceptions.*: KeyError: 'gone'"),
-        ("ignores the seed", "gave other outputs the second time at the same address"),
+        ("ignores the seed", "gave different outputs the second time at the same address"),
         ("unreadable", "were exceptions.* an answer cannot be read: .*say in `attributes`"),
         ("memory", "raised MemoryError"),
     ],
@@ -253,7 +253,7 @@ def test_answers_are_timed_where_the_spec_says_so():
     assert rates(asked("slow", what="number")) == [0.0, 0.0]
     cell = asked("slow", what="number", outputs={"time": True})
     assert rates(cell) == [1.0, 1.0]
-    assert "evidence of this machine alone" in notes(cell)
+    assert "evidence is valid only for this machine" in notes(cell)
 
 
 class Deaf(HostMechanism, name="deaf"):

@@ -74,7 +74,7 @@ def test_one_that_is_clipped_too_late_does_not() -> None:
         5.0,
     )
     assert worst.words == (
-        "its query changes from 0 to 5, by 5, and its noise is made for 1: 5 times as much"
+        "its query changes from 0 to 5, by 5, and its noise is scaled for 1: 5 times as much"
     )
     assert order == [FAR, ONE]  # a search begins with what moves most
 
@@ -229,7 +229,7 @@ def test_a_violation_of_its_own_kind(plugin: Any, tables: dict[str, Any]) -> Non
     assert "exact" in outcome(cell).message
     said = sentences.verdict(record)
     assert said.grave
-    assert str(said).startswith("The mechanism changes more than its noise is made for (exact")
+    assert str(said).startswith("The mechanism changes by more than its noise is scaled for (exact")
     assert any(worst.words in sentence for sentence in sentences.caveats(record))
     assert disagreement(record, json.loads(records.dumps(record))) is None
 

@@ -217,8 +217,8 @@ def rounds_of_counts(counts: HostArray) -> Iterator[Ints]:
 
 ORDER_ERROR = 1e-6  # probability that scores in a random order are taken for sorted ones
 SHUFFLED = (
-    "the order of the scores depends on their values, so they were shuffled: bound and p-value "
-    "hold for one look at them, not for one after each of several"
+    "the order of the scores depends on their values, so they were shuffled: bound and p-value are "
+    "valid for one look at them, not for several"
 )
 
 

@@ -225,9 +225,9 @@ def estimated_curve(profile: Callable[[Floats], Floats], found: Histograms) -> P
 
 
 UNSOUND = (
-    "mode paper: not valid at the stated confidence. Both histograms must lie within the radius at "
-    "once, and the error pays for one; trade-off points by lemma 7 from a lowered profile are no "
-    "upper bound of the curve"
+    "mode paper: not valid at the stated confidence. Both histograms must lie within the radius, "
+    "but the error covers only one of them; trade-off points by lemma 7 from a lowered profile "
+    "are not an upper bound of the curve"
 )
 
 
@@ -389,7 +389,7 @@ class HistogramSplit(Binned, name="histogram-split"):
             query,
             shown=largest_shown(chosen, ordered, query),
             rates=binned_rates(ordered, UP),
-            notes=(f"events of {learned.bins} bins, in the order that the pilot taught",),
+            notes=(f"events of {learned.bins} bins, in the order learned from the pilot",),
         )
 
     def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:

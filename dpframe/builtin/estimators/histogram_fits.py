@@ -91,8 +91,8 @@ class GDPFit(Binned, name="gdp-fit"):
 DISCRETIZATION = 1e-4  # spacing of the grid of privacy losses, that of dp-accounting itself
 
 BIASED = (
-    "an estimate and never a bound: sampling noise in the histograms biases it upward, and bins "
-    "that are wide or merged hide loss"
+    "an estimate, never a bound: sampling noise in the histograms biases it upward, and wide or "
+    "merged bins hide loss"
 )
 
 
@@ -111,7 +111,9 @@ class PLDComposition(Binned, name="pld-composition"):
     """
 
     certifies: ClassVar[bool] = False
-    assumption: ClassVar[str] = "releases that are independent and alike; errs on both sides"
+    assumption: ClassVar[str] = (
+        "independent and identically distributed releases; errs in both directions"
+    )
     reference: ClassVar[str] = "[Koskela2024, equation 9.1] (arXiv:2406.04827)"
 
     compositions: Annotated[int, Ge(1)] = 1
@@ -141,7 +143,7 @@ class PLDComposition(Binned, name="pld-composition"):
             profile=points(epsilons[:: LINES // POINTS], deltas[:: LINES // POINTS]),
             notes=(
                 BIASED,
-                f"{self.compositions} of the same; bins hit by one dataset only ({self.empty}) "
+                f"{self.compositions} releases; bins that only one dataset hits ({self.empty}) "
                 f"hold {one_sided[0]:.2g} of D and {one_sided[1]:.2g} of D′",
             ),
         )

@@ -61,8 +61,8 @@ def coin_notes(canaries: int, runs: int, even: int) -> tuple[str, ...]:
     if runs != 1 or not even or _half(canaries) > 0.1:
         return ()
     return (
-        "exactly half of the canaries are members; if that was arranged, instead of a coin for "
-        "each, nothing here holds",
+        "exactly half of the canaries are members; if this was arranged instead of tossing a coin "
+        "for each, these results are invalid",
     )
 
 
@@ -229,7 +229,7 @@ class Guesses(Estimator):
 
     certifies: ClassVar[bool] = True
     assumption: ClassVar[str] = (
-        "each canary in by a fair coin of its own, independent of the others; runs independent"
+        "each canary included by its own fair coin, independently of the others; independent runs"
     )
 
     guesses: tuple[Annotated[int, Ge(1)], ...] | None = None

@@ -53,7 +53,7 @@ class OneShot(Estimator, name="one-shot"):
 
     def check(self) -> None:
         if self.law == "histogram" and self.dimension is not None:
-            raise ValueError("dimension goes with law = 'normal', histograms are of both sides")
+            raise ValueError("dimension requires law = 'normal'; histograms use both sides")
 
     def statistic(self) -> Statistic:
         return InAndOut(self._bins())
@@ -103,7 +103,7 @@ class OneShot(Estimator, name="one-shot"):
         if not (out.deviation > 0 and inside.deviation > 0):
             return Estimate(math.inf, notes=(*notes, "no spread: no normal distribution fits"))
         if not query.delta:
-            more = "no two normal distributions have a finite ε at δ = 0; ask at another δ"
+            more = "two normal distributions have no finite ε at δ = 0; choose another δ"
             return Estimate(math.inf, notes=(*notes, more))
         return Estimate(normals_epsilon(query.delta, out, inside), notes=notes)
 

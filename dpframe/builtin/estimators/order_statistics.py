@@ -55,7 +55,7 @@ def exposure_note(counts: npt.ArrayLike, delta: float = 0.0) -> str:
     median, mean = float(exposures[middle]), float(exposures @ weights / weights.sum())
     return (
         f"exposure of D′ among D: median {median:.3g} bits, mean {mean:.3g}, of at most "
-        f"{most:.3g} (1 and 1.44 by chance); the median stands for "
+        f"{most:.3g} (1 and 1.44 by chance); the median corresponds to "
         f"ε = {exposure_epsilon(median, delta):.3g} at δ = {delta:.3g}, an estimate"
     )
 

@@ -134,9 +134,9 @@ def rises_in(layout: Tree, direction: Direction) -> bool:
 def price(ways: list[Decisions]) -> str:
     """Describe what was chosen and what was paid for."""
     if len(ways) > 1:
-        return f"{len(ways)} ways of deciding paid for: either direction may mean D′"
+        return f"{len(ways)} directions tested: either may mean D′"
     chosen = f", chosen by the pilot: scores {ways[0].when} mean D′" if ways[0].when else ""
-    return f"1 way of deciding paid for{chosen}"
+    return f"1 direction tested{chosen}"
 
 
 def _decided(counts: Ints, cut: int, *, rising: bool) -> Decisions:
@@ -169,7 +169,7 @@ def lower_rates(ways: Sequence[Decisions], error: float, limits: Limits) -> Floa
     return limit(*_counted(ways), error / (2 * len(ways)))
 
 
-JOINT = "both ways of deciding tested together: either direction may mean D′"
+JOINT = "both directions tested together: either may mean D′"
 
 
 class Limited(NamedTuple):
@@ -323,7 +323,7 @@ class ThresholdLoss(LimitedThreshold, name="threshold"):
                 epsilon,
                 interval=(lower, upper),
                 profile=shown,
-                notes=(price(ways), "Jeffreys limits are approximate: an interval, no bound"),
+                notes=(price(ways), "Jeffreys limits are approximate: an interval, not a bound"),
             )
         found = limited(ways, delta, joint=self.limits == "joint")
         exact = found.evidence.theorem == "unconditional"
@@ -377,14 +377,14 @@ class Credible(OneThreshold, name="credible"):
         error = 1 - query.confidence
         levels = [error / 2, 0.5, 1 - error / 2] if self.sides == "both" else [error, 0.5]
         low, middle, *high = credible_epsilon(posterior, query.delta, levels)
-        notes = ["credible limits, no bound: what to believe under Jeffreys' prior"]
+        notes = ["credible limits under Jeffreys' prior, not a bound"]
         if way.when:
             notes.append(f"threshold chosen by the pilot: scores {way.when} mean D′")
         if query.claim is not None:
             mass = claimed_mass(posterior, query.claim)
             # It is one minus the mass outside: below this it is rounding.
             said = f"{mass:.6g}" if mass > 1e-12 else "below 1e-12"
-            notes.append(f"posterior mass of what the claim allows: {said}")
+            notes.append(f"posterior mass of the region that the claim allows: {said}")
         return Estimate(middle, interval=(low, high[0] if high else np.inf), notes=tuple(notes))
 
 
@@ -446,11 +446,12 @@ class GDP(LimitedThreshold, name="gdp"):
             f"assuming Gaussian noise, μ is about {mu[1]:.4g}, from {mu[0]:.4g} to {mu[2]:.4g}",
         ]
         if not query.delta:
-            notes.append("no Gaussian mechanism has a finite ε at δ = 0; ask at another δ")
+            notes.append("a Gaussian mechanism has no finite ε at δ = 0; choose another δ")
         if not self.certifies_against(query.claim):
             return Estimate(epsilon, interval=(low, high), notes=tuple(notes))
         notes.append(
-            "the bound and the verdict hold for any noise, the interval for Gaussian noise"
+            "the bound and the verdict are valid for any noise, the interval only for "
+            "Gaussian noise"
         )
         # At every δ the curve through a point shows at least what the point shows, so its ε limits
         # what this threshold can show, Gaussian or not. It is no lower limit.

@@ -32,7 +32,7 @@ class Geometric(Calibrated, name="geometric"):
     def resolve(self, pair: Pair) -> Self:
         for data in (pair.d0, pair.d1):
             if not np.array_equal(data, np.round(data)):
-                raise ValueError("the geometric mechanism takes whole numbers")
+                raise ValueError("the geometric mechanism requires whole numbers")
         return super().resolve(pair)
 
     def truth(self, pair: Pair) -> PureDP | None:
@@ -77,7 +77,7 @@ class RandomizedResponse(Calibrated, name="randomized-response"):
     def resolve(self, pair: Pair) -> Self:
         for data in (pair.d0, pair.d1):
             if not np.isin(data, (0, 1)).all():
-                raise ValueError("randomised response takes bits, data of 0 and 1 only")
+                raise ValueError("randomised response requires bits: data of 0 and 1")
         return super().resolve(pair)
 
     def truth(self, pair: Pair) -> PureDP | None:

@@ -28,7 +28,7 @@ def sensitivity_or_distance(given: float | None, pair: Pair, p: float) -> float:
     """Return the sensitivity that the user gave, else the pair's l_p distance."""
     found = pair.distance(p) if given is None else given
     if found == 0:
-        raise ValueError("D and D′ are equal: say which sensitivity the noise is for")
+        raise ValueError("D and D′ are equal: give the sensitivity that the noise is scaled for")
     return found
 
 

@@ -131,7 +131,7 @@ class RecordEdits(Neighbourhood, name="records"):
 
     def check(self) -> None:
         if (self.table is None) == (self.file is None):
-            raise ParameterError("table", "a table is written as `table`, or lies in a `file`")
+            raise ParameterError("table", "give the table as `table` or in a `file`, not both")
         try:
             found = self._table
         except ValueError as error:
@@ -141,7 +141,7 @@ class RecordEdits(Neighbourhood, name="records"):
             raise ParameterError(
                 "file" if self.file else "table",
                 f"has {len(found.rows):,} records of {len(found.names)} columns, {cells:,} cells; "
-                f"a search takes up to {MOST_CELLS:,}: give `first`, or a smaller table, which "
+                f"a search takes up to {MOST_CELLS:,}: set `first`, or use a smaller table, which "
                 "shows as much in less time",
             )
         try:

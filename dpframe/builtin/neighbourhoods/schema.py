@@ -167,7 +167,7 @@ def known_columns(of: Table, schema: Sequence[Column]) -> tuple[Known, ...]:
                 )
         found.append(column)
     if sum(column.kind == "user" for column in found) > 1:
-        raise ValueError("two columns say whose a record is")
+        raise ValueError("two columns identify the user of a record")
     return tuple(found)
 
 
@@ -177,7 +177,7 @@ def _by_name(of: Table, schema: Sequence[Column]) -> dict[str, Column]:
         if unknown := [name for name in names if name not in of.names]:
             raise ValueError(f"there is no column {unknown[0]}; there are {', '.join(of.names)}")
         if len(set(names)) < len(names):
-            raise ValueError("two entries are of one column")
+            raise ValueError("two entries describe the same column")
         return dict(zip(names, schema, strict=True))
     if schema and len(schema) != len(of.names):
         raise ValueError(
@@ -190,7 +190,7 @@ def _known(name: str, said: Column, cells: Row) -> Known:
     missing = any(cell is None or cell != cell for cell in cells)  # noqa: PLR0124
     switches = said.given()
     if missing and switches.get("nan") is False:
-        raise ValueError(f"column {name}: it says nan = false, and a cell of it is missing or NaN")
+        raise ValueError(f"column {name}: nan is false, but a cell is missing or NaN")
     about: dict[str, Any] = {
         "may_be_missing": missing,
         "inside": frozenset(one for one, on in switches.items() if on),
@@ -203,7 +203,7 @@ def _known(name: str, said: Column, cells: Row) -> Known:
     bounds = said.low is not None or said.high is not None or said.integer
     if said.categories or not numeric or not (there or bounds):
         if bounds:
-            raise ValueError(f"column {name}: numbers have bounds, and these are categories")
+            raise ValueError(f"column {name}: categories have no bounds")
         own: list[Any] = [False, True] if any(isinstance(c, bool) for c in there) else []
         distinct = {(type(cell), cell): cell for cell in said.categories or (*own, *there)}
         return Known(name, "category", categories=tuple(distinct.values()), **about)

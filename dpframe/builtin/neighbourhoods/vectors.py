@@ -133,8 +133,8 @@ class Grid(Vectors, name="grid"):
             raise ValueError(f"no two of the {self.points} points are at most {self.step:g} apart")
         if size > MOST:
             raise ValueError(
-                f"the grid has {size} pairs, counted in both orders, and {MOST} can be proposed; "
-                "'random' and 'climb' look for those that are worth it"
+                f"the grid has {size} pairs, counted in both orders, and at most {MOST} can be "
+                "proposed; 'random' and 'climb' choose among them"
             )
 
     def levels(self) -> Floats:
@@ -252,7 +252,7 @@ class Random(Vectors, name="random"):
         if len({np.shape(record) for record in self.records}) > 1:
             raise ValueError("records differ in length")
         if len(set(self.records)) == 1:
-            raise ValueError("one record is given, so there is nothing to replace it by")
+            raise ValueError("there is only one record, so nothing can replace it")
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
         fresh = NewPairs("replace one record" if self.records else self.words, history)

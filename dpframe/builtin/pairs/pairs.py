@@ -89,7 +89,7 @@ class Records(Pair, name="records"):
 
     def check(self) -> None:
         if (self.table is None) == (self.file is None):
-            raise ParameterError("table", "a table is written as `table`, or lies in a `file`")
+            raise ParameterError("table", "give the table as `table` or in a `file`, not both")
         where = "file" if self.file is not None else "table"
         try:
             self._table  # noqa: B018  # it is read here, where mistakes have a place

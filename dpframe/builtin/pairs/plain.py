@@ -43,7 +43,7 @@ def frozen(value: Any, depth: int = 0) -> Any:
     if series or isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if depth > DEEPEST:
-        raise ValueError("values lie too deep in each other")
+        raise ValueError("values are nested too deeply")
     if isinstance(value, list | tuple):
         return tuple(frozen(part, depth + 1) for part in value)
     if isinstance(value, Mapping):
@@ -65,7 +65,7 @@ def scalar(value: Any) -> Any:  # noqa: PLR0911  # one line for each kind of val
         return bytes(value)
     if isinstance(value, str):
         if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
-            raise ValueError(f"{value!r} holds characters that are not Unicode")
+            raise ValueError(f"{value!r} contains characters that are not Unicode")
         return str(value)
     if isinstance(value, bool):
         return value
@@ -76,8 +76,8 @@ def scalar(value: Any) -> Any:  # noqa: PLR0911  # one line for each kind of val
     if isinstance(value, float):
         return math.nan if math.isnan(value) else float(value)  # the one NaN
     raise ValueError(
-        f"{value!r} is a {type(value).__name__}; data are numbers, texts, booleans, bytes, what is "
-        "missing, and lists and tables of these"
+        f"{value!r} is a {type(value).__name__}; data must be numbers, texts, booleans, bytes, "
+        "missing values, or lists and tables of these"
     )
 
 

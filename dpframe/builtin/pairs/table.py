@@ -61,7 +61,7 @@ def table(given: Any, names: Sequence[str] = ()) -> Table:
     if isinstance(given, Fields):
         return _of_columns(given)
     if not isinstance(given, tuple):
-        raise ValueError("is no table: a list of records is wanted")
+        raise ValueError("is not a table: it must be a list of records")
     if given and all(isinstance(row, Fields) for row in given):
         keys = dict.fromkeys(str(key) for row in given for key, _ in row)
         found = [dict(row) for row in given]
@@ -90,14 +90,14 @@ def unnamed(width: int) -> tuple[str, ...]:
 def _of_columns(given: Fields) -> Table:
     lengths = {len(column) if isinstance(column, tuple) else -1 for _, column in given}
     if len(lengths) != 1 or -1 in lengths:
-        raise ValueError("is a table of columns that are no lists of one length")
+        raise ValueError("is a table of columns, which must be lists of equal length")
     rows = tuple(zip(*(column for _, column in given), strict=True))
     return _checked(Table(rows, tuple(str(name) for name, _ in given)))
 
 
 def _checked(made: Table) -> Table:
     if len(set(made.names)) < len(made.names):
-        raise ValueError(f"two columns have one name: {', '.join(made.names)}")
+        raise ValueError(f"two columns have the same name: {', '.join(made.names)}")
     for at, row in enumerate(made.rows):
         for name, cell in zip(made.names, row, strict=True):
             if isinstance(cell, tuple):
@@ -120,7 +120,7 @@ def row(given: Any, names: tuple[str, ...]) -> Row:
     if len(cells_of) != len(names):
         raise ValueError(f"has {count(len(cells_of), 'value')}, the table {listed(names)}")
     if any(isinstance(cell, tuple) for cell in cells_of):
-        raise ValueError("a value of a record is itself a list or a table")
+        raise ValueError("a value of a record must not be a list or a table")
     return cells_of
 
 
@@ -177,7 +177,7 @@ def _arrays(
     cells = {type(cell) for rows in both for r in rows for cell in r}
     for cell in (cell for rows in both for r in rows for cell in r):
         if not is_number(cell):
-            raise ValueError(f"{cell!r} is no number, and the form is an array")
+            raise ValueError(f"{cell!r} is not a number, but the form is an array")
     whole = whole and cells == {int} and _fit(c for rows in both for r in rows for c in r)
     dtype: Any = bool if cells == {bool} else np.int64 if whole else np.float64
     width = len(of.names)
@@ -246,7 +246,7 @@ def _column(
 
 def _xy(both: tuple[Rows, Rows], of: Table) -> tuple[Any, Any]:
     if len(of.names) < 2:
-        raise ValueError('the form "xy" takes two columns or more: the last one is y')
+        raise ValueError('the form "xy" needs at least two columns: the last one is y')
     parts = tuple(tuple(r[:-1] for r in rows) for rows in both)
     front = Table((), of.names[:-1])
     x0, x1 = _arrays((parts[0], parts[1]), front)
@@ -320,7 +320,7 @@ def _single(both: tuple[Rows, Rows]) -> tuple[Any, Any]:
     return d0, d1
 
 
-ACCEPTS = "one of { replace = 3, by = […] }, { remove = 3 } and { add = […] } is wanted"
+ACCEPTS = "must be { replace = 3, by = […] }, { remove = 3 } or { add = […] }"
 
 
 class Edit(NamedTuple):
@@ -351,7 +351,7 @@ def edit(given: Any) -> Edit:
     if keys not in ({"replace", "by"}, {"remove"}, {"add"}, {"add", "at"}):
         raise ValueError(ACCEPTS)
     if not all(type(at) is int for at in places):
-        raise ValueError("records are counted in whole numbers, from 0")
+        raise ValueError("positions of records are whole numbers, from 0")
     if "add" in keys:
         return Edit("add", found.get("at", -1), found["add"])
     if "by" in keys:
@@ -400,7 +400,7 @@ def _new(of: Table, one: Edit, user: str | None) -> Rows:
         if user is None:
             return (row(one.by, of.names),)
         if not isinstance(one.by, tuple) or isinstance(one.by, Fields) or not one.by:
-            raise ValueError("a list of records is wanted, all of one user")
+            raise ValueError("must be a list of records of one user")
         return tuple(row(part, of.names) for part in one.by)
     except ValueError as error:
         raise ValueError(f"the new record: {error}") from None
@@ -417,7 +417,7 @@ def _check_new_user(of: Table, new: Rows, user: str | None, others: Rows) -> Non
         return
     at = _user_column(of, user)
     if not all(same_cell(one[at], new[0][at]) for one in new):
-        raise ValueError("the new records are of several users")
+        raise ValueError("the new records belong to several users")
     if any(same_cell(one[at], new[0][at]) for one in others):
         raise ValueError(f"user {new[0][at]!r} is in the table already")
 
@@ -448,7 +448,7 @@ def read_table(file: SpecFile, names: Sequence[str] = ()) -> Table:
         return made._replace(lists=made.lists and kind != ".csv")
     except ImportError:
         raise ValueError(
-            f"{file}: reading .parquet takes pandas and pyarrow: pip install 'dpframe[pandas]'"
+            f"{file}: reading .parquet needs pandas and pyarrow: pip install 'dpframe[pandas]'"
         ) from None
     except Exception as error:  # whatever a damaged file makes its reader raise
         said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"

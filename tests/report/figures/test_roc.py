@@ -105,5 +105,5 @@ def test_what_is_no_answer(found, change, message):
 def test_what_is_chosen_of_records_is_not_of_scores(found):
     with pytest.raises(dpframe.DpframeError, match="drawn as roc, not as sweep"):
         dpframe.plot(found, "sweep")
-    with pytest.raises(dpframe.DpframeError, match="chosen of a record"):
+    with pytest.raises(dpframe.DpframeError, match="only for a record"):
         dpframe.plot(found, where={"mechanism": "x"})
