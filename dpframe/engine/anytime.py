@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import numpy as np
 
 from dpframe.common.text import shown
+from dpframe.common.types import Tree
 from dpframe.engine.checkpoint import Saved, Store, stored_counts
 from dpframe.engine.estimate import own_part
+from dpframe.engine.plan import Pass, Place
+from dpframe.engine.rounds import Rounds
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.estimator import Estimate, Estimator, Query, Settled
 from dpframe.results.verdict import FIRST_LOOK, Looks
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from dpframe.common.types import Tree
-    from dpframe.engine.plan import Pass, Place
-    from dpframe.engine.rounds import Rounds
-    from dpframe.spec.audit import Cell
-
+from dpframe.spec.audit import Cell
 
 MOST_POINTS = 200  # points of the wealth in a record
 

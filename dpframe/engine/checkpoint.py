@@ -11,25 +11,21 @@ import json
 import re
 import threading
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from dpframe.common import files
+from dpframe.common.types import Tree
+from dpframe.engine.plan import Pass, Place
 from dpframe.engine.rounds import counts_of_leaves, integers
 from dpframe.errors import OutputError, WrongResultError
+from dpframe.interfaces.statistic import Statistic
 from dpframe.sampling.address import Stream, digest, window_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from dpframe.common.types import Tree
-    from dpframe.engine.plan import Pass, Place
-    from dpframe.interfaces.statistic import Statistic
-    from dpframe.spec.audit import Cell
-
+from dpframe.spec.audit import Cell
 
 SCHEMA = 1
 BLOCKS = "blocks"

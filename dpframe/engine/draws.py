@@ -11,32 +11,29 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
 
 from dpframe.common.machine import at_work, available_cores
+from dpframe.common.types import HostArray, Tree
 from dpframe.engine import programs
+from dpframe.engine.plan import Pass
 from dpframe.engine.programs import DrawChunks, DrawTask, Place, drawn
 from dpframe.engine.rounds import ends
 from dpframe.engine.trace import resolved, score_dims, unstacked
 from dpframe.interfaces.attack import Attack, Target
 from dpframe.interfaces.checks import arrays, guarded, learns
+from dpframe.interfaces.executor import Executor
+from dpframe.interfaces.statistic import Statistic
 from dpframe.sampling import address
 from dpframe.sampling.address import EVAL, FIT, LEARNER, PILOT, as_scored
+from dpframe.spec.audit import RunSettings
 from dpframe.workers import scheduling
 from dpframe.workers.executor import HERE, result
+from dpframe.workers.scheduling import Which
 from dpframe.workers.trial_call import seen, seen_shape
-
-if TYPE_CHECKING:
-    from dpframe.common.types import HostArray, Tree
-    from dpframe.engine.plan import Pass
-    from dpframe.interfaces.executor import Executor
-    from dpframe.interfaces.statistic import Statistic
-    from dpframe.spec.audit import RunSettings
-    from dpframe.workers.scheduling import Which
-
 
 Outputs = tuple[Any, Any]
 

@@ -7,25 +7,22 @@ import hashlib
 import inspect
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
 
 from dpframe import __version__
+from dpframe.common.types import Tree
+from dpframe.engine.plan import Pass
 from dpframe.engine.trace import resolved
 from dpframe.interfaces.mechanism import ForeignMechanism, HostMechanism
 from dpframe.interfaces.plugin_files import CODE
 from dpframe.results.build import claim_record
 from dpframe.sampling.address import digest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dpframe.common.types import Tree
-    from dpframe.engine.plan import Pass
-    from dpframe.spec.audit import Cell, Choice, RunSettings
+from dpframe.spec.audit import Cell, Choice, RunSettings
 
 
 def entry_keys(

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import functools
 import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
 
+from dpframe.common.types import HostArray, Tree
 from dpframe.engine import programs
 from dpframe.engine.checkpoint import Saved
 from dpframe.engine.draws import Draws
 from dpframe.engine.independence import NOT_SEEDABLE, Independence
 from dpframe.engine.passes import Work
+from dpframe.engine.plan import Pass
 from dpframe.engine.rounds import Rounds, Tally, checked_counts
 from dpframe.engine.sanity import NAN_FOUND
 from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.attack import SECONDS, Answers
 from dpframe.interfaces.checks import guarded
+from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.statistic import BinCounts, DecisionCounts
 from dpframe.sampling.address import EVAL, Segment, Shape, as_scored, for_a_box
+from dpframe.spec.audit import RunSettings
 from dpframe.workers.scheduling import (
     GRACE,
     Clock,
@@ -38,15 +43,6 @@ from dpframe.workers.scheduling import (
     handed_out,
 )
 from dpframe.workers.trial_call import only_exceptions, seen
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from dpframe.common.types import HostArray, Tree
-    from dpframe.engine.plan import Pass
-    from dpframe.interfaces.mechanism import HostMechanism
-    from dpframe.spec.audit import RunSettings
-
 
 BATCH_ELEMENTS = 1 << 14  # output coordinates that are scored in one call
 

@@ -6,7 +6,8 @@ import contextlib
 import dataclasses
 import math
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -24,18 +25,14 @@ from dpframe.interfaces.checks import (
     unsuited,
 )
 from dpframe.interfaces.mechanism import HostMechanism, Mechanism
+from dpframe.interfaces.pair import Pair
+from dpframe.interfaces.statistic import Statistic
 from dpframe.sampling.address import EVAL, Shape, Stream, draw_group, precision_of, rows_per_chunk
 from dpframe.sampling.content import made_by
 from dpframe.spec.audit import Audit, Cell, Skip
 from dpframe.workers.executor import source_of
+from dpframe.workers.scheduling import Source
 from dpframe.workers.trial_call import seen_shape
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dpframe.interfaces.pair import Pair
-    from dpframe.interfaces.statistic import Statistic
-    from dpframe.workers.scheduling import Source
 
 
 class Place(NamedTuple):

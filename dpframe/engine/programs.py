@@ -5,25 +5,23 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpframe.common.types import Array, HostArray, Tree
 from dpframe.engine.rounds import checked_counts, most_slices
 from dpframe.engine.trace import check_outputs, check_scores, each_lane
 from dpframe.errors import WrongResultError
 from dpframe.interfaces.checks import check_updated, guarded
 from dpframe.interfaces.executor import Task
+from dpframe.interfaces.mechanism import Mechanism
+from dpframe.interfaces.statistic import Statistic
 from dpframe.sampling.address import Segment, Stream, chunk_keys, chunks_in_words, key_of, pieces
 from dpframe.sampling.compile_cache import compiled
 from dpframe.workers.executor import plugin_classes
-
-if TYPE_CHECKING:
-    from dpframe.common.types import Array, HostArray, Tree
-    from dpframe.interfaces.mechanism import Mechanism
-    from dpframe.interfaces.statistic import Statistic
 
 
 class Scoring(NamedTuple):

@@ -5,30 +5,27 @@ from __future__ import annotations
 import math
 import time
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from dpframe.common.machine import at_work, free_bytes
 from dpframe.common.text import cut
+from dpframe.common.types import Tree
 from dpframe.engine.checkpoint import Store
 from dpframe.engine.passes import DeviceWork
+from dpframe.engine.plan import Pass, Plan
 from dpframe.engine.trace import LANES, resolved
 from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.interfaces.pair import Pair
+from dpframe.interfaces.plugin import Plugin
+from dpframe.interfaces.statistic import Statistic
 from dpframe.sampling.address import PROBE, Segment, Stream, both_as_made, for_a_box
-
-if TYPE_CHECKING:
-    from dpframe.common.types import Tree
-    from dpframe.engine.plan import Pass, Plan
-    from dpframe.interfaces.pair import Pair
-    from dpframe.interfaces.plugin import Plugin
-    from dpframe.interfaces.statistic import Statistic
-    from dpframe.spec.audit import Audit, Cell, RunSettings
-    from dpframe.workers.scheduling import Lent, Source
-
+from dpframe.spec.audit import Audit, Cell, RunSettings
+from dpframe.workers.scheduling import Lent, Source
 
 BASE_BYTES = 480 << 20  # memory of Python, JAX and its compiler before the first draw
 

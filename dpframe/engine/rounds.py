@@ -10,21 +10,18 @@ from __future__ import annotations
 
 import bisect
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from dpframe.common.types import HostArray, Tree
+from dpframe.engine.plan import Pass
 from dpframe.errors import WrongResultError
 from dpframe.interfaces.checks import guarded, zero_of
+from dpframe.interfaces.statistic import Statistic
 from dpframe.sampling.address import SEGMENT_ELEMENTS, Segment
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from dpframe.common.types import HostArray, Tree
-    from dpframe.engine.plan import Pass
-    from dpframe.interfaces.statistic import Statistic
 
 
 class Tally:

@@ -7,32 +7,30 @@ import secrets
 import threading
 from collections.abc import Iterable, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import jax
 
 from dpframe.common.machine import StuckError, available_cores, with_timeout
 from dpframe.common.text import error_message
+from dpframe.common.types import HostArray
 from dpframe.engine.checkpoint import Store, Uneven
 from dpframe.engine.estimate import estimate_cell
 from dpframe.engine.fingerprint import question_of_search
 from dpframe.engine.ledger import Inquiry, Ledger, asked_of, rounds_in
 from dpframe.engine.passes import DeviceWork, Work
+from dpframe.engine.plan import Pass, Plan
 from dpframe.engine.power import with_power
 from dpframe.engine.schedule import Counted, Event, Finished, GaveUpError, Paused, Schedule
 from dpframe.errors import CellError, SampleError, UntrustedError, WorthlessError
+from dpframe.interfaces.executor import Executor
 from dpframe.results.build import cell_record
 from dpframe.results.model import CellRecord, ExactRecord
 from dpframe.results.verdict import Looks
 from dpframe.sampling.address import EVAL, SEGMENT_ELEMENTS, Shard, Stream, digest
+from dpframe.spec.audit import Cell
 from dpframe.workers.executor import HERE, Checked, ThisProcess, source_of
-
-if TYPE_CHECKING:
-    from dpframe.common.types import HostArray
-    from dpframe.engine.plan import Pass, Plan
-    from dpframe.interfaces.executor import Executor
-    from dpframe.spec.audit import Cell
-    from dpframe.workers.scheduling import Source
+from dpframe.workers.scheduling import Source
 
 HEARTBEAT = 0.1  # seconds between two calls of the progress display
 

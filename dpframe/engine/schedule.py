@@ -12,17 +12,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 
 from dpframe.common.machine import doing
+from dpframe.common.types import Tree
+from dpframe.engine.passes import Work
 from dpframe.errors import CellError
-
-if TYPE_CHECKING:
-    from dpframe.common.types import Tree
-    from dpframe.engine.passes import Work
-    from dpframe.sampling.address import Segment
+from dpframe.sampling.address import Segment
 
 Unit = tuple[int, "Segment"]  # dataset and segment: what a thread counts at a time
 FAREWELL = 1.0  # seconds that threads get to come to an end when the caller leaves

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpframe.common.types import Array, Tree
 from dpframe.errors import CellError
+from dpframe.interfaces.attack import Attack
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.mechanism import HostMechanism, Mechanism
+from dpframe.interfaces.plugin import Plugin
+from dpframe.interfaces.statistic import Statistic
 from dpframe.sampling.address import Shape, key_of, on_device, precision_of, shape_of_dataset
 from dpframe.sampling.compile_cache import remembered
+from dpframe.spec.audit import Cell, RunSettings
+from dpframe.workers.scheduling import Source
 from dpframe.workers.trial_call import asking_of, first_call, seen_shape
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from dpframe.common.types import Array, Tree
-    from dpframe.interfaces.attack import Attack
-    from dpframe.interfaces.plugin import Plugin
-    from dpframe.interfaces.statistic import Statistic
-    from dpframe.spec.audit import Cell, RunSettings
-    from dpframe.workers.scheduling import Source
-
 
 ENOUGH = 100_000  # draws per dataset of a fit or pilot stream if they cost little
 FEW = 1_000  # the least of these draws for a black box, unless fewer are counted

@@ -11,20 +11,17 @@ import importlib.machinery
 import importlib.util
 import re
 import sys
+from collections.abc import Iterable, Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import ModuleType
+from typing import Any, NamedTuple
 
 from pydantic_core import core_schema
 
 from dpframe.common.files import NotReadableError, read_regular
 from dpframe.common.text import error_message, escape
 from dpframe.errors import PluginError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from importlib.machinery import ModuleSpec
-    from types import ModuleType
-
 
 # Files that a spec names: relative to the spec, wherever the program runs.
 

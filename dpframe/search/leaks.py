@@ -5,20 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from dpframe.common.types import Floats
+from dpframe.interfaces.attack import Attack
 from dpframe.interfaces.checks import guarded
+from dpframe.interfaces.pair import Neighbourhood
+from dpframe.search.arms import Arm
 from dpframe.search.wealth import Point, Seen
+from dpframe.spec.audit import Choice
 from dpframe.stats.betting import events
-
-if TYPE_CHECKING:
-    from dpframe.interfaces.attack import Attack
-    from dpframe.interfaces.pair import Neighbourhood
-    from dpframe.search.arms import Arm
-    from dpframe.spec.audit import Choice
 
 ABOUT = 0.9  # share of the largest distance from a claim at which an event tells as much
 

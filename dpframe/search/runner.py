@@ -10,34 +10,32 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpframe.claims import Claim
 from dpframe.common.text import error_message, shown
+from dpframe.common.types import HostArray
+from dpframe.engine.checkpoint import Store
 from dpframe.engine.estimate import again, slack
 from dpframe.engine.ledger import resolution_of, share_of_error
+from dpframe.engine.plan import Plan
 from dpframe.errors import CellError, UntrustedError
 from dpframe.interfaces.attack import Attack
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.estimator import Contrast, Estimate, Query
+from dpframe.interfaces.executor import Executor
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.results.answer import checked
 from dpframe.results.build import cell_record, choice_record, pair_record
 from dpframe.results.model import CellRecord, FindingRecord, SearchRecord
 from dpframe.results.plain import text
+from dpframe.results.verdict import Looks
 from dpframe.search.leaks import is_of
 from dpframe.search.search import ALL_KNOWN, Outcome, SearchRun
+from dpframe.spec.audit import Cell, RunSettings
 from dpframe.workers.scheduling import Source, Stopped
-
-if TYPE_CHECKING:
-    from dpframe.common.types import HostArray
-    from dpframe.engine.checkpoint import Store
-    from dpframe.engine.plan import Plan
-    from dpframe.interfaces.executor import Executor
-    from dpframe.results.verdict import Looks
-    from dpframe.spec.audit import Cell, RunSettings
 
 FAREWELL = 1.0  # seconds that threads get to come to an end when the caller leaves
 

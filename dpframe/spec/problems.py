@@ -6,16 +6,15 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from dpframe.common.text import closest, cut, did_you_mean, escape, listed
 from dpframe.errors import SpecError
 from dpframe.spec.document import Document, dotted, holds
 from dpframe.spec.document import Path as Place
-
-if TYPE_CHECKING:
-    from pydantic import ValidationError
-    from pydantic_core import ErrorDetails
 
 Hint = str | Callable[[], str]
 """Further lines of a message; what takes time to word is worded only when it is shown."""

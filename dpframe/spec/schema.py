@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import inspect
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpframe.interfaces.plugin import json_schema
+from dpframe.interfaces.registry import Entry, Registry
 from dpframe.spec.model import ENTRIES, KINDS, PLACES, SEARCHED_BY, SWEEPABLE, SpecTable
-
-if TYPE_CHECKING:
-    from dpframe.interfaces.registry import Entry, Registry
-
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

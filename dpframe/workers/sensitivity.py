@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,20 +16,15 @@ from dpframe.common.text import shown
 from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.interfaces.pair import Neighbourhood, Pair
 from dpframe.results.build import pair_record
 from dpframe.results.model import ExactRecord, ExcessRecord
 from dpframe.results.plain import text
 from dpframe.sampling.address import both_as_made, for_a_box, precision_of
+from dpframe.spec.audit import RunSettings
 from dpframe.stats.exact_change import change, finite_parts, unlike
 from dpframe.workers.program.query import Queried, Refused, ask, heard
 from dpframe.workers.scheduling import Load, Overdue, Source
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from dpframe.interfaces.pair import Neighbourhood, Pair
-    from dpframe.spec.audit import RunSettings
-
 
 NOISY = (
     "query gave two answers for the same data: it is what the mechanism would release without noise"

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpframe.common.text import shown
+from dpframe.common.types import HostArray
 from dpframe.errors import CellError
 from dpframe.interfaces.attack import ABSENT, BEFORE, Answers, Attack
 from dpframe.interfaces.checks import guarded
+from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.sampling.address import (
     PROBE,
     Asking,
@@ -23,6 +26,7 @@ from dpframe.sampling.address import (
     for_a_box,
     of_answers,
 )
+from dpframe.spec.audit import Cell, RunSettings
 from dpframe.workers.scheduling import (
     GRACE,
     Lent,
@@ -34,14 +38,6 @@ from dpframe.workers.scheduling import (
     Told,
     at_once,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from dpframe.common.types import HostArray
-    from dpframe.interfaces.mechanism import HostMechanism
-    from dpframe.spec.audit import Cell, RunSettings
-
 
 ROWS = 2
 """Outputs of the first call: more than one, to tell the axis of outputs from the others."""

@@ -12,7 +12,7 @@ import os
 import sys
 import traceback
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import plain_data
 from .answer_encoding import UnreadableError
@@ -21,12 +21,9 @@ from .sampler import Chunk, Sampler
 from .scribe import Asked, Scribe
 from .serve import Spoiled, serve
 from .surroundings import OUTSIDE
+from collections.abc import Sequence
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .frames import Frame
-
+from .frames import Frame
 
 # A module may replace what others hold, so these are taken before its code runs.
 _encode, _decode = json.JSONEncoder().encode, json.JSONDecoder().decode

@@ -12,18 +12,15 @@ import queue
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from . import frames
 from .frames import Frame
 from .query import Refused
 from .surroundings import differences, imported, surroundings
+from collections.abc import Callable
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .sampler import Sampler
-
+from .sampler import Sampler
 
 _exit, _getpid = os._exit, os.getpid  # a box may replace what modules hold
 _killpg = getattr(os, "killpg", lambda *_: None)
