@@ -421,8 +421,4 @@ class OfAnswers(Attack, name="answers"):
         return told(VIEWS[self.look], state, edge, above, words)
 
 
-SCORE = {
-    "codes": score_codes,
-    "hashes": score_hashes,
-    "numbers": score_numbers,
-}
+SCORE = {"codes": score_codes, "hashes": score_hashes, "numbers": score_numbers}

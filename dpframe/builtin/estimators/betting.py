@@ -242,9 +242,7 @@ def _shuffled(
     return rng.permutation(scores[0]), rng.permutation(scores[1])
 
 
-def rounds_of_scores(
-    scores: tuple[HostArray, HostArray],
-) -> tuple[HostArray, Iterator[Ints]]:
+def rounds_of_scores(scores: tuple[HostArray, HostArray]) -> tuple[HostArray, Iterator[Ints]]:
     """Return edges from the first of the scores, and the counts of each round between them."""
     if scores[0].dtype == np.bool_:
         edges, bins, number = np.zeros(0, np.float32), [p.astype(np.int64) for p in scores], 2
