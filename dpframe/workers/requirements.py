@@ -103,6 +103,7 @@ def _interpreter(wanted: Environment, folder: str) -> str:
 
 
 _told_by = functools.cache(places.ask)
+_owners = functools.cache(importlib.metadata.packages_distributions)
 
 
 def _libraries(files: tuple[str, ...]) -> dict[str, str]:
@@ -110,11 +111,6 @@ def _libraries(files: tuple[str, ...]) -> dict[str, str]:
     imported = {name for file in files for name in _imports(file)}
     names = {one for name in imported for one in _owners().get(name, ())}
     return {name: version for name, version in _versions(tuple(sorted(names))).items() if version}
-
-
-@functools.cache
-def _owners() -> Mapping[str, list[str]]:
-    return importlib.metadata.packages_distributions()
 
 
 @functools.cache
