@@ -89,10 +89,10 @@ def test_closed_forms_lie_in_narrow_intervals(step, profile):
     for delta, one in zip(DELTAS, truth.intervals((step,), "add-remove", DELTAS), strict=True):
         exact = solved(profile, delta)
         assert holds(one, exact), (delta, one, exact)
-        assert one.width <= truth.TIGHT * max(one.upper, 1e-3)
+        assert one.width <= truth.TIGHT * max(one.upper, 0.01)
 
 
-@pytest.mark.slow  # five minutes
+@pytest.mark.slow  # a minute
 def test_ten_thousand_exact_values_raise_no_alarm():
     rng = np.random.default_rng(24)
     settings = 0

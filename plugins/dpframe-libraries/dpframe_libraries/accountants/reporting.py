@@ -209,15 +209,18 @@ def figure(rows: list[Row]) -> str:
     high = max([2.0, *(one for each in dots.values() for one, _ in each)])
 
     def x(ratio: float) -> float:
-        return 230 + 520 * math.log(ratio / low) / math.log(high / low)
+        return 300 + 520 * math.log(ratio / low) / math.log(high / low)
 
     height = 26 * len(dots) + 50
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="780" height="{height}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="850" height="{height}" '
         'font-family="sans-serif" font-size="12">',
-        f'<rect width="780" height="{height}" fill="white"/>',
+        f'<rect width="850" height="{height}" fill="white"/>',
     ]
-    ticks = [t for t in (0.1, 0.2, 0.5, 0.8, 1.0, 1.25, 2.0, 5.0, 10.0, 100.0) if low <= t <= high]
+    ticks = [1.0]
+    for tick in (0.1, 10.0, 100.0, 0.01, 0.5, 2.0, 5.0, 0.2, 0.8, 1.25):
+        if low <= tick <= high and all(abs(x(tick) - x(other)) > 30 for other in ticks):
+            ticks.append(tick)
     for tick in ticks:
         colour = "#333" if tick == 1 else "#ddd"
         parts.append(
@@ -226,10 +229,10 @@ def figure(rows: list[Row]) -> str:
         )
     for i, (name, each) in enumerate(dots.items()):
         y = 24 + 26 * i
-        parts.append(f'<text x="222" y="{y + 4}" text-anchor="end">{html.escape(name)}</text>')
+        parts.append(f'<text x="290" y="{y + 4}" text-anchor="end">{html.escape(name)}</text>')
         seen = set()
         for j, (ratio, row) in enumerate(each):
-            place = (f"{x(ratio):.0f}", y + (j * 7) % 13 - 6, _COLOURS[row.kind])
+            place = (f"{x(ratio):.0f}", y + 3 * (j % 5) - 6, _COLOURS[row.kind])
             if place not in seen:
                 seen.add(place)
                 parts.append(
@@ -237,7 +240,7 @@ def figure(rows: list[Row]) -> str:
                     'fill-opacity=".6"/>'
                 )
     parts.append(
-        f'<text x="490" y="{height - 5}" text-anchor="middle">answer ÷ true ε</text></svg>'
+        f'<text x="560" y="{height - 5}" text-anchor="middle">answer ÷ true ε</text></svg>'
     )
     return "\n".join(parts)
 

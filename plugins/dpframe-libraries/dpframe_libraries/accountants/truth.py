@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpframe_libraries.accountants.pairs import Grid, Relation, Step
 
 TIGHT = 2e-3
-"""Wanted width of an interval, relative to its upper end."""
+"""Wanted width of an interval, relative to its upper end, or to 0.01 if that is more."""
 MOST = 2**22
 """Most points of a grid; an interval that needs more stays wide."""
 _ROUNDING = 1e-9  # of ε, for logarithms and the last bisection
@@ -61,8 +61,7 @@ def intervals(
         steps: what is composed.
         relation: the neighbours.
         deltas: in (0, 1).
-        tight: the grid is refined until an interval is narrower than this part of its upper end,
-            or has `MOST` points.
+        tight: see `TIGHT`; a grid of `MOST` points is refined no further.
 
     Raises:
         ValueError: a step is not known under this relation.
@@ -90,7 +89,7 @@ def intervals(
             Interval(max(old.lower, low), min(old.upper, high))
             for old, low, high in zip(found, lower, upper, strict=True)
         ]
-        worst = max(one.width / max(one.upper, 1e-3) if one.width else 0.0 for one in found)
+        worst = max(one.width / max(one.upper, 0.01) if one.width else 0.0 for one in found)
         if worst <= tight or (not attainable and wanted < first):
             break  # finer grids do not close the gap between the two pairs
         # The error falls with the square of the spacing, and linearly if atoms are off the grid.
