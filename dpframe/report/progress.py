@@ -5,24 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING
 
+from rich import progress
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.table import Column
 from rich.text import Text
 
 from dpframe.report.terminal.ink import Ink
 from dpframe.report.words import quantity
 
+if TYPE_CHECKING:
+    from dpframe.engine.run import Progress
+
 LABEL_WIDTH = 24
-
-
-class ProgressCallback(Protocol):
-    """A function that the engine calls as often as it likes, from any thread."""
-
-    def __call__(self, *, cells_done: int, draws_done: int, label: str) -> None:
-        """Take totals since the beginning of the run, and the name of the current cell."""
 
 
 def ignore(*, cells_done: int, draws_done: int, label: str) -> None:
@@ -37,7 +34,7 @@ def run_progress(
     *,
     quiet: bool = False,
     unit: str = "draws",
-) -> Iterator[ProgressCallback]:
+) -> Iterator[Progress]:
     """Show cells done, draws per second and time left; the display vanishes at the end.
 
     Lines printed through `console` meanwhile, or to standard error, appear above the display.
@@ -54,7 +51,7 @@ def run_progress(
 
     label = Column(width=LABEL_WIDTH, no_wrap=True, overflow="ellipsis")
     cells = "{task.fields[cells_done]}/{task.fields[cells]} cells"
-    display = Progress(
+    display = progress.Progress(
         text("{task.description}", label),
         BarColumn(bar_width=None, complete_style="color(30)", finished_style="color(30)"),
         text(cells, Column(no_wrap=True)),
