@@ -189,7 +189,7 @@ def run(
         traceback: Print full tracebacks of exceptions in plugins.
     """
     from dpframe.commands import run
-    from dpframe.report.files import formats
+    from dpframe.report import made
     from dpframe.results.verdict import exit_code
 
     if traceback:
@@ -200,7 +200,7 @@ def run(
     )
     loaded = options.load(spec, overrides, trials, seed, plugin, python)
     for path in report or ():
-        formats.check(path)
+        made.check(path)
     if shard is not None:
         from dpframe.commands.shard import count
 
@@ -253,12 +253,12 @@ def verify(
 
 def _all_written(record: Record, paths: list[Path]) -> bool:
     """Write reports; one that cannot be written hides neither the others nor the verdict."""
-    from dpframe.report.files import formats
+    from dpframe.report import made
 
     written = True
     for path in paths:
         try:
-            formats.write(record, path)
+            made.write(record, path)
         except OutputError as error:
             complain(str(error))
             written = False

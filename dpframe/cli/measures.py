@@ -76,7 +76,7 @@ def score(
     from dpframe.commands.plot import check_name, save
     from dpframe.commands.score import score as ask
     from dpframe.commands.score_one_run import score_one_run
-    from dpframe.report.files import formats
+    from dpframe.report import made
     from dpframe.report.terminal.estimators import render_scores
     from dpframe.results.store import dumps
     from dpframe.spec.sweep import read_parameters
@@ -87,7 +87,7 @@ def score(
     if plot is not None:
         check_name(plot)
     if report is not None:
-        formats.check(report, of_scores=True)
+        made.check(report, of_scores=True)
     common: dict[str, Any] = {
         "column": column,
         "member": member,
@@ -117,7 +117,7 @@ def score(
         if not as_json:
             say(f"\n{plot}: {caption}")
     if report is not None:
-        formats.write(found, report)
+        made.write(found, report)
     raise typer.Exit(_score_exit(found))
 
 

@@ -20,13 +20,13 @@ def report(
     Args:
         out: The report to write: .html, .md, .csv or .xml (JUnit).
     """
-    from dpframe.report.files import formats
+    from dpframe.report import made
     from dpframe.results.model import Record
     from dpframe.results.store import subject
 
     found = subject(record)
-    formats.check(out, of_scores=not isinstance(found, Record))
-    formats.write(found, out)
+    made.check(out, of_scores=not isinstance(found, Record))
+    made.write(found, out)
 
 
 def diff(old: options.RecordPath, new: options.RecordPath, as_json: options.Json = False) -> None:

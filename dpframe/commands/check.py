@@ -23,14 +23,10 @@ from dpframe.testing.plugins import made
 
 
 def check(loaded: Audit) -> int:
-    """Look for expectations that no draws can meet.
+    """Look for expectations that no draws can meet; return the bytes of memory of a run, about.
 
-    Returns:
-        The memory of a run, in bytes, about.
-
-    Raises:
-        SpecError: there are such expectations; lists each different one with its reason.
-        DpframeError: this machine has too little memory.
+    Raises SpecError, which lists each different one with its reason, if there are some, and
+    DpframeError if this machine has too little memory.
     """
     plan = make_plan(loaded)
     found = Counter(_unmeetable(plan))

@@ -135,11 +135,7 @@ def _write(directory: Path, content: dict[str, Any]) -> None:
 
 
 def _read(directory: Path) -> dict[str, Any]:
-    """Read the description of a shard from its directory.
-
-    Raises:
-        OutputError: there is none, or it was altered.
-    """
+    """Read the description of a shard; raises OutputError if there is none, or it was altered."""
     damaged = OutputError(f"{directory / NAME}: was not written by a shard")
     try:
         found = json.loads(files.read_folder(directory / NAME))

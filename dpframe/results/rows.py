@@ -116,11 +116,7 @@ def _flat(value: Any) -> Any:
 
 
 def frame(record: Record) -> Any:
-    """Return a pandas DataFrame with a row for each cell; a missing number is NaN.
-
-    Raises:
-        OutputError: pandas is not installed.
-    """
+    """Return a pandas DataFrame, as `Record.to_pandas` says."""
     try:
         pandas: Any = importlib.import_module("pandas")
     except ImportError as error:

@@ -13,7 +13,7 @@ from scipy.special import bdtrc
 
 import dpframe
 from dpframe import Neighbourhood, Values
-from dpframe.report.files.formats import report_as
+from dpframe.report.made import report_as
 from dpframe.report.terminal.render import render
 from dpframe.search.leaks import most_telling
 from dpframe.search.search import SearchRun
