@@ -331,10 +331,12 @@ class _Reader(Reader):
             self.read([type(value).__name__, value.__func__])
         elif isinstance(value, property):
             self.read(["property", value.fget, value.fset, value.fdel])
+        elif isinstance(value, type | types.FunctionType | types.BuiltinFunctionType):
+            self._read_code(value)
         else:
             super().read(value)
 
-    def read_code(self, value: Any) -> None:
+    def _read_code(self, value: Any) -> None:
         if id(value) in self._known:
             self._tell_names("again", self._known[id(value)])
             return
