@@ -288,6 +288,8 @@ def plan(
     from dpframe.report.terminal.plan import render_plan
 
     audit = options.load(spec, overrides, trials, seed, plugin, python)
+    if power is not None and any(type(cell.estimator.value).anytime for cell in audit.cells):
+        say("The power of bets is simulated, which takes minutes for each claim.", stderr=True)
     found = outlook(audit, rehearse=rehearsal, probability=power, against=against)
     if as_json:
         options.print_json(found)

@@ -7,13 +7,14 @@ the loss: it decides with equal error rates, f(x) = x on the pair's curve.
 
 Everything goes through the estimator itself, from counts to `p_resolved`. For a fixed number of
 trials, false positives and false negatives are two binomial numbers, and those that refute the
-claim lie below an edge. It is found at numbers of false positives up to one standard deviation
-apart and interpolated; the rest is a sum. Bets and canaries are simulated, audit by audit.
+claim lie below an edge. It is found at some numbers of false positives, more where it bends, and
+interpolated; the rest is a sum. Bets and canaries are simulated, audit by audit.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from dpframe.spec.audit import Cell
 
 REACH = 4.5  # standard deviations around the mean within which counts are summed
+STRAIGHT = 0.05  # of them by which the edge may bend between two places, or less
 LARGEST_LOSS, MOST_DOUBLINGS = 60.0, 30.0
 AUDITS = 1600  # simulated and averaged: a share of .8 has a standard error of .01
 
@@ -130,12 +132,7 @@ def question_of(
 class TwoValued:
     """The estimates of an estimator for k false positives and u false negatives.
 
-    Args:
-        estimator: of decisions or scores.
-        query: what is asked; gives the trials.
-        dtype: of scores; bool for decisions.
-        pilot: draws per dataset of a pilot.
-        errors: number of wrong outputs among them, on both sides.
+    A pilot has as many draws per dataset as `pilot` says, and `errors` of them wrong on both sides.
     """
 
     def __init__(
@@ -212,12 +209,24 @@ def power(question: Question, loss: float) -> float:
     deviation = max(1.0, math.sqrt(n * rate * (1 - rate)))
     low = max(0, math.floor(n * rate - REACH * deviation))
     high = min(n, math.ceil(n * rate + REACH * deviation))
+
+    def edge(k: int) -> int:
+        return min(max(table.edge(k, question.level), low - 1), high)
+
+    def nodes(start: int, end: int) -> list[int]:
+        """Return numbers from `start` to before `end` between which the edge is straight."""
+        middle = (start + end) // 2
+        bend = abs(edge(start) + edge(end) - 2 * edge(middle))
+        if middle == start or bend <= STRAIGHT * deviation:
+            return sorted({start, middle})
+        return nodes(start, middle) + nodes(middle, end)
+
     # Steps are powers of two, so that rates near each other ask for the same edges.
-    step = 2 ** math.floor(math.log2(deviation))
-    nodes = np.arange(low // step * step, high + step, step).clip(max=n)
+    step = 2 ** math.floor(math.log2(2 * deviation))
+    grid = [min(k, n) for k in range(low // step * step, high + step, step)]
+    found = [k for pair in itertools.pairwise(grid) for k in nodes(*pair)] + grid[-1:]
     every = np.arange(low, high + 1)
-    edges = [table.edge(k, question.level) for k in nodes.tolist()]
-    most = np.floor(np.interp(every, nodes, edges) + 1e-9)
+    most = np.floor(np.interp(every, found, list(map(edge, found))) + 1e-9)
     mass = np.diff(special.bdtr(every, n, rate), prepend=0.0)
     reached = np.where(most >= 0, special.bdtr(np.maximum(most, 0), n, rate), 0.0)
     return float(mass @ reached)

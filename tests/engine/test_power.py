@@ -135,13 +135,13 @@ SETTINGS: list[tuple[str, Claim, int, float, int, int]] = [
     ("precision", LaplaceDP(1.0), 500, 0.0, 3, 0),
     ("precision", PureDP(2.0), 20_000, 0.0, 18, 0),
     ("threshold", PureDP(1.0), 100, 0.0, 1, 100),
-    ("threshold", PureDP(2.0), 1000, 0.0, 4, 50),
+    ("threshold", PureDP(2.0), 1000, 0.0, 4, 1000),
     ("threshold", GaussianDP(0.5), 1000, 1e-3, 1, 200),
     ("threshold", ApproxDP(1.0, 0.2), 1000, 0.2, 1, 100),
     ("order-statistics", PureDP(1.0), 400, 0.0, 1, 200),
     ("order-statistics", ApproxDP(1.0, 1e-2), 800, 1e-2, 6, 200),
     ("histogram", PureDP(0.5), 2000, 0.0, 1, 500),
-    ("threshold", PureDP(0.2), 5000, 0.0, 1, 100),
+    ("threshold", PureDP(0.2), 5000, 0.0, 1, 2000),
 ]
 SETTINGS_SIMULATED: list[tuple[str, Claim, int, float, int]] = [
     ("betting", PureDP(1.0), 300, 0.0, 1),
