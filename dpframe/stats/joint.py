@@ -21,6 +21,7 @@ CAP = 0.1
 region small if the weights turn out wrong. Between 0.02 and 0.2 it hardly matters."""
 
 CORNERS = 64  # steps of the staircase that covers a region
+FURTHEST = -8.0  # standard errors
 
 
 def joint_staircases(
@@ -64,9 +65,10 @@ def joint_staircases(
     cap = -special.ndtri(CAP * a)
     critical = -special.ndtri((1 - 2 * CAP) * a)
     # Along the edge of the region: from where the cap of the true rate ends it to the other cap.
-    first = np.minimum((critical - v * cap) / w, cap)
+    # From FURTHEST on, or Pr[Bin ≤ false] is rounded to 1; the first box then covers what is left.
+    first = np.maximum(np.minimum((critical - v * cap) / w, cap), FURTHEST)
     z = first + (cap - first) * np.linspace(0, 1, CORNERS + 1)
-    z_true = np.minimum((critical - w * z) / v, cap)
+    z_true = np.where(z == FURTHEST, cap, np.minimum((critical - w * z) / v, cap))
     fpr = clopper_pearson_upper(k, n, special.ndtr(-z[:, 1:]))
     tpr = clopper_pearson_lower(hits, n_true, special.ndtr(-z_true[:, :-1]))
     return np.stack([fpr, 1 - tpr], axis=-1)

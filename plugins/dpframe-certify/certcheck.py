@@ -137,9 +137,9 @@ def region(theorem: str, term: Any, a: Decimal, side: int) -> list[tuple[Any, An
     if (2 * normal_tail(cap) + normal_tail(critical) - own) * side > 0:
         raise ValueError(f"no region is proved at {own}")
     w, v = float(term[4]), math.sqrt(1 - float(term[4]) ** 2)
-    first = min((critical - v * cap) / w, cap)
+    first = max(min((critical - v * cap) / w, cap), -8.0)
     z = [first + (cap - first) * step / 64 for step in range(65)]
-    other = [min((critical - w * each) / v, cap) for each in z]
+    other = [cap if each == -8 else min((critical - w * each) / v, cap) for each in z]
     x, y = ([each + side * 1e-13 * (abs(each) + 1) for each in both] for both in (z[1:], other))
     return [((k, n, one), (n_true - j, n_true, two)) for one, two in zip(x, y, strict=False)]
 

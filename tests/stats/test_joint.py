@@ -13,7 +13,7 @@ from scipy import special, stats
 
 from dpframe.interfaces.estimator import epsilon_of
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
-from dpframe.stats.joint import joint_staircases
+from dpframe.stats.joint import CAP, joint_staircases
 
 WEIGHTS = (0.5, 0.8, 0.95, 0.995)
 
@@ -148,3 +148,22 @@ def test_edges() -> None:
             assert np.isfinite(joint_staircases(false, 1, true, 1, 0.9, error)).all()
     assert epsilon_of(joint_staircases(10**7, 10**7, 0, 10**7, 0.9, 0.05), 0.0) == 0
     assert epsilon_of(joint_staircases(0, 10**9, 10**9, 10**9, 0.9, 0.05), 0.0) > 19
+
+
+@pytest.mark.parametrize("weight", [0.02, 0.5, 0.98])
+def test_the_staircase_covers_all_pairs_that_are_not_rejected(weight: float) -> None:
+    false, n, true, m, error = 50, 1000, 400, 1000, 1e-3
+    (corners,) = joint_staircases([false], [n], [true], [m], [weight], error)
+    x, y = (
+        part.ravel() for part in np.meshgrid(np.geomspace(1e-3, 0.2, 60), np.linspace(0.5, 0.7, 60))
+    )
+    z = -special.ndtri(special.bdtr(false, n, x))
+    z_true = -special.ndtri(special.bdtrc(true - 1, m, 1 - y))
+    cap, critical = -special.ndtri(CAP * error), -special.ndtri((1 - 2 * CAP) * error)
+    kept = (z < cap) & (z_true < cap)
+    kept &= weight * z + np.sqrt(1 - weight**2) * z_true < critical
+    covered = ((x[:, None] <= corners[:, 0]) & (y[:, None] <= corners[:, 1])).any(axis=1)
+    assert covered[kept].all()
+    assert kept.any()
+    assert not covered.all()
+    assert (corners > 0).all()

@@ -177,6 +177,16 @@ def test_limits_are_enclosed(n: int, share: float, level: str) -> None:
     assert float(high) == pytest.approx(exact, rel=1e-9)
 
 
+@pytest.mark.parametrize(("weight", "wider"), [(0.02, 1e-3), (0.3, 1e-9), (0.98, 1e-9)])
+def test_corners_of_joint_regions(weight: float, wider: float) -> None:
+    (exact,) = joint_staircases([50], [1000], [400], [1000], [weight], 1e-3)
+    term = 50, 1000, 400, 1000, Decimal(weight), 1
+    found = certcheck.region("joint", term, Decimal("0.001"), 1)
+    for corner, values in zip(found, exact, strict=True):
+        for limit, value in zip(corner, values, strict=True):
+            assert float(certcheck.limit(*limit, 1)) == pytest.approx(value, rel=wider)
+
+
 @pytest.mark.parametrize("x", [1e-9, 1e-3, 0.02, 0.1, 0.3])
 def test_curves_are_those_of_the_claims(x: float) -> None:
     for q, mu in ((1.0, 1.0), (0.25, 2.0), (0.9, 0.3)):
