@@ -155,8 +155,8 @@ def judged(
     engine: Any,
     delta: float,
     confidence: float,
-    estimators: Sequence[Any] | None,
-    parameters: dict[str, Any],
+    estimators: Sequence[Any] | None = None,
+    parameters: dict[str, Any] | None = None,
     warnings: Sequence[str],
     described: dict[str, Any],
 ) -> Audit:
@@ -182,7 +182,7 @@ def judged(
         confidence=confidence,
         claim=claim,
         estimators=("one-run-fdp",) if estimators is None else estimators,
-        parameters=parameters,
+        parameters=parameters or {},
         lower_is_member=False,  # larger scores mean members, by definition
     )
     found["scores"]["name"] = f"run {described['run']}, {described['kind']}, {described['score']}"
