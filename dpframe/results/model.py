@@ -502,7 +502,7 @@ class CellRecord(Part):
     """the extent of a search and its evidence against the claim; null without [search], and if the
     cell failed"""
     searched: bool = False
-    """true if a search chose pair and attack, also if it failed; the attack of a failed cell is the
+    """true if a search chose pair and attack, even if it failed; the attack of a failed cell is the
     first one planned. Missing in old records"""
     exact: ExactRecord | None = None
     """result of the query without noise; null if the mechanism defines none. Missing in old

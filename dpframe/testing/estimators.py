@@ -298,7 +298,7 @@ def _calibrated_exactly(asked: Asked) -> None:
     _of_scores(asked)
     _certifying(asked)
     if type(asked.estimator).anytime:
-        raise LeftOut("it bets in rounds, which are summed by themselves")
+        raise LeftOut("it bets in rounds, which have their own test")
     for (trials, errors), level in itertools.product(CORNERS, LEVELS):
         rate = errors / trials
         corner = _Corner(asked, trials, rate, level)

@@ -45,8 +45,8 @@ ROWS = 2
 MORE = 32  # answers of another call if some of the first were exceptions: others may be wider
 
 COMPANY = (
-    "see gave answers otherwise when other answers stood beside them: it must look at every answer "
-    "alone"
+    "see gave answers different features when other answers were next to them: it must look at "
+    "every answer independently"
 )
 
 

@@ -99,8 +99,8 @@ def scored(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     [
         (what, function, reason)
         for reason, functions in {
-            "stood beside": NEIGHBOURS,
-            "another order": PLACES,
+            "were next to them": NEIGHBOURS,
+            "different order": PLACES,
             "smaller batch": SIZES,
         }.items()
         for what, function in functions.items()
@@ -162,7 +162,7 @@ def test_outputs_may_be_of_any_type() -> None:
     for kind in (np.int32, np.bool_, np.uint8, jnp.bfloat16):
         x, y = (np.rint(np.clip(part, 0, 1)).astype(kind) for part in chunks(3))
         check_rows_alone(scored(lambda x: x.sum(axis=1).astype(jnp.float32)), (x, y))
-        with pytest.raises(CellError, match="stood beside"):
+        with pytest.raises(CellError, match="were next to them"):
             check_rows_alone(scored(lambda x: 1.0 * x.sum(axis=1) - 1.0 * x.sum()), (x, y))
 
 
@@ -175,11 +175,11 @@ def test_rounding_that_nobody_crosses_is_passed_and_that_many_cross_is_not() -> 
         return outputs[:, 0] * (1 + next(moved) % 2 * 2e-7)
 
     check_rows_alone(tiny, (x, y))
-    with pytest.raises(CellError, match="stood beside"):
+    with pytest.raises(CellError, match="were next to them"):
         check_rows_alone(tiny, (np.sign(x), np.sign(y)))
 
 
-@pytest.mark.parametrize("what", ["in another order", "in a smaller batch"])
+@pytest.mark.parametrize("what", ["in a different order", "in a smaller batch"])
 @pytest.mark.parametrize("share", [1e-3, 1e-2])
 def test_what_is_more_than_rounding_is_found(what: str, share: float) -> None:
     x, y = chunks()
