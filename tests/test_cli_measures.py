@@ -88,7 +88,7 @@ def test_a_claim_that_nothing_tests_does_not_pass() -> None:
     words = (*SCORES, "--estimator", "gdp-fit", "--claim", "epsilon=9")
     done = invoke(*words)
     assert done.exit_code == 3, done.output
-    assert "! The claim was not tested: no estimator" in done.stdout
+    assert "! The claim was not tested: no selected estimator" in done.stdout
     assert "○" not in done.stdout
     assert invoke(*words, "--json").exit_code == 3
     assert invoke(*words, "--estimator", "order-statistics").exit_code == 0

@@ -201,7 +201,7 @@ def test_what_can_not_be_counted(what, says):
 def test_what_is_seen_depends_on_one_answer_alone():
     cell = audited("together", what="number")
     assert cell["status"] == "failed"
-    assert "it must look at every answer alone" in cell["reason"]
+    assert "it must look at every answer independently" in cell["reason"]
 
 
 def asked(
