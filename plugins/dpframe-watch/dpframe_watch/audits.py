@@ -128,8 +128,7 @@ class State:
     def keep(self, key: str, task: Task) -> None:
         """Add a result, and forget the problem of its task."""
         self._problems.pop(task.place, None)
-        if key not in self._results:
-            self._results[key] = {**task._asdict(), "date": today()}
+        self._results[key] = {**task._asdict(), "date": today()}
         self._save()
 
     def fail(self, task: Task, reason: str, key: str = "") -> None:

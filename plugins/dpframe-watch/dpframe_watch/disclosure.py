@@ -18,7 +18,7 @@ LEAST_RUNS = 1_000
 LARGEST_DATA = 20_000  # characters of a dataset that is written out
 OUR_NAMES = {
     *("D", "D_PRIME", "PARAMS", "EPSILON", "DELTA", "CONFIDENCE", "RUNS", "nan", "inf", "main"),
-    *("releaser", "answers", "numbers", "choose_event", "lower_limit", "limits"),
+    *("releaser", "answers", "numbers", "choose_event", "lower_limit", "limits", "loss_shown"),
     *("__name__", "__future__"),
 }
 """Names of the script, which a module must not change."""
@@ -99,8 +99,6 @@ def reproduction(record: Record, cell: Any, folders: Iterable[Path] = ()) -> str
         "RUNS": str(_runs(record, cell)),
         "MODULE": _module(cell, folders),
         "EVENT": event.rstrip(),
-        "IMPORTS": "" if condition else "import collections\nimport itertools\n",
-        "OPERATOR": "" if condition else "import operator\n",
     }
     # One pass, so that a text of the record that looks like a mark stays what it is.
     script = _template("witness.py.txt")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import sys
@@ -41,6 +42,10 @@ def test_the_script_shows_the_violation_with_numpy_alone(name, records, tmp_path
     )
     assert done.returncode == 0, done.stderr
     assert "the claim is refuted" in done.stdout
+    for told in re.findall(r"(\d+) of (\d+); probability (\S+) to (\S+)", done.stdout):
+        hits, runs, low, high = map(float, told)
+        assert low == pytest.approx(float(clopper_pearson_lower(hits, runs, 0.0005)), rel=1e-5)
+        assert high == pytest.approx(float(clopper_pearson_upper(hits, runs, 0.0005)), rel=1e-5)
     loss = float(re.search(r"loss of at least ([\d.]+), claimed 1 ", done.stdout)[1])
     assert 1 < loss < (2.51 if name == "broken" else 6)
 
@@ -68,6 +73,25 @@ def test_its_limits_are_those_of_clopper_and_pearson(records):
                 )
     assert limits(0, 9, 0.1)[0] == 0
     assert limits(9, 9, 0.1)[1] == 1
+
+
+def test_it_refutes_a_true_claim_as_rarely_as_it_says(records):
+    """Exact: the probability of every pair of counts is summed, for claims that just hold."""
+    module, runs = loaded(records["nan"]), 60
+    limits = [module.limits(hits, runs, 0.0005) for hits in range(runs + 1)]
+    refuted = np.array([[module.loss_shown(a, b) > module.EPSILON for b in limits] for a in limits])
+
+    def probability(likelier: float, other: float) -> float:
+        counts = np.arange(runs + 1)
+        ways = np.array([float(math.comb(runs, count)) for count in counts])
+        on_more, on_less = (
+            ways * p**counts * (1 - p) ** (runs - counts) for p in (likelier, other)
+        )
+        return float((refuted * np.outer(on_more, on_less)).sum())
+
+    for p in (0.001, 0.01, 0.05, 0.2, 0.36):
+        assert probability(math.e * p, p) <= 1 - 0.999
+    assert probability(0.95, 0.05) > 0.95
 
 
 @pytest.mark.parametrize(
