@@ -127,9 +127,7 @@ def untested(found: Found) -> str:
     """Warn that nothing tested the claim: it must not look as if it had held."""
     if found["claim"] is None or found["refuted"] is not None:
         return ""
-    return (
-        "! The claim was not tested: no selected estimator can test it on these scores."
-    )
+    return "! The claim was not tested: no selected estimator can test it on these scores."
 
 
 def warnings(found: Found) -> list[str]:

@@ -207,8 +207,8 @@ MUTANTS = [
         17,
         "D and D′ share keys",
         "dpframe/sampling/address.py",
-        "jax.random.fold_in(jax.random.fold_in(base, chunk), dataset)",
-        "jax.random.fold_in(base, chunk)",
+        "for counter in (chunks, np.full_like(chunks, dataset)):",
+        "for counter in (chunks, none):",
         ("tests/sampling/test_address.py",),
     ),
     Mutant(
