@@ -10,8 +10,8 @@ import typer
 
 from dpframe import DpframeError, load
 
-watch_app = typer.Typer(rich_markup_mode=None)
-disclose_app = typer.Typer(rich_markup_mode=None)
+watch_app = typer.Typer(add_completion=False, rich_markup_mode=None)
+disclose_app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 _STATE = "Directory of all records so far. Default: REGISTRY.state, beside it."
 _PRIVATE = "Also show violations without a public report."
