@@ -266,7 +266,7 @@ def test_mistakes_of_the_call(here: Path) -> None:
 
 @pytest.mark.parametrize(
     ("path", "why"),
-    [("/bin/absent", "no such file"), ("/bin/true", "no python"), (__file__, "denied")],
+    [("/bin/absent", "no such file"), ("/bin/true", "not a python"), (__file__, "denied")],
 )
 def test_an_interpreter_that_is_none(path: str, why: str) -> None:
     found = place.named("mine", path)
