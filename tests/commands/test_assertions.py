@@ -179,7 +179,7 @@ def test_any_claim(tmp_path: Path) -> None:
         ({"epsilon": -1.0}, "epsilon"),
         ({"epsilon": True}, "epsilon"),
         ({"epsilon": 1.0, "delta": 2.0}, "delta"),
-        ({"epsilon": 1.0, "claim": GaussianDP(1.0)}, "in place of"),
+        ({"epsilon": 1.0, "claim": GaussianDP(1.0)}, "either the claim"),
         ({"claim": 1.0}, "not a claim"),
         ({"epsilon": 1.0, "seconds": 0}, "seconds"),
         ({"epsilon": 1.0, "confidence": 1}, "confidence"),

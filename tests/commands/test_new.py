@@ -142,9 +142,9 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     ("kind", "name", "says"),
     [
         ("mechanisms", "made-here", "did you mean 'mechanism'"),
-        ("pair", "Made-Here", "small letters"),
-        ("pair", "made_here", "small letters"),
-        ("pair", "../made", "small letters"),
+        ("pair", "Made-Here", "lower-case letters"),
+        ("pair", "made_here", "lower-case letters"),
+        ("pair", "../made", "lower-case letters"),
         ("pair", "lambda", "Python has something"),
         ("pair", "json", "Python has something"),
         ("mechanism", "laplace", "dpframe has mechanism laplace, and that is what the name means"),
