@@ -27,7 +27,7 @@ def define(**body: Any) -> type[Neighbourhood]:
     [
         ({"adjacency": "near"}, r"a neighbourhood must define propose\(rng, history\)"),
         ({"propose": propose}, "a neighbourhood must define adjacency"),
-        ({"propose": propose, "adjacency": 1}, "adjacency is 1; a text is wanted"),
+        ({"propose": propose, "adjacency": 1}, "adjacency is 1; it must be a text"),
     ],
 )
 def test_what_a_neighbourhood_requires(body: dict[str, Any], message: str) -> None:

@@ -116,7 +116,7 @@ def _loaded(point: importlib.metadata.EntryPoint) -> Any:
     try:
         app = point.load()
         if not isinstance(app, typer.Typer):
-            raise TypeError(f"{point.value} is {type(app).__name__}; a typer.Typer is wanted")
+            raise TypeError(f"{point.value} is {type(app).__name__}; it must be a typer.Typer")
         return typer.main.get_command(app)
     except KeyboardInterrupt:
         raise

@@ -57,8 +57,8 @@ def plot(
 ) -> None:
     """Draw a figure of a record, for a paper or a web page.
 
-    Needs matplotlib: pip install 'dpframe[plot]'. Prints a caption. The same record gives the same
-    bytes.
+    Needs matplotlib: pip install 'dpframe[plot]'. Prints a caption. The same record always gives
+    the same bytes.
 
     Exit code: 0, or 2 if the call is wrong or this kind does not fit the record.
 
@@ -89,7 +89,7 @@ def plot(
     for text in where or ():
         key, equals, value = text.partition("=")
         if not equals:
-            raise DpframeError(f"--where {text}: KEY=VALUE is wanted")
+            raise DpframeError(f"--where {text}: should be KEY=VALUE")
         asked.setdefault(key, []).append(_value(value))
     shared = [text.split(",") for text in panels or ()]
     picture = save(record, out, kind, where=asked, panels=shared, beside=beside)

@@ -211,7 +211,7 @@ def _vectors(answers: Any, neighbours: dict[str, Any], terms: Terms) -> dict[str
         bounds |= entry
     known = is_number(bounds["low"]) and is_number(bounds["high"])
     if not known or len(neighbours["schema"]) > 1 or bounds.keys() - {"name", *BOUNDS}:
-        raise DpframeError("schema: one entry with numbers low and high, and integer, is wanted")
+        raise DpframeError("schema: should be one entry with numbers low and high, and integer")
     params = {"adjacency": adjacency, "length": vector.size, "step": float(step)}
     params |= {name: float(bounds[name]) for name in ("low", "high")}
     return params | {"whole": bool(bounds["integer"])}

@@ -85,7 +85,7 @@ def outlook(
         DpframeError: `probability` or `against` makes no sense.
     """
     if not 0 < (0.5 if probability is None else probability) < 1:
-        raise DpframeError(f"--power {probability:g}: a probability between 0 and 1 is wanted")
+        raise DpframeError(f"--power {probability:g}: should be a probability between 0 and 1")
     if against is not None and (probability is None or not 1 < against < math.inf):
         raise DpframeError("--against X goes with --power P, and X is above 1, the claim itself")
     cores = available_cores()

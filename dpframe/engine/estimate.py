@@ -86,7 +86,7 @@ def estimate_cell(
         estimator = cell.estimator.value
         statistic = guarded("describe", lambda: plain(estimator.statistic().describe(layout)))
         if not isinstance(statistic, dict):
-            raise CellError(f"describe returned {shown(statistic)}; a dictionary is wanted")
+            raise CellError(f"describe returned {shown(statistic)}; it must return a dictionary")
         shares = exact_shares(cell, listed, statistic)
         record = partial(record, statistic=statistic, exact_shares=shares)
         promised = certifies(estimator, cell.claim)

@@ -117,7 +117,7 @@ def require(cls: type[Plugin], member: str, kind: type) -> None:
     value = getattr(cls, member)
     if not isinstance(value, kind):
         wanted = {bool: "True or False", str: "a text"}[kind]
-        raise TypeError(f"{cls.__name__}.{member} is {shown(value)}; {wanted} is wanted")
+        raise TypeError(f"{cls.__name__}.{member} is {shown(value)}; it must be {wanted}")
 
 
 def gives(cls: type[Plugin], member: str) -> bool:

@@ -26,7 +26,7 @@ def checked(estimate: Any, *, certified: bool, tested: bool) -> Estimate:
     verdict. Raises CellError if it contradicts itself, or is no proper `Estimate`.
     """
     if not isinstance(estimate, Estimate):
-        raise CellError(f"estimate returned {shown(estimate)}; an Estimate is wanted")
+        raise CellError(f"estimate returned {shown(estimate)}; it must return an Estimate")
     found = estimate._replace(
         epsilon=_loss("epsilon", estimate.epsilon),
         epsilon_lower=_given(_known_loss, "epsilon_lower", estimate.epsilon_lower),
@@ -74,7 +74,7 @@ def _given(check: Callable[[str, Any], T], name: str, value: Any) -> T | None:
 
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise CellError(f"estimate gave {shown(value)} for {name}; a number is wanted")
+        raise CellError(f"estimate gave {shown(value)} for {name}; it must be a number")
     try:
         return float(value)
     except Exception as error:  # an integer above all floats, or a number of the author's own
@@ -141,7 +141,7 @@ def _wealth(value: Any) -> tuple[tuple[int, float], ...]:
 
 def _evidence(name: str, value: Any) -> Evidence:
     if not isinstance(value, Evidence) or not isinstance(value.theorem, str):
-        raise CellError(f"estimate gave {shown(value)} for evidence; an Evidence is wanted")
+        raise CellError(f"estimate gave {shown(value)} for evidence; it must be an Evidence")
     terms = _sequence(name, value.terms, MOST_POINTS)
     for number in (each for term in terms for each in _sequence(name, term, MOST_POINTS)):
         if not math.isfinite(_number(name, number)):
@@ -160,20 +160,20 @@ def _notes(value: Any) -> tuple[str, ...]:
     notes = _sequence("notes", value, MOST_NOTES)
     for note in notes:
         if not isinstance(note, str):
-            raise CellError(f"estimate gave {shown(note)} among its notes; texts are wanted")
+            raise CellError(f"estimate gave {shown(note)} among its notes; notes must be texts")
     return tuple(text(note[:LONGEST_NOTE]) for note in notes)
 
 
 def _numbers(name: str, value: Any, count: int) -> list[float]:
     values = _sequence(name, value, count)
     if len(values) != count:
-        raise CellError(f"estimate gave {shown(value)} for {name}; {count} numbers are wanted")
+        raise CellError(f"estimate gave {shown(value)} for {name}; {count} numbers are required")
     return [_number(name, each) for each in values]
 
 
 def _sequence(name: str, value: Any, most: int) -> Sequence[Any]:
     if not isinstance(value, Sequence) or isinstance(value, str | bytes):
-        raise CellError(f"estimate gave {shown(value)} for {name}; a tuple is wanted")
+        raise CellError(f"estimate gave {shown(value)} for {name}; it must be a tuple")
     if len(value) > most:
         raise CellError(f"estimate gave {len(value):,} values for {name}; {most:,} is the most")
     return value

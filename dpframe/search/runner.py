@@ -280,7 +280,7 @@ def _notes(search: SearchRun, witness: SearchRecord, attack: Attack) -> tuple[st
         f"{witness.hits[0]:,} of {witness.trials[0]:,} on D",
     ]
     if search.outcome().refuted and (observer := guarded("observer", lambda: attack.observer)):
-        notes.append(f"the event is for an observer who {observer}: others do not see it")
+        notes.append(f"the event is visible only to an observer who {observer}")
     elif isinstance(box.value, HostMechanism) and not box.bits:
         notes.append("the last bits of floats were not looked at (outputs.bits = true looks)")
     for part in search.search.ignore:

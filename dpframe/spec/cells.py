@@ -318,7 +318,7 @@ class SearchGrid(Grid):
             with at_work(f"{member}: propose", member.path):
                 proposed = list(neighbourhood.propose(np.random.default_rng(0), ()))
             if not proposed or not all(isinstance(pair, Pair) for pair in proposed):
-                raise ValueError(f"propose gave {shown(proposed)}; pairs are wanted")
+                raise ValueError(f"propose gave {shown(proposed)}; it must return pairs")
             different = (p for p in proposed if unplayable(p) is not None or not equal(p))
             first: Pair = next(different, proposed[0])
         except (Exception, SystemExit) as error:  # exit() would end the program

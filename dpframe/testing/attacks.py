@@ -90,7 +90,7 @@ def _score(attack: Any, state: Any, outputs: Any) -> Any:
 
 def _suited(playing: Playing) -> None:
     reason = playing.attack.unsuited(playing.target)
-    assert reason is None, f"it says that it is unsuited: {reason}; name a target that it suits"
+    assert reason is None, f"it is unsuited to this target: {reason}; choose a suitable target"
 
 
 def _learns_again(playing: Playing) -> None:
@@ -99,7 +99,7 @@ def _learns_again(playing: Playing) -> None:
     structures: list[Any] = [jax.tree.structure(tree) for tree in (learned, playing.state)]
     assert structures[0] == structures[1], "fit returns another structure the second time"
     for x, y in zip(before, again, strict=True):
-        assert x.dtype.kind in "biufc", f"fit returns {x.dtype}; a pytree of numbers is wanted"
+        assert x.dtype.kind in "biufc", f"fit returns {x.dtype}; it must be a pytree of numbers"
         assert np.array_equal(x, y, equal_nan=x.dtype.kind in "fc"), (
             "fit learns something else from the same draws and key"
         )

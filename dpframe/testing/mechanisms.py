@@ -110,7 +110,7 @@ def _claims(played: Played) -> None:
     claim = played.mechanism.claim(played.pair)
     if claim is None:
         raise LeftOut("it claims nothing for this pair, so that no audit gives a verdict")
-    assert isinstance(claim, Claim), f"claim returned {claim!r}; a Claim or None is wanted"
+    assert isinstance(claim, Claim), f"claim returned {claim!r}; it must be a Claim or None"
     truth = played.mechanism.truth(played.pair)
     assert truth is None or isinstance(truth, Claim), f"truth returned {truth!r}"
 

@@ -100,7 +100,7 @@ class Asked:
         for _ in range(CALLS):
             proposed = self.neighbourhood.propose(rng, tuple(history))
             assert isinstance(proposed, list | tuple), (
-                f"propose returns {type(proposed).__name__}; a list or a tuple of pairs is wanted"
+                f"propose returns {type(proposed).__name__}; it must be a list or a tuple of pairs"
             )
             assert all(isinstance(pair, Pair) for pair in proposed), (
                 "propose returns something that is not a Pair"

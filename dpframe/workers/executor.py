@@ -172,7 +172,7 @@ class NoBoxes:
 
     def lend(self, load: Load, number: int = 1) -> AbstractContextManager[list[Lent]]:
         """See `Source`; raises SampleError."""
-        raise SampleError("this run was to have no black box")
+        raise SampleError("this run must not use a black box")
 
     def stop(self) -> None:
         """See `Source`."""

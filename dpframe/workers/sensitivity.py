@@ -230,7 +230,7 @@ def sensitivity_of(mechanism: Any, pair: Pair, said: float | None = None) -> flo
     if isinstance(found, np.generic | np.ndarray) and np.ndim(found) == 0:
         found = found.item()
     if type(found) is bool or not isinstance(found, Real) or not 0 <= float(found) < math.inf:
-        raise CellError(f"sensitivity is {shown(found)}; a finite number of at least 0 is wanted")
+        raise CellError(f"sensitivity is {shown(found)}; it must be a finite number of at least 0")
     return float(found)
 
 

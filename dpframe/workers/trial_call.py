@@ -190,8 +190,8 @@ def seen(attack: Attack, outputs: HostArray, shape: Shape, run: np.dtype[Any]) -
     found = guarded("see", lambda: np.asarray(attack.see(answers)))
     if found.ndim < 1 or len(found) != len(outputs) or found.dtype.kind not in "biuf":
         raise CellError(
-            f"see returned {shown(found)} for {len(outputs)} answers; numbers are wanted, an array "
-            "with one row per answer"
+            f"see returned {shown(found)} for {len(outputs)} answers; it must return an array of "
+            "numbers with one row per answer"
         )
     return as_scored(found, run)
 

@@ -1,4 +1,4 @@
-"""Count the draws that bets need to refute a false claim, and compare them with the best possible bet.
+"""Count the draws that bets need to refute a false claim, next to the best possible bet.
 
 Each audit draws rounds as `dpframe.audit` does and stops when the claim is refuted at 5 %. The best
 bet knows both distributions: ln 20 over the distance of the pair to the claim. Run from the root of

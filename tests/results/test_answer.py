@@ -33,10 +33,10 @@ class Unprintable:
 
 
 NONSENSE: list[tuple[Any, str]] = [
-    (None, "estimate returned None; an Estimate is wanted"),
+    (None, "estimate returned None; it must return an Estimate"),
     (1.5, "estimate returned 1.5"),
-    ((1.0, 0.5), "an Estimate is wanted"),
-    ({"epsilon_lower": "x"}, "gave 'x' for epsilon_lower; a number is wanted"),
+    ((1.0, 0.5), "must return an Estimate"),
+    ({"epsilon_lower": "x"}, "gave 'x' for epsilon_lower; it must be a number"),
     ({"epsilon_lower": True}, "gave True for epsilon_lower"),
     ({"epsilon_lower": math.nan}, "gave nan for epsilon_lower"),
     ({"epsilon_lower": -5}, "gave -5.0 for epsilon_lower; a loss is at least 0"),
@@ -60,22 +60,22 @@ NONSENSE: list[tuple[Any, str]] = [
     ({"p_value": None}, "gave the p-values None and 0.5"),
     ({"p_resolved": None}, "gave the p-values 0.5 and None"),
     ({"p_resolved": 0.1}, "gave p_resolved 0.1, which is below p_value 0.5"),
-    ({"interval": 3.0}, "gave 3.0 for interval; a tuple is wanted"),
+    ({"interval": 3.0}, "gave 3.0 for interval; it must be a tuple"),
     ({"interval": (2.0, 1.0)}, "gave the interval from 2.0 to 1.0"),
-    ({"interval": (1.0,)}, "gave .1.0,. for interval; 2 numbers are wanted"),
-    ({"contrast": (0.0, 1.0)}, "for contrast; 3 numbers are wanted"),
+    ({"interval": (1.0,)}, "gave .1.0,. for interval; 2 numbers are required"),
+    ({"contrast": (0.0, 1.0)}, "for contrast; 3 numbers are required"),
     ({"contrast": (0.0, math.nan, 1.0)}, "for contrast"),
-    ({"tradeoff": 0.5}, "gave 0.5 for tradeoff; a tuple is wanted"),
-    ({"tradeoff": ((0.1,),)}, "for a point of tradeoff; 2 numbers are wanted"),
+    ({"tradeoff": 0.5}, "gave 0.5 for tradeoff; it must be a tuple"),
+    ({"tradeoff": ((0.1,),)}, "for a point of tradeoff; 2 numbers are required"),
     ({"tradeoff": (("a", "b"),)}, "gave 'a' for a point of tradeoff"),
     ({"tradeoff": "ab"}, "gave 'ab' for tradeoff"),
     ({"profile": range(10**8)}, "gave 100,000,000 values for profile"),
-    ({"notes": "one note"}, "gave 'one note' for notes; a tuple is wanted"),
+    ({"notes": "one note"}, "gave 'one note' for notes; it must be a tuple"),
     ({"notes": (1,)}, "gave 1 among its notes"),
-    ({"evidence": "counts"}, "gave 'counts' for evidence; an Evidence is wanted"),
+    ({"evidence": "counts"}, "gave 'counts' for evidence; it must be an Evidence"),
     ({"evidence": Evidence("joint", ((1, math.nan),))}, "gave nan in its evidence"),
-    ({"evidence": Evidence("joint", ((1, "2"),))}, "gave '2' for evidence; a number is wanted"),
-    ({"evidence": Evidence("joint", 3)}, "gave 3 for evidence; a tuple is wanted"),  # type: ignore[arg-type]
+    ({"evidence": Evidence("joint", ((1, "2"),))}, "gave '2' for evidence; it must be a number"),
+    ({"evidence": Evidence("joint", 3)}, "gave 3 for evidence; it must be a tuple"),  # type: ignore[arg-type]
     ({"notes": ("a",) * (MOST_NOTES + 1)}, "values for notes"),
 ]
 
@@ -221,7 +221,7 @@ def test_a_statistic_is_described_as_well_as_can_be() -> None:
     spec = document(estimator=[{"use": "sound"}], sweep={"estimator.spoilt": ["wordy", "endless"]})
     plan = make_plan(load(spec, plugins=[*PLUGINS, Sound]))
     wordy, endless = (record := make_record(plan, run(plan), 0.0)).cells
-    assert wordy.reason == "describe returned ['no', 'table']; a dictionary is wanted"
+    assert wordy.reason == "describe returned ['no', 'table']; it must return a dictionary"
     assert endless.status == "ok"
     assert endless.statistic["name"] == r"\ud800"
     assert endless.statistic["1"] == "a Unprintable"

@@ -144,7 +144,7 @@ RUNNING = {
         estimate="1 / 0",
     ),
     "estimate exits": of("estimator", FAILED, "estimate raised SystemExit", estimate="exit(0)"),
-    "estimate is a number": of("estimator", FAILED, "an Estimate is wanted", estimate="return 1.0"),
+    "estimate is a number": of("estimator", FAILED, "return an Estimate", estimate="return 1.0"),
     "a bound that is a text": of(
         "estimator", FAILED, "epsilon_lower", estimate="return Estimate(1.0, epsilon_lower='x')"
     ),

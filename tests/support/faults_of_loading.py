@@ -101,7 +101,7 @@ LOADING = {
     "an assumption that is no text": of(
         "estimator",
         LISTED,
-        "Bad.assumption is 7; a text is wanted",
+        "Bad.assumption is 7; it must be a text",
         "certifies = True\nassumption = 7",
     ),
     "a name that clears the screen": raw(

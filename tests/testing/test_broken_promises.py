@@ -231,7 +231,7 @@ def test_a_distribution_function_is_that_of_the_outputs() -> None:
 @pytest.mark.parametrize(
     ("mechanism", "promise", "says"),
     [
-        (Branching(), "claims a privacy loss for the pair", "a Claim or None is wanted"),
+        (Branching(), "claims a privacy loss for the pair", "must be a Claim or None"),
         (Branching(), "one trace for all values of its floats", "TracerBoolConversionError"),
         (Dense(), "its density is that of its outputs", "not that of the outputs"),
         (Undescribed(), "says what it is and what its parameters mean", "no docstring"),

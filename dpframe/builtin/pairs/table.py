@@ -466,7 +466,7 @@ def _csv(content: io.BytesIO) -> tuple[Any, tuple[str, ...]]:
     width = len(names or lines[0])
     for number, line in enumerate(lines):
         if len(line) != width:
-            raise ValueError(f"record {number} has {len(line)} cells, and {width} are wanted")
+            raise ValueError(f"record {number} has {len(line)} cells instead of {width}")
     columns = [_typed([line[at] for line in lines]) for at in range(width)]
     return list(zip(*columns, strict=True)), names
 

@@ -302,7 +302,7 @@ class Published:
                 epsilon, place = math.nan, []
             if math.isnan(epsilon) or epsilon < 0:
                 where = f"{name}:{before + lines.line_num}"
-                raise DpframeError(f"{where}: epsilon is {row[EPSILON]!r}; a loss is wanted")
+                raise DpframeError(f"{where}: epsilon is {row[EPSILON]!r}; it must be a loss")
             self._found[(str(row[MECHANISM]), *place)] = epsilon
 
     def of(self, cell: CellRecord) -> float | None:

@@ -100,7 +100,7 @@ def _batch(releases: Any, rows: int) -> Any:
         number = len(found)
     except TypeError:
         kind = type(found).__name__
-        raise Refused(f"releases({rows}) gave {kind}; {rows} answers are wanted") from None
+        raise Refused(f"releases({rows}) gave {kind}; {rows} answers are required") from None
     if number != rows:
         raise Refused(f"releases({rows}) gave {number} answers")
     return found

@@ -216,7 +216,7 @@ def test_the_command_writes_and_overwrites_whole_files(tmp_path, small, monkeypa
         (["-o", "figure.jpg"], "written as .svg, .png or .pdf"),
         (["-o", "none/figure.svg"], "cannot be written: No such file or directory"),
         (["--kind", "sweep"], "with -o FILE"),
-        (["-o", "figure.svg", "--where", "dim"], "KEY=VALUE is wanted"),
+        (["-o", "figure.svg", "--where", "dim"], "should be KEY=VALUE"),
         (["-o", "figure.svg", "--panel", "nobody"], "no mechanism 'nobody'"),
         (["-o", "figure.svg", "--kind", "heat-map", "--panel", "adept"], "not in heat-map"),
     ):

@@ -166,7 +166,7 @@ def test_published_numbers_are_crosses_where_they_belong(small):
         ("# from a paper\nmechanism,epsilon\nadept,x\n", "t.csv:3: epsilon is 'x'"),
         ("mechanism,epsilon\nadept,much\n", r"t.csv:2: epsilon is 'much'"),
         ("mechanism,epsilon\nadept\n", r"t.csv:2: epsilon is None"),
-        ("mechanism,epsilon\nadept,-1\n", "a loss is wanted"),
+        ("mechanism,epsilon\nadept,-1\n", "must be a loss"),
         ("mechanism,epsilon\nnobody,1\n", "none of its rows is about a cell"),
         ("mechanism,dim,epsilon\nadept,1,1\n", "none of its rows is about a cell"),
     ],
