@@ -87,7 +87,7 @@ def outlook(
     if not 0 < (0.5 if probability is None else probability) < 1:
         raise DpframeError(f"--power {probability:g}: should be a probability between 0 and 1")
     if against is not None and (probability is None or not 1 < against < math.inf):
-        raise DpframeError("--against X goes with --power P, and X is above 1, the claim itself")
+        raise DpframeError("--against X needs --power P, and X must be above 1")
     cores = available_cores()
     with source_of(loaded.cells, loaded.interpreters) as workers:
         plan = make_plan(loaded, workers)

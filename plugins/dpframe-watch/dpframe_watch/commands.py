@@ -17,7 +17,9 @@ _STATE = "Directory of all records so far. Default: REGISTRY.state, beside it."
 _PRIVATE = "Also show violations without a public report."
 _SOURCE = "Also build packages from source, which runs their code."
 _CELL = "A violated cell, by its id or the label of its mechanism."
-_MODULE = "Where the mechanism's module may lie, beside the record and the current directory."
+_MODULE = (
+    "Another folder with the mechanism's module. Default: those of the record and of the call."
+)
 _OUT = "Default: standard output."
 
 VIOLATED, MISSING = 1, 3
