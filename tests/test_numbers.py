@@ -24,7 +24,7 @@ D = "docs/explanation/density-estimation.md"
 SPECS = "specs/density-estimation"
 Q, SIGMA = 0.25, 0.3
 
-FIGURE_1 = "## Figure 1: one threshold, read as Gaussian"
+FIGURE_1 = "## Figure 1: one threshold, interpreted as Gaussian"
 FIGURE_2 = "## Figures 2 and 3: credible regions"
 FIGURE_4 = "## Figure 4: how many bins"
 FIGURE_5 = "## Figures 5 and 6: curves without knowing the noise"
@@ -58,13 +58,13 @@ def density_estimation() -> Iterator[Sentence]:
     )
     yield D, "measured, plain Gaussian (exact #)", (1 / SIGMA,)
     one_in = 1e-6 / exact.threshold_rates(1.5, Q, SIGMA)[0]
-    yield D, "At z = 1.5 false positives are 1 in # million.", (one_in,)
-    yield D, "The best μ is therefore exactly 1/σ = #, as if", (1 / SIGMA,)
+    yield D, "At z = 1.5 only 1 in # million outputs is a false positive.", (one_in,)
+    yield D, "The best μ is therefore exactly 1/σ = #, the value without", (1 / SIGMA,)
     low, high = exact.threshold_rates(0.0, Q, SIGMA)
     allowed = exact.mixture_curve(low, Q, 0.4)
     yield (
         D,
-        "There FPR is # and FNR #, while even σ′ = 0.4 allows an FNR of #.",
+        "There, the FPR is # and the FNR #, and even σ′ = 0.4 allows an FNR of #.",
         (
             low,
             high,
@@ -79,8 +79,8 @@ def density_estimation() -> Iterator[Sentence]:
     ]
     yield (
         D,
-        """an FPR of # and an FNR of #, lie on the curve of q = 0.25 and σ = #, but just as well
-        on those of q = 0.15 and σ = #, q = 0.5 and σ = #, or no sampling and σ = #.
+        """an FPR of # and an FNR of #, lie on the curve of q = 0.25 and σ = #. They also lie on
+        the curves of q = 0.15 and σ = #, of q = 0.5 and σ = #, and of no sampling and σ = #.
         Their ε at δ = 1e-5 is #, #, # and #.""",
         (*rates, *sigmas, *losses),
     )
@@ -91,7 +91,7 @@ def density_estimation() -> Iterator[Sentence]:
         (exact.gaussian_epsilon(0.01, 1.0),),
     )
     steepest = {sigma: math.exp(1 / (2 * sigma**2)) for sigma in (0.5, 1.0, 2.0, 3.0)}
-    yield D, "exactly: #, #, # and # for σ = 0.5, 1, 2 and 3.", tuple(steepest.values())
+    yield D, "which is #, #, # and # for σ = 0.5, 1, 2 and 3.", tuple(steepest.values())
     pairs = [
         exact.sigma_scatter(order, sigma, 1e5)
         for sigma, best in steepest.items()
@@ -105,7 +105,7 @@ def density_estimation() -> Iterator[Sentence]:
     radius = exact.canonne(1e6, 20, 1e-4)
     yield (
         D,
-        "(# at the exact distance), with the paper's ±τ",
+        "(# at the exact distance). The paper calls",
         (Down(exact.sigma_of_tv(tv + radius, Q)),),
     )
     p, q = stats.norm.sf(0.5 - 1, scale=SIGMA), stats.norm.sf(0.5, scale=SIGMA)
@@ -123,7 +123,7 @@ def density_estimation() -> Iterator[Sentence]:
     )
     yield (
         D,
-        "makes # of an exact # at σ = 1, and finds",
+        "it reports # instead of the exact # at σ = 1, and finds",
         (
             10.2,  # compared with the run
             exact.mixture_epsilon(1e-5, 0.5, 1.0),
@@ -132,8 +132,7 @@ def density_estimation() -> Iterator[Sentence]:
     halves, whole = exact.sigma_of_tv(tv, 0.5), exact.sigma_of_tv(tv, 1.0)
     yield (
         D,
-        """that of q = 0.5 and σ = # too, with ε = #, and that of a plain Gaussian with σ = #, with
-        ε = #.""",
+        """as q = 0.5 with σ = # (ε = #), and as a plain Gaussian with σ = # (ε = #).""",
         (
             halves,
             exact.mixture_epsilon(1e-5, 0.5, halves),
@@ -151,18 +150,18 @@ def specs() -> Iterator[Sentence]:
     yield name, "every threshold shows the same μ = 1/σ = #.", (1 / SIGMA,)
     yield (
         name,
-        "rises with z: # at z = −1, # at 0, # at 1, # at 1.5, and towards 1/σ",
+        "rises with z: # at z = −1, # at 0, # at 1, # at 1.5, and on towards 1/σ",
         tuple(map(at_z, (-1, 0, 1, 1.5))),
     )
     one_in = 1e-6 / exact.threshold_rates(1.5, Q, SIGMA)[0]
-    yield name, "too rare to be seen: 1 in # million at z = 1.5.", (one_in,)
+    yield name, "too rare to be observed (1 in # million at z = 1.5).", (one_in,)
     name = f"{SPECS}/figure-04-bins.toml"
     yield name, "TV = 2 Φ(1/2σ) − 1 = # (equation 5.1)", (exact.mixture_tv(1, 1),)
-    yield name, "leaks nothing to speak of (TV = #)", (exact.mixture_tv(1e-6, 1.0),)
+    yield name, "leaks practically nothing (TV = #)", (exact.mixture_tv(1e-6, 1.0),)
     deltas = (1e-5, 1e-3, 0.01, 0.1, 0.2)
     yield (
         f"{SPECS}/figure-05-subsampled-gaussian.toml",
-        "Exact: ε = #, #, #, # and # at the five δ.",
+        "The exact ε at the five δ is #, #, #, # and #.",
         tuple(exact.mixture_epsilon(delta, Q, SIGMA) for delta in deltas),
     )
     steepest = tuple(math.exp(1 / (2 * sigma**2)) for sigma in (0.5, 1, 2, 3))
@@ -181,7 +180,7 @@ def specs() -> Iterator[Sentence]:
     name = f"{SPECS}/figure-13-profile-fit.toml"
     yield (
         name,
-        "rises: # at ε = 0, # at 1, # at 2, # at 4, # at 8, # at 15, towards 1/σ = # (that",
+        "rises: # at ε = 0, # at 1, # at 2, # at 4, # at 8, # at 15, towards 1/σ = #.",
         (*mus, 1 / SIGMA),
     )
     name = f"{SPECS}/figure-14-tv-to-epsilon.toml"
@@ -194,12 +193,12 @@ def specs() -> Iterator[Sentence]:
     six = "# # # # # #"
     yield name, f"q = 0.5 0.3 {six} 0.5 {six} 1.0 {six} 2.0 {six}", table
     name = f"{SPECS}/section-07-example.toml"
-    yield name, "at this confidence (2 ln(2/δ′) = #)", (2 * math.log(2 / 1e-4),)
+    yield name, "20 bins cost nothing (2 ln(2/δ′) = #).", (2 * math.log(2 / 1e-4),)
     lost = max(
         exact.mixture_tv(Q, SIGMA) - exact.binned_tv(np.linspace(-1, 2, 21) + shift, Q, SIGMA)
         for shift in np.linspace(0, 0.15, 301)
     )
-    yield name, "Without one 20 bins lose up to #.", (Up(lost),)
+    yield name, "Without this edge 20 bins lose up to #.", (Up(lost),)
 
 
 def other_pages() -> Iterator[Sentence]:
@@ -209,7 +208,7 @@ def other_pages() -> Iterator[Sentence]:
     share = max(exact_loss("laplace", epsilon, 128) / epsilon for epsilon in EPSILONS)
     yield name, "the vote reveals no more than # % of ε for `laplace`", (Up(100 * share),)
     rare = 1 - (0.05 / 252 / 4) ** 1e-7
-    yield name, "252 cells at most # can be certified", (Down(math.log((1 - rare) / rare)),)
+    yield name, "252 cells, no bound can exceed #, as", (Down(math.log((1 - rare) / rare)),)
 
     name = "docs/explanation/statistics.md"
     yield name, "no claim above ln(10⁶) ≈ # can be refuted", (math.log(1e6),)
@@ -229,7 +228,7 @@ def other_pages() -> Iterator[Sentence]:
         limits.append(exact.gaussian_epsilon(1e-5, exact.threshold_mu(rate, rate)))
     yield (
         name,
-        """has at its middle threshold the error rates of μ = #, and at the expected counts the
+        """at its middle threshold it has the error rates of μ = #. At the expected counts, the
         "lower limit" at δ = 1e-5 is # with 1,000 trials and # with a million.""",
         (exact.threshold_mu(middle, middle), *limits),
     )
@@ -253,13 +252,13 @@ def other_pages() -> Iterator[Sentence]:
         "with 20 bins and n = 10⁶, τ is #, and no bound exceeds ln(1/τ) ≈ #, whatever",
         (tau, -math.log(tau)),
     )
-    yield name, "is off by a few times √(FPR/n), which is #.", (math.sqrt(tau / 1e6),)
-    yield name, "no threshold on the score shows more than ln cosh 2 = #", (math.log(math.cosh(2)),)
+    yield name, "is off by only a few times √(FPR/n), that is #.", (math.sqrt(tau / 1e6),)
+    yield name, "No threshold on the score shows more than ln cosh 2 = #", (math.log(math.cosh(2)),)
 
     name = "docs/explanation/order-statistics.md"
     yield (
         name,
-        "are few: # for a million scores.",
+        "up to n/2, which is # for a million scores.",
         (len([k for k in range(40) if 3**k <= 5e5]),),
     )
     yield name, "Two limits lose # (s₁ + s₂) of ln(p/x)", (special.ndtri(0.975),)
@@ -336,7 +335,10 @@ def test_tables_of_the_density_estimation_page() -> None:
 
 def test_the_table_of_intervals() -> None:
     """50 false positives and 300 false negatives in 1,000 trials each, at δ = 1e-5 and 95 %."""
-    name, heading = "docs/explanation/thresholds.md", "# Thresholds: what each interval assumes"
+    name, heading = (
+        "docs/explanation/thresholds.md",
+        "# Thresholds: the assumptions of each interval",
+    )
     fp, fn, n, delta = 50, 300, 1000, 1e-5
     wrong = []
     point = exact.loss(fp / n, fn / n, delta)

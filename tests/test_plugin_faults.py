@@ -251,7 +251,7 @@ def test_two_distributions_with_one_name_need_the_longer_one(
         importlib.metadata, "entry_points", lambda *, group: points * (group == "dpframe")
     )
     fault = Fault("attack", "", "", "")
-    with pytest.raises(SpecError, match="say which: bad-plugin/bad, worse-plugin/bad"):
+    with pytest.raises(SpecError, match="choose one of: bad-plugin/bad, worse-plugin/bad"):
         dpframe.audit(spec(fault))
     document = spec(fault)
     document["attack"][1]["use"] = "worse-plugin/bad"

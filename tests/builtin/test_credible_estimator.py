@@ -40,7 +40,7 @@ def test_never_certifies(claim: Any) -> None:
     assert found.epsilon_lower is found.epsilon_upper is found.p_value is found.contrast is None
     assert found.tradeoff == ()
     assert "Bayesian" in Credible.assumption
-    assert "no bound" in found.notes[0]
+    assert "not a bound" in found.notes[0]
 
 
 @pytest.mark.parametrize(

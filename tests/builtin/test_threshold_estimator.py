@@ -287,7 +287,7 @@ def test_jeffreys_certifies_nothing() -> None:
     assert found.epsilon_lower is found.epsilon_upper is found.p_value is found.contrast is None
     assert found.tradeoff == ()
     assert found.interval[0] > 5
-    assert "no bound" in found.notes[1]
+    assert "not a bound" in found.notes[1]
 
 
 def test_profile_is_that_of_two_bins() -> None:

@@ -228,7 +228,7 @@ def test_a_time_budget_ends_a_slow_cell_honestly(workers: Workers) -> None:
     assert all(0 < number < trials for number in cell["trials"])
     assert [sum(row) for row in cell["counts"]] == cell["trials"]
     n0, n1 = cell["trials"]
-    assert f"ended by the time budget after {n0:,} and {n1:,} of {trials:,} trials" in notes(cell)
+    assert f"stopped by the time budget after {n0:,} and {n1:,} of {trials:,} trials" in notes(cell)
     assert "valid only if the run time does not depend on the outputs" in notes(cell)
     assert cell["verdict"] is not None
 

@@ -65,7 +65,8 @@ def test_the_claim_is_the_accountants(seen):
     accountant.compose(step, 3)
     claim = trainer.claim(Canary.from_params({"records": 20}))
     for delta in (1e-5, 0.01):
-        assert claim.epsilon_at(delta) == pytest.approx(accountant.get_epsilon(delta), rel=1e-9)
+        exact = accountant.get_epsilon(delta)  # the claim has a coarser grid, rounded upwards
+        assert exact <= claim.epsilon_at(delta) <= exact + 1e-4
 
 
 def test_poisson_samples_take_every_record_with_the_same_probability():
