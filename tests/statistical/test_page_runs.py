@@ -63,7 +63,7 @@ def measured_mu(cell: dict[str, Any]) -> tuple[float, Down, Up]:
 
 def figure_1() -> Iterator[Row]:
     heading, found = (
-        "## Figure 1: one threshold, read as Gaussian",
+        "## Figure 1: one threshold, interpreted as Gaussian",
         cells("figure-01-threshold-curve"),
     )
     for shown in ("−1", "0", "0.5", "1", "1.2", "1.3", "1.5"):
