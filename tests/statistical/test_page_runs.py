@@ -284,18 +284,18 @@ def test_sentences_about_runs() -> None:
     laplace = one(cells("figure-06-laplace"), estimator="gdp", delta=1e-5)
     wrong += text_agrees(
         PAGE,
-        "For the Laplace mechanism it gives # to # at δ = 1e-5, where the truth is #.",
+        "For the Laplace mechanism it gives # to # at δ = 1e-5; the truth is #.",
         *interval(laplace),
         1 + 2 * math.log(1 - 1e-5),
     )
     found = cells("section-07-example")
     sigma, paper, _ = said(one(found, estimator="paper"), "sigma #, from # to #")
     sound = said(one(found, estimator="sound"), "sigma #, from #")[1]
-    wrong += text_agrees(PAGE, "Here σ̂ is # and the limit # (", sigma, Down(paper))
-    wrong += text_agrees(PAGE, "With both the limit is #.", Down(sound))
+    wrong += text_agrees(PAGE, "σ̂ is # here and the limit is # (", sigma, Down(paper))
+    wrong += text_agrees(PAGE, "Then the limit is #.", Down(sound))
     wrong += text_agrees(
         PAGE,
-        "the estimator makes # of an exact # at σ = 1",
+        "it reports # instead of the exact # at σ = 1",
         epsilon(told(0.25, 0.5, 1.0)),
         exact.mixture_epsilon(1e-5, 0.5, 1.0),
     )
