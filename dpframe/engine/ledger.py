@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from dpframe.spec.audit import Cell
 
 NAME = "looks.jsonl"
+MOST_LOOKS = 2**30  # no run has had so many; a record holds numbers up to twice as large
 
 FLOAT32_RESOLUTION = 1e-6
 """Events rarer than this measure float32 samplers, whose tails end and have gaps."""
@@ -245,7 +246,9 @@ def _parsed(line: str) -> Look | None:
         (seed, group, repeat), (most0, most1) = draws, trials
         if not all(type(one) is int for one in (seed, repeat, number, most0, most1)):
             return None
-        if number < 1 or not all(isinstance(one, str) for one in (group, *asked)):
+        if not 1 <= number < MOST_LOOKS or not 0 <= most0 < 2**63 or not 0 <= most1 < 2**63:
+            return None
+        if not all(isinstance(one, str) for one in (group, *asked)):
             return None
         return Look((seed, group, repeat), number, (most0, most1), dict.fromkeys(asked))
     except (ValueError, TypeError, LookupError, RecursionError):

@@ -650,6 +650,20 @@ def test_a_changed_line_counts_as_a_look_at_all_draws(folders: list[Path]) -> No
     assert other.number == 2
 
 
+@pytest.mark.parametrize("place", [1, 2], ids=["number", "trials"])
+def test_a_signed_line_with_impossible_numbers_counts_so_too(
+    folders: list[Path], place: int
+) -> None:
+    for folder in folders:
+        file = folder / NAME
+        *lines, last = file.read_text().splitlines()
+        *content, _ = json.loads(last)
+        content[place] = 2**63 if place == 1 else [30, 2**63]
+        forged = json.dumps([*content, digest(content)])
+        file.write_text("\n".join([*lines, forged, ""]))
+    assert kept(folders, 30).number == 4
+
+
 def test_what_one_copy_has_lost_the_other_has(folders: list[Path]) -> None:
     for change in (
         lambda text: "",
