@@ -108,7 +108,7 @@ class Estimate(NamedTuple):
     wealth: tuple[tuple[int, float], ...] = ()
     """Points (draws on each side, ln of the wealth against the claim), if `anytime`."""
     evidence: Evidence | None = None
-    """What bound and p-value were computed from; None if no theorem of `Evidence` gave them."""
+    """Inputs of the bound and the p-value; None if no theorem of `Evidence` gave them."""
 
 
 class Estimator(Plugin, kind="estimator"):

@@ -80,7 +80,7 @@ class MechanismSampler(Sampler):
                     if data.error is not None:
                         raise data.error
                     outputs = mechanism.sample(rng, data.state, rows)
-                    # Of masks and rows of several things an array would lose a part.
+                    # An array would lose masks, and parts of rows of several things.
                     more = isinstance(outputs, tuple) and not _is_plain(outputs)
                     more = more or isinstance(outputs, list) or encoding.is_masked(outputs)
                     if task["dims"] is None and more:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 AT_ONCE = 8
 """Models of some 15 000 parameters that train together; more take more memory, not less time."""
 SPACING = 1e-3
-"""Of the grid of privacy losses. For the specs of this plugin ε is too large by less than 1e-4, and
-the accountant takes a tenth of the time that its own default takes: 13 s where ε is 100."""
+"""Spacing of the grid of privacy losses. For the specs of this plugin ε is too large by less than
+1e-4, and the accountant takes a tenth of its default's time: 13 s where ε is 100."""
 
 
 class Training(Mechanism):

@@ -23,7 +23,7 @@ ROUNDING = 0.98  # accountants of several kinds agree up to this
 
 
 class Audit(dict[str, Any]):
-    """What an audit found: the answer of `dpframe.score_one_run`, with the run that it is about.
+    """The result of an audit: the answer of `dpframe.score_one_run`, with the run that it is about.
 
     `print` shows the report, a notebook shows it with the picture, and `dpframe show FOLDER`,
     `dpframe report FOLDER` and `dpframe plot FOLDER` read the file that the audit wrote.
@@ -54,7 +54,7 @@ class Audit(dict[str, Any]):
 
     @property
     def warnings(self) -> list[str]:
-        """What does not fit in the training or in the scores."""
+        """Warnings about the training or the scores."""
         return list(self["warnings"])
 
     def picture(self) -> Any:

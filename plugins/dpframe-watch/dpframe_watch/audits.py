@@ -326,7 +326,7 @@ class _Place:
 
     @property
     def lock(self) -> str | None:
-        """What is installed: the version of Python, then names and versions; None if not built."""
+        """Installed packages: the version of Python, then names and versions; None if not built."""
         for lock in self.folder.glob("*.lock"):
             lines = lock.read_text(encoding="utf-8").splitlines()
             described = ("# environment:", "# requirements:")

@@ -39,7 +39,7 @@ class Adapter(_Table):
     epsilon: Annotated[float, Field(ge=0)] | None = None
     delta: Annotated[float, Field(ge=0, lt=1)] = 0.0
     params: dict[str, Any] = {}
-    """What `prepare` gets."""
+    """Arguments of `prepare`."""
     pair: dict[str, Any] | None = None
     search: dict[str, Any] | None = None
     trials: Annotated[int, Field(gt=0)] = 20_000

@@ -1,4 +1,4 @@
-"""What is new is audited once, what fails costs its row, and the site says no more than it may."""
+"""New audits run once, a failure costs its own row, and the site says no more than it may."""
 
 from __future__ import annotations
 

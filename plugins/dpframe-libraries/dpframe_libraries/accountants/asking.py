@@ -46,7 +46,7 @@ class Accountant:
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """What an accountant said: ε for each δ, or why there are none."""
+    """The answer of an accountant: ε for each δ, or the reason why there are none."""
 
     epsilons: tuple[float, ...] = ()
     not_asked: str = ""

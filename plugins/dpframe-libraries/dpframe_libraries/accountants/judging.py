@@ -23,7 +23,7 @@ KINDS: dict[Kind, str] = {
     "failed": "no number",
     "loose": "loose",
 }
-"""What can be wrong with an answer, the worst first."""
+"""Faults of an answer, the worst first."""
 SHRINKING = 30.0
 """Seconds for shrinking one finding."""
 RELATIVE, ABSOLUTE = 1e-6, 1e-6
@@ -85,7 +85,7 @@ def _fault(epsilon: float, truth: Interval, claim: str, loose: float) -> Kind | 
     # The interval ends at 0; if δ is large, a negative ε can be true.
     if max(epsilon, 0.0) < truth.lower * (1 - RELATIVE) - ABSOLUTE:
         return "below"
-    # Of losses near 0 a factor says nothing.
+    # A factor says nothing about losses near 0.
     return "loose" if epsilon > loose * max(truth.upper, 0.01) else None
 
 

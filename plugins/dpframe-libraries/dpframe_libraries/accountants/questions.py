@@ -22,7 +22,7 @@ STEP_KEYS = tuple(field.name for field in dataclasses.fields(Step))
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """What an accountant is asked: ε of a composition, at each δ."""
+    """A question to an accountant: ε of a composition, at each δ."""
 
     steps: tuple[Step, ...]
     relation: Relation
