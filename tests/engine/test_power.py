@@ -36,6 +36,7 @@ from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces import registry
 from dpframe.interfaces.estimator import Query
 from dpframe.report.terminal.plan import render_plan
+from dpframe.results.verdict import Looks
 
 REGISTRY = registry.load()
 
@@ -305,6 +306,23 @@ def test_bets_and_canaries_are_simulated_through_the_estimator() -> None:
         large = [refutes(asked, 6.0, rng) for _ in range(3)]
         small = [refutes(asked, 0.5, rng) for _ in range(3)]
         assert (large, small) == ([True] * 3, [False] * 3)
+
+
+@pytest.mark.parametrize(("multiplicity", "parts"), [("holm", 6), ("none", 1)])
+def test_a_claim_is_tested_at_its_share_of_the_error(multiplicity: str, parts: int) -> None:
+    """As Holm's first claim of the audit, and at the price of the look."""
+    spec = small_audits.document(
+        audit={"multiplicity": multiplicity}, sweep={"mechanism.epsilon": [0.5, 1.0, 2.0]}
+    )
+    spec["sweep"]["pair.dim"] = [1, 2]
+    plan = make_plan(small_audits.load(spec))
+    (cell, *_), *_ = plan.passes[0].cells
+    first, second = (question_of(cell, plan, plan.passes[0], Looks(number=n)) for n in (1, 2))
+    assert first is not None
+    assert second is not None
+    error = 1 - cell.confidence
+    assert first.level == pytest.approx(error / parts)
+    assert second.level == pytest.approx(error / parts / 6)
 
 
 def test_a_plan_lists_each_question_once(monkeypatch: pytest.MonkeyPatch) -> None:

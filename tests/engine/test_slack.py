@@ -43,10 +43,11 @@ def divided(
 ) -> SlackRecord | None:
     """The slack of a bound that is known at every level."""
     looks, known = Looks(number=look), bounds or BOUNDS
-    query = Query((100, 100), 0.0, 1 - 0.05 / cells / looks.price, claim, 0.0)
+    query = Query((100, 100), 0.0, 1 - 0.05 / cells / looks.price, claim, 1e-6)
     found = Estimate(1.0, lower, upper, epsilon_upper_of=of)
 
     def bound_of(asked: Query) -> float:
+        assert asked.resolution == 0  # it is a part of its own, the last one
         return next(b for c, b in known.items() if math.isclose(c, asked.confidence))
 
     return slack(query, CONFIDENCE, looks, found, truth, shares, bound_of)
