@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 LEVEL = 1e-3  # probability that fresh draws accuse an honest run, all comparisons together
 FORGED = (0.01, 0.05, 0.2)  # shares of forged blocks whose detection is told
+MOST_NAMED = 5  # cells that were not checked, for each reason
 CHANGES = {"seconds", "looks", "notes", "reason"}  # from one run to the next
 NOT_CHOSEN = "made without --blocks, and not among what was drawn again"
 NOT_REPEATED = "takes no seed, and is no decision that could be tested against fresh draws"
@@ -56,17 +57,20 @@ class Verified:
 
     def lines(self) -> Iterator[str]:
         """Yield the result in words."""
+        said = "differ from what this machine finds" if self.differences else "agree"
+        yield f"{len(self.checked)} cells checked: counts, bounds and verdicts {said}"
+        yield from (f"differs: {difference}" for difference in self.differences)
+        for reason in sorted(set(self.unchecked.values())):
+            cells = [cell for cell, own in self.unchecked.items() if own == reason]
+            yield f"{len(cells)} cells NOT CHECKED: {reason}:"
+            yield from (f"  {cell}" for cell in cells[:MOST_NAMED])
+            if len(cells) > MOST_NAMED:
+                yield f"  and {len(cells) - MOST_NAMED} more"
         if self.blocks:
             told = (f"{f:.0%} with probability {1 - (1 - f) ** self.drawn:.3g}" for f in FORGED)
             yield f"{self.drawn} of {self.blocks} blocks drawn again and compared bit for bit"
-            yield f"a share f of forged blocks passes with probability (1 − f)^{self.drawn};"
-            yield "a forgery is found: of " + ", of ".join(told)
-        for reason in sorted(set(self.unchecked.values())):
-            cells = [cell for cell, own in self.unchecked.items() if own == reason]
-            yield f"NOT CHECKED, {len(cells)} cells: {reason}: {shown(cells)}"
-        yield from (f"differs: {difference}" for difference in self.differences)
-        said = "differ from what this machine finds" if self.differences else "agree"
-        yield f"{len(self.checked)} cells checked: counts, bounds and verdicts {said}"
+            yield f"forged blocks would be found: {', '.join(told)};"
+            yield f"a share f of forged blocks goes unnoticed with probability (1 − f)^{self.drawn}"
 
 
 def verify(
@@ -126,7 +130,7 @@ def verify(
     found.differences += _differences(record.summary.m, derived.summary.m, "m")
     found.checked |= again.keys()
     rest = planned - found.checked - found.unchecked.keys()
-    found.unchecked |= dict.fromkeys(rest, NOT_CHOSEN)
+    found.unchecked |= dict.fromkeys(sorted(rest), NOT_CHOSEN)
     return found
 
 

@@ -121,7 +121,7 @@ def test_without_blocks_passes_are_drawn_again_as_a_whole(tmp_path: Path) -> Non
     assert (found.blocks, found.drawn, len(found.checked)) == (3, 2, 4)
     assert found.differences == []
     assert set(found.unchecked.values()) == {NOT_CHOSEN}
-    assert "NOT CHECKED, 2 cells" in "\n".join(found.lines())
+    assert "2 cells NOT CHECKED" in "\n".join(found.lines())
 
     def change(contents: Any) -> None:
         for cell in contents["cells"]:
