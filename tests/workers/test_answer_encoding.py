@@ -21,12 +21,14 @@ from support import processes
 
 from dpframe.interfaces.attack import ABSENT, Answers
 from dpframe.workers.program import answer_encoding as encoding
+from dpframe.workers.program import mechanism_sampler
 from dpframe.workers.program.answer_encoding import (
     UnreadableError,
     encode,
     encode_raised,
     reader,
 )
+from dpframe.workers.program.query import Refused
 
 
 def kind(answer, *attributes):
@@ -568,3 +570,58 @@ def test_what_is_remembered_of_keys_and_texts_changes_nothing(monkeypatch):
     monkeypatch.setattr(reader, "_MOST_KNOWN", 0)
     assert [encode(answer) for answer in answers * 2] == quick
     assert numbers([Named("n = 4")])[1:] == [4.0]
+
+
+class Tensor:
+    """What is read of a tensor of PyTorch, over an array."""
+
+    __module__ = "torch"
+    is_nested = is_quantized = is_meta = False
+
+    def __init__(self, array, dtype, layout="strided"):
+        self.array, self.dtype, self.layout = np.asarray(array), f"torch.{dtype}", f"torch.{layout}"
+
+    def detach(self):
+        return self
+
+    cpu = resolve_conj = resolve_neg = detach
+
+    def float(self):
+        return Tensor(self.array.astype(np.float32), "float32")
+
+    def cfloat(self):
+        return Tensor(self.array.astype(np.complex64), "complex64")
+
+    def numpy(self):
+        if str(self.array.dtype) != self.dtype.partition(".")[2]:
+            raise TypeError("Got unsupported ScalarType")
+        return self.array
+
+    def __array__(self):
+        return self.numpy()
+
+
+def test_tensors_of_types_that_numpy_lacks_are_read_in_wider_ones():
+    plain = encode(Tensor(np.array([1.5, -2.0], np.float32), "float32"))
+    assert plain[0] == "torch float32 array of shape (2,)"
+    values = {plain[1]}
+    for dtype in ("bfloat16", "float8_e4m3fn", "complex32"):
+        found = encode(Tensor(np.array([1.5, -2.0]), dtype))
+        assert found[0].startswith(f"torch {dtype} as ")
+        assert found[2] == [1.5, -2.0] if dtype != "complex32" else [1.5, 0.0, -2.0, 0.0]
+        values.add(found[1])
+    assert len(values) == 4  # equal numbers of another type are another answer
+
+
+@pytest.mark.parametrize("what", ["layout", "is_nested", "is_quantized", "is_meta"])
+def test_a_tensor_that_is_more_than_its_numbers_is_not_read(what):
+    tensor = Tensor(np.zeros(2, np.float32), "float32")
+    setattr(tensor, what, "torch.sparse_coo" if what == "layout" else True)
+    with pytest.raises(UnreadableError, match="no plain tensor but one of type float32"):
+        encode(tensor)
+
+
+def test_a_batch_of_a_type_that_numpy_lacks_is_refused_with_the_remedy():
+    with pytest.raises(Refused, match=r"bfloat16 values, which NumPy lacks: return outputs.float"):
+        mechanism_sampler._array(Tensor(np.zeros(2), "bfloat16"))
+    assert mechanism_sampler._array(Tensor(np.ones(2), "float64")).tolist() == [1.0, 1.0]

@@ -184,7 +184,9 @@ def _array(outputs: Any) -> HostArray:
             "return numpy.asarray of it if the numbers are all, else a list of n answers"
         )
     if hasattr(outputs, "detach"):  # a tensor of torch, perhaps with a gradient
-        outputs = outputs.detach().cpu().numpy()
+        outputs, wide = encoding.of_tensor(outputs)
+        if wide:
+            raise Refused(f"sample gave {wide} values, which NumPy lacks: return outputs.float()")
     found = np.asarray(outputs)
     if encoding.used_bytes(found.dtype)[0] == encoding.used_bytes(found.dtype)[1]:
         return found

@@ -13,13 +13,14 @@ from .codes import ABSENT, ABSENT_NUMBER, LONGEST, MOST_NUMBERS, NAN, WHOLE, Unr
 from .codes import code, code_of_kind, code_of_trace, encode_raised, encode_unreadable, flags
 from .codes import in_short, in_words, number_of, numbers_in, of_int, place_of, plain, short
 from .codes import sized_prefix, texts_in, traced
-from .libraries import content_of, is_masked, of_array, used_bytes
+from .libraries import content_of, is_masked, of_array, of_tensor, used_bytes
 from .reader import Reader
 
 __all__ = ["ABSENT", "ABSENT_NUMBER", "LONGEST", "MOST_NUMBERS", "NAN", "WHOLE", "UnreadableError"]
 __all__ += ["code", "code_of_kind", "code_of_trace", "content_of", "encode", "encode_raised"]
 __all__ += ["encode_unreadable", "flags", "in_short", "in_words", "is_masked", "of_array", "packed"]
-__all__ += ["place_of", "row", "short", "sized_prefix", "texts_in", "traced", "used_bytes"]
+__all__ += ["of_tensor", "place_of", "row", "short", "sized_prefix", "texts_in", "traced"]
+__all__ += ["used_bytes"]
 
 
 def encode(answer: Any, attributes: Sequence[str] = ()) -> tuple[str, bytes, list[float]]:

@@ -48,8 +48,10 @@ def read_other(reader: Any, value: Any, kind: Any) -> str:
     if package == "polars" and hasattr(value, "to_list"):
         return _read_column(reader, value, name_of(kind))
     if package == "torch" and hasattr(value, "detach"):
-        reader.part(b"J", sized(package.encode()))
-        return package + " " + _read_numpy(reader, value.detach().cpu().numpy())
+        array, name = of_tensor(value)
+        told = f"{package} {name} as" if name else package
+        reader.part(b"J", sized(told.encode()))
+        return told + " " + _read_numpy(reader, array)
     if hasattr(value, "tocoo") and hasattr(value, "shape"):
         whole, shape = value.tocoo(), tuple(map(int, value.shape))
         held = [("shape", shape), ("row", whole.row), ("col", whole.col), ("data", whole.data)]
@@ -146,6 +148,23 @@ def _read_arrow(reader: Any, value: Any) -> str:
 
 
 # Arrays of NumPy and what looks like one.
+
+
+def of_tensor(value: Any) -> tuple[Any, str]:
+    """Return the array of a tensor of PyTorch, and its type if NumPy has it only in a wider one."""
+    name = str(value.dtype).partition(".")[2]
+    layout = str(value.layout).partition(".")[2]
+    if layout != "strided" or value.is_nested or value.is_quantized or value.is_meta:
+        raise UnreadableError(
+            f"it is no plain tensor but one of type {name} and layout {layout}: return "
+            "`to_dense()`, `dequantize()` or a list of its parts"
+        )
+    whole = value.detach().cpu().resolve_conj().resolve_neg()
+    if name == "complex32":
+        return whole.cfloat().numpy(), name
+    if name == "bfloat16" or name.startswith("float8"):  # a float32 holds each of their numbers
+        return whole.float().numpy(), name
+    return whole.numpy(), ""
 
 
 def is_masked(value: Any) -> bool:
