@@ -240,7 +240,7 @@ def verify(
 
     Args:
         directory: The directory of a run.
-        share: Share of the blocks to draw again; at least one is.
+        share: Share of the blocks to redraw, at least one block.
         spec: The spec. Default: its path when the run was made.
     """
     from dpframe.commands import verify
@@ -281,7 +281,7 @@ def plan(
 
     Args:
         rehearsal: Time a few draws to estimate the duration.
-        power: Also print the smallest true loss that is shown with this probability.
+        power: Also print the smallest true loss that is detected with this probability.
         against: With --power: the trials needed if the true loss were X times the claimed one.
     """
     from dpframe.commands.plan import outlook

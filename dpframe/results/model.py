@@ -248,7 +248,7 @@ class PowerRecord(Part):
     epsilon: Number
     """the loss at the cell's δ, in nats"""
     model: str
-    """the pair that stands for a true loss, which the attack notices with equal error rates:
+    """the pair that models the true loss, for an attack with equal error rates:
     randomised response, Gaussian noise or Laplace noise"""
 
 

@@ -223,7 +223,7 @@ class RunTable(Table):
     number: the first ones, and ever fewer of later ones. A fraction such as .1: this share. They
     are chosen at random after their results arrive."""
     power: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Probability, such as 0.8: consistent cells say which loss they would have shown with it."""
+    """Probability, such as 0.8: consistent cells state the loss they would have detected."""
     device: Literal["cpu", "gpu"] | None = None
     """Device of traced mechanisms; default: the fastest available."""
 

@@ -14,6 +14,7 @@ from support.encoded import best_event, encoded, target
 from support.tiers import mostly_slow
 
 from dpframe.builtin.attacks.answers import VIEWS, OfAnswers
+from dpframe.builtin.attacks.views import negated
 from dpframe.workers.program.answer_encoding import texts_in
 
 RNG = np.random.default_rng(5)
@@ -70,9 +71,9 @@ BOXES: list[tuple[str, Any, int, int, str]] = [
      16, 4, "output 3 equals the sum of the other outputs"),
     ("spread", lambda side: list(RNG.normal(0, 0.5 - side / 6, 1024)), 16, 1024,
      "deviation|norm|absolute"),
-    ("labels", ranking, 60, 8, "labels come, and where|first place of 'q\\d"),
+    ("labels", ranking, 60, 8, "counts and positions of labels|first position of 'q\\d"),
     ("labels", lambda side: RNG.choice(list("abcd"), 32, p=P[side]).tolist(), 30, 32,
-     "labels come|times that '[abcd]' comes"),
+     "positions of labels|times '[abcd]' occurs"),
     ("numbers", lambda side: f'{{"sum": {50 + side + laplace(0.05)}}}', 16, 1, "the output is"),
     ("numbers", lambda side: "".join(RNG.choice(["0", "1"], 8)) + str(side), 16, 16, "output 9"),
 ]  # fmt: skip
@@ -99,9 +100,9 @@ def test_it_finds_nothing_where_there_is_nothing(look: Any) -> None:
 def test_answers_without_a_text_are_counted() -> None:
     codes, words = [1, 2, 3], {1 << 32: "0.25"}
     exact = VIEWS["values"]
-    assert exact.told(0, 1, codes, words) == "is 0.25 or one of 2 answers that are not written out"
-    assert exact.told(0, 1, [2], words) == "is one answer that is not written out"
-    assert VIEWS["kinds"].told(0, 1, [2], {}) == "gives one kind that is not written out"
+    assert exact.told(0, 1, codes, words) == "is 0.25 or one of 2 answers that were not stored"
+    assert exact.told(0, 1, [2], words) == "is one answer that was not stored"
+    assert VIEWS["kinds"].told(0, 1, [2], {}) == "gives one kind that was not stored"
 
 
 def test_a_label_is_told_by_what_it_may_be() -> None:
@@ -116,13 +117,13 @@ def test_a_label_is_told_by_what_it_may_be() -> None:
         return str(attack.words(state, edge, True, sides[0].words if words is None else words))
 
     none = [[1, 2]] * 9
-    assert told([[5, 1]] * 9, none).startswith("the number of times that 5 comes is")
+    assert told([[5, 1]] * 9, none).startswith("the number of times 5 occurs is")
     three = [[5 + 32 * n, 1] for n in (0, 1, 1, 0, 0, 2)]
-    assert "that 5, 37 or 69 comes" in told(three, none)
+    assert "times 5, 37 or 69 occurs" in told(three, none)
     many = [[5 + 32 * n, 1] for n in (0, 0, 0, 1, 1, 2, 2, *range(3, 30))]
-    assert "that 5, 37, 69 or one of 27 more comes" in told(many, none)
+    assert "times 5, 37, 69 or one of 27 others occurs" in told(many, none)
     text = next(t for t in map("w{}".format, range(1000)) if _group(t) == 5)
-    assert f"that '{text}' comes" in told([[text, 1]] * 9, none, texts_in([text]))
+    assert f"times '{text}' occurs" in told([[text, 1]] * 9, none, texts_in([text]))
     assert "comes" in told([["?", 1]] * 9, none, {})
 
 
@@ -169,3 +170,20 @@ def test_few_answers_teach_nothing_and_break_nothing() -> None:
         state = attack.fit(None, target(1.0), (none, none))  # type: ignore[arg-type]
         one = attack.see(encoded([(1.0, 2.0)], 2))
         assert np.isfinite(attack.score_on_host(state, one)).all()
+
+
+@pytest.mark.parametrize(
+    ("event", "negation"),
+    [
+        ("is 0.25 or 0.5", "is not 0.25 or 0.5"),
+        ("output 1 equals output 4", "output 1 does not equal output 4"),
+        ("the output is not a multiple of 2^-52", "the output is a multiple of 2^-52"),
+        ("there are 3 different numbers", "there are not 3 different numbers"),
+        ("raises KeyError at a.py:3 or gives float, NaN",
+         "does not raise KeyError at a.py:3 or give float, NaN"),
+        ("output 2 is positive and 0 modulo 3 or 1 modulo 3",
+         "the following is false: output 2 is positive and 0 modulo 3 or 1 modulo 3"),
+    ],
+)  # fmt: skip
+def test_the_negation_of_an_event_is_plain(event: str, negation: str) -> None:
+    assert negated(event) == negation

@@ -118,7 +118,7 @@ def _of_codes(view: Any, state: Any, chosen: Any) -> str | None:
     place = int(state["column"]), int(state["columns"])
     if not codes or (rest and len(rest) < len(codes) and chosen[~seen].all()):
         text: str | None = view.told(*place, rest, codes) if rest else None
-        return f"it does not hold that {text}" if text else None
+        return views.negated(text) if text else None
     found: str | None = view.told(*place, codes, rest)
     return found
 
@@ -131,10 +131,10 @@ def _of_hashes(view: Any, state: Any, chosen: Any, words: Mapping[int, str]) -> 
     order = np.argsort(size, kind="stable")
     of = [[int(hashes[i]) for i in order if inside[i] == wanted] for wanted in (True, False)]
     if not rest:
-        return str(view.told(0, 1, of[0], words)) if of[0] else "is none of all answers"
+        return str(view.told(0, 1, of[0], words)) if of[0] else "is no answer at all"
     if not of[1]:
         return "is any answer"
-    return f"it does not hold that it {view.told(0, 1, of[1], words)}"
+    return views.negated(view.told(0, 1, of[1], words))
 
 
 def _of_numbers(view: Any, state: Any, chosen: Any, words: Mapping[int, str]) -> str:
@@ -156,7 +156,7 @@ def _of_numbers(view: Any, state: Any, chosen: Any, words: Mapping[int, str]) ->
             parts.append(_interval(edges, start, place, used))
             start = None
     if chosen[views.EDGES + 1] and np.asarray(state["scores"])[views.EDGES + 1]:
-        parts.append("no number")
+        parts.append("not a number")
     return f"{name} is {views.listed(parts)}" if parts else f"{name} is nothing at all"
 
 

@@ -47,8 +47,22 @@ def listed(texts: list[str], most: int = 3) -> str:
     """List a few texts, and the number of the others."""
     shown, more = texts[:most], len(texts) - most
     if more > 0:
-        return f"{', '.join(shown)} or one of {more} more"
+        rest = "another" if more == 1 else f"one of {more} others"
+        return f"{', '.join(shown)} or {rest}"
     return " or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 2 else shown)
+
+
+def negated(text: str) -> str:
+    """Return the negation of an event in words."""
+    if " or " in text and " and " in text:
+        return f"the following is false: {text}"
+    if text.startswith(("raises ", "gives ")):
+        return f"does not {text}".replace("raises ", "raise ").replace("gives ", "give ")
+    for verb in (" is not ", " is ", " are ", " equals ", " uses "):
+        if verb in f" {text}":
+            other = {" is not ": " is ", " equals ": " does not equal ", " uses ": " does not use "}
+            return f" {text}".replace(verb, other.get(verb, f"{verb}not "), 1).strip()
+    return f"the following is false: {text}"
 
 
 # Noise made of floats has more bits near 0 than elsewhere, and loses them when it is added to a
@@ -93,9 +107,9 @@ class Bits:
         powers = sorted(code + LOWEST for code in codes if code < ZERO)
         others = [code + LOWEST for code in rest if code < ZERO]
         parts = [f"{name} is 0"] * (ZERO in codes)
-        parts += [f"{name} is no finite number"] * (NO_NUMBER in codes)
+        parts += [f"{name} is not a finite number"] * (NO_NUMBER in codes)
         if powers and all(other > powers[-1] for other in others):
-            parts.insert(0, f"{name} is no multiple of 2^{powers[-1] + 1}")
+            parts.insert(0, f"{name} is not a multiple of 2^{powers[-1] + 1}")
         elif powers and all(other < powers[0] for other in others):
             parts.insert(0, f"{name} is a multiple of 2^{powers[0]}")
         elif powers:
@@ -152,10 +166,10 @@ class Equalities:
         width = width_of(number, lambda w: len(_names(w)) + 1, MOST_EQUALITIES)
         name = _names(width)[column]
         if 1 in codes and 0 not in codes:
-            return name + (", or one of them is no number" if ABSENT in codes else "")
+            return name + (", or one of them is not a number" if ABSENT in codes else "")
         if codes == [ABSENT]:
-            return f"one of two is no number: {name}"
-        return f"it does not hold that {name}"
+            return f"a number is missing on one side of: {name}"
+        return negated(name)
 
 
 def _equal(one: HostArray, other: HostArray) -> HostArray:
@@ -291,9 +305,9 @@ class Kinds:
         if more := len(codes) - len(texts):
             what = ("answer", "answers") if self.exact else ("kind", "kinds")
             texts.append(
-                f"one {what[0]} that is not written out"
+                f"one {what[0]} that was not stored"
                 if more == 1
-                else f"one of {more} {what[1]} that are not written out"
+                else f"one of {more} {what[1]} that were not stored"
             )
         if self.exact:
             return f"is {listed(texts)}"
@@ -351,10 +365,10 @@ class Labels:
     def name_of(self, column: int, labels: list[str]) -> str:
         """Name a column by the labels of its group."""
         if column < 0:
-            return "a weighted sum of how often labels come, and where,"
+            return "a weighted sum of the counts and positions of labels"
         if column < GROUPS:
-            return f"the number of times that {listed(labels)} comes"
-        return f"the first place of {listed(labels)}"
+            return f"the number of times {listed(labels)} occurs"
+        return f"the first position of {listed(labels)}"
 
 
 def in_words(label: float, words: Mapping[int, str]) -> str:
@@ -440,7 +454,7 @@ class Residues:
         parts: list[str] = []
         for residue, signs in sorted(by.items()):
             if residue == NO_WHOLE:
-                parts.append("no whole number")
+                parts.append("not a whole number")
                 continue
             sign = "" if len(signs) == 3 else f"{'/'.join(SIGNS[s] for s in signs)} and "
             parts.append(f"{sign}{residue} modulo {DIVISORS[at]}")
@@ -509,4 +523,4 @@ class Time:
 
     def name(self, column: int, number: int) -> str:
         """Name the column."""
-        return "the time that it took, in seconds,"
+        return "the time of the answer, in seconds,"

@@ -160,7 +160,7 @@ class Calibrated(Mechanism):
     """A mechanism that claims ε-DP and takes the scale of its noise from ε and a sensitivity Δ."""
 
     epsilon: Annotated[float, Gt(0)]
-    """The claim, and with the sensitivity the scale of the noise."""
+    """The claim; with the sensitivity it sets the scale of the noise."""
     sensitivity: Annotated[float, Gt(0)] | None = None
     """l1 sensitivity Δ; default: the pair's l1 distance."""
 
@@ -270,7 +270,7 @@ class LaplaceNumpy(HostMechanism, name="laplace-numpy"):
 
     rows = 4096  # one call draws many at hardly any cost
     epsilon: Annotated[float, Gt(0)]
-    """The claim, and with the sensitivity the scale of the noise."""
+    """The claim; with the sensitivity it sets the scale of the noise."""
     sensitivity: Annotated[float, Gt(0)] | None = None
     """l1 sensitivity Δ; default: the pair's l1 distance."""
 
@@ -315,7 +315,7 @@ class DPText(Calibrated, name="dptext"):
     """x + noise with v ~ Uni(0, 1) in −(Δ/ε) sgn(v) ln(1 − 2|v|), as DPText samples it.
 
     The formula needs v ~ Uni(−½, ½) [Habernal2022, equations 8 and 9]. Here the noise is never
-    negative, and NaN for v > ½, which `nan` says how to treat. Claim: ε-DP; false. True ε for the
+    negative, and NaN for v > ½; `nan` selects how to treat it. Claim: ε-DP; false. True ε for the
     zeros-ones pair: infinite (Theorem 3.2), since D′ never releases less than 1. A coordinate
     rounds to 1 always on D′; on D with probability ½e^{−ε/2Δ} ("zero"), e^{−ε/2Δ} ("resample"),
     or ½ + ½e^{−ε/2Δ} ("keep", where NaN counts as 1).

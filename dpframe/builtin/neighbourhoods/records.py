@@ -93,7 +93,7 @@ class RecordEdits(Neighbourhood, name="records"):
     """A typical table: records, each a value, a list of values or a table by column; or a table of
     columns."""
     file: SpecFile | None = None
-    """A file that holds it instead (.csv, .npy, .npz, .parquet), relative to the spec."""
+    """A file with the table instead (.csv, .npy, .npz, .parquet), relative to the spec."""
     first: Annotated[int, Ge(1)] | None = None
     """Number of records to read from the start; default: all."""
     columns: tuple[str, ...] = ()

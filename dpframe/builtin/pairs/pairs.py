@@ -38,7 +38,7 @@ class Records(Pair, name="records"):
     table: GivenTable | None = None
     """The records, each a value, a list of values or a table by column; or a table of columns."""
     file: SpecFile | None = None
-    """A file that holds them instead, relative to the spec."""
+    """A file with the records instead, relative to the spec."""
     columns: tuple[str, ...] = ()
     """Names of the columns; default: those of the table or its file, else c0, c1, …."""
     edit: GivenEdit

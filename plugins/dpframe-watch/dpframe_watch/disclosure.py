@@ -33,7 +33,7 @@ _RANGES = (
     (re.compile(rf"below ({_NUMBER})"), "x < {0}"),
     (re.compile(rf"({_NUMBER}) or more"), "x >= {0}"),
     (re.compile(rf"({_NUMBER})"), "math.isclose(x, {0}, rel_tol=1e-5)"),  # written with six digits
-    (re.compile(r"no number"), "x != x"),
+    (re.compile(r"not a number"), "x != x"),
 )
 
 
@@ -120,7 +120,7 @@ def _event(cell: Any) -> str | None:
     if place is None:
         return None
     conditions = []
-    for part in re.split(r", | or (?=from |below |no )", place[2]):
+    for part in re.split(r", | or (?=from |below |not a )", place[2]):
         found = [(text, match) for form, text in _RANGES if (match := form.fullmatch(part))]
         if not found:
             return None

@@ -101,7 +101,7 @@ def test_it_refutes_a_true_claim_as_rarely_as_it_says(records):
         ("the output is below 1, from 3 to below 4, 9 or more", [0, 3, 9], [1, 4]),
         ("output 2 is 4 or more", [{"n": 4, "mean": 0.0}, ["text", (5,)]], [{"a": 9, "b": [1]}]),
         ("output 2 is 0.333333", [[0, 1 / 3]], [[1 / 3, 0], [1 / 3]]),
-        ("output 2 is no number", [[0, np.nan]], [[np.nan, 0]]),
+        ("output 2 is not a number", [[0, np.nan]], [[np.nan, 0]]),
         ("the output is -inf, 3e-05 or more", [-np.inf, 1.0], [0.0]),
         ("raises ValueError in line 3", [ValueError("x")], [TypeError("x"), 1.0]),
         ("gives float64 array of shape (1,), NaN", [np.array([np.nan])], [1.0, None]),
