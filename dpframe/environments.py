@@ -122,7 +122,9 @@ def named(name: str, interpreter: str) -> Environment:
         return Environment(name, problem=f"--python {name}: {error}")
     path = os.path.abspath(interpreter) if os.sep in interpreter else interpreter  # noqa: PTH100
     if tuple(map(int, version.split(".")[:2])) < (3, 8):
-        return Environment(name, problem=f"--python {name}: it is Python {version}; 3.8 is needed")
+        return Environment(
+            name, problem=f"--python {name}: it is Python {version}; 3.8 or later is needed"
+        )
     return Environment(name, (), path, version, installed)
 
 
@@ -312,7 +314,7 @@ def _python_of(wanted: Wanted) -> str:
             if f"{version}.".startswith(f"{wanted.python}."):
                 return path
     raise DpframeError(
-        f"environment {wanted.name!r} wants Python {wanted.python}, which is not installed: "
+        f"environment {wanted.name!r} needs Python {wanted.python}, which is not installed: "
         f"install it, or uv, or name your own interpreter, --python '{wanted.name}=PATH'"
     )
 

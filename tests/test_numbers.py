@@ -261,8 +261,8 @@ def other_pages() -> Iterator[Sentence]:
         "up to n/2, which is # for a million scores.",
         (len([k for k in range(40) if 3**k <= 5e5]),),
     )
-    yield name, "Two limits lose # (s₁ + s₂) of ln(p/x)", (special.ndtri(0.975),)
-    yield name, "the joint test loses about # √(s₁² + s₂²).", (special.ndtri(1 - 0.8 * 0.05),)
+    yield name, "Two separate limits cost # (s₁ + s₂) of ln(p/x)", (special.ndtri(0.975),)
+    yield name, "the joint test costs about # √(s₁² + s₂²).", (special.ndtri(1 - 0.8 * 0.05),)
 
     name = "docs/how-to/audit-a-black-box.md"
     yield name, "is about ln(n/#) for one cell at 95 %", (-math.log(0.05 / 4),)

@@ -205,7 +205,7 @@ def run(
         from dpframe.commands.shard import count
 
         if as_json or report:
-            raise DpframeError("--shard judges nothing, so there is no record to print yet")
+            raise DpframeError("--shard computes no verdicts, so there is no record to print yet")
         part = _shard(shard)
         counted = count(loaded, part, invocation, display, warn=complain)
         for cell, reason in counted.failed.items():

@@ -100,7 +100,7 @@ def score(
         "every": every,
     }
     if one_run is None and delta and len(delta) > 1:
-        raise DpframeError("--delta: only one; several need --one-run")
+        raise DpframeError("--delta: give only one; several require --one-run")
     if one_run is not None:
         found = score_one_run(one_run, delta=delta, **common)
     else:
@@ -194,7 +194,7 @@ def calibrate(
     from dpframe.results.store import dumps
 
     if as_json and as_markdown:
-        raise DpframeError("--json and --markdown: only one of them")
+        raise DpframeError("--json and --markdown: use only one of them")
     display = progress_display(quiet=quiet, unit="estimates")
     own = list(overrides or ())
     loaded = [options.load(spec, [*own, *SETTINGS], n, seed) for n in (trials or (None,))]

@@ -173,9 +173,7 @@ class Connection:
             except Exception as error:  # whatever a connection that breaks is called
                 failed += future is not None and future.status == "error"
                 if failed >= FAILED:
-                    raise CellError(
-                        f"workers cannot take a task in: {error_message(error)}"
-                    ) from None
+                    raise CellError(f"workers cannot load a task: {error_message(error)}") from None
                 if time.monotonic() > limit:
                     raise CellError(f"the scheduler has disappeared: {error}") from None
                 self._reconnect(client, limit)

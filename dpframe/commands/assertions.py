@@ -195,7 +195,7 @@ def _vectors(answers: Any, neighbours: dict[str, Any], terms: Terms) -> dict[str
     adjacency = neighbours["adjacency"]
     for name, given in (("query", terms.query), *neighbours.items()):
         if name not in ("schema", "adjacency") and given:
-            raise DpframeError(f"{name}: it is for records, and adjacency is {adjacency!r}")
+            raise DpframeError(f"{name}: it is for records, but adjacency is {adjacency!r}")
     step = 1.0 if terms.sensitivity is None else terms.sensitivity
     if not (is_number(step) and 0 < step < math.inf):
         raise DpframeError(f"sensitivity: {step!r} is not a number above 0")
@@ -331,8 +331,8 @@ def takes_generator(release: Callable[..., Any]) -> bool:
     by_name = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
     if by_name:
         raise DpframeError(
-            f"release: it wants {', '.join(by_name)} by name; bind them with functools.partial or "
-            "a lambda"
+            f"release: it requires the keyword arguments {', '.join(by_name)}; bind them with "
+            "functools.partial or a lambda"
         )
     if len(needed) == 2 or (in_place and in_place[0].name in RNG and len(in_place) > 1):
         return True

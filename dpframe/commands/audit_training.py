@@ -149,7 +149,7 @@ def _scores(train: Callable[..., Any], rng: np.random.Generator, data: Any) -> H
     seed = int(rng.integers(LARGEST_SEED))
     found = np.asarray(train(seed, *_parts(copy.deepcopy(data))))
     if found.dtype.kind not in "fiub":
-        raise TypeError(f"train returned {found.dtype}; scores are numbers")
+        raise TypeError(f"train returned {found.dtype}; scores must be numbers")
     return found.astype(np.float64)
 
 
@@ -278,7 +278,7 @@ def is_number(value: Any) -> bool:
 def _check_numbers(**numbers: Any) -> None:
     for name, value in numbers.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise DpframeError(f"{name}: {value!r} is not a number of models, at least 1")
+            raise DpframeError(f"{name}: {value!r} is not a number of models of at least 1")
 
 
 def _display(*, quiet: bool) -> Any:

@@ -34,7 +34,7 @@ def new(kind: str, name: str, folder: Path) -> list[Path]:
     if problem := _unusable(kind, name):
         raise DpframeError(f"{name!r} cannot be the plugin's name: {problem}")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise DpframeError(f"{folder}: is there already, and nothing is overwritten")
+        raise DpframeError(f"{folder}: already exists, and nothing is overwritten")
     written = []
     for path, text in _files(kind, name):
         file = folder / path
@@ -84,11 +84,11 @@ def _unusable(kind: str, name: str) -> str | None:
     if keyword.iskeyword(module) or module in sys.stdlib_module_names:
         return f"Python has something called {module}"
     if name in {entry.name for entry in load().of_kind(kind) if entry.distribution == "dpframe"}:
-        return f"dpframe has {kind} {name}, and that is what the name means in a spec"
+        return f"dpframe has {kind} {name}, which is what the name means in a spec"
     if importlib.util.find_spec(module) is not None:
-        return f"there is a module called {module} already"
+        return f"a module called {module} already exists"
     try:
         importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError:
         return None
-    return f"the distribution {name} is installed already"
+    return f"the distribution {name} is already installed"

@@ -52,7 +52,7 @@ def announce(record: Record, environment: Mapping[str, str], say: Callable[[str]
         try:
             _append(record, Path(summary))
         except OSError as error:
-            say(f"the summary of the step cannot be written: {error.strerror or error}")
+            say(f"cannot write the step summary: {error.strerror or error}")
 
 
 def lines_of(record: Record) -> dict[str, int]:

@@ -349,7 +349,7 @@ def _read_sides(
         return inside, _read_side(scores_out, "scores out", column)
     if not isinstance(scores_in, str | os.PathLike):
         raise DpframeError(
-            "scores_out: must be missing if one file holds all scores with memberships"
+            "scores_out: must be missing if one file contains all scores with memberships"
         )
     read = read_members(Path(scores_in), column, member)
     assert read.members is not None

@@ -145,7 +145,9 @@ def _read(directory: Path) -> dict[str, Any]:
             raise OutputError(f"{directory / NAME}: was altered")
         _Form.model_validate(found)
     except OSError:
-        raise OutputError(f"{directory}: holds no shard; dpframe run --shard makes one") from None
+        raise OutputError(
+            f"{directory}: contains no shard; dpframe run --shard makes one"
+        ) from None
     except (ValueError, RecursionError):
         raise damaged from None
     return found
@@ -169,7 +171,7 @@ def _check_empty(directory: Path, about: dict[str, Any]) -> None:
     """Refuses a directory that holds something else: counts of two runs must not mix."""
     if (directory / "record.json").exists():
         raise OutputError(
-            f"{directory}: holds the record of a run; a shard needs its own directory"
+            f"{directory}: contains the record of a run; a shard needs its own directory"
         )
     if not (directory / NAME).exists():
         return
@@ -177,8 +179,8 @@ def _check_empty(directory: Path, about: dict[str, Any]) -> None:
     for key in ("shard", "spec"):
         if other[key] != about[key]:
             raise OutputError(
-                f"{directory}: holds shard {_named(other)} of another run or cut; choose another "
-                "--out, or delete it"
+                f"{directory}: contains shard {_named(other)} of another run or cut; choose "
+                "another --out, or delete it"
             )
 
 

@@ -38,9 +38,9 @@ LEVEL = 1e-3  # probability that fresh draws accuse an honest run, all compariso
 FORGED = (0.01, 0.05, 0.2)  # shares of forged blocks whose detection is told
 MOST_NAMED = 5  # cells that were not checked, for each reason
 CHANGES = {"seconds", "looks", "notes", "reason"}  # from one run to the next
-NOT_CHOSEN = "made without --blocks, and not among what was drawn again"
-NOT_REPEATED = "takes no seed, and is no decision that could be tested against fresh draws"
-OTHER_BLOCKS = "its blocks are not those of all draws, by this code and these versions"
+NOT_CHOSEN = "made without --blocks, and not among the passes that were redrawn"
+NOT_REPEATED = "takes no seed, and is not a decision that fresh draws could test"
+OTHER_BLOCKS = "its blocks do not cover all draws, or come from other code or versions"
 
 
 @dataclasses.dataclass
@@ -92,7 +92,9 @@ def verify(
     record, found = records.load(directory), Verified()
     loaded = load(spec or Path(record.spec.path), record.spec.overrides)
     if loaded.source.sha256 != record.spec.sha256:
-        raise SpecError([f"{loaded.source.path}: not the spec of this record; give it by --spec"])
+        raise SpecError(
+            [f"{loaded.source.path}: not the spec of this record; pass its path with --spec"]
+        )
     with (
         tempfile.TemporaryDirectory() as sums,
         source_of(loaded.cells, loaded.interpreters) as workers,

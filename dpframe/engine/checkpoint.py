@@ -356,6 +356,6 @@ def _sum(parts: list[Part], of: int) -> Saved:
             total = [a + b for a, b in zip(total or [0] * len(leaves), leaves, strict=True)]
         except (WrongResultError, ValueError):
             raise OutputError(
-                f"shard {part.shard} holds counts that cannot be; count it again"
+                f"shard {part.shard} contains impossible counts; count it again"
             ) from None
     return Saved((end, end), [leaf.tolist() for leaf in total])

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dpframe.engine.plan import Place, Plan
     from dpframe.spec.audit import Cell
 
-UNREACHABLE = "no event could reach the claim any more"
+UNREACHABLE = "no event could still reach the claim"
 
 
 def estimate_cell(

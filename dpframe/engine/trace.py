@@ -235,7 +235,7 @@ def check_scores(scores: Any, rows: int, gives: str) -> None:
         raise CellError(f"score returned {scores.dtype}; decisions must be booleans, scores floats")
     if kind != gives:
         raise CellError(
-            f"score returned a {kind} ({scores.dtype}), but the attack says gives = {gives!r}"
+            f"score returned a {kind} ({scores.dtype}), but the attack declares gives = {gives!r}"
         )
 
 

@@ -103,8 +103,8 @@ def mismatch(mechanism: Mechanism | HostMechanism, gives: str) -> str | None:
     if holds == (gives == "canaries"):
         return None
     if holds:
-        return "each of its releases holds many canaries, for attacks that give canaries"
-    return "its releases hold no canaries: each release is one draw"
+        return "each of its releases contains many canaries, for attacks that return canaries"
+    return "its releases contain no canaries: each release is one draw"
 
 
 def arrays(what: str, tree: Tree) -> Tree:

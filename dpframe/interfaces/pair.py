@@ -209,7 +209,7 @@ def unplayable(pair: Pair) -> str | None:
     """
     for name, data in (("D", pair.d0), ("D′", pair.d1)):
         if callable(data) or inspect.isgenerator(data):
-            return f"{name} is a {type(data).__name__}, and no data"
+            return f"{name} is a {type(data).__name__}, which is not data"
     return None
 
 

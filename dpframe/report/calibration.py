@@ -125,13 +125,14 @@ def sections(found: dict[str, Any]) -> Iterator[Section]:
         yield Section(title, "", HEADS, list(map(_cells, rows)))
     if corners := found["corners"]:
         text = (
-            "This table is computed without draws, for a mechanism with two outputs at the corner "
-            f"of the curve of ε-DP and {words.quantity(corners[0]['trials'])} draws per dataset. "
-            "There limits fail almost as often as they may. Every pair of counts is weighted by "
-            "its probability. *Above* is the probability that the bound exceeds ε. An estimator "
-            "that tries several events divides its error among them. The event with the largest "
-            "share must not exceed ε more often than this share, even if other events use less "
-            "than theirs. Estimators that do not report their shares are not listed."
+            "This table is computed without draws, for a mechanism with two outputs at the "
+            f"corner of the curve of ε-DP and {words.quantity(corners[0]['trials'])} draws per "
+            "dataset. There, limits fail almost as often as they are allowed to. Every pair of "
+            "counts is weighted by its probability. *Above* is the probability that the bound "
+            "exceeds ε. An estimator that tries several events divides its error among them. The "
+            "event with the largest share must not exceed ε more often than this share, even if "
+            "other events use less than theirs. Estimators that do not report their shares are "
+            "not listed."
         )
         yield Section(
             "at the corner of a curve", text, CORNER_HEADS, list(map(_corner_cells, corners))

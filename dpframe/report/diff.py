@@ -276,7 +276,9 @@ def lines(old: Record, new: Record, found: Changes) -> Iterator[str]:
         "Verdicts that got worse": [
             f"{_turn(change.match)} ({change.worse})" for change in found.verdicts if change.worse
         ],
-        "Verdicts that are no longer given: cells that are gone": map(_with_verdict, found.lost),
+        "Verdicts that are no longer given: cells that no longer exist": map(
+            _with_verdict, found.lost
+        ),
         "Verdicts that changed otherwise": [
             _turn(change.match) for change in found.verdicts if not change.worse
         ],
@@ -287,7 +289,7 @@ def lines(old: Record, new: Record, found: Changes) -> Iterator[str]:
         "Bounds that changed beyond noise": [
             f"{cell_name(p.new)}: {_bound(p.old)} → {_bound(p.new)}" for p in found.bounds
         ],
-        "Cells without a verdict that are gone": map(_with_verdict, gone),
+        "Cells without a verdict that no longer exist": map(_with_verdict, gone),
         "New cells": map(_with_verdict, found.matches.new),
         "Cells with other labels": [
             f"{cell_name(p.old)} → {cell_name(p.new)}" for p in found.matches.both if p.renamed
@@ -311,13 +313,13 @@ def lines(old: Record, new: Record, found: Changes) -> Iterator[str]:
     if found.tested:
         yield (
             f"Noise: counts of {plural(found.tested, 'cell')} were tested against each "
-            f"other; with {words.percent(1 - LEVEL)} confidence none of those named differs by "
-            "chance."
+            f"other; with {words.percent(1 - LEVEL)} confidence, none of those listed differs "
+            "by chance."
         )
     if rest := len(found.matches.both) - found.tested:
         yield (
-            f"{plural(rest, 'cell')} counted other events than before, or nothing; of "
-            "those only one is named whose limits lie apart."
+            f"{plural(rest, 'cell')} counted different events from before, or none; they are "
+            "listed only if their limits do not overlap."
         )
 
 

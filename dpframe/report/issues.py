@@ -108,7 +108,7 @@ def _stepped(cell: CellRecord) -> str | None:
     # The rest of the reason are numbers, which differ from cell to cell.
     why = (cell.reason or NO_REASON).partition(";")[0]
     if why.startswith("loss certified above"):
-        why = "at another δ more loss is certified than claimed"
+        why = "at another δ, the certified loss exceeds the claimed one"
     return f"violated, although its bound {which} is not above the claim: {why}"
 
 

@@ -104,7 +104,7 @@ def _writer(suffix: str, asked: str) -> Callable[[Record], str]:
     if suffix.lower() not in formats:
         *first, last = formats
         known = f"{', '.join(first)} or {last}"
-        raise OutputError(f"{asked}: which report? Its suffix is one of {known}")
+        raise OutputError(f"{asked}: which report? Its suffix must be one of {known}")
     found = formats[suffix.lower()]
     module = importlib.import_module(found) if isinstance(found, str) else found
     writer: Callable[[Record], str] = module.document
@@ -116,7 +116,7 @@ def _prepare(path: Path) -> Path:
     try:
         target = path.resolve()
         if target.exists() and not target.is_file():
-            raise OutputError(f"{path}: is there, and is no file")
+            raise OutputError(f"{path}: exists, and is not a file")
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _refused(path, error) from error

@@ -155,8 +155,9 @@ def caveats(record: Record) -> Iterator[str]:
         yield f"{together}, because each holds with {each}." if m > 1 else f"{together}."
     if (looks := record.audit.looks) > 1:
         yield (
-            f"This is look {looks} at the same draws, and pays for it. What all looks said holds "
-            f"together with {words.percent(1 - 1.5 * (1 - confidence))} confidence."
+            f"This is look {looks} at the same draws, with a correspondingly smaller error. The "
+            f"results of all looks hold together with {words.percent(1 - 1.5 * (1 - confidence))} "
+            "confidence."
         )
     silent = [cell for cell in cells if cell.status == "ok" and cell.verdict is None]
     unclaimed = sum(cell.estimate is not None and cell.estimate.certified for cell in silent)
@@ -188,8 +189,8 @@ def _exact_sentences(record: Record) -> Iterator[str]:
         if cell.exact and cell.exact.pairs:
             yield (
                 f"The query of {label} keeps to its sensitivity on "
-                f"{plural(cell.exact.pairs, 'pair')}, exactly; that says nothing of other pairs, "
-                "nor of its noise."
+                f"{plural(cell.exact.pairs, 'pair')}, exactly; this says nothing about other "
+                "pairs or about its noise."
             )
 
 
@@ -248,8 +249,8 @@ def unadjusted(m: int, confidence: float) -> str:
     """Warn that verdicts, each at this confidence, do not account for the m claims tested."""
     return (
         f"Not adjusted for testing {m} claims (multiplicity = none): every verdict and every "
-        f"bound holds alone at {words.percent(confidence)}, not together. Were all "
-        f"claims true, on average up to {m * (1 - confidence):.2g} would be called violated."
+        f"bound holds alone at {words.percent(confidence)}, not together. If all claims were "
+        f"true, on average up to {m * (1 - confidence):.2g} would be called violated."
     )
 
 
@@ -372,7 +373,7 @@ def untried(record: Record) -> Iterator[str]:
         yield f"Attacks: {attacks}. A stronger one may show more."
     if amounts := {max(cell.trials) for cell in cells} - {0}:
         most = words.quantity(max(amounts))
-        yield f"At most {most} draws from each dataset. More of them certify more of what is there."
+        yield f"At most {most} draws from each dataset. More draws certify more of the loss."
     chosen = sum(
         cell.estimate is not None and cell.estimate.epsilon_upper_of == "chosen thresholds"
         for cell in cells
@@ -383,7 +384,7 @@ def untried(record: Record) -> Iterator[str]:
             "Others may show more."
         )
     if failed := sum(cell.status == "failed" for cell in cells):
-        yield f"{plural(failed, 'cell')} could not be run: nothing is known of them."
+        yield f"{plural(failed, 'cell')} could not be run: nothing is known about them."
     if undecided := sum(cell.verdict == "inconclusive" for cell in cells):
         yield f"{plural(undecided, 'cell')} could not have decided either way: inconclusive."
     if record.skipped:

@@ -47,8 +47,8 @@ def witness_of(record: Record, name: str | None = None) -> CellRecord:
         cells = [cell for cell in cells if cell.verdict == "violated" or exceeds(cell)]
         if not cells:
             raise DpframeError(
-                "no claim is violated, so that there is no witness; --cell NAME tells what a cell "
-                "has come to"
+                "no claim is violated, so there is no witness; --cell NAME prints the "
+                "evidence of any cell"
             )
     return min(cells, key=lambda cell: (cell.verdict != "violated", cell.p_adjusted or 1.0))
 
@@ -125,8 +125,8 @@ def needs(
             how = ", ".join(f"{key} = {_toml(value)}" for key, value in need.without.items())
             how = f"params of [search]: {how}"
         yield (
-            f"This pair needs {need.feature}, which the schema does not have. If such data never "
-            f"come, search without ({how})."
+            f"This pair needs {need.feature}, which the schema does not allow. If such data "
+            f"never occur, search without ({how})."
         )
 
 
@@ -173,7 +173,7 @@ def as_toml(cell: CellRecord, record: Record | None = None) -> str:
     lines = [f"# {line}" for line in _evidence(cell, record)]
     if files := _files(cell, record):
         options = " ".join(f"--plugin {shlex.quote(name)}" for name in files)
-        lines.append(f"# It takes code that no spec can bring: {options}")
+        lines.append(f"# It needs code that a spec cannot contain: {options}")
     for key, value in as_tables(cell, record).items():
         if not isinstance(value, dict | list):
             lines += ["", f"{key} = {_toml(value)}"]
@@ -219,7 +219,7 @@ def _evidence(cell: CellRecord, record: Record | None) -> list[str]:
     if kinds := [kind for kind, origin in _origins(cell, record).items() if origin == LOCAL]:
         names = ", ".join(f"{kind} {shown(getattr(cell, kind).use)}" for kind in kinds)
         lines.append(
-            f"It takes what a program has handed over ({names}): repeat the test, or run this "
+            f"It needs objects that a program passed in ({names}): repeat the test, or run this "
             "there with dpframe.audit(…, plugins=[…])."
         )
     return lines

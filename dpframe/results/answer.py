@@ -78,7 +78,9 @@ def _number(name: str, value: Any) -> float:
     try:
         return float(value)
     except Exception as error:  # an integer above all floats, or a number of the author's own
-        raise CellError(f"estimate gave {shown(value)} for {name}, no float holds it") from error
+        raise CellError(
+            f"estimate gave {shown(value)} for {name}, which does not fit into a float"
+        ) from error
 
 
 def _loss(name: str, value: Any) -> float:
@@ -132,10 +134,10 @@ def _points(name: str, value: Any) -> tuple[tuple[float, float], ...]:
 def _wealth(value: Any) -> tuple[tuple[int, float], ...]:
     points = _points("wealth", value)
     if any(math.isnan(w) or w == math.inf for _, w in points):
-        raise CellError("estimate gave a wealth that is no number")
+        raise CellError("estimate gave a wealth that is not a number")
     trials = [t for t, _ in points]
     if trials != sorted(trials) or any(t < 0 or t % 1 for t in trials):
-        raise CellError("estimate gave a wealth whose trials do not grow")
+        raise CellError("estimate gave a wealth whose trials do not increase")
     return tuple((int(t), w) for t, w in points)
 
 

@@ -180,7 +180,7 @@ def _first_problem(error: ValidationError) -> str:
     place = escape(place.lstrip("."))
     given = "" if first["type"] == "missing" else f", not {shown(first['input'])}"
     message = first["msg"][:1].lower() + first["msg"][1:]
-    return f"not a whole record: {place or 'the record'}: {message}{given}{more}"
+    return f"not a complete record: {place or 'the record'}: {message}{given}{more}"
 
 
 def subject(

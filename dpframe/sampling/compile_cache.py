@@ -295,7 +295,7 @@ def keep_compiled_programs(warn: Callable[[str], None] = lambda _: None) -> Path
     except OSError:
         return None  # a cache is a convenience
     if problem:
-        warn(f"{directory}: {problem}; compiled programs are not kept")
+        warn(f"{directory}: {problem}; compiled programs are not cached")
         return None
     if not os.access(directory, os.W_OK):
         return None

@@ -162,8 +162,8 @@ class Reader:
 
 def _unknown(value: Any, why: str) -> CellError:
     return CellError(
-        f"D or D′ holds {shown(value)}, of which it cannot be said whether it is the same each "
-        f"time: {why}; data are numbers, texts, arrays and what is made of them"
+        f"D or D′ contains {shown(value)}, which may not be the same each time: {why}; data "
+        "are numbers, texts, arrays and what is made of them"
     )
 
 

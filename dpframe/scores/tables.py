@@ -350,7 +350,7 @@ def as_scores(values: Any, name: str) -> HostArray:
         ScoresError: there are none, more than one column, or values that are not numbers.
     """
     if isinstance(values, np.ma.MaskedArray):
-        raise ScoresError(f"{name}: is a masked array; give the scores that count, compressed()")
+        raise ScoresError(f"{name}: is a masked array; pass only the valid scores, compressed()")
     try:
         array = np.asarray(values)
     except ValueError:  # rows of different lengths
@@ -358,7 +358,7 @@ def as_scores(values: Any, name: str) -> HostArray:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise ScoresError(f"{name}: scores are one column, shape [n]; this has {array.shape}")
+        raise ScoresError(f"{name}: scores must be one column, shape [n]; this has {array.shape}")
     if not len(array):
         raise ScoresError(f"{name}: holds no scores")
     if array.dtype == np.bool_:

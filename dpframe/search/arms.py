@@ -317,7 +317,7 @@ second, compiling there some seconds, and a search waits for every round."""
 
 _CORES = threading.BoundedSemaphore(available_cores())
 
-UNDONE = "the draws of a round did not all come: a search bets on whole rounds"
+UNDONE = "some draws of a round are missing: a search bets on whole rounds"
 
 
 class Learned(DeviceWork):

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 ROWS = 1 << 10  # draws at a time, at most: a search looks at many pairs before it settles on one
 
 DIFFERENT = (
-    "the mechanism is another one for each pair: in a search it must be the same for all, so say "
-    "what it would take from the pair, such as params.sensitivity"
+    "the mechanism differs from pair to pair: in a search it must be the same for all, so "
+    "set what it takes from the pair, such as params.sensitivity"
 )
 
 
@@ -86,7 +86,7 @@ class ArmMaker:
         mechanism: Any = guarded("resolve", lambda: given.resolve(pair))
         claim = guarded("claim", lambda: mechanism.claim(pair))
         if not isinstance(mechanism, type(given)) or not isinstance(claim, Claim | None):
-            raise CellError("resolve or claim gave something else for a proposed pair")
+            raise CellError("resolve or claim gave something different for a proposed pair")
         if self._mechanisms.setdefault(setting, mechanism) != mechanism:
             raise CellError(DIFFERENT)
         points = self._points(claim)

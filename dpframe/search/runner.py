@@ -282,7 +282,7 @@ def _notes(search: SearchRun, witness: SearchRecord, attack: Attack) -> tuple[st
     if search.outcome().refuted and (observer := guarded("observer", lambda: attack.observer)):
         notes.append(f"the event is visible only to an observer who {observer}")
     elif isinstance(box.value, HostMechanism) and not box.bits:
-        notes.append("the last bits of floats were not looked at (outputs.bits = true looks)")
+        notes.append("the last bits of floats were not examined (outputs.bits = true does)")
     for part in search.search.ignore:
         pairs = sum(is_of(part, arm.known) for arm in search.arms)
         notes.append(

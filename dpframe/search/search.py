@@ -48,7 +48,7 @@ PARENTS, CHILDREN = 4, 3  # pairs that show most, and new settings of the mechan
 
 NO_PAIR = "the neighbourhood proposed no pair in which D and D′ differ"
 
-ALL_KNOWN = "all pairs show what [search] ignores, or nothing: no other pair was proposed"
+ALL_KNOWN = "all pairs show ignored leaks, or nothing: no other pair was proposed"
 
 PROPOSE = "proposals"  # stream of the neighbourhood's random numbers
 
@@ -342,7 +342,7 @@ class SearchRun:
         needed = arm.first()
         if self.drawn + needed > (PROPOSALS if self.arms else 1) * self.cell.trials:
             if not self.arms:
-                raise CellError(f"a search takes {needed} trials to begin with, and more to go on")
+                raise CellError(f"a search takes {needed} trials to start, and more to continue")
             self._waiting.clear()
             return
         arm.warm_up()

@@ -175,7 +175,7 @@ def _check_anytime(members: Members, problems: Problems) -> None:
     if "estimator" not in members.broken and not any(cls.anytime for cls in classes):
         problems.add(
             ("run", "stop"),
-            'is "decided", and no estimator is valid at every number of trials',
+            'is "decided", but no estimator is valid at every number of trials',
             'add the estimator "betting", or another one that is anytime',
         )
 
@@ -202,7 +202,9 @@ def wanted_of(tables: Mapping[str, EnvironmentTable], problems: Problems) -> tup
     for one in found:
         first = taken.setdefault(one.slug.lower(), one.name)
         if first != one.name:
-            message = f"its files would be called as those of {first!r}; give it another name"
+            message = (
+                f"its files would have the same names as those of {first!r}; give it another name"
+            )
             problems.add(("environments", one.name), message)
     return tuple(found)
 

@@ -211,7 +211,7 @@ class Grid:
                 message = f"{source}: {self._explained(error)}"
                 self._problems.add(source.path, message, _with(of_pair))
             else:
-                message = f"{member} does not go with pair {pair.name!r}: {self._explained(error)}"
+                message = f"{member} does not fit pair {pair.name!r}: {self._explained(error)}"
                 self._problems.add(member.path, message, _with({**mechanism.params(), **of_pair}))
             return None
 
@@ -302,9 +302,9 @@ class SearchGrid(Grid):
             if not getattr(estimator.entry.cls, "anytime", False):
                 self._problems.add(
                     (*estimator.path, "use"),
-                    f"{estimator} is for one pair and a number of trials that is fixed beforehand; "
-                    "a search needs one that may be asked at any time",
-                    "for example: betting, which is taken where there is no [[estimator]]",
+                    f"{estimator} is for one pair and a fixed number of trials; a search "
+                    "needs an estimator that is valid at any time",
+                    "for example: betting, which is the default without [[estimator]]",
                 )
                 self._problems.raise_if_any()
         self._neighbourhoods: dict[Member, Any] = {}

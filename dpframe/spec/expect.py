@@ -124,7 +124,7 @@ def read_rules(
         conditions: dict[str, frozenset[Hashable]] = {}
         for key, place, value in flatten(table.where, (*path, "where")):
             if key not in keys:
-                problems.add(place, "is no label and not swept", accepts(keys, key))
+                problems.add(place, "is neither a label nor swept", accepts(keys, key))
                 continue
             one = freeze(value)
             if key in labels:

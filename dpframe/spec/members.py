@@ -134,7 +134,7 @@ def _member(
     if not issubclass(entry.cls, HostMechanism):
         for key in ("raises", "limit", "outputs"):
             if getattr(table, key) is not None:
-                message = f"is of black boxes alone; {label!r} is traced by JAX"
+                message = f"applies only to black boxes; {label!r} is traced by JAX"
                 problems.add((*path, key), message)
     params = table.params
     if table.environment is not None:

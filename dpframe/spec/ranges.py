@@ -55,7 +55,7 @@ def read_ranges(tables: Mapping[str, Any]) -> list[Range]:
     found = []
     for key, value in _flat(tables, ""):
         if not key.startswith(GROUP) or not key.removeprefix(GROUP):
-            raise ValueError(f'{key}: parameters of the mechanism are meant, as in "mechanism.C"')
+            raise ValueError(f'{key}: must name a parameter of the mechanism, as in "mechanism.C"')
         if isinstance(value, list):
             if not value:
                 raise ValueError(f"{key}: is an empty list")
@@ -84,7 +84,7 @@ def _range(key: str, value: Any) -> Range:
     if len(numbers) < 2 or type(log) is not bool:
         raise ValueError(wanted)
     if not low < high or (log and low <= 0):
-        raise ValueError(f"{key}: low is below high, and above 0 with log = true")
+        raise ValueError(f"{key}: low must be below high, and above 0 with log = true")
     plain = Range(key, (), (float(low), float(high)), log, type(low) is type(high) is int)
     middle = math.sqrt(low) * math.sqrt(high) if log else low / 2 + high / 2
     return plain._replace(values=tuple(map(plain.at, (low, high, middle))))

@@ -168,7 +168,7 @@ def _value(text: str) -> Any:
     except RecursionError:
         raise UnfitError((), "is nested too deeply") from None
     except ValueError:  # what Python says of so long a number
-        raise UnfitError((), "is not TOML that can be read: a number is too long") from None
+        raise UnfitError((), "is not readable TOML: a number is too long") from None
     return plain(parsed["value"]) if len(parsed) == 1 else text.strip()
 
 

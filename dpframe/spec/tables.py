@@ -178,7 +178,7 @@ def read_sections(document: Document, registry: Registry, problems: Problems) ->
     data = document.data
     searches = "search" in data
     if searches and "pair" in data:
-        problems.add(("search",), "stands in place of [pair]; the spec has both")
+        problems.add(("search",), "replaces [pair]; the spec has both")
     try:
         SpecTable.model_validate({"pair": {"use": ""}, **data} if searches else data)
     except ValidationError as error:
@@ -235,7 +235,7 @@ def _report(finding: Finding, document: Document, registry: Registry, problems: 
         header = f"[[{name}]]" if name in _LISTS else f"[{name}]"
         message = f"{'schema = 1' if name == 'schema' else header} is missing"
     elif len(path) == 1 and path[0] in _LISTS and isinstance(document.data[path[0]], dict):
-        message, hints = "is one table and should be a list", [f"write [[{path[0]}]]"]
+        message, hints = "is a single table; it should be a list", [f"write [[{path[0]}]]"]
     problems.add(path, message, *hints)
 
 

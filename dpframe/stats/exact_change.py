@@ -58,7 +58,7 @@ def change(before: Sequence[Number], after: Sequence[Number], norm: float) -> Ch
     elif norm == math.inf:
         power = Fraction(max(found, default=0), below)
     else:
-        raise ValueError(f"norm is {norm!r}; 1, 2 and inf are known")
+        raise ValueError(f"norm is {norm!r}; it must be 1, 2 or inf")
     return Change(power, norm)
 
 

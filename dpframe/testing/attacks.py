@@ -97,11 +97,11 @@ def _learns_again(playing: Playing) -> None:
     learned = playing.learn()
     again, before = jax.tree.leaves(learned), jax.tree.leaves(playing.state)
     structures: list[Any] = [jax.tree.structure(tree) for tree in (learned, playing.state)]
-    assert structures[0] == structures[1], "fit returns another structure the second time"
+    assert structures[0] == structures[1], "fit returns a different structure the second time"
     for x, y in zip(before, again, strict=True):
         assert x.dtype.kind in "biufc", f"fit returns {x.dtype}; it must be a pytree of numbers"
         assert np.array_equal(x, y, equal_nan=x.dtype.kind in "fc"), (
-            "fit learns something else from the same draws and key"
+            "fit learns something different from the same draws and key"
         )
 
 
@@ -114,7 +114,7 @@ def _gives(playing: Playing) -> None:
         if playing.attack.hands_out and outputs.size == len(outputs):
             numbers = np.asarray(outputs, scores.dtype).ravel()
             assert np.array_equal(scores, numbers, equal_nan=True), (
-                "it says hands_out = True, and the score of a number is another"
+                "it declares hands_out = True, but the score of a number is different"
             )
 
 
@@ -154,7 +154,7 @@ def _larger_means_d_prime(playing: Playing) -> None:
         "must mean D′"
     )
     if log_ndtr(z) > np.log(plugins.ERROR):
-        raise LeftOut("it tells D and D′ of this target hardly apart, either way")
+        raise LeftOut("it hardly tells D from D′ on this target, in either direction")
 
 
 TRIALS: tuple[Trial, ...] = (
@@ -176,7 +176,7 @@ def trials() -> tuple[Trial, ...]:
             if playing.attack.gives == "canaries":
                 raise LeftOut("it takes the canaries of a run, which only few mechanisms release")
             if type(playing.attack).see is not Attack.see:
-                raise LeftOut("it looks at answers of black boxes, and outputs here are arrays")
+                raise LeftOut("it looks at answers of black boxes, but outputs here are arrays")
             if trial is not _suited and playing.attack.unsuited(playing.target) is not None:
                 raise LeftOut("it does not suit the target")
             trial(playing)

@@ -145,7 +145,7 @@ def _binds_again(asked: Asked) -> None:
         raise LeftOut("its statistic needs no pilot")
     one, other = (jax.tree.leaves(asked.layout(np.random.default_rng(1))) for _ in range(2))
     assert all(np.array_equal(x, y, equal_nan=True) for x, y in zip(one, other, strict=True)), (
-        "bind fixes something else from the same scores"
+        "bind fixes something different from the same scores"
     )
 
 
@@ -210,8 +210,8 @@ def _most_extreme(asked: Asked) -> None:
         asked.ask(layout, of, TRIALS_EACH, claim=PureDP(1.0)) for of in (counts, most)
     )
     assert (loudest.p_value or 1.0) <= (found.p_value or 1.0) * (1 + 1e-9), (
-        f"extreme gives the p-value {loudest.p_value}, and counts that came up gave "
-        f"{found.p_value}: no counts may speak more loudly"
+        f"extreme gives the p-value {loudest.p_value}, but counts that occurred gave "
+        f"{found.p_value}: no counts may give stronger evidence"
     )
 
 
@@ -304,7 +304,7 @@ def _calibrated_exactly(asked: Asked) -> None:
         corner = _Corner(asked, trials, rate, level)
         if not (asked.decides or corner.shares or asked.estimator.assumption == IID):
             raise LeftOut(
-                f"it assumes more than {IID!r}, and does not tell its shares of the error"
+                f"it assumes more than {IID!r}, and does not report its shares of the error"
             )
         spent = math.fsum(share.error for share in corner.shares)
         assert spent <= 1 + ROUNDING, f"the shares of the error sum to {spent:.6g}"
@@ -355,7 +355,7 @@ def _bets_are_fair(asked: Asked) -> None:
         state = round_of(round_of(None, k, u, first), k // 2, u // 2, first // 2)
         before = wealth(state, first + first // 2)
         if not before:
-            raise LeftOut("it does not tell its wealth")
+            raise LeftOut("it does not report its wealth")
         for reverse in (False, True):
             mean = 0.0
             for x, y in itertools.product(range(size + 1), repeat=2):

@@ -109,7 +109,7 @@ def _key(number: int, index: int) -> Any:
 def _claims(played: Played) -> None:
     claim = played.mechanism.claim(played.pair)
     if claim is None:
-        raise LeftOut("it claims nothing for this pair, so that no audit gives a verdict")
+        raise LeftOut("it claims nothing for this pair, so no audit gives a verdict")
     assert isinstance(claim, Claim), f"claim returned {claim!r}; it must be a Claim or None"
     truth = played.mechanism.truth(played.pair)
     assert truth is None or isinstance(truth, Claim), f"truth returned {truth!r}"
@@ -138,7 +138,7 @@ def _same_key(played: Played) -> None:
     for index in (0, 1):
         again = played.call(0, index)
         assert again.tobytes() == played.calls[index][0].tobytes(), (
-            "the same randomness gave other outputs: all of it must come from the argument"
+            "the same randomness gave different outputs: all of it must come from the argument"
         )
 
 
@@ -176,8 +176,8 @@ def _compiled(played: Played) -> None:
     plain, fast = played.call(0, 0, compiled=False), played.call(0, 0)
     different = ~plugins.close(plain, fast)
     assert different.sum() <= 1 + len(plain) // 64, (
-        f"compiled it gives {different.sum()} of {len(plain)} outputs otherwise: it is no pure "
-        "function of key, data and parameters"
+        f"compiled it gives {different.sum()} of {len(plain)} outputs differently: it is not "
+        "a pure function of key, data and parameters"
     )
 
 

@@ -63,7 +63,7 @@ def _apart(pair: Pair) -> None:
     if shapes[0] != shapes[1]:
         raise LeftOut("D and D′ differ in size")
     if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves((pair.d0, pair.d1))):
-        raise LeftOut("D or D′ holds what is no number")
+        raise LeftOut("D or D′ contains something that is not a number")
     for p in (1.0, 2.0, math.inf):
         found = pair.distance(p)
         assert 0 < found < math.inf, f"distance({p:g}) is {found}"
@@ -132,7 +132,7 @@ def content(data: Any) -> str:
 
 
 def _proposes(asked: Asked) -> None:
-    assert asked.calls[0], "on its first call it proposes nothing"
+    assert asked.calls[0], "it proposes nothing on its first call"
 
 
 def _pairs(asked: Asked) -> None:
@@ -170,8 +170,8 @@ def _written(asked: Asked) -> None:
     for pair in asked.pairs:
         back = type(pair).from_params(pair.params())
         assert (_key(back), back) == (_key(pair), pair), (
-            f"{_cut(pair)}: made again from its parameters it is another one, so no spec can "
-            "name what was found"
+            f"{_cut(pair)}: it differs when it is made again from its parameters, so no spec "
+            "can name what was found"
         )
 
 
@@ -185,7 +185,7 @@ def _again(asked: Asked) -> None:
     again = asked.play(lambda at: at * 7 % 5 / 1000)
     assert [list(map(_key, call)) for call in again] == [
         list(map(_key, call)) for call in asked.calls
-    ], "the same randomness and history give other pairs; all randomness comes from rng"
+    ], "the same randomness and history give different pairs; all randomness comes from rng"
 
 
 def _odd(asked: Asked) -> None:

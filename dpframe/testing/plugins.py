@@ -259,7 +259,7 @@ def _allowed(value: float, schema: dict[str, Any]) -> bool:
 def _described(plugin: Plugin) -> None:
     cls = type(plugin)
     assert inspect.cleandoc(cls.__doc__ or ""), (
-        f"{cls.__name__} has no docstring: its first line is what `dpframe plugins` says of it"
+        f"{cls.__name__} has no docstring: its first line is what `dpframe plugins` says about it"
     )
     try:
         inspect.getsource(cls)
@@ -287,7 +287,7 @@ def _hashable(plugin: Plugin) -> None:
 
 def _pickles(plugin: Plugin) -> None:
     back = cloudpickle.loads(cloudpickle.dumps(plugin))  # as worker processes get it
-    assert same(back.params(), plugin.params()), "after pickling its parameters are others"
+    assert same(back.params(), plugin.params()), "pickling changes its parameters"
 
 
 def _value(value: Any) -> str:

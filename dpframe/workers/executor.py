@@ -114,7 +114,7 @@ class Checked(Executor):
         )
 
 
-OTHER = "something else than this machine finds"
+OTHER = "something other than this machine finds"
 
 _ENTROPY = random.SystemRandom()
 

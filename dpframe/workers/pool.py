@@ -367,7 +367,7 @@ class _Worker:
             if deadline is not None and deadline <= until:
                 raise
             raise SampleError(
-                f"a release took longer than the {asking.limit:g} s that it has, and could not be "
+                f"a release took longer than the {asking.limit:g} s allowed, and could not be "
                 "interrupted"
             ) from None
 

@@ -38,7 +38,7 @@ from dpframe.workers.scheduling import (
 )
 
 OTHERWISE = (
-    "at the same address the box draws something else there than here: another version of a "
+    "at the same address, the box draws something different there: another version of a "
     "library, or a processor that rounds differently"
 )
 
@@ -164,7 +164,7 @@ def _check_all(values: Any, kind: type | tuple[type, ...], number: int | None = 
     listed = isinstance(values, tuple | frozenset) and number in (None, len(values))
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if not listed or any(type(value) not in kinds for value in values):
-        raise WrongResultError("something else than outputs and remarks on them")
+        raise WrongResultError("something other than outputs and remarks on them")
 
 
 def _rows(outputs: Any, shape: Shape | None) -> int:

@@ -78,12 +78,12 @@ def _check_program(mechanism: Any, path: str, digest: str) -> None:
     except (OSError, ValueError) as error:
         raise RefusedError(f"a worker cannot read the program {name}: {error}") from None
     if found != digest:
-        raise RefusedError(f"a worker has another program {name} than the run")
+        raise RefusedError(f"a worker has a different program {name}")
 
 
 def _interpreter(wanted: Environment, folder: str) -> str:
     candidates = [str(places.root() / folder)] if folder else []
-    problem = "it is not there (dpframe environments build builds it)"
+    problem = "it does not exist there (dpframe environments build makes it)"
     for path in dict.fromkeys([*candidates, wanted.interpreter]):
         if not Path(path).exists():
             continue

@@ -308,9 +308,9 @@ def drawn(frame: Frame, left: Request, shape: Shape | None, method: str) -> Host
     asked = left.asking if shape is None else shape.asking
     answering = header["answering"]
     if answering != (asked is not None) and not (answering and shape is None):
-        raise NoFrameError("its outputs are of another form than before")
+        raise NoFrameError("its outputs have a different form than before")
     if shape is not None and (found.shape[1:], found.dtype.name) != (shape.dims, shape.dtype.name):
-        raise NoFrameError("its outputs are of another shape or type than before")
+        raise NoFrameError("its outputs have a different shape or type than before")
     if answering:
         _check_answers(found, header)
     return found
@@ -328,7 +328,7 @@ def _array_of(frame: Frame, rows: int) -> HostArray:
         dtype = np.dtype("V")
     size = math.prod(shape) * dtype.itemsize
     if not dtype.itemsize or shape[:1] != (rows,) or len(shape) > 64 or size != len(frame.content):
-        raise NoFrameError("its outputs are not of the shape and type that it says")
+        raise NoFrameError("its outputs do not have the shape and type that it states")
     if dtype.kind == "b" and max(frame.content, default=0) > 1:
         raise NoFrameError("its booleans are neither true nor false")
     found: HostArray = np.frombuffer(frame.content, dtype).reshape(shape)
@@ -341,7 +341,7 @@ def _check_answers(rows: HostArray, header: dict[str, Any]) -> None:
     times = np.append(Answers(rows).seconds, header["paces"]) if fine else np.array([np.nan])
     fine = bool(np.all((times >= 0) & (times < np.inf)))
     if not fine or any(len(text) > MOST_SAID for text in header["words"].values()):
-        raise NoFrameError("its answers are of another form than was asked for")
+        raise NoFrameError("its answers have a different form than requested")
 
 
 def told_in(frame: Frame) -> Told:

@@ -226,7 +226,10 @@ def sensitivity_of(mechanism: Any, pair: Pair, said: float | None = None) -> flo
     if found is None:
         found = said
     if found is None:
-        raise CellError("a mechanism that gives query says in sensitivity what its noise is for")
+        raise CellError(
+            "a mechanism with a query must define its sensitivity, the value that the noise is "
+            "scaled for"
+        )
     if isinstance(found, np.generic | np.ndarray) and np.ndim(found) == 0:
         found = found.item()
     if type(found) is bool or not isinstance(found, Real) or not 0 <= float(found) < math.inf:
@@ -238,7 +241,7 @@ def norm_of(mechanism: Any) -> float:
     """Return the norm in which its sensitivity is measured; raises CellError if it is unknown."""
     found = mechanism.norm
     if isinstance(found, bool) or found not in (1, 2, math.inf):
-        raise CellError(f"norm is {shown(found)}; 1, 2 and inf are known")
+        raise CellError(f"norm is {shown(found)}; it must be 1, 2 or inf")
     return float(found)
 
 

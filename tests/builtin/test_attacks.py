@@ -124,9 +124,9 @@ def test_every_kind_of_output_gets_a_score(attack: str) -> None:
 @pytest.mark.parametrize(
     ("attack", "mechanism", "dims", "reason"),
     [
-        ("identity", "laplace", (2,), "takes single numbers, outputs have shape (2,)"),
-        ("threshold", "laplace", (2, 1), "takes single numbers, outputs have shape (2, 1)"),
-        ("histogram-ratio", "laplace", (0,), "takes single numbers, outputs have shape (0,)"),
+        ("identity", "laplace", (2,), "takes single numbers, but outputs have shape (2,)"),
+        ("threshold", "laplace", (2, 1), "takes single numbers, but outputs have shape (2, 1)"),
+        ("histogram-ratio", "laplace", (0,), "takes single numbers, but outputs have shape (0,)"),
         ("identity", "laplace", (1, 1), None),
         ("identity", "laplace", (), None),
         ("projection", "laplace", (3,), None),

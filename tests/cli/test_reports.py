@@ -65,7 +65,7 @@ def test_a_report_that_is_lost_afterwards_does_not_hide_the_verdict(
         monkeypatch.setattr("dpframe.results.verdict.exit_code", lambda record, n=number: n)
         done = dpframe("run", "a.toml", "--report", "folder.md", "--report", "b.md", cwd=place)
         assert done.returncode == (number or 2)
-        assert "folder.md: is there, and is no file" in done.stderr
+        assert "folder.md: exists, and is not a file" in done.stderr
         assert (place / "b.md").exists()
 
 

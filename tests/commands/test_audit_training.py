@@ -114,7 +114,7 @@ def test_what_a_function_does_wrong_fails_the_cell(monkeypatch: pytest.MonkeyPat
     assert audited(forgetful, models=12, seedable=False).cells[0].status == "ok"
     assert "no more memory" in str(audited(broken, models=8).cells[0].reason)
     words = audited(lambda seed, x, y: "high", models=8).cells[0].reason
-    assert "scores are numbers" in str(words)
+    assert "scores must be numbers" in str(words)
 
 
 @pytest.mark.parametrize(

@@ -221,7 +221,7 @@ def test_a_table_is_both_sides(tmp_path: Path) -> None:
     named = dpframe.score(tmp_path / "t.npz", column="score", member="more", **asked)
     assert named["rows"][0]["estimate"] == apart
     assert named["scores"]["in"]["name"].endswith("t.npz, in")
-    with pytest.raises(DpframeError, match="must be missing if one file holds"):
+    with pytest.raises(DpframeError, match="must be missing if one file contains"):
         dpframe.score(IN)
     with pytest.raises(DpframeError, match="two files need no memberships"):
         dpframe.score(IN, OUT, member="x")
@@ -366,5 +366,5 @@ def test_reports_of_scores_escape_everything(tmp_path: Path) -> None:
     assert len(lines) > len(found["rows"])
     with pytest.raises(DpframeError, match=r"a report of scores is \.html"):
         dpframe.report(found, tmp_path / "r.xml")
-    with pytest.raises(DpframeError, match="not what dpframe score writes"):
+    with pytest.raises(DpframeError, match="not a complete output of dpframe score"):
         document({**found, "rows": 7}, ".html")

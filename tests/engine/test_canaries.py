@@ -180,7 +180,7 @@ def test_runs_and_draws_never_mix() -> None:
     """A claim about one canary says nothing of two datasets, and a plain matrix has no members."""
     plain = audited({"use": "plain"}, pair="zeros-ones")
     assert [skip["reason"] for skip in plain["skipped"]] == [
-        "plain: its releases hold no canaries: each release is one draw"
+        "plain: its releases contain no canaries: each release is one draw"
     ]
     scored = audited(
         {"use": "answers", "params": {"epsilon": 1.0}},
@@ -189,7 +189,7 @@ def test_runs_and_draws_never_mix() -> None:
         estimator=[{"use": "order-statistics"}],
     )
     assert [skip["reason"] for skip in scored["skipped"]] == [
-        "answers: each of its releases holds many canaries, for attacks that give canaries"
+        "answers: each of its releases contains many canaries, for attacks that return canaries"
     ]
     assert not plain["cells"]
     assert not scored["cells"]

@@ -411,7 +411,7 @@ class Odd(Attack, name="odd"):
         ("column", "shape"),
         ("scalar", "shape"),
         ("integer", "int32"),
-        ("float", "score returned a score (float32), but the attack says gives = 'decision'"),
+        ("float", "score returned a score (float32), but the attack declares gives = 'decision'"),
     ],
 )
 def test_a_declared_decision_is_checked(how: str, reason: str) -> None:

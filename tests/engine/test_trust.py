@@ -228,7 +228,7 @@ def test_impossible_counts_of_an_executor_end_the_run(
 @pytest.mark.parametrize("estimator", ["precision", "betting"])
 def test_plausible_counts_that_are_wrong_end_the_run(estimator: str, tmp_path: Path) -> None:
     record = audited(traced(estimator), Forger(of_counts(moved)), tmp_path)
-    check_distrusted(record, tmp_path, "something else than this machine finds", "chunk")
+    check_distrusted(record, tmp_path, "something other than this machine finds", "chunk")
     # Nothing else would have noticed.
     unseen = audited(traced(estimator, verify=0), Forger(of_counts(moved)), tmp_path)
     assert unseen.cells[0].status == "ok"

@@ -159,7 +159,7 @@ def test_plan(plan):
     assert "13.8  independent draws" in text
     assert "no bound" in text
     assert "about 2 min 05 s on this machine" in text
-    assert "? laplace · precision: ε = 20, 6 cells: could only come out inconclusive" in text
+    assert "? laplace · precision: ε = 20, 6 cells: could only be inconclusive" in text
     assert "skipped, 6 cells: laplace has no nan" in text
 
 

@@ -107,7 +107,7 @@ EXPLAINED = {
     "━": "from the certified bound to what this attack can show",
     "●": "empirical ε",
     "┃": "claimed ε",
-    "→": "goes on beyond twice the claim",
+    "→": "continues beyond twice the claim",
 }
 """Every sign of a report, and what the legend says of it."""
 

@@ -106,4 +106,4 @@ def test_a_box_that_may_not_raise_keeps_that(source: Workers) -> None:
     assert "'raises': 'fail'" in witness.as_test(cell, record)
     # No spec can name a class that a program has handed over.
     for text in (witness.as_toml(cell, record), witness.as_test(cell, record)):
-        assert "It takes what a program has handed over (mechanism 'shows'" in text
+        assert "It needs objects that a program passed in (mechanism 'shows'" in text

@@ -43,7 +43,7 @@ def test_a_directory_that_others_can_write_to_or_own_is_refused(
     for mode in (0o777, 0o770, 0o702):
         wanted.chmod(mode)
         assert keep_compiled_programs(said.append) is None
-    assert said == [f"{wanted}: others can write to it; compiled programs are not kept"] * 3
+    assert said == [f"{wanted}: others can write to it; compiled programs are not cached"] * 3
     wanted.chmod(0o755)
     assert keep_compiled_programs(said.append) == wanted
     monkeypatch.setattr(os, "geteuid", lambda: 12345)

@@ -130,7 +130,7 @@ class Breaks:
     [threading.Lock(), lambda: 1, (i for i in ()), Breaks(), np.array([threading], object)],
 )
 def test_what_cannot_be_told_apart_is_said(value: Any) -> None:
-    with pytest.raises(CellError, match="D or D′ holds"):
+    with pytest.raises(CellError, match="D or D′ contains"):
         digest(value)
 
 
@@ -167,7 +167,7 @@ def test_data_of_any_kind_are_audited_and_others_fail_their_own_cells() -> None:
     assert fine["status"] == "ok", fine["reason"]
     assert fine["pair"]["digest"] == data_digest((Mixed().d0, Mixed().d1))
     assert (broken["status"], broken["verdict"]) == ("failed", None)
-    assert "D or D′ holds" in broken["reason"]
+    assert "D or D′ contains" in broken["reason"]
 
 
 def reading(file: Path, says_all: bool) -> Any:

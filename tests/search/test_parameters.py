@@ -170,10 +170,10 @@ def test_values_lie_inside_and_reach_the_ends() -> None:
     ("parameters", "says"),
     [
         ({"mechanism.bond": [1.0]}, "no mechanism of this spec has a parameter 'bond'"),
-        ({"pair.x": [1.0]}, "parameters of the mechanism are meant"),
+        ({"pair.x": [1.0]}, "must name a parameter of the mechanism"),
         ({"mechanism.bound": []}, "empty list"),
         ({"mechanism.bound": 3.0}, "should be a list of values"),
-        ({"mechanism.bound": {"low": 2.0, "high": 1.0}}, "low is below high"),
+        ({"mechanism.bound": {"low": 2.0, "high": 1.0}}, "low must be below high"),
         ({"mechanism.bound": {"low": 0.0, "high": 1.0, "log": True}}, "above 0 with log"),
         ({"mechanism.bound": {"low": 0.0, "hgih": 1.0}}, "should be a list"),
         ({"mechanism.bound": ["a"]}, "bound"),

@@ -75,11 +75,11 @@ WRONG = {
     '{ mechanism = ["plain", 3] }': ("expect[0].where.mechanism[1]: no mechanism is called 3",),
     '{ pair = "lane" }': ('expect[0].where.pair: no pair is called "lane"',),
     "{ dim = 1 }": (
-        "expect[0].where.dim: is no label and not swept",
+        "expect[0].where.dim: is neither a label nor swept",
         "accepts: mechanism, attack, estimator, pair, mechanism.epsilon, pair.dim; "
         "did you mean 'pair.dim'?",
     ),
-    '{ "audit.seed" = 0 }': ('expect[0].where."audit.seed": is no label and not swept',),
+    '{ "audit.seed" = 0 }': ('expect[0].where."audit.seed": is neither a label nor swept',),
     '{ "pair.dim" = 7 }': ("expect[0].where: matches no cell", "pair.dim takes: 1, 2, 3"),
     '{ "pair.dim" = true }': ("expect[0].where: matches no cell", "pair.dim takes: 1, 2, 3"),
     '{ "pair.dim" = "1" }': ("expect[0].where: matches no cell", "pair.dim takes: 1, 2, 3"),

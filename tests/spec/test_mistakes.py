@@ -162,7 +162,7 @@ ONE_WRONG = {
     ),
     "one table for a list": (
         ("[[attack]]", "[attack]"),
-        "spec.toml:14: attack: is one table and should be a list\n   14 | [attack]\n"
+        "spec.toml:14: attack: is a single table; it should be a list\n   14 | [attack]\n"
         "   write [[attack]]",
     ),
     "list for a table": (("[pair]", "[[pair]]"), "spec.toml:7: pair: should be a table, got [{"),

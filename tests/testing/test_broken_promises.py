@@ -89,7 +89,7 @@ BROKEN_SAMPLES = {
                 lambda: np.float32(next(STEPS)), jax.ShapeDtypeStruct((), np.float32)
             )
         ),
-        "same randomness gave other outputs",
+        "same randomness gave different outputs",
     ),
     "NumPy": (
         "another key, other bits",
@@ -445,7 +445,7 @@ class Sloppy(Limits, name="sloppy"):
         (OneEvent(divides=True), "answers whatever the counts are: none, all, NaN, no draws", ""),
         (OneEvent(backwards=True), "more confidence, smaller bound", "mean bounds"),
         (OneEvent(backwards=True), "bound and p-value agree", "does not reject it"),
-        (OneEvent(mild=True), "extreme is most extreme", "no counts may speak more loudly"),
+        (OneEvent(mild=True), "extreme is most extreme", "no counts may give stronger evidence"),
         (OneEvent(generous=9.0), "bounds hold as often as they promise", "is not valid"),
         pytest.param(
             OneEvent(generous=2.0), EXACT, "exceeds the truth with", marks=pytest.mark.slow

@@ -167,7 +167,7 @@ def test_rounding_is_a_note(given: Any) -> None:
         (lambda data: "3", 1.0, 1, "numbers, not str"),
         (np.sum, math.nan, 1, "sensitivity is nan"),
         (np.sum, -1.0, 1, "sensitivity is -1"),
-        (np.sum, None, 1, "says in sensitivity"),
+        (np.sum, None, 1, "must define its sensitivity"),
         (np.sum, 1.0, 3, "norm is 3"),
     ],
 )
@@ -265,7 +265,7 @@ def test_what_keeps_to_it_is_told_for_what_it_is() -> None:
     record = audited({"use": "sum"}, Sum, **FIXED)
     assert exit_code(record) == 0
     (said,) = [s for s in sentences.caveats(record) if "keeps to its sensitivity" in s]
-    assert "says nothing of other pairs" in said
+    assert "says nothing about other pairs" in said
 
 
 @pytest.mark.slow

@@ -46,7 +46,7 @@ def not_one_number(target: Target) -> str | None:
     """Say why outputs cannot be taken for single numbers; None if they can."""
     if math.prod(target.dims) == 1:
         return None
-    return f"takes single numbers, outputs have shape {target.dims}"
+    return f"takes single numbers, but outputs have shape {target.dims}"
 
 
 def numbers(outputs: Array) -> Array:

@@ -34,7 +34,7 @@ FAR = 4.5
 """Members may be so many half standard deviations of a coin away from half, once in many runs."""
 
 IMPOSSIBLE = 1e-6  # fair coins are refused with a probability below; three looks share it
-RULE = "each canary must be in with probability ½, independently of all others"
+RULE = "each canary must be included with probability ½, independently of all others"
 
 
 def check_coins(canaries: int, runs: int, members: int, even: int, far: int) -> None:
@@ -50,10 +50,14 @@ def check_coins(canaries: int, runs: int, members: int, even: int, far: int) -> 
         raise DpframeError(f"{members:,} of {n:,} canaries are members: {RULE}")
     half = _half(canaries)
     if even and float(special.betainc(even, runs - even + 1, half)) < IMPOSSIBLE / 3:
-        raise DpframeError(f"{even:,} of {runs:,} runs have exactly half of their canaries: {RULE}")
+        raise DpframeError(
+            f"{even:,} of {runs:,} runs include exactly half of their canaries: {RULE}"
+        )
     rare = 2 * math.exp(-(FAR**2) / 2)  # Hoeffding
     if far and float(special.betainc(far, runs - far + 1, rare)) < IMPOSSIBLE / 3:
-        raise DpframeError(f"{far:,} of {runs:,} runs have nearly none or nearly all: {RULE}")
+        raise DpframeError(
+            f"{far:,} of {runs:,} runs include nearly none or nearly all of them: {RULE}"
+        )
 
 
 def coin_notes(canaries: int, runs: int, even: int) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ def sensitivity_or_distance(given: float | None, pair: Pair, p: float) -> float:
 def known(value: float | None) -> float:
     """Return a parameter that `resolve` has filled."""
     if value is None:
-        raise ValueError("the noise is not known before the mechanism meets its pair")
+        raise ValueError("the noise is known only for a given pair")
     return value
 
 

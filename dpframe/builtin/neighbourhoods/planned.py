@@ -121,7 +121,7 @@ def before_others(bench: Bench, user: int) -> Iterator[Draft]:
     spread = tuple(bench.row(n / (size - 1), n) for n in range(size))
     mine = tuple(bench.with_cell(row, user, bench.name(10**6)) for row in spread)
     rows = (*mine, *bench.of_users(spread))
-    told = "the first user has what the others have"
+    told = "the first user has the same records as the others"
     if bench.resizes:
         yield Draft(rows, Edit("remove", 0), told)
     if bench.replaces:
@@ -145,7 +145,7 @@ def halves(bench: Bench) -> Iterator[Draft]:
     """Put half of the records at either end: one more there changes the median."""
     low, high, size = bench.row(0.0), bench.row(1.0, -1), bench.size
     rows = bench.of_users(((low, high) * size)[:size])
-    yield from bench.changes(rows, high, "half of the records at either end of the bounds")
+    yield from bench.changes(rows, high, "half of the records at each bound")
 
 
 def some(categories: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -200,7 +200,7 @@ def sizes(bench: Bench) -> Iterator[Draft]:
         yield Draft(bench.all(bench.row(share), size), Edit("remove", -1), "few records")
     if rows:
         yield Draft(rows, Edit("remove", -1))
-        yield Draft(rows, bench.added(rows[0]), "the first record comes a second time")
+        yield Draft(rows, bench.added(rows[0]), "the first record occurs twice")
 
 
 def few(bench: Bench) -> Iterator[Draft]:
@@ -280,7 +280,7 @@ def duplicates(bench: Bench) -> Iterator[Draft]:
     """Repeat records, and change one by the last bit."""
     rows, first = bench.table.rows, bench.first()
     if len(rows) > 1:
-        again = "a record is replaced by the same as another one"
+        again = "a record is replaced by a copy of another one"
         yield from bench.changes(rows, rows[1], again)
     for at in bench.numbers()[:2]:
         cell = first[at]

@@ -69,7 +69,7 @@ NEEDED = {
     "nan": "NaN or a missing value",
     "out_of_bounds": "a number out of bounds",
     "unknown_categories": "an unknown category",
-    "mistyped": "a cell of another type than its column",
+    "mistyped": "a cell with a different type from its column",
 }
 """Cells outside of the schema, in words."""
 
@@ -149,7 +149,7 @@ class RecordEdits(Neighbourhood, name="records"):
         except ValueError as error:
             raise ParameterError("schema", str(error)) from None
         if self.form == "record" and len(found.rows) != 1:
-            said = f"is for a table of one record, and this one has {len(found.rows)}"
+            said = f"is for a table of one record, but this one has {len(found.rows)}"
             raise ParameterError("form", f'"record" {said}')
         one = self._made(Memo(self._bench), set(), planned(self._bench), 1)
         if not one:
@@ -278,7 +278,7 @@ class RecordEdits(Neighbourhood, name="records"):
 def _draft(pair: Pair) -> Draft:
     """Return a proposed pair as a draft, the new record as a row of cells."""
     if not isinstance(pair, Records):
-        raise TypeError(f"the history has a pair of another kind: {type(pair).__name__}")
+        raise TypeError(f"the history has a pair of a different kind: {type(pair).__name__}")
     edit: Any = pair.edit
     by = edit.by if isinstance(edit.by, tuple) else (edit.by,)
     return Draft(pair.rows[0], edit._replace(by=by))
@@ -378,7 +378,7 @@ def _read(table: Any) -> tuple[Any, list[str], str]:
         return rows, [*(f"x{at}" for at in range(np.shape(x)[1])), "y"], "xy"
     if isinstance(table, np.ndarray):
         if table.ndim not in (1, 2):
-            raise ValueError(f"an array of shape {table.shape} is no table")
+            raise ValueError(f"an array of shape {table.shape} is not a table")
         kinds = {"f": "array", "b": "array", "i": "integers", "u": "integers"}
         return table.tolist(), [], kinds.get(table.dtype.kind, "rows")
     if isinstance(table, dict):

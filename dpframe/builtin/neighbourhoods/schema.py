@@ -181,7 +181,7 @@ def _by_name(of: Table, schema: Sequence[Column]) -> dict[str, Column]:
         return dict(zip(names, schema, strict=True))
     if schema and len(schema) != len(of.names):
         raise ValueError(
-            f"has {len(schema)} entries without names, and the table {len(of.names)} columns"
+            f"has {len(schema)} entries without names, but the table has {len(of.names)} columns"
         )
     return dict(zip(of.names, schema, strict=False))
 

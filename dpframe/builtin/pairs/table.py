@@ -439,7 +439,7 @@ def read_table(file: SpecFile, names: Sequence[str] = ()) -> Table:
     """
     kind = file.path.suffix.lower()
     if kind not in KINDS:
-        raise ValueError(f"{file}: a table is read from {', '.join(KINDS)}")
+        raise ValueError(f"{file}: tables are read from {', '.join(KINDS)}")
     content = io.BytesIO(file.read(MOST_BYTES))
     read = {".csv": _csv, ".npy": _npy, ".npz": _npz, ".parquet": _parquet}[kind]
     try:

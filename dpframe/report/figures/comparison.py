@@ -57,7 +57,7 @@ def draw_comparison(record: Record, found: list[Panel]) -> Picture:
         record,
         f"Estimators of {drawing.audit_name(record)} on the same draws.",
         drawing.promise(record),
-        "Intervals and point values are no bounds.",
+        "Intervals and point values are not bounds.",
         drawing.more(len(found) - len(panels), "panel"),
         drawing.more(cut, "row"),
     )
@@ -83,7 +83,7 @@ def find_comparison(record: Record) -> list[Panel] | str:
     if not panels:
         return "none of its cells has an estimate"
     if max(len(panel.rows) for panel in panels.values()) < 2:
-        return "nothing is there to compare: one attack, one estimator"
+        return "there is nothing to compare: one attack, one estimator"
     return list(panels.values())
 
 

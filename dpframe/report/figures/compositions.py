@@ -71,7 +71,7 @@ def draw_compositions(
         [*handles, *points.handles(beside)],
         record,
         f"Loss of {drawing.audit_name(record)} after several releases, estimated from one: "
-        "no bound in either direction. What is claimed and certified is about one release.",
+        "not a bound in either direction. Claimed and certified values are for one release.",
         drawing.repeats(record),
         drawing.more(len(found) - len(shown), "panel"),
     )
@@ -192,7 +192,7 @@ def draw_convergence(record: Record, found: list[Line]) -> Picture:
         handles.append(Line2D([], [], label=label, **style))
         promised = means[0] * (np.array(line.trials) / line.trials[0]) ** RATE
         ax.plot(line.trials, promised, **promise, zorder=1)
-    handles.append(Line2D([], [], **promise, label="at least so fast in the limit: slope −⅓"))
+    handles.append(Line2D([], [], **promise, label="at least this fast in the limit: slope −⅓"))
     ax.set(xscale="log", yscale="log", xlabel="trials on either dataset")
     ax.set_ylabel("error of the distance")
     for axis, ends in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
@@ -245,7 +245,7 @@ MOST_WEALTH = 6  # lines in one figure
 
 def find_wealth(record: Record) -> list[Growth] | str:
     """Return the wealth of each cell, or why there is none."""
-    nothing = "no cell has bets: they are what the estimator betting and searches make"
+    nothing = "no cell has bets; only the estimator betting and searches make them"
     return evidence.growths(groups(record.cells), record) or nothing
 
 
@@ -282,11 +282,11 @@ def draw_wealth(record: Record, every: list[Growth]) -> Picture:
         picture,
         handles,
         record,
-        f"Growth of the evidence in {drawing.audit_name(record)}: the logarithm of what "
-        "bets against the claim have earned, over draws on either dataset.",
-        "Cells whose lines are alike share one." if drawn > len(lines) else "",
-        "Of all lines those that differ most." if drawn < len(every) else "",
-        "A sign at the end of a line is its verdict.",
+        f"Growth of the evidence in {drawing.audit_name(record)}: the log wealth of the bets "
+        "against the claim, over draws on each dataset.",
+        "Cells with equal lines share one." if drawn > len(lines) else "",
+        "Only the lines that differ most are drawn." if drawn < len(every) else "",
+        "The symbol at the end of a line is its verdict.",
         drawing.more(len(every) - drawn, "cell"),
     )
 

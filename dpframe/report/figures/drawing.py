@@ -177,7 +177,7 @@ def left_out(record: Record) -> list[str]:
 def repeats(record: Record) -> str:
     """Say how replicates are drawn; empty if there are none."""
     count = 1 + max((cell.repeat for cell in record.cells), default=0)
-    return f"Means of {count} repeats; bars from the least to the largest." if count > 1 else ""
+    return f"Means of {count} repeats; bars from the smallest to the largest." if count > 1 else ""
 
 
 def more(count: int, what: str) -> str:

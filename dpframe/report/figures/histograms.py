@@ -206,7 +206,7 @@ def draw_inverse_cdf(record: Record, found: list[Histogram]) -> Picture:
         handles,
         record,
         f"Inverse distribution functions of the scores of {drawing.audit_name(record)}: a "
-        "share u of the draws is below the curve's height. Scores that are NaN stand last.",
+        "share u of the draws is below the curve's height. NaN scores come last.",
         drawing.more(len(found) - len(shown), "panel"),
         proof=False,
     )
@@ -273,7 +273,7 @@ def draw_total_variation(record: Record, found: Distances) -> Picture:
         handles,
         record,
         f"Total variation distance of {drawing.audit_name(record)} between two "
-        "histograms, against their number of bins: an estimate and no bound.",
+        "histograms, against their number of bins: an estimate, not a bound.",
         drawing.repeats(record),
     )
 

@@ -39,7 +39,7 @@ def all_published(spots: Sequence[Spot], beside: Published | None) -> list[float
     """Return all published losses; raise DpframeError if there is a table but no loss."""
     found = [value for spot in spots if (value := published(spot, beside)) is not None]
     if beside is not None and not found:
-        raise DpframeError(f"{beside.name}: none of its rows is about a cell that is drawn")
+        raise DpframeError(f"{beside.name}: none of its rows belongs to a cell in the figure")
     return found
 
 

@@ -98,7 +98,7 @@ def draw(
             f"other numbers can be drawn in the kinds sweep and compositions, not in {name}"
         )
     if panels and name != "sweep":
-        raise DpframeError(f"panels can be put together in the kind sweep, not in {name}")
+        raise DpframeError(f"panels can be combined in the kind sweep, not in {name}")
     more: dict[str, Any] = {"together": panels} if panels else {}
     more |= {"beside": beside} if beside is not None else {}
     found = KINDS[name]
@@ -113,7 +113,7 @@ def draw_scores(found: Mapping[str, Any]) -> Picture:
     try:
         return _finished(partial(roc.draw_roc, found))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DpframeError(f"not what dpframe score writes, or not all: {error!r}") from None
+        raise DpframeError(f"not a complete output of dpframe score: {error!r}") from None
 
 
 def _finished(draw: Callable[[], Picture]) -> Picture:

@@ -114,7 +114,7 @@ def _caption(found: Mapping[str, Any], certified: bool) -> Iterator[str]:
         f"{drawing.shorten(names, 80)}: {many}. False-negative rate against false-positive rate; "
         "on the right, true-positive rate on logarithmic axes."
     )
-    yield "The thin grey line shows the rates of thresholds on these scores; it is no bound."
+    yield "The thin grey line shows the rates of thresholds on these scores; it is not a bound."
     if certified:
         yield (
             "The mechanism's curve runs through each certified point or below it, on the right "

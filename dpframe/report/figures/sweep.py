@@ -64,7 +64,7 @@ def draw(
         [*_legend(plan, panels), *points.handles(beside)],
         record,
         f"Loss of {drawing.audit_name(record)} against {_name(plan.key)}; between the swept "
-        "values lines and areas only guide the eye.",
+        "values, lines and areas only guide the eye.",
         drawing.promise(record),
         _own_claims(panels),
         drawing.repeats(record),
@@ -251,5 +251,5 @@ def _own_claims(panels: Sequence[Panel]) -> str:
     """Say that claims have the colours of the lines if they differ."""
     for panel in panels:
         if len({tuple(found) for line in panel.lines if (found := _known(line, CLAIMED))}) > 1:
-            return "Thick, without signs: what is claimed for the line of the same shade."
+            return "Thick lines without markers: the claim for the line of the same shade."
     return ""

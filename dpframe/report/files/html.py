@@ -54,7 +54,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 LEGEND = (
     ("violated-3", "✗ 12", "violated, over 10 times the claim"),
     ("violated-2", "✗ 2.5", "violated, up to 10 times the claim"),
-    ("violated-1", "✗ 0.9", "violated, although not by this bound: see the cell"),
+    ("violated-1", "✗ 0.9", "violated, but not through this bound: see the cell"),
     ("consistent-2", "○ 0.9", "no violation found, over half of the claim"),
     ("consistent-1", "○ 0.2", "no violation found, up to half of the claim"),
     ("inconclusive", "? 0.1", "inconclusive: no counts could have decided"),
@@ -258,7 +258,7 @@ def _facts(cell: CellRecord) -> Iterator[tuple[str, str]]:
             yield "This attack shows at most", f"{most}{of}"
         if estimate.interval:
             low, high = map(words.point, estimate.interval)
-            yield "Interval, approximate or assuming more; no bound", f"{low} – {high}"
+            yield "Interval, approximate or assuming more; not a bound", f"{low} – {high}"
         yield "Assumes", estimate.assumption
     yield "Slack: claimed − certified", ", ".join(map(str, content.slack(cell)))
     if cell.p_value is not None and cell.p_adjusted is not None:
@@ -297,7 +297,7 @@ def _counts(cell: CellRecord, dataset: int) -> str:
         return ""
     row = counts[dataset]
     if cell.statistic.get("name") == "DecisionCounts" and isinstance(row, list) and len(row) == 2:
-        return f"the attack said D {row[0]} times, and D′ {row[1]} times"
+        return f"the attack guessed D {row[0]} times, and D′ {row[1]} times"
     return _value(row)
 
 
@@ -387,7 +387,7 @@ def pictures(record: Record) -> tuple[list[tuple[str, Markup]], list[str]]:
         if (size := len(element.encode())) > room:
             notes.append(f"{kind}: left out, for the page's size; `dpframe plot` draws it.")
         elif not harmless(element):
-            notes.append(f"{kind}: left out, because it holds more than a drawing.")
+            notes.append(f"{kind}: left out, because it contains more than a drawing.")
         else:
             room -= size
             shown.append((picture.caption or kind, Markup(element)))

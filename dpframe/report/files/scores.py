@@ -63,7 +63,7 @@ def document(found: Found, suffix: str) -> str:
     try:
         return {".html": _page, ".md": _markdown, ".csv": _csv}[suffix.lower()](found)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DpframeError(f"not what dpframe score writes, or not all: {error!r}") from None
+        raise DpframeError(f"not a complete output of dpframe score: {error!r}") from None
 
 
 def check(suffix: str) -> None:

@@ -162,18 +162,18 @@ def _remarks(found: dict[str, Any], ink: Ink) -> Iterator[Text]:
     rows: list[Row] = found["rows"]
     if any(row["repeats"] > 1 for row in rows):
         yield ink.text(
-            "Numbers are means over the repeats of each cell; a mean of bounds (⌀) is no bound."
+            "Numbers are means over the repeats of each cell; a mean of bounds (⌀) is not a bound."
         )
     yield ink.text(
-        "Draws are outputs of the mechanism, on both datasets: to learn from, to choose thresholds "
-        "from, and to count; lines of a table share them. Time is a line's share of drawing and "
-        "counting, and its own estimate.",
+        "Draws are outputs of the mechanism on both datasets: for learning, for choosing "
+        "thresholds, and for counting; the lines of a table share them. Time is a line's share "
+        "of drawing and counting, and its own estimate.",
         "dim",
     )
     if any(row["certified"] for row in rows):
         yield ink.text(
-            "Bounds are lower limits of the loss, one attack each. To report the best of several "
-            "takes an audit that pays for them: dpframe run."
+            "Each bound is a lower limit on the loss, for one attack. To report the best of "
+            "several, use dpframe run, which corrects for the choice."
         )
     for row in rows:
         if row["reason"] is not None:
@@ -378,10 +378,10 @@ def _curves(found: dict[str, Any], certified: list[Row], ink: Ink, width: int) -
 
     yield ink.text("")
     yield ink.text(
-        "The same on logarithmic axes. ● certified, as above. Line: what thresholds on these very "
-        "scores give, no bound. Dotted: guessing."
+        "The same on logarithmic axes. ● certified, as above. Line: thresholds on these same "
+        "scores; not a bound. Dotted: guessing."
         if points
-        else "ROC on logarithmic axes: what thresholds on these very scores give, and no bound. "
+        else "ROC on logarithmic axes: thresholds on these same scores; not a bound. "
         "Dotted: guessing.",
         "dim",
     )

@@ -68,7 +68,7 @@ BAR_KEY = {
     "━": "from the certified bound to what this attack can show; axis: ε divided by claimed ε",
     "●": "empirical ε",
     "┃": "claimed ε",
-    "→": "goes on beyond twice the claim",
+    "→": "continues beyond twice the claim",
 }
 """The marks of the interval bar."""
 

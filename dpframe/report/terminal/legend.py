@@ -175,7 +175,7 @@ def _rows(spots: list[Spot], texts: set[str]) -> Iterator[tuple[str, str]]:
     if BOUND in seen:
         yield f"{BOUND} 0.11", "certified: the loss is at least this, at the confidence below"
     if AVERAGE in seen:
-        yield f"{AVERAGE} 0.11", "the mean of the repeats' certified bounds; itself no bound"
+        yield f"{AVERAGE} 0.11", "the mean of the repeats' certified bounds; not itself a bound"
     if any(interval(spot) for spot in spots):
         yield "(0.11 – 0.13)", "approximate or Bayesian limits: nothing is certified"
     if BLIND in texts:

@@ -118,8 +118,7 @@ def render_plan(plan: Outlook, console: Console) -> None:
         )
         console.print(ink.text(text + _coarse(plan["estimators"]), "dim"))
     inconclusive = [
-        f"{claim['reason']}, {words.plural(claim['cells'], 'cell')}: could only come out "
-        "inconclusive"
+        f"{claim['reason']}, {words.plural(claim['cells'], 'cell')}: could only be inconclusive"
         for claim in plan["inconclusive"]
     ]
     decisions = [
@@ -157,7 +156,7 @@ def _facts(plan: Outlook) -> Iterator[tuple[str, str]]:
         draws.append(f"at most, by {searches} search{'' if searches == 1 else 'es'}")
     yield "draws", ", ".join(draws)
     if plan["calls"]:
-        yield "calls", f"{words.quantity(plan['calls'])} releases of black boxes, whatever for"
+        yield "calls", f"{words.quantity(plan['calls'])} releases of black boxes, for all purposes"
     yield "memory", f"about {words.size(plan['memory_bytes'])} at the peak"
     if plan["seconds"] is not None:
         about = "more than" if plan["seconds_at_least"] else "about"
@@ -169,9 +168,10 @@ def _facts(plan: Outlook) -> Iterator[tuple[str, str]]:
 
 
 POWER = (
-    "A true loss is that of the pair in the last column, and the attack sees all of it: it decides "
-    "with equal error rates on D and D′. A weaker attack, or another pair, is shown less often. "
-    "Numbers of bets and canaries are simulated, with a standard error of 0.01 of the probability."
+    "The true loss is that of the model in the last column, for an attack that sees all of it "
+    "and has equal error rates on D and D′. With a weaker attack or another pair, a loss is "
+    "detected less often. The numbers for bets and canaries are simulated, with a standard error "
+    "of 0.01 of the probability."
 )
 
 
@@ -227,6 +227,6 @@ def _coarse(rows: list[Reach]) -> str:
     if not limits:
         return ""
     return (
-        f" In float32 no claim above {words.lower(min(limits))} can be refuted, because the tails "
-        "of samplers end; black boxes are not concerned."
+        f" In float32 no claim above {words.lower(min(limits))} can be refuted, because the "
+        "tails of samplers end; this does not apply to black boxes."
     )

@@ -280,8 +280,8 @@ def plots(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
     yield ink.text("")
     yield ink.text("Along the claimed curve", "bold").append(ink.plain(which), "not bold")
     yield ink.text(
-        f"{signs} certified: the mechanism's curve runs below or through here. Line: as "
-        "claimed; below it is more loss. Dotted: guessing.",
+        f"{signs} certified: the mechanism's curve runs below or through here. Line: the "
+        "claim; below it the loss is larger. Dotted: guessing.",
         "dim",
     )
     for best, name in shown:
@@ -339,8 +339,8 @@ def against(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
     yield Text()
     yield ink.text("Empirical ε, up, against claimed ε", "bold")
     yield from ink.folded(
-        f"{signs} a cell, by its verdict. Dotted: as claimed; above it is more. Both axes are "
-        "logarithmic.",
+        f"{signs} a cell, by its verdict. Dotted: the claim; above it the loss is larger. Both "
+        "axes are logarithmic.",
         "dim",
         width,
     )
@@ -408,12 +408,12 @@ def growths(found: list[Group], record: Record, ink: Ink, width: int) -> Iterato
     lines = growth.distinct(every, MOST)
     which = ""
     if len(every) > len(lines):
-        which = f": {len(lines)} of {len(every)} cells, those in which it differs most"
+        which = f": {len(lines)} of {len(every)} cells, those that differ most"
     levels = growth.levels(line.first for line in lines)
     yield ink.text("")
     yield ink.text("Growth of the evidence", "bold").append(ink.plain(which), "not bold")
     yield ink.text(
-        "ln W, the logarithm of what bets against the claim have earned, over n draws per dataset. "
+        "ln W, the log wealth of the bets against the claim, over n draws per dataset. "
         f"Dotted: {levels}, where the claim is refuted at the cell's share "
         "of the error.",
         "dim",

@@ -109,7 +109,7 @@ def _slack(record: Record, ink: Ink, width: int) -> Iterator[Text]:
         line = f"{cell_name(cell, repeated=several)}: {', '.join(map(str, found)) or 'none'}"
         yield from ink.folded(f"{line}; certified ÷ claimed {ratio}", "", width)
     if len(cells) > MOST_SLACK:
-        yield ink.text(f"… and {len(cells) - MOST_SLACK} more cells, see the record", "dim")
+        yield ink.text(f"… and {len(cells) - MOST_SLACK} more cells; see the record", "dim")
     for name, meaning in content.meanings_of_slack().items():
         if name in used:
             yield from ink.folded(f"{name}: {meaning}", "dim", width)
@@ -189,7 +189,7 @@ def issue_lines(record: Record, ink: Ink) -> Iterator[Text]:
                 line.append(ink.plain(f"\n    at {where}"))
             yield line
         if (rest := sum(issue.cells for issue in kind.found[MOST_LINES:])) > 0:
-            more = f"{kind.sign} … and {rest} more such cells, see the record"
+            more = f"{kind.sign} … and {rest} more such cells; see the record"
             yield ink.text(more, STYLE[kind.state])
 
 

@@ -153,7 +153,7 @@ def _only(mechanism: Any, rng: Any, data: Any) -> Any:
     except TypeError:
         number = None
     if number != 1:
-        raise UnreadableError("sample(…, n=1) gave something else than one row")
+        raise UnreadableError("sample(…, n=1) gave something other than one row")
     return answer[0]
 
 
@@ -180,8 +180,8 @@ def _array(outputs: Any) -> HostArray:
         raise Refused(f"sample returned {name}, not an array with one row per run")
     if not _is_plain(outputs):
         raise Refused(
-            f"sample returned {name}, which may hold more than numbers, such as names or a mask: "
-            "return numpy.asarray of it if the numbers are all, else a list of n answers"
+            f"sample returned {name}, which may contain more than numbers, such as names or a "
+            "mask: return numpy.asarray of it if the numbers are all, else a list of n answers"
         )
     if hasattr(outputs, "detach"):  # a tensor of torch, perhaps with a gradient
         outputs, wide = encoding.of_tensor(outputs)

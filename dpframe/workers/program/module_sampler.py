@@ -128,7 +128,7 @@ class Modules:
             for one in data:  # what is missing shows before anything is drawn
                 plain_data.unpack(one)
         except plain_data.UnfitError as error:
-            raise Refused(f"the data cannot be had here: {error}") from None
+            raise Refused(f"the data cannot be made here: {error}") from None
         if self._module is None:
             self._file = header["program"]
             self._module = _run(self._file, header["digest"])

@@ -128,7 +128,7 @@ def _write_other(value: Any, kind: Any, tell: _Tell, depth: int) -> None:
         _say(tell, b"t", value.to_pydatetime(warn=False).isoformat().encode())
     else:
         raise UnfitError(
-            f"a value of class {kind.__name__} cannot be handed to another interpreter; data are "
+            f"a value of class {kind.__name__} cannot be sent to another interpreter; data are "
             "numbers, texts, lists, dictionaries, arrays and frames"
         )
 
@@ -137,14 +137,14 @@ def _write_array(value: Any, tell: _Tell, depth: int) -> None:
     """Write an array or a scalar: its dtype, its shape, and its bytes or its objects."""
     dtype = value.dtype
     if hasattr(value, "mask") and hasattr(value, "filled"):
-        raise UnfitError("a masked array cannot be handed to another interpreter; give data, mask")
+        raise UnfitError("a masked array cannot be sent to another interpreter; give data, mask")
     scalar = not hasattr(value, "__setitem__")
     tell(b"A")
     if dtype.kind == "O":
         _write([scalar, "O", tuple(value.shape), value.ravel().tolist()], tell, depth + 1)
         return
     if dtype.kind not in "biufcSUmM":
-        raise UnfitError(f"an array of {dtype} cannot be handed to another interpreter")
+        raise UnfitError(f"an array of {dtype} cannot be sent to another interpreter")
     if sys.byteorder != "little" or dtype.byteorder == ">":
         value = value.astype(dtype.newbyteorder("<"))
     content = value.tobytes()  # row by row, whatever the order in memory

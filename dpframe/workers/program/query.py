@@ -57,7 +57,9 @@ def heard(frame: Frame) -> Queried:
         found = tuple(map(_number, header.get("numbers", ())))
         sensitivity = None if said is None else float(_number(said))
     except (ValueError, ArithmeticError):
-        raise Refused("a query gives numbers, and its answer tells something else") from None
+        raise Refused(
+            "a query must return numbers, but its answer contains something else"
+        ) from None
     return Queried(header["raised"], header["form"], found, sensitivity)
 
 
@@ -132,13 +134,13 @@ def _flat(values: Any, found: list[str]) -> None:
         if isinstance(value, list):
             _flat(value, found)
         elif _form(value, found) != NUMBER:
-            raise TypeError("an array of a query holds numbers")
+            raise TypeError("an array that a query returns must contain numbers")
 
 
 def _rational(answer: Any, found: list[str]) -> str:
     ratio = getattr(answer, "as_integer_ratio", None)
     if isinstance(answer, (str, bytes, complex)) or ratio is None:
-        raise TypeError(f"a query gives numbers, not {type(answer).__name__}")
+        raise TypeError(f"a query must return numbers, not {type(answer).__name__}")
     try:
         above, below = ratio()
     except (ValueError, OverflowError):  # not finite

@@ -97,7 +97,7 @@ def _archive(file: Path) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         with np.load(file, allow_pickle=False) as found:
             return found["x"], found["y"]
     except KeyError as error:
-        raise ValueError(f"data: {file}: holds no array {error}") from None
+        raise ValueError(f"data: {file}: contains no array {error}") from None
 
 
 def _checked(source: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> Table:
@@ -109,5 +109,5 @@ def _checked(source: str, x: npt.NDArray[Any], y: npt.NDArray[Any]) -> Table:
         raise ValueError(f"data: {source}: labels are integers from 0")
     features = np.ascontiguousarray(x.reshape(len(x), -1), np.float32)
     if not np.isfinite(features).all():
-        raise ValueError(f"data: {source}: x holds values that are not finite")
+        raise ValueError(f"data: {source}: x contains values that are not finite")
     return Table(features, y.astype(np.int32))

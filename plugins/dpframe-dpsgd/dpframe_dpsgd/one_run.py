@@ -37,7 +37,7 @@ class OneRunDPSGD(DenseTraining, name="dpsgd-one-run"):
         if records == len(data.present) or data.gradient:
             raise ValueError("the pair has no records that are canaries: use many-canaries")
         if self.records not in (None, records):
-            raise ValueError(f"records = {self.records}, but the pair has {records}: let it be")
+            raise ValueError(f"records = {self.records}, but the pair has {records}: leave it out")
         return dataclasses.replace(super().resolve(pair), records=records)
 
     def sample(self, key: Key, data: Any, n: int) -> Array:

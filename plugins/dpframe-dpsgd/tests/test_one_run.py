@@ -97,7 +97,7 @@ def test_canaries_of_a_trained_model_leave_a_trace():
 def test_what_is_refused():
     with pytest.raises(ValueError, match="no records that are canaries"):
         OneRunDPSGD.from_params(SMALL).resolve(Canary(records=20, canary="gradient"))
-    with pytest.raises(ValueError, match="the pair has 30: let it be"):
+    with pytest.raises(ValueError, match="the pair has 30: leave it out"):
         OneRunDPSGD.from_params({**SMALL, "records": 50}).resolve(ManyCanaries(records=30))
     with pytest.raises(ValueError, match="output"):
         OneRunDPSGD.from_params({**SMALL, "output": "steps"}).resolve(ManyCanaries(records=30))

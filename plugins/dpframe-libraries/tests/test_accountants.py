@@ -133,7 +133,7 @@ def test_each_fault_is_found_and_nothing_else(command, files):
 def test_a_right_accountant_passes(command):
     found = command("--only", "right")
     assert found.exit_code == 0, found.output
-    assert "not proved right" in found.output
+    assert "does not prove an accountant right" in found.output
     found = command("--only", "raising")
     assert found.exit_code == 3
 

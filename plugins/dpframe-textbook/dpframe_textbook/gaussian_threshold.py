@@ -79,5 +79,5 @@ class GaussianThreshold(Mechanism, name="above-threshold-gaussian"):
     @property
     def _sigmas(self) -> tuple[float, float]:
         if self.threshold_sigma is None or self.answer_sigma is None:
-            raise ValueError("the noise is not known before the mechanism meets its pair")
+            raise ValueError("the noise is known only for a given pair")
         return self.threshold_sigma, self.answer_sigma

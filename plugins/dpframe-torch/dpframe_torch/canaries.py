@@ -296,8 +296,8 @@ class Canaries:
         if fingerprint not in earlier:
             return []
         return [
-            "the noise of the first step is that of an earlier run in this folder: a seed is used "
-            "again, and the difference of two runs shows what the noise should hide"
+            "the noise of the first step is that of an earlier run in this folder: a seed "
+            "was reused, and the difference between two runs shows what the noise should hide"
         ]
 
     def _resume(self, kept: dict[str, Any]) -> None:
@@ -331,11 +331,11 @@ class Canaries:
 
 def _check(data: Any, number: int, kind: str, records: Any) -> None:
     if isinstance(data, IterableDataset) or not hasattr(data, "__len__"):
-        raise CanaryError("train_set: a dataset with a length and indices is wanted, not a stream")
+        raise CanaryError("train_set: must be a dataset with a length and indices, not a stream")
     if isinstance(data, TrainingSet):
         raise CanaryError("train_set: it has canaries already")
     if kind not in KINDS:
-        raise CanaryError(f"kind: {kind!r} is none of {', '.join(KINDS)}")
+        raise CanaryError(f"kind: {kind!r}  is not one of {', '.join(KINDS)}")
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise CanaryError(f"number: {number!r} is not a number of canaries, at least 1")
     if records is None and number > len(data):

@@ -181,11 +181,11 @@ class NoiseMeter:
         found = []
         if self.p_of_size() < RARE:
             found.append(
-                f"the noise has {self.ratio:.2g} times the standard deviation that the optimiser "
-                "says"
+                f"the noise has {self.ratio:.2g} times the standard deviation that the "
+                "optimiser states"
             )
         if self.p_of_repetition() < RARE:
-            found.append("the noise of successive steps is correlated: a generator is seeded anew")
+            found.append("the noise of successive steps is correlated: a generator is reseeded")
         return found
 
     def described(self) -> dict[str, float] | None:

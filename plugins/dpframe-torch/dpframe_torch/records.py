@@ -136,7 +136,7 @@ def make(kind: Kind, of: Making, places: Sequence[int] | npt.NDArray[np.int64]) 
 def _mislabelled(of: Making, record: Any, fields: Fields) -> Any:
     label = _label(record, fields, "mislabelled")
     if (of.classes or 0) < 2:
-        raise CanaryError("mislabelled canaries need at least two classes; say classes=")
+        raise CanaryError("mislabelled canaries need at least two classes; pass classes=")
     wrong = (label + int(of.rng.integers(1, of.classes))) % (of.classes or 1)
     return _changed(record, {fields.label: _like(wrong, record[fields.label])})
 

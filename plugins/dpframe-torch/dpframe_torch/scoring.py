@@ -70,7 +70,7 @@ class Scoring:
             if found.shape != (len(self.records),):
                 raise CanaryError(
                     f"score: returned shape {found.shape}; one score for each of the "
-                    f"{len(self.records)} canaries is wanted"
+                    f"{len(self.records)} canaries is required"
                 )
             return found.astype(np.float64)
         if score not in ("loss", "contrast"):
@@ -120,7 +120,7 @@ class Scoring:
         if losses.shape != (len(records),):
             raise CanaryError(
                 f"loss: returned shape {tuple(losses.shape)}; one loss for each of the "
-                f"{len(records)} records is wanted (reduction='none')"
+                f"{len(records)} records is required (reduction='none')"
             )
         own: Scores = losses.detach().double().cpu().numpy()
         return own

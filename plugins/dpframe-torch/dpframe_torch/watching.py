@@ -198,7 +198,7 @@ class Watch:
             )
             if same:
                 raise CanaryError(
-                    "the model has the weights of before the training: nothing to audit"
+                    "the model has the weights from before the training: nothing to audit"
                 )
 
     def warnings(self, members: Bools, epsilon: float | None, engine: Any) -> list[str]:
@@ -217,7 +217,7 @@ class Watch:
                 "measured on them says nothing about new data"
             )
         if self.optimizer is None:
-            found.append("the optimiser was not watched: batches and noise were not looked at")
+            found.append("the optimiser was not watched: batches and noise were not checked")
         else:
             found += self._of_batches(rows, seen[members], epsilon)
             found += self.noise.warnings()
@@ -312,8 +312,8 @@ class Watch:
         n = self.records
         if len(rows) and n and _differs(rows, n, rate, rate):
             found.append(
-                f"the accountant assumed batches of {rate * n:.1f} records on average, and they "
-                f"had {mean:.1f}"
+                f"the accountant assumed batches of {rate * n:.1f} records on average, but "
+                f"they had {mean:.1f}"
             )
         return found
 

@@ -85,9 +85,9 @@ class State:
             try:
                 found = json.loads(self.file.read_text(encoding="utf-8"))
             except ValueError:
-                raise DpframeError(f"{self.file}: not JSON; restore it, or begin anew") from None
+                raise DpframeError(f"{self.file}: not JSON; restore it, or start again") from None
         if not isinstance(found, dict) or found.get("schema") != 1:
-            raise DpframeError(f"{self.file}: not a state that this version understands")
+            raise DpframeError(f"{self.file}: not a state that this version can read")
         self._results: dict[str, dict[str, str]] = found["results"]
         self._problems: dict[str, dict[str, str]] = found["problems"]
 
@@ -98,7 +98,7 @@ class State:
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            raise DpframeError(f"{self.folder}: another process is at work there") from None
+            raise DpframeError(f"{self.folder}: another process is using it") from None
         try:
             yield
         finally:

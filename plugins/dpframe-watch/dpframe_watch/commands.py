@@ -53,7 +53,7 @@ def watch(
         try:
             Watch(read, place, _tell, retry=retry, allow_source=allow_source).run()
         except KeyboardInterrupt:
-            _tell("what was audited is kept, and the same command goes on from there")
+            _tell("finished audits are kept; repeat the command to continue")
             raise
         site = Site(read, place, private=private)
         site.write(out)
@@ -93,7 +93,7 @@ def disclose(
         out.write_text(text, encoding="utf-8")
     except OSError as error:
         raise DpframeError(f"{out}: {(error.strerror or str(error)).lower()}") from None
-    _tell(f"{out}: for the authors of the library alone")
+    _tell(f"{out}: only for the authors of the library")
 
 
 def _tell(text: str) -> None:

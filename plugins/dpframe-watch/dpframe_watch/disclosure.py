@@ -241,7 +241,7 @@ def report(record: Record, cell: Any, folders: Iterable[Path] = ()) -> str:
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", script)), default=0))
     listed = "\n".join(f"* {line}" for line in _facts(record, cell))
     mends = "\n".join(f"* {line}" for line in _mends(cell)) or (
-        "The record does not say. The event and the two datasets above are where to look."
+        "The record does not say. Start from the event and the two datasets above."
     )
     return _template("report.md.txt").format(
         label=_code(cell.mechanism.label),
@@ -299,8 +299,8 @@ def _mends(cell: Any) -> Iterator[str]:
     for need in _pair(cell).needs:
         yield (
             f"The pair needs {_code(need.feature)}. Refusing or clipping such records, on both "
-            "datasets alike, would close this way. If the documentation excludes them, this is no "
-            "violation of it."
+            "datasets alike, would close this leak. If the documentation excludes them, this "
+            "does not violate it."
         )
 
 
@@ -318,7 +318,7 @@ def _certainty(record: Record, cell: Any) -> Iterator[str]:
                 "if this claim were true."
             )
         if confidence < 0.999:
-            yield "This confidence is low: run the audit again with `--confidence 0.999`."
+            yield "This confidence is low: run the audit again with `--set audit.confidence=0.999`."
     if cell.exact is not None and cell.exact.exceeding:
         yield "The change of the query is exact and free of chance, if pair and query are right."
     yield f"Seed of the draws: {cell.seed}. dpframe {record.environment.dpframe}."

@@ -303,7 +303,7 @@ def test_a_spec_runs_beside_its_files_and_in_the_environment_of_the_version(
 def test_one_process_at_a_time(tmp_path, pretended):
     registry = made.write_registry(tmp_path)
     state = audits.State(tmp_path / "registry.state")
-    with state.alone(), pytest.raises(DpframeError, match="another process is at work"):
+    with state.alone(), pytest.raises(DpframeError, match="another process is using it"):
         watch(registry)
 
 

@@ -35,12 +35,12 @@ def test_only_what_is_certified_has_the_sign_of_a_bound():
     assert "estimate, no bound" in said
     assert "certified: at least this" in said
     assert "∞" in [tick.get_text() for tick in ax.get_xticklabels()]
-    assert "Intervals and point values are no bounds." in picture.caption
+    assert "Intervals and point values are not bounds." in picture.caption
 
 
 def test_one_estimator_is_no_comparison():
     record = as_record(made_records.record([asked("order-statistics")]))
-    with pytest.raises(DpframeError, match="nothing is there to compare"):
+    with pytest.raises(DpframeError, match="there is nothing to compare"):
         figures.draw(record, "comparison")
 
 

@@ -86,7 +86,7 @@ def test_the_distance_of_two_histograms_is_half_of_what_they_differ_by():
     exact = 2 * stats.norm.cdf(0.5) - 1
     assert [points[b][0] for b in (3, 92)] == pytest.approx([exact, exact], abs=1e-4)
     assert total_variation._claims(record)["laplace"] == pytest.approx(exact)
-    assert "an estimate and no bound" in figures.draw(record, "total-variation").caption
+    assert "an estimate, not a bound" in figures.draw(record, "total-variation").caption
 
 
 def test_the_spread_of_sigma_is_that_of_the_replicates():
@@ -125,7 +125,7 @@ def test_the_slope_is_that_of_the_mean_errors():
     assert line.slope == pytest.approx(-0.5, abs=1e-6)
     picture = figures.draw(record, "convergence")
     said = [text.get_text() for text in picture.legends[0].get_texts()]
-    assert said == ["laplace: slope −0.50", "at least so fast in the limit: slope −⅓"]
+    assert said == ["laplace: slope −0.50", "at least this fast in the limit: slope −⅓"]
     (promised,) = [line for line in picture.axes[0].lines if line.get_lw() == 0.9]
     y = promised.get_ydata()
     assert y[0] == pytest.approx(line.means[0])
@@ -171,7 +171,7 @@ def test_estimates_of_several_releases_are_one_line_by_their_number(steps):
     assert drawn(ax, "_") == [(1, 1.0)]
     said = [text.get_text() for text in picture.legends[0].get_texts()]
     assert "pld-composition, estimate, no bound" in said
-    assert "no bound in either direction" in picture.caption
+    assert "not a bound in either direction" in picture.caption
     elsewhere = Published("mechanism,estimator.compositions,epsilon\nlaplace,7,2\n", "t.csv")
     with pytest.raises(DpframeError, match="none of its rows"):
         figures.draw(steps, "compositions", beside=elsewhere)

@@ -89,9 +89,9 @@ def test_the_same_from_json_gives_the_same_bytes(found, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda found: found.pop("scores"), "not what dpframe score writes"),
-        (lambda found: found.update(rows=7), "not what dpframe score writes"),
-        (lambda found: found["scores"].update(roc=[[1]]), "not what dpframe score writes"),
+        (lambda found: found.pop("scores"), "not a complete output of dpframe score"),
+        (lambda found: found.update(rows=7), "not a complete output of dpframe score"),
+        (lambda found: found["scores"].update(roc=[[1]]), "not a complete output of dpframe score"),
         (lambda found: found.update(kind="comparison"), "what another command wrote"),
     ],
 )

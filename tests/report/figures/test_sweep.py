@@ -167,8 +167,8 @@ def test_published_numbers_are_crosses_where_they_belong(small):
         ("mechanism,epsilon\nadept,much\n", r"t.csv:2: epsilon is 'much'"),
         ("mechanism,epsilon\nadept\n", r"t.csv:2: epsilon is None"),
         ("mechanism,epsilon\nadept,-1\n", "must be a loss"),
-        ("mechanism,epsilon\nnobody,1\n", "none of its rows is about a cell"),
-        ("mechanism,dim,epsilon\nadept,1,1\n", "none of its rows is about a cell"),
+        ("mechanism,epsilon\nnobody,1\n", "none of its rows belongs to a cell"),
+        ("mechanism,dim,epsilon\nadept,1,1\n", "none of its rows belongs to a cell"),
     ],
 )
 def test_a_table_of_something_else_is_refused(small, text, said):

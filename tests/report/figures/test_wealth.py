@@ -74,7 +74,7 @@ def test_what_is_alike_is_one_line_that_names_all():
         "ε 2 · dim 1, 2, 8: consistent",
         "ε 5 · dim 9: violated",
     ]
-    assert "Cells whose lines are alike share one." in picture.caption
+    assert "Cells with equal lines share one." in picture.caption
     assert "left out" not in picture.caption
 
 

@@ -106,8 +106,8 @@ def _read_object(reader: Any, value: Any) -> str:
         reader.part(b"o", sized(name_of(type(value)).encode()))
         return name_of(type(value))
     raise UnreadableError(
-        f"it is an object of class {name_of(type(value))}, which shows nothing: say in "
-        "`attributes` what is read of it"
+        f"it is an object of class {name_of(type(value))}, which has nothing to read: list "
+        "what to read in `attributes`"
     )
 
 

@@ -23,7 +23,7 @@ class OfSteps(Attack):
 
     def unsuited(self, target: Target) -> str | None:
         if not isinstance(target.mechanism, Training) or len(target.dims) != 2:
-            return 'takes what was seen of the steps of training: output = "steps"'
+            return 'takes views of the training steps: output = "steps"'
         return None
 
     def parameters_of(self, target: Target) -> dict[str, Any]:

@@ -28,13 +28,16 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 def accountants(
     grid: Annotated[
         str,
-        typer.Option(metavar="FILE", help="Settings in TOML; or quick or nightly, built in."),
+        typer.Option(
+            metavar="FILE",
+            help="Settings in TOML, or the name of a built-in grid: quick or nightly.",
+        ),
     ] = "quick",
     python: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=PATH",
-            help="Ask the accountants that this interpreter has. Repeatable. Default: the one "
+            help="Ask the accountants installed for this interpreter. Repeatable. Default: the one "
             "that runs dpframe.",
         ),
     ] = None,
@@ -51,15 +54,17 @@ def accountants(
     ] = "",
     loose: Annotated[
         float,
-        typer.Option(metavar="FACTOR", help="Report ε that exceeds the truth by this factor."),
+        typer.Option(metavar="FACTOR", help="Report an ε that exceeds the truth by this factor."),
     ] = 2.0,
     seconds: Annotated[float, typer.Option(metavar="S", help="Time limit of one question.")] = 60.0,
     minutes: Annotated[
         float | None,
         typer.Option(
             metavar="M",
-            help="Take about so long: settings come in random order, and slow accountants are "
-            "asked about fewer of them.",
+            help=(
+                "Take about this long: settings come in random order, and slow accountants get "
+                "fewer of them."
+            ),
         ),
     ] = None,
     report: Annotated[
@@ -86,17 +91,17 @@ def accountants(
     from dpframe_libraries.accountants.questions import read_grid
 
     if not loose > 1:
-        raise DpframeError(f"--loose {loose:g}: a factor above 1 is wanted")
+        raise DpframeError(f"--loose {loose:g}: must be a factor above 1")
     if not seconds > 0:
-        raise DpframeError(f"--seconds {seconds:g}: a time above 0 is wanted")
+        raise DpframeError(f"--seconds {seconds:g}: must be a time above 0")
     if minutes is not None and not minutes > 0:
-        raise DpframeError(f"--minutes {minutes:g}: a time above 0 is wanted")
+        raise DpframeError(f"--minutes {minutes:g}: must be a time above 0")
     for file in report or ():
         reporting.check(file)
     built_in = {path.stem: path for path in GRIDS.glob("*.toml")}
     if grid not in built_in and not Path(grid).is_file():
         names = " and ".join(sorted(built_in))
-        raise DpframeError(f"--grid {grid}: there is no such file; {names} are built in")
+        raise DpframeError(f"--grid {grid}: no such file; {names} are built in")
     questions = read_grid(built_in.get(grid, Path(grid)))
     for file in adapter or ():
         if not file.is_file():

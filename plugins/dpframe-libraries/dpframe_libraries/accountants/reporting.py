@@ -21,14 +21,17 @@ if TYPE_CHECKING:
 
 FORMATS = (".html", ".json", ".csv", ".svg")
 COLUMNS = ("accountant", "answers", *KINDS, "not asked", "least", "most", "seconds")
-WARNING = "An accountant without findings is not proved right: these settings show nothing wrong."
+WARNING = (
+    "No findings does not prove an accountant right: it only means that these settings show no "
+    "error."
+)
 _COLOURS = {None: "#4878a8", "loose": "#c8952c", "below": "#c03030", "above": "#c03030"}
 
 
 def check(file: Path) -> None:
     """Raise DpframeError if a report has no known format or cannot be written."""
     if file.suffix.lower() not in FORMATS:
-        raise DpframeError(f"--report {file}: a name ending in {', '.join(FORMATS)} is wanted")
+        raise DpframeError(f"--report {file}: the name must end in {', '.join(FORMATS)}")
     if not file.absolute().parent.is_dir():
         raise DpframeError(f"--report {file}: there is no folder {file.parent}")
 

@@ -15,7 +15,7 @@ def asked(kind):
                 raise NotImplementedError("Opacus accounts for Poisson samples with Gaussian noise")
             accountant.history.append((step["scale"], step["rate"], step["count"]))
         if kind is accountants.GaussianAccountant and len(accountant.history) > 1:
-            raise NotImplementedError("its GDP accountant wants equal steps")
+            raise NotImplementedError("its GDP accountant needs equal steps")
         return [accountant.get_epsilon(delta=delta) for delta in question["deltas"]]
 
     return ask
