@@ -71,9 +71,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_finish() -> None:
-    """Collect garbage seldom: modules and tests stay, and jaxlib adds work to each collection."""
+    """Leave modules and tests out of all collections of garbage: they stay."""
     sys.dont_write_bytecode = DONT_WRITE_BYTECODE
-    gc.set_threshold(100_000, 20, 20)
+    gc.freeze()
 
 
 QUICK_TO_COMPILE = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
@@ -94,6 +94,7 @@ def pytest_configure(config: pytest.Config) -> None:
     tests' time: what a test defines anew is a new program to JAX, even if it is the same to XLA.
     The directory is that of pytest's own cache, unless DPFRAME_TEST_CACHE names another one.
     """
+    gc.set_threshold(100_000, 20, 20)  # jaxlib adds work to each collection
     os.environ.setdefault("DPFRAME_NO_PLUGINS", "1")  # other installed packages decide no test
     if config.option.markexpr == "not slow" and "XLA_FLAGS" not in os.environ:
         os.environ["XLA_FLAGS"] = QUICK_TO_COMPILE
@@ -152,6 +153,24 @@ def whole_audits_once() -> Iterator[None]:
             lambda confidence, seed: _whole_audits(confidence),
         )
         yield
+
+
+def _coarse_bounds() -> Iterator[None]:
+    """Certify what bets show on grids of a few points: the fine ones take most of their time.
+
+    For tests of what is drawn, asked, kept and stopped. Bets and p-values stay as they are.
+    """
+    from dpframe.stats import output_bets
+
+    coarse = {"COARSE": output_bets.COARSE[::8], "FINE": 4, "POINTS": 3, "HALVINGS": 8}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in coarse.items():
+            patch.setattr(output_bets, name, value)
+        yield
+
+
+coarse_bounds = pytest.fixture(_coarse_bounds)
+coarse_bounds_of_module = pytest.fixture(scope="module")(_coarse_bounds)
 
 
 @pytest.fixture(scope="session", autouse=True)

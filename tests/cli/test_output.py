@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.processes import HANGS, started_audit
+from support.tiers import mostly_slow
 
 from dpframe.cli.options import print_json
 from dpframe.cli.terminal import results, set_apart
@@ -44,17 +45,19 @@ def test_without_standard_error_what_plugins_print_is_dropped() -> None:
     assert done.stdout == "result\nafterwards\n"
 
 
+WORDS = ("--version", "--help", "show --help", "environments list", "show nowhere")
+STREAMS = {
+    ">/dev/full": "No space left on device",
+    ">&-": "it is closed",
+    ">/dev/full 2>/dev/full": "",
+    ">&- 2>&- <&-": "",
+}
+EVERY = [(words, *stream) for stream in STREAMS.items() for words in WORDS]
+
+
+# By default each command once, and each stream once.
 @pytest.mark.parametrize(
-    "words", ["--help", "--version", "show --help", "environments list", "show nowhere"]
-)
-@pytest.mark.parametrize(
-    ("streams", "why"),
-    [
-        (">/dev/full", "No space left on device"),
-        (">&-", "it is closed"),
-        (">/dev/full 2>/dev/full", ""),
-        (">&- 2>&- <&-", ""),
-    ],
+    ("words", "streams", "why"), mostly_slow(EVERY, [0, 1, 2, 3, 4, 5, 10, 15, 19])
 )
 def test_output_that_cannot_be_written_is_said_and_no_fault_of_ours(
     words: str, streams: str, why: str

@@ -62,8 +62,10 @@ def here(document: dict[str, Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("estimator", mostly_slow(["precision", "betting"], ["betting"]))
+@pytest.mark.usefixtures("coarse_bounds")
 def test_counts_are_those_of_one_machine(processes: Processes, estimator: str) -> None:
-    document = spec(100_000, estimator)
+    smaller = {"run": {"chunk": 512}, "sweep": {"mechanism.epsilon": [0.5]}}
+    document = spec(5_000, estimator) | smaller
     with DaskExecutor(processes.address) as cluster:
         assert counted(cluster, document) == here(document)
 

@@ -14,7 +14,7 @@ from support.command_line import dpframe
 SPEC = """schema = 1
 [audit]
 name = "t"
-trials = 20_005
+trials = 5_005
 seed = 3
 [pair]
 use = "zeros-ones"
@@ -29,9 +29,9 @@ use = "order-statistics"
 [[estimator]]
 use = "betting"
 [run]
-fit = 2_000
-pilot = 2_000
-chunk = 1024
+fit = 500
+pilot = 500
+chunk = 256
 """
 SEARCH = """schema = 1
 [audit]
@@ -65,7 +65,7 @@ def told(directory: Path) -> Any:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory: pytest.TempPathFactory, coarse_bounds_of_module: None) -> Path:
     """All shards of one run, and the run itself."""
     place = tmp_path_factory.mktemp("shards")
     (place / "spec.toml").write_text(SPEC)

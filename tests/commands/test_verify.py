@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.black_boxes import sample_in_this_process
 from support.command_line import dpframe
 
 from dpframe.commands import run as running
@@ -242,6 +243,7 @@ def test_another_spec_is_refused(copied: Path, tmp_path: Path) -> None:
         verify(copied, 0.1, other, load)
 
 
+@pytest.mark.usefixtures("coarse_bounds")
 def test_bets_are_made_again_from_the_first_draw(tmp_path: Path) -> None:
     text = SPEC.replace(
         '[{ use = "order-statistics" }, { use = "precision" }]', '[{ use = "betting" }]'
@@ -258,7 +260,10 @@ def test_bets_are_made_again_from_the_first_draw(tmp_path: Path) -> None:
     assert any("wealth" in each for each in checked(directory).differences)
 
 
-def test_fresh_draws_of_a_box_without_a_seed(tmp_path: Path) -> None:
+def test_fresh_draws_of_a_box_without_a_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample_in_this_process(monkeypatch)
     plugin = tmp_path / "coin.py"
     plugin.write_text(UNSEEDED)
     text = """

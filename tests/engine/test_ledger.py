@@ -46,7 +46,9 @@ from dpframe.results.verdict import Looks
 from dpframe.sampling.address import Stream, digest
 from dpframe.workers.in_process import Here
 
-N = 64 * ROWS + 7
+pytestmark = pytest.mark.usefixtures("coarse_bounds")
+
+N = 12 * ROWS + 7
 ONE = {"mechanism": [{"use": "flip", "params": {"epsilon": 0.9}}]}
 TWO = {"sweep": {"mechanism.epsilon": [0.5, 0.9]}}
 
@@ -288,7 +290,7 @@ CHANGES: dict[str, tuple[dict[str, float], dict[str, Any]]] = {
     "multiplicity": ({}, {"audit": {"multiplicity": "bonferroni"}}),
     "confidence": ({}, {"audit": {"confidence": 0.9}}),
     "delta": ({}, {"audit": {"delta": 0.01}}),
-    "trials": ({}, {"trials": 640}),
+    "trials": ({}, {"trials": 160}),
     "stop": ({}, {"run": {"stop": "decided"}}),
     "nothing": ({}, {}),
     "fresh": ({}, {"resume": False}),
@@ -331,10 +333,10 @@ def test_no_second_look_is_free(
     else:
         base |= {"estimator": [{"use": how}]}
     code, edit = CHANGES[what]
-    (first,) = shown(tmp_path, **{"trials": 1280, **base})
+    (first,) = shown(tmp_path, **{"trials": 320, **base})
     assert first["status"] == "ok", first["reason"]
     plugins = changing(monkeypatch, **code)
-    (second,) = shown(tmp_path, **{"trials": 1280, **base, **edit, "plugins": plugins})
+    (second,) = shown(tmp_path, **{"trials": 320, **base, **edit, "plugins": plugins})
     looks = [cell["basis"]["look"] for cell in (first, second)]
     assert looks == [1, 1 if what in GOES_ON[how] else 2]
     factor = 2 if what == "confidence" else 1
@@ -344,7 +346,7 @@ def test_no_second_look_is_free(
     elif looks[1] == 2:
         assert any("start again in a new folder" in note for note in second["estimate"]["notes"])
     base["plugins"] = changing(monkeypatch)
-    (third,) = shown(tmp_path, **{"trials": 1280, **base})
+    (third,) = shown(tmp_path, **{"trials": 320, **base})
     assert third["basis"]["look"] == 1
     assert [third[key] for key in ANSWER] == [first[key] for key in ANSWER]
 
@@ -364,7 +366,7 @@ def test_draws_that_nothing_told_to_be_others_are_a_look(
     for scale in (1.0, 1.5, 1.0, 1.5):
         plugins = changing(monkeypatch, SCALE=scale)
         vars(sys.modules["changing_plugin"])[CODE] = "unchanged"
-        (cell,) = shown(tmp_path, 1280, plugins=plugins, resume=False, **tables)
+        (cell,) = shown(tmp_path, 320, plugins=plugins, resume=False, **tables)
         found.append(cell)
     assert [cell["basis"]["look"] for cell in found] == [1, 2, 1, 2]
     assert [level([cell]) for cell in found] == pytest.approx([0.05, 0.05 / 6] * 2)
@@ -554,7 +556,7 @@ def test_bets_on_a_box_with_a_seed_go_on_wherever_they_were_cut(
         "plugins": [*PLUGINS, unseeded(seedable=True)],
         "estimator": [{"use": "betting"}],
     }
-    for trials in (75, 1100, 1200):
+    for trials in (75, 300, 330):
         (cell,) = shown(tmp_path, trials, **tables)
         assert cell["basis"]["look"] == 1
 

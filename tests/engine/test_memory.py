@@ -71,10 +71,10 @@ def test_data_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_outputs_are_refused_with_what_makes_them_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    pair = {"use": "zeros-ones", "params": {"dim": 10**8}}
-    message = refused(2 * GIB, monkeypatch, pair=pair, run={"chunk": 64})
-    assert "outputs of mechanism 'flip' with pair 'zeros-ones' (pair.dim = 100000000)" in message
-    assert "run.chunk = 64" in message
+    pair = {"use": "zeros-ones", "params": {"dim": 10**7}}
+    message = refused(2 * GIB, monkeypatch, pair=pair, run={"chunk": 1024})
+    assert "outputs of mechanism 'flip' with pair 'zeros-ones' (pair.dim = 10000000)" in message
+    assert "run.chunk = 1024" in message
 
 
 @pytest.mark.parametrize(("key", "use"), [("fit", "logistic"), ("pilot", "identity")])

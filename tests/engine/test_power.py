@@ -111,7 +111,7 @@ def naive_rate(asked: Question, loss: float) -> float:
 def test_power_is_the_sum_over_all_counts(
     use: str, claim: Claim, delta: float, loss: float
 ) -> None:
-    n = 22
+    n = 18
     asked = question(use, claim, n, delta)
     rate = naive_rate(asked, loss)
     mass = stats.binom.pmf(np.arange(n + 1), n, rate)

@@ -23,7 +23,9 @@ from dpframe.results.model import CellRecord
 from dpframe.sampling.address import Segment
 from dpframe.workers.in_process import Here
 
-CHUNK = 256
+pytestmark = pytest.mark.usefixtures("coarse_bounds")
+
+CHUNK = 64
 TRIALS = 6 * CHUNK + 7
 BETTING = [{"use": "betting"}]
 DECIDED = {"chunk": CHUNK, "stop": "decided"}
@@ -126,7 +128,7 @@ def test_rounds_are_the_draws_between_their_ends_in_any_order(trials: int) -> No
 
 
 def test_wealth_is_that_of_a_plain_loop() -> None:
-    trials, flip = CHUNK + 7, [{"use": "flip", "params": {"epsilon": 2.0}}]
+    trials, flip = 3 * CHUNK + 7, [{"use": "flip", "params": {"epsilon": 2.0}}]
     (found,) = results(bets(trials, mechanism=flip))
     assert found.estimate is not None
     parts = ends(trials, CHUNK, whole=False)
@@ -207,13 +209,13 @@ def test_interrupted_and_resumed_bets_are_the_same_to_the_bit(
 
 
 def test_more_trials_go_on_with_the_same_bets(tmp_path: Path) -> None:
-    for trials in (100, 700, TRIALS):
+    for trials in (100, 200, TRIALS):
         store = Store(tmp_path)
         (longer,) = results(bets(trials), store)
         (direct,) = results(bets(trials))
         assert said([longer]) == said([direct])
     full = ends(TRIALS, CHUNK, whole=False)
-    (short,), (long,) = results(bets(700)), results(bets(TRIALS))
+    (short,), (long,) = results(bets(200)), results(bets(TRIALS))
     assert short.estimate is not None
     assert long.estimate is not None
     cut = short.estimate.wealth[:-1]
