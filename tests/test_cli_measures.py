@@ -56,7 +56,7 @@ def test_score() -> None:
     assert done.exit_code == 1, done.output
     assert "✗ The claim is refuted at 95 % confidence, corrected for" in done.stdout
     assert done.stderr == ""
-    assert "in.npy: 500 scores (D′, the record in)" in done.stdout
+    assert "in.npy: 500 scores (D′, with the record)" in done.stdout
     assert "order-statistics" in done.stdout
     assert "multiplicity none" in done.stdout.replace("\n", " ")
     assert "\x1b" not in done.stdout

@@ -210,7 +210,7 @@ def test_unknown_names_get_a_hint(load):
     text = str(caught.value)
     assert text.startswith("unknown mechanism 'good-on'\n")
     assert "did you mean 'good-one'?" in text
-    assert "provided by a plugin that failed to load (bad); see `dpframe plugins`" in text
+    assert "may belong to a plugin that failed to load (bad); see `dpframe plugins`" in text
     with pytest.raises(PluginError, match="'good-one' is the name of a mechanism"):
         found.find("attack", "good-one")
     with pytest.raises(PluginError) as caught:
@@ -220,7 +220,7 @@ def test_unknown_names_get_a_hint(load):
         with pytest.raises(PluginError) as caught:
             found.find("mechanism", name)
         assert "\n   bad 1.0 could not be loaded: ImportError: no" in str(caught.value)
-        assert "may be provided" not in str(caught.value)
+        assert "may belong" not in str(caught.value)
 
 
 def test_of_kind():

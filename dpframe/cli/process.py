@@ -284,5 +284,5 @@ def _unexpected(status: int) -> str:
             how = f"by {signal.Signals(-status).name}"
     return (
         f"the process was ended {how} before the command was done: a plugin called os._exit or "
-        "crashed, or something outside killed it; the command has no result"
+        "crashed, or something outside killed it; there is no result"
     )

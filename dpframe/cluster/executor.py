@@ -358,7 +358,7 @@ class DaskExecutor(Executor):
             if worker not in self._refusing[kind]:
                 self._refusing[kind][worker] = why
                 of = kind.partition("#")[0]
-                self.warn(f"{worker} does nothing{of and f' of {of}'}: {why}")
+                self.warn(f"{worker} gets no tasks{of and f' of {of}'}: {why}")
         self._able(kind)
 
     def _there(self) -> set[str]:
@@ -399,7 +399,7 @@ class DaskExecutor(Executor):
             if isinstance(found, dict) and found != wanted:
                 names = [name for name in wanted if found.get(name) != wanted[name]]
                 why = ", ".join(
-                    f"{name} {found.get(name)} where the run has {wanted[name]}" for name in names
+                    f"{name} {found.get(name)} , but the run has {wanted[name]}" for name in names
                 )
                 try:
                     self._refuse(worker, f"it has {why}")

@@ -278,7 +278,7 @@ def is_number(value: Any) -> bool:
 def _check_numbers(**numbers: Any) -> None:
     for name, value in numbers.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise DpframeError(f"{name}: {value!r} is not a number of models of at least 1")
+            raise DpframeError(f"{name}: {value!r} is not a positive number of models")
 
 
 def _display(*, quiet: bool) -> Any:

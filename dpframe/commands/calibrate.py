@@ -141,7 +141,7 @@ def _arranged(loaded: Sequence[Audit]) -> Experiments:
 def _check_repeats(repeats: int, found: Experiments, error: float) -> None:
     """Raise DpframeError if every estimator would pass."""
     if repeats < 1:
-        raise DpframeError(f"--repeats: {repeats} is not at least 1")
+        raise DpframeError(f"--repeats: {repeats} must be at least 1")
     for part in (part for experiment in found.experiments for part in experiment.parts):
         promised = 1 - part.cell.confidence
         if part.certifies and exceedance(0, repeats, promised, error).alarm is None:

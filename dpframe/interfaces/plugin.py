@@ -363,13 +363,13 @@ def unreadable(cls: type[Plugin]) -> str | None:
         try:
             TypeAdapter(hints[field.name]).json_schema()
         except Exception:  # pydantic's errors are about pydantic
-            wanted = "numbers, texts, booleans, tuples and Literal can be given in a spec"
+            wanted = "a spec can set numbers, texts, booleans, tuples and Literals"
             return f"{cls.__name__}.{field.name} is {_type_text(hints[field.name])}; {wanted}"
     try:
         adapter(cls)
         [_default_text(field) for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
     except Exception as error:
-        return f"the parameters of {cls.__name__} cannot be described: {error_message(error)}"
+        return f"dpframe cannot describe the parameters of {cls.__name__}: {error_message(error)}"
     return None
 
 

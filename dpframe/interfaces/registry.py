@@ -179,7 +179,7 @@ class Loader:
         if problem := _no_plugin(kind, cls):
             return problem
         if cls.api != API:
-            return f"{kind} {cls.name!r} needs plugin interface {cls.api}, this dpframe has {API}"
+            return f"{kind} {cls.name!r} needs plugin interface {cls.api}; this dpframe has {API}"
         taken = {(e.kind, e.name) for e in self.entries if e.distribution == distribution}
         if (kind, cls.name) in taken:
             return f"provides two {kind}s named {cls.name!r}"
@@ -191,7 +191,7 @@ class Loader:
     def _accept_report(self, report: ReportFormat) -> str | None:
         suffixes = report.suffixes
         if isinstance(suffixes, str) or not suffixes or any(s[:1] != "." for s in suffixes):
-            return f'a report format has the suffixes {shown(suffixes)}, not for example (".html",)'
+            return f'the suffixes of a report format must be like (".html",), not {shown(suffixes)}'
         if inspect.getattr_static(report, "document", None) is None:  # it may import much
             return f"a report format for {', '.join(suffixes)} has no method document(record)"
         if taken := [suffix for suffix in suffixes if suffix.lower() in self.reports]:
@@ -333,7 +333,7 @@ class Registry:
         failed = sorted({b.distribution for b in self.broken})
         if failed and not own and "/" not in use:
             hints.append(
-                f"it may be provided by a plugin that failed to load ({', '.join(failed)}); "
+                f"it may belong to a plugin that failed to load ({', '.join(failed)}); "
                 "see `dpframe plugins`"
             )
         return "\n".join(hints)

@@ -142,7 +142,7 @@ def unadjusted(found: Found) -> str:
     if count < 2 or found["kind"] == ONE_RUN:
         return ""
     together = 1 - count * (1 - confidence)
-    sure = f"with {words.percent(together)}" if together > 0 else "with no confidence at all"
+    sure = f"with {words.percent(together)} confidence" if together > 0 else "with no confidence"
     return (
         f"! Not adjusted for {count} bounds: each holds alone at {words.percent(confidence)}. If "
         f"you pick the best of them now, it holds {sure}. Choose one estimator beforehand instead "
@@ -160,7 +160,7 @@ def sources(found: Found) -> Iterator[str]:
             f"{_lacking(scores['nan'], 'scores NaN')}"
         )
     else:
-        for key, name in (("in", "D′, the record in"), ("out", "D, the record out")):
+        for key, name in (("in", "D′, with the record"), ("out", "D, without the record")):
             side = scores[key]
             kind = "decisions" if side["type"] == "bool" else "scores"
             amount = f"{words.quantity(side['scores'])} {kind}"

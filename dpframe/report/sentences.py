@@ -107,8 +107,9 @@ def _others(record: Record, verdicts: Counter[str | None]) -> tuple[str, str]:
     missing = m - violated - consistent - open_
     left = [f"{open_} inconclusive"] * (open_ > 0) + [f"{missing} not tested"] * (missing > 0)
     if violated:
-        others = "the other " if violated + consistent == m else ""
-        shown = [f"no violation found for {others}{consistent}"] * (consistent > 0) + left
+        other = "one" if consistent == 1 else consistent
+        others = f"the other {other}" if violated + consistent == m else consistent
+        shown = [f"no violation found for {others}"] * (consistent > 0) + left
         text = "".join(f", {part}" for part in shown)
     elif consistent:
         every = "the claim" if m == 1 else f"any of {m} claims"
@@ -126,7 +127,7 @@ def _confidence(record: Record, violated: int) -> str:
     how = f" ({PROCEDURES.get(multiplicity, multiplicity)} over {m} claims)" if m > 1 else ""
     if not violated:
         return f", tested at {sure} confidence{' for all together' if m > 1 else ''}{how}"
-    alarm = "that it is no" if violated == 1 else f"that none of the {violated} is a"
+    alarm = "that it is not a" if violated == 1 else f"that none of the {violated} is a"
     return f"; with {sure} confidence {alarm} false alarm{how}"
 
 

@@ -74,7 +74,7 @@ def disagreement(record: Record, contents: dict[str, Any]) -> str | None:
     if found is None and not is_old(record) and record.digest is None:
         return "its digest is gone"
     if found is None and not is_old(record) and record.digest != digest_of(contents):
-        return "its contents do not have the digest that it names"
+        return "its contents do not match its digest"
     return found
 
 
@@ -85,7 +85,7 @@ def _disagreements(record: Record) -> Iterator[str]:
             yield f"cell {shown(cell.id)}: {problem}"
     twice = [name for name, n in Counter(cell.id for cell in record.cells).items() if n > 1]
     if twice:
-        yield f"cell {shown(twice[0])} is there more than once"
+        yield f"cell {shown(twice[0])} occurs more than once"
     yield from _old_verdicts(record) if old else _verdicts(record)
     yield from _levels(record)
     yield from _summary(record)
@@ -95,7 +95,7 @@ def _disagreements(record: Record) -> Iterator[str]:
 def _cell(cell: CellRecord, old: bool) -> Iterator[str]:
     estimate, tested = cell.estimate, is_tested(cell)
     if (cell.status == "ok") != (estimate is not None):
-        yield f"its status is {cell.status}, and it has {'an' if estimate else 'no'} estimate"
+        yield f"its status is {cell.status}, but it has {'an' if estimate else 'no'} estimate"
     if cell.status == "failed" and cell.reason is None:
         yield "it failed without a reason"
     for name in ("verdict", "p_adjusted", *(() if old else ("basis",))):
@@ -105,7 +105,7 @@ def _cell(cell: CellRecord, old: bool) -> Iterator[str]:
         yield from _estimate(cell, estimate)
     counted = sum(cell.trials)
     if estimate is not None and not all(cell.trials):
-        yield "it has an estimate and no draws"
+        yield "it has an estimate, but no draws"
     if cell.draws != (counted if cell.draw_group else 0):
         yield f"its trials add up to {counted} draws, not to {cell.draws}"
     if (problem := _counts(cell)) is not None:
@@ -124,7 +124,7 @@ def is_tested(cell: CellRecord) -> bool:
 def _estimate(cell: CellRecord, estimate: EstimateRecord) -> Iterator[str]:
     lower, upper = estimate.epsilon_lower, estimate.epsilon_upper
     if estimate.certified != (lower is not None):
-        yield f"it is {'' if estimate.certified else 'not '}certified and its bound is {lower}"
+        yield f"it is {'' if estimate.certified else 'not '}certified, but its bound is {lower}"
     if cell.p_value is not None and not estimate.certified:
         yield "it has a p-value, although its bound is not certified"
     if cell.p_value is None and is_tested(cell):
@@ -132,16 +132,16 @@ def _estimate(cell: CellRecord, estimate: EstimateRecord) -> Iterator[str]:
     if lower is not None and upper is not None and not lower <= upper * (1 + 1e-6):
         yield f"its bound {lower} is above its limit {upper}"
     if cell.claim is not None and cell.claim.delta != estimate.delta:
-        yield f"its claim is for δ = {cell.claim.delta}, its estimate for {estimate.delta}"
+        yield f"its claim is for δ = {cell.claim.delta}, but its estimate is for {estimate.delta}"
     if estimate.profile_lower and not estimate.certified:
         yield "it has certified δ, although its bound is not certified"
     if (problem := profile_problem(estimate.profile_lower)) is not None:
         yield f"its profile_lower {problem}"
     beyond = [e for e, d in estimate.profile_lower if d > estimate.delta]
     if lower is not None and beyond and beyond[-1] > lower * (1 + ROUNDING_OF_PROFILES) + 1e-9:
-        yield f"its profile_lower says ε ≥ {beyond[-1]} at its δ, its bound is {lower}"
+        yield f"its profile_lower gives ε ≥ {beyond[-1]} at its δ, but its bound is {lower}"
     if estimate.anytime != (cell.looks is None):
-        yield "an anytime estimator has no looks, and others have"
+        yield "an anytime estimator has no looks; others do"
     if cell.looks is not None and cell.trials not in [look.trials for look in cell.looks]:
         yield f"its trials {cell.trials} are not among its looks"
 
@@ -171,11 +171,11 @@ def _verdicts(record: Record) -> Iterator[str]:
     for cell, anew in zip(record.cells, again, strict=True):
         name = shown(cell.id)
         if cell.verdict != anew.verdict:
-            yield f"cell {name}: its verdict is {cell.verdict}, its numbers say {anew.verdict}"
+            yield f"cell {name}: its verdict is {cell.verdict}, but its numbers give {anew.verdict}"
         if not _close(cell.p_adjusted, anew.p_adjusted):
             yield f"cell {name}: p_adjusted is {cell.p_adjusted}, not {anew.p_adjusted}"
         if same_words and cell.reason != anew.reason:
-            yield f"cell {name}: its reason is not what its numbers say: {anew.reason}"
+            yield f"cell {name}: its reason does not match its numbers: {anew.reason}"
 
 
 def _old_verdicts(record: Record) -> Iterator[str]:
@@ -226,11 +226,11 @@ def _summary(record: Record) -> Iterator[str]:
     summary, cells = record.summary, record.cells
     for name, value in totals(cells).items():
         if getattr(summary, name) != value:
-            yield f"summary.{name} is {getattr(summary, name)}, its cells add up to {value}"
+            yield f"summary.{name} is {getattr(summary, name)}, but its cells add up to {value}"
     least = sum(map(is_tested, cells))
     most = least + summary.failed
     if not least <= summary.m <= most:
-        yield f"summary.m is {summary.m}, its cells make it {least}"
+        yield f"summary.m is {summary.m}, but its cells give {least}"
 
 
 def _slack(record: Record) -> Iterator[str]:
@@ -238,7 +238,7 @@ def _slack(record: Record) -> Iterator[str]:
         if cell.slack is None:
             continue
         if cell.claim is None or cell.estimate is None or cell.estimate.epsilon_lower is None:
-            yield f"cell {shown(cell.id)}: it has a slack, and no bound or no claim"
+            yield f"cell {shown(cell.id)}: it has slack, but no bound or no claim"
             continue
         parts = cell.slack.model_dump(exclude={"limit"}, exclude_none=True)
         whole, found = cell.claim.epsilon - cell.estimate.epsilon_lower, math.fsum(parts.values())

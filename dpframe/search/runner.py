@@ -162,7 +162,7 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
         raise CellError(ALL_KNOWN)
     if not search.has_bet:
         what = "time" if search.ended_by_time else "trials"
-        raise CellError(f"nothing could be bet on: more {what}, or a smaller neighbourhood")
+        raise CellError(f"no bet could be made: use more {what}, or a smaller neighbourhood")
     search.settle()
     cell, error, outcome = search.cell, search.error, search.outcome()
     arm, wealth = outcome.arm, outcome.wealth

@@ -130,7 +130,12 @@ def test_every_kind_of_output_gets_a_score(attack: str) -> None:
         ("identity", "laplace", (1, 1), None),
         ("identity", "laplace", (), None),
         ("projection", "laplace", (3,), None),
-        ("projection", "laplace", (), "takes outputs of the shape of the data (3,), these have ()"),
+        (
+            "projection",
+            "laplace",
+            (),
+            "takes outputs with the shape of the data (3,); these have ()",
+        ),
         ("likelihood-ratio", "laplace", (3,), None),
         ("likelihood-ratio", "laplace-numpy", (3,), "laplace-numpy gives no log_density"),
         ("logistic", "laplace-numpy", (4, 4), None),

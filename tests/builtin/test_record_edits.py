@@ -426,7 +426,7 @@ def test_texts_and_whole_numbers() -> None:
         (
             {"table": [5], "schema": UNIT},
             "schema",
-            "of column c0 it says what is not so: record 0 has 5",
+            "column c0 does not fit the table: record 0 has 5",
         ),
         ({"table": ["a"], "schema": UNIT}, "schema", "categories have no bounds"),
         ({"table": [1], "schema": [{"low": 1, "high": 1}]}, "schema", "is not below"),

@@ -88,7 +88,7 @@ def test_all_records_of_one_user() -> None:
     assert other.d1 == [["c", 5], ["c", 6], ["b", 2]]
     assert other.adjacency == "replace all records of one user"
     for by, says in (
-        ([["b", 1]], "in the table already"),
+        ([["b", 1]], "already in the table"),
         ([["c", 1], ["d", 1]], "several users"),
         (["c", 1], "columns"),
         ([], "a list of records"),

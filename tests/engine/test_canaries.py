@@ -173,7 +173,7 @@ def test_runs_of_a_black_box(monkeypatch: pytest.MonkeyPatch) -> None:
     assert good["verdict"] == "violated"
     assert good["estimate"]["epsilon_lower"] > 1.6
     assert bad["status"] == "failed"
-    assert "canaries are members: each canary must be in with probability ½" in bad["reason"]
+    assert "canaries are members: each canary must be included with probability ½" in bad["reason"]
 
 
 def test_runs_and_draws_never_mix() -> None:

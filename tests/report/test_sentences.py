@@ -32,7 +32,10 @@ def said(violated: int, consistent: int, inconclusive: int, failed: int = 0) -> 
         ((0, 0, 2), f"Nothing decided of 2 claims: 2 inconclusive, {SURE}"),
         ((0, 0, 1), f"Nothing decided of 1 claim: 1 inconclusive, {SURE}, from"),
         ((0, 0, 0, 2), "Nothing decided of 2 claims: 2 not tested, from"),
-        ((1, 0, 0), "1 of 1 claim violated; with 95 % confidence that it is no false alarm, from"),
+        (
+            (1, 0, 0),
+            "1 of 1 claim violated; with 95 % confidence that it is not a false alarm, from",
+        ),
         ((1, 2, 0), "1 of 3 claims violated, no violation found for the other 2; with 95 %"),
         ((2, 1, 1), "2 of 4 claims violated, no violation found for 1, 1 inconclusive; with 95 %"),
         ((0, 0, 0), "No claim tested, from"),

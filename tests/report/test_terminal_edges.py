@@ -119,7 +119,7 @@ def test_violation_added_by_the_step_down_test_is_explained(records, show):
 
 def test_one_claim_is_not_called_adjusted(records, show):
     text = flat(show(records.record([records.cell("adept", 0.1, 2, m=1)], m=1)))
-    assert "1 of 1 claim violated; with 95 % confidence that it is no false alarm, from" in text
+    assert "1 of 1 claim violated; with 95 % confidence that it is not a false alarm, from" in text
     assert "Holm" not in text
 
 

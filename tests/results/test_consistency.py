@@ -62,7 +62,7 @@ def none_violated(record: dict[str, Any]) -> dict[str, Any]:
 CHANGES: list[tuple[Change, str]] = [
     (
         lambda r: given(r).update(verdict="violated"),
-        "its verdict is violated, its numbers say co",
+        "its verdict is violated, its numbers give co",
     ),
     (
         lambda r: given(r, "violated").update(verdict="consistent"),
@@ -76,11 +76,11 @@ CHANGES: list[tuple[Change, str]] = [
     (lambda r: given(r).update(basis=None), "it has no basis"),
     (
         lambda r: given(r).update(reason="all is well"),
-        "its reason is not what its numbers say",
+        "its reason does not match its numbers",
     ),
     (
         lambda r: given(r)["estimate"].update(epsilon_lower=0.4),
-        "reason is not what its numbers",
+        "reason does not match its numbers",
     ),
     (
         lambda r: given(r)["estimate"].update(epsilon_lower=99.0),
@@ -101,18 +101,18 @@ CHANGES: list[tuple[Change, str]] = [
     ),
     (
         lambda r: given(r)["estimate"].update(profile_lower=[[99.0, 0.9]]),
-        "its profile_lower says ε ≥ 99.0 at its δ, its bound is",
+        "its profile_lower gives ε ≥ 99.0 at its δ, its bound is",
     ),
     (lambda r: given(r)["slack"].update(cells=9.0), "its slack adds up to"),
-    (lambda r: silent(r).update(slack=given(r)["slack"]), "it has a slack, and no bound"),
+    (lambda r: silent(r).update(slack=given(r)["slack"]), "it has slack, but no bound"),
     (lambda r: given(r)["estimate"].update(confidence=0.95), "not its share of the error"),
     (lambda r: given(r)["basis"].update(confidence=0.5), "share of the error"),
     (lambda r: given(r)["basis"].update(look=7), "share of the error"),
     (
         lambda r: given(r)["basis"].update(p_extreme_resolved=1.0),
-        "its numbers say inconclusive",
+        "its numbers give inconclusive",
     ),
-    (lambda r: given(r)["basis"].update(p_resolved=1e-9), "its numbers say violated"),
+    (lambda r: given(r)["basis"].update(p_resolved=1e-9), "its numbers give violated"),
     (lambda r: given(r)["claim"].update(delta=0.25), "its claim is for δ = 0.25"),
     (
         lambda r: given(r)["counts"][0].reverse() or given(r)["counts"][0].pop(),
@@ -134,7 +134,7 @@ CHANGES: list[tuple[Change, str]] = [
     (lambda r: given(r).update(looks=[]), "are not among its looks"),
     (
         lambda r: given(r).update(trials=[0, 9], looks=[{"trials": [0, 9]}]),
-        "it has an estimate and no draws",
+        "it has an estimate, but no draws",
     ),
     (later, "its look 2 is later than the last"),
     (lambda r: none_violated(r)["summary"].update(m=40), "summary.m is 40, its cells make it 1"),
@@ -144,10 +144,10 @@ CHANGES: list[tuple[Change, str]] = [
     ),
     (lambda r: failed(r).update(status="ok"), "its status is ok, and it has no estimate"),
     (lambda r: failed(r).update(reason=None), "it failed without a reason"),
-    (lambda r: r["cells"].append(r["cells"][0]), "is there more than once"),
+    (lambda r: r["cells"].append(r["cells"][0]), "occurs more than once"),
     (lambda r: r["cells"].pop(), "summary.|p_adjusted|share of the error"),
     (lambda r: r["cells"].clear(), "summary.violated is"),
-    (lambda r: r["audit"].update(multiplicity="none"), "p_adjusted|numbers say"),
+    (lambda r: r["audit"].update(multiplicity="none"), "p_adjusted|numbers give"),
     (lambda r: r["audit"].update(confidence=0.5), "its confidence is not the audit's"),
     (lambda r: r["summary"].update(m=1), "p_adjusted|summary.m is 1"),
     (lambda r: r["summary"].update(m=40), "p_adjusted|summary.m is 40"),

@@ -39,8 +39,9 @@ def test_a_traced_mechanism_has_no_answers():
             spec("laplace", raises="fail", outputs={"time": True}), registry=registry.load([])
         )
     for key in ("raises", "outputs"):
-        assert f"mechanism[0].{key}: is of black boxes alone; 'laplace' is traced by JAX" in str(
-            caught.value
+        assert (
+            f"mechanism[0].{key}: applies only to black boxes; 'laplace' is traced by JAX"
+            in str(caught.value)
         )
 
 

@@ -221,22 +221,21 @@ ONE_WRONG = {
             '"line"\n\n[[mechanism]]\nuse = "plain"\nparams.epsilon = 1.0',
             '"line"\nparams.dim = 2\n[[mechanism]]\nuse = "fussy"\nparams.how = "refuses"',
         ),
-        "spec.toml:10: mechanism[0]: mechanism 'fussy' does not go with pair 'line': needs dim = 1"
+        "spec.toml:10: mechanism[0]: mechanism 'fussy' does not fit pair 'line': needs dim = 1"
         '\n   10 | [[mechanism]]\n   with how = "refuses", pair.dim = 2',
     ),
     "resolve crashes": (
         ('"plain"\nparams.epsilon = 1.0', '"fussy"\nparams.how = "crashes"'),
-        "spec.toml:10: mechanism[0]: mechanism 'fussy' does not go with pair 'line': "
-        "KeyError: 'lost'",
+        "spec.toml:10: mechanism[0]: mechanism 'fussy' does not fit pair 'line': KeyError: 'lost'",
     ),
     "resolve gives something else": (
         ('"plain"\nparams.epsilon = 1.0', '"fussy"\nparams.how = "resolves to text"'),
-        "spec.toml:10: mechanism[0]: mechanism 'fussy' does not go with pair 'line': "
+        "spec.toml:10: mechanism[0]: mechanism 'fussy' does not fit pair 'line': "
         "TypeError: resolve returned 'not a mechanism', which is not the mechanism",
     ),
     "claim gives something else": (
         ('"plain"\nparams.epsilon = 1.0', '"fussy"\nparams.how = "claims text"'),
-        "spec.toml:10: mechanism[0]: mechanism 'fussy' does not go with pair 'line': "
+        "spec.toml:10: mechanism[0]: mechanism 'fussy' does not fit pair 'line': "
         "TypeError: claim returned 'private', which is neither a claim nor None",
     ),
     "a plugin of another kind": (

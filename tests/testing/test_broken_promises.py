@@ -305,7 +305,7 @@ def test_an_attack_that_says_so_hands_out_the_output() -> None:
         (Reversed(), "larger scores mean D′", "larger scores must mean D′"),
         (Mean(), "scores every output alone", "score every row independently"),
         (Deciding(), "gives what it says, one per output", "gives = 'score'"),
-        (Deciding(), "learns the same from the same draws", "something else"),
+        (Deciding(), "learns the same from the same draws", "something different"),
     ],
 )
 def test_an_attack_that_breaks_a_promise(attack: Any, promise: str, says: str) -> None:

@@ -445,7 +445,9 @@ def test_what_shows_nothing_is_refused(monkeypatch):
             self.__value = 3
 
     for hidden in (iter([]), np.random.default_rng(3), Secret(), Slots()):
-        with pytest.raises(UnreadableError, match="has nothing to read: list what to read in `attributes`"):
+        with pytest.raises(
+            UnreadableError, match="has nothing to read: list what to read in `attributes`"
+        ):
             encode(hidden)
     assert kind(Nothing()) == "Nothing ()"
     deep: list = []

@@ -188,7 +188,10 @@ def test_the_shares_of_exceptions_are_recorded_and_said_first():
         ("raises only", r"first .* answers.*were exceptions.*: ValueError: (large|small) "),
         ("answers four times", "all answers, on D and on D′, were exceptions.*: KeyError: 'gone'"),
         ("ignores the seed", "gave different outputs the second time at the same address"),
-        ("unreadable", "were exceptions.* an answer cannot be read: .*list what to read in `attributes`"),
+        (
+            "unreadable",
+            "were exceptions.* an answer cannot be read: .*list what to read in `attributes`",
+        ),
         ("memory", "raised MemoryError"),
     ],
 )

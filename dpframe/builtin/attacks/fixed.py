@@ -43,7 +43,7 @@ class Canaries(Attack, name="canaries"):
     def unsuited(self, target: Target) -> str | None:
         if len(target.dims) == 2 and target.dims[0] == 2 and target.dims[1] > 0:
             return None
-        return f"takes scores and memberships, [2, m]; outputs have shape {target.dims}"
+        return f"requires scores and memberships, [2, m]; outputs have shape {target.dims}"
 
     def score(self, state: Tree, outputs: Array) -> Array:
         return floats(outputs)
@@ -186,9 +186,9 @@ class Projection(Attack, name="projection"):
         shapes = [getattr(data, "shape", None) for data in (target.pair.d0, target.pair.d1)]
         shape = shapes[0]
         if shape is None or shapes[1] != shape:
-            return "projects on the line from D to D′, which takes two arrays of one shape"
+            return "projects on the line from D to D′, which requires two arrays of the same shape"
         if target.dims != shape:
-            return f"takes outputs of the shape of the data {shape}, these have {target.dims}"
+            return f"takes outputs with the shape of the data, {shape}; these have {target.dims}"
         return None if target.pair.distance(2) > 0 else "D and D′ are equal"
 
     def learns(self) -> bool:

@@ -34,7 +34,7 @@ class Logistic(Attack, name="logistic"):
     def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
         seen = [_finite_rows(outputs) for outputs in train]
         if not all(map(len, seen)):
-            raise ValueError("every output that it could learn from is NaN")
+            raise ValueError("all outputs to learn from are NaN")
         centre, scale = _typical(np.concatenate([x[:LOOKED_AT] for x in seen]))
         rows = np.clip((np.concatenate(seen) - centre) / scale, -FURTHEST, FURTHEST)
         labels = np.repeat([0.0, 1.0], [len(x) for x in seen])

@@ -470,10 +470,10 @@ class Spread:
 
     NAMES = (
         "the standard deviation of the outputs",
-        "the largest less the smallest output",
-        "the sum of the absolute outputs",
+        "the range of the outputs",
+        "the sum of the absolute values of the outputs",
         "the Euclidean norm of the outputs",
-        "the largest absolute output",
+        "the largest absolute value of the outputs",
         "the mean of the outputs",
         "the largest output",
         "the smallest output",

@@ -101,7 +101,10 @@ class OneShot(Estimator, name="one-shot"):
             for name, law in (("out", out), ("in", inside))
         )
         if not (out.deviation > 0 and inside.deviation > 0):
-            return Estimate(math.inf, notes=(*notes, "no spread: no normal distribution fits"))
+            return Estimate(
+                math.inf,
+                notes=(*notes, "the scores have no spread, so no normal distribution fits"),
+            )
         if not query.delta:
             more = "two normal distributions have no finite ε at δ = 0; choose another δ"
             return Estimate(math.inf, notes=(*notes, more))

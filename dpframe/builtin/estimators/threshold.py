@@ -355,7 +355,7 @@ class Credible(OneThreshold, name="credible"):
 
     certifies: ClassVar[bool] = False
     assumption: ClassVar[str] = (
-        "Bayesian, with Jeffreys' prior on both error rates; independent, identically distributed "
+        "Jeffreys' prior on both error rates (Bayesian); independent, identically distributed "
         "outputs"
     )
     reference: ClassVar[str] = (

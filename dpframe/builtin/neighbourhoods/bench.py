@@ -61,7 +61,7 @@ def of_number(column: Known) -> Iterator[Breaker]:
     yield Breaker(1e39, "more than float32 holds")
     yield Breaker("", "an empty text among numbers")
     yield Breaker(True, "a boolean among numbers")
-    yield Breaker("1", "a number written as a text")
+    yield Breaker("1", "a number written as text")
     yield Breaker(2.0**53 + 2, "2^53 + 2")
     yield Breaker(1e-40, "a float32 denormal")
 
@@ -87,7 +87,7 @@ def of_category(column: Known) -> Iterator[Breaker]:
         for value, words in (
             (f"{first} ", "a category with a blank after it"),
             (first.swapcase(), "a category in other letters"),
-            ('a,"b"\n', "a text with a comma, quotes and a new line"),
+            ('a,"b"\n', "a text with a comma, quotes and a newline"),
             ("nan", "the text nan"),
             ("Ünïcödé \U0001f600", "a text beyond ASCII"),
             ("\x00", "a null character"),

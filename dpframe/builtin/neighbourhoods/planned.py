@@ -261,7 +261,7 @@ def missing(bench: Bench) -> Iterator[Draft]:
     """Give one record a value that is missing in all others."""
     for at in (*bench.numbers()[:2], *bench.categories()[:1]):
         empty = math.nan if bench.columns[at].kind == "number" else None
-        words = f"the only value that is not missing{bench.where(at)}"
+        words = f"the only value present{bench.where(at)}"
         rows = bench.all(bench.with_cell(bench.first(), at, empty))
         yield from bench.changes(rows, bench.row(1.0), words)
 
@@ -286,7 +286,7 @@ def duplicates(bench: Bench) -> Iterator[Draft]:
         cell = first[at]
         if isinstance(cell, float) and math.isfinite(cell):
             next_ = bench.with_cell(first, at, math.nextafter(cell, bench.columns[at].high))
-            yield from bench.changes(bench.all(first), next_, "equal records, one by a bit")
+            yield from bench.changes(bench.all(first), next_, "equal records, except for one bit")
 
 
 def on_zeros(bench: Bench) -> Iterator[Draft]:

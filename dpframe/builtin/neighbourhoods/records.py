@@ -153,7 +153,7 @@ class RecordEdits(Neighbourhood, name="records"):
             raise ParameterError("form", f'"record" {said}')
         one = self._made(Memo(self._bench), set(), planned(self._bench), 1)
         if not one:
-            raise ParameterError("form", f"{self.form!r}: no edit of this table has that form")
+            raise ParameterError("form", f"{self.form!r}: no edit of this table can take that form")
         one[0].check()  # fails without the library that makes frames, for one
 
     def params(self) -> dict[str, Any]:
@@ -278,7 +278,7 @@ class RecordEdits(Neighbourhood, name="records"):
 def _draft(pair: Pair) -> Draft:
     """Return a proposed pair as a draft, the new record as a row of cells."""
     if not isinstance(pair, Records):
-        raise TypeError(f"the history has a pair of a different kind: {type(pair).__name__}")
+        raise TypeError(f"the history contains a pair of a different kind: {type(pair).__name__}")
     edit: Any = pair.edit
     by = edit.by if isinstance(edit.by, tuple) else (edit.by,)
     return Draft(pair.rows[0], edit._replace(by=by))

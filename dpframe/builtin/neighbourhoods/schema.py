@@ -163,7 +163,7 @@ def known_columns(of: Table, schema: Sequence[Column]) -> tuple[Known, ...]:
         for number, cell in enumerate(cells):
             if name in said and column.needs(cell):
                 raise ValueError(
-                    f"of column {name} it says what is not so: record {number} has {cell!r} there"
+                    f"column {name} does not fit the table: record {number} has {cell!r} there"
                 )
         found.append(column)
     if sum(column.kind == "user" for column in found) > 1:

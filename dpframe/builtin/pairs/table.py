@@ -419,7 +419,7 @@ def _check_new_user(of: Table, new: Rows, user: str | None, others: Rows) -> Non
     if not all(same_cell(one[at], new[0][at]) for one in new):
         raise ValueError("the new records belong to several users")
     if any(same_cell(one[at], new[0][at]) for one in others):
-        raise ValueError(f"user {new[0][at]!r} is in the table already")
+        raise ValueError(f"user {new[0][at]!r} is already in the table")
 
 
 MOST_BYTES = 256 << 20  # of a file: an audit runs a mechanism on it thousands of times

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.padding import Padding
 
 from dpframe.report import calibration, words
-from dpframe.report.terminal.ink import STYLE, Ink, print_fitted
+from dpframe.report.terminal.ink import STYLE, Ink, print_fitted, show
 from dpframe.report.words import SYMBOL
 
 _LOOKS = {
@@ -25,14 +25,14 @@ def render_calibration(found: dict[str, Any], console: Console) -> None:
     """Print the result of `dpframe.calibrate`."""
     ink = Ink.of(console)
     head = ink.text(found["audit"]["name"], "bold")
-    console.print(head.append(ink.plain(f" · {words.quantity(found['repeats'])} repeats")))
+    show(console, head.append(ink.plain(f" · {words.quantity(found['repeats'])} repeats")))
     for paragraph in calibration.explanation(found):
-        console.print(ink.text(paragraph, "dim"))
+        show(console, ink.text(paragraph, "dim"))
     for section in calibration.sections(found):
         console.print()
-        console.print(ink.text(section.title, "bold"))
+        show(console, ink.text(section.title, "bold"))
         if section.explanation:
-            console.print(ink.text(section.explanation, "dim"))
+            show(console, ink.text(section.explanation, "dim"))
         table = ink.table(2)
         for head_text in section.heads:
             table.add_column(
@@ -48,9 +48,9 @@ def render_calibration(found: dict[str, Any], console: Console) -> None:
         print_fitted(table, ink, console)
     console.print()
     for line in calibration.failures(found):
-        console.print(ink.text(f"– {line}"))
+        show(console, ink.text(f"– {line}"))
     grave = found["summary"]["broken"] or found["summary"]["failed"]
-    console.print(ink.text(calibration.conclusion(found), STYLE["violated"] if grave else "bold"))
+    show(console, ink.text(calibration.conclusion(found), STYLE["violated"] if grave else "bold"))
 
 
 def render_conformance(found: Any, console: Console) -> None:
@@ -59,17 +59,17 @@ def render_conformance(found: Any, console: Console) -> None:
     heading = ink.text(f"{entry.kind} {entry.name}", "bold")
     given = ", ".join(f"{name} = {words.setting(value)}" for name, value in found.params.items())
     origin = f" · {entry.distribution} {entry.version}"
-    console.print(heading.append(ink.plain(f"{origin}{f' · {given}' if given else ''}")))
+    show(console, heading.append(ink.plain(f"{origin}{f' · {given}' if given else ''}")))
     width = max(map(len, _RESULTS))
     explained: dict[str, str] = {}
     for finding in found.findings:
         line = ink.text(finding.result.ljust(width + 2), _RESULTS[finding.result])
-        console.print(line.append(ink.plain(finding.promise)))
+        show(console, line.append(ink.plain(finding.promise)))
         if finding.detail:
             # One mistake may break many promises, and only its numbers differ.
             first = explained.setdefault(re.sub(r"\d+", "", finding.detail), finding.promise)
             text = finding.detail if first == finding.promise else f"as above: {first}"
-            console.print(Padding(ink.text(text), (0, 0, 0, width + 2), expand=False))
+            show(console, Padding(ink.text(text), (0, 0, 0, width + 2), expand=False))
     counts = [sum(one.result == result for one in found.findings) for result in _RESULTS]
     parts = (f"{count} {result}" for count, result in zip(counts, _RESULTS, strict=True))
-    console.print(ink.plain(", ".join(parts)))
+    show(console, ink.plain(", ".join(parts)))

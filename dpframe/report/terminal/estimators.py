@@ -19,7 +19,7 @@ from dpframe.report.calibration import Row, left_out, place_of, row_name, tables
 from dpframe.report.group import settings
 from dpframe.report.scores import ONE_RUN
 from dpframe.report.terminal import plots
-from dpframe.report.terminal.ink import STYLE, Ink, print_fitted
+from dpframe.report.terminal.ink import STYLE, Ink, print_fitted, show
 from dpframe.report.terminal.legend import AVERAGE, BOUND
 from dpframe.report.words import SYMBOL, WORDS, plural
 
@@ -115,19 +115,19 @@ def render_comparison(found: dict[str, Any], console: Console) -> None:
     audit = found["audit"]
     head = ink.text(audit["name"], "bold")
     alone = f"each bound alone at {words.percent(audit['confidence'])} (multiplicity none)"
-    console.print(head.append(ink.plain(f" · {alone} · ε in nats")))
+    show(console, head.append(ink.plain(f" · {alone} · ε in nats")))
     for rows in tables(found["rows"]):
         entries = [_entry(row) for row in rows if row["status"] == "ok"]
         if entries:
             console.print()
-            console.print(_title(rows[0], ink))
+            show(console, _title(rows[0], ink))
             columns = ["bound", *(["of true ε"] if rows[0]["truth"] else [])]
             columns += ["estimate", "draws", "time"]
             table = ranking(entries, "attack · estimator", columns, notes, ink)
             print_fitted(table, ink, console)
     console.print()
     for line in (*notes.lines(ink), *_remarks(found, ink)):
-        console.print(line)
+        show(console, line)
 
 
 def limits(pair: Any) -> tuple[float | None, float | None] | None:
@@ -213,22 +213,22 @@ def render_scores(
         scores.best(found): "bold",
     }
     for text in scores.headline(found):
-        console.print(ink.text(text, styles.get(text, "")))
+        show(console, ink.text(text, styles.get(text, "")))
     for warning in scores.warnings(found):
-        console.print(ink.text(warning, STYLE["failed"]))
+        show(console, ink.text(warning, STYLE["failed"]))
     for text in scores.sources(found):
-        console.print(ink.text(text))
-    console.print(ink.text(scores.terms(found), "dim"))
+        show(console, ink.text(text))
+    show(console, ink.text(scores.terms(found), "dim"))
     if shown:
         draw = _canaries_table if found["kind"] == ONE_RUN else _table
         console.print()
         print_fitted(draw(found, shown, notes, ink), ink, console)
         console.print()
     for line in (*notes.lines(ink), *_score_remarks(found, certified, shown, remarks, every, ink)):
-        console.print(line)
+        show(console, line)
     if every:
         for line in _curves(found, certified, ink, console.width):
-            console.print(line)
+            show(console, line)
 
 
 def _table(found: dict[str, Any], rows: list[Row], notes: Notes, ink: Ink) -> Table:

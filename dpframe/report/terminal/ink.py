@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.box import Box
@@ -55,6 +56,13 @@ STYLE: dict[str | None, str] = {
     None: "",
 }
 _PLAIN = Console(color_system=None)  # folding reads nothing of it but the width of a tab
+# rich breaks at every blank, no-break spaces included, so a private character stands for these.
+_GLUE = "\ue000"
+_TOGETHER = re.compile(
+    r"(?<=\d) (?=%|(?:s|ms|min|h|nats|[KMGT]iB|[mb]illion|trillion)\b|\d{3}\b)"
+    r"|(?<=[=≥≤±]) (?=[\d.∞−-])|(?<=(?<!\w)[εδμρσmnp]) (?=[=≥≤±] |[\d∞])"
+    r"|(?<=\bin) (?=nats\b)|(?<=\bother) (?=\d)| (?=[\d.]+$)"
+)
 GAP = 3  # blanks between columns and between phrases of a line
 
 _RULE = "    \n    \n ── \n    \n    \n    \n    \n    \n"
@@ -116,11 +124,8 @@ class Ink:
         return self.wrapped(self.text(text.replace("\n", " "), style), width)
 
     def wrapped(self, text: Text, width: int) -> list[Text]:
-        """Fold a text that has styles already."""
-        lines = text.wrap(_PLAIN, max(width, 2), overflow="fold")
-        for line in lines:
-            line.rstrip()
-        return list(lines)
+        """Fold a text that has styles already; numbers stay on the line of their units."""
+        return wrapped(text, width)
 
     def joined(self, parts: list[Text], width: int) -> Text:
         """Put phrases on a line, and those that do not fit on the next, indented."""
@@ -140,6 +145,26 @@ class Ink:
         """Return an empty table in the style of the report, with `gap` blanks between columns."""
         box = RULED_ASCII if self.ascii_only else RULED
         return Table(box=box, show_edge=False, pad_edge=False, padding=(0, gap - FRAME, 0, 0))
+
+
+def wrapped(text: Text, width: int) -> list[Text]:
+    """Fold a text into lines, without a break between a number and its unit or its relation."""
+    glued = text.copy()
+    glued.plain = _TOGETHER.sub(_GLUE, text.plain)  # of equal length, so styles stay in place
+    lines = glued.wrap(_PLAIN, max(width, 2), overflow="fold")
+    for line in lines:
+        line.plain = line.plain.replace(_GLUE, " ")
+        line.rstrip()
+    return list(lines)
+
+
+def show(console: Console, line: RenderableType) -> None:
+    """Print a text, folded, or anything else as it is."""
+    if not isinstance(line, Text) or line.no_wrap:
+        console.print(line)
+        return
+    for part in wrapped(line, console.width) or [line]:
+        console.print(part)
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from dpframe.report import words
 from dpframe.report.sentences import unadjusted
-from dpframe.report.terminal.ink import STYLE, Ink, print_fitted
+from dpframe.report.terminal.ink import STYLE, Ink, print_fitted, show
 
 MOST_LINES = 12  # longer lists end in a count of the rest
 
@@ -104,11 +104,11 @@ def render_plan(plan: Outlook, console: Console) -> None:
     table.add_column(overflow="fold")
     for name, text in _facts(plan):
         table.add_row(ink.text(name, "bold"), ink.text(text))
-    console.print(ink.text(plan["name"], "bold"))
-    console.print(table)
+    show(console, ink.text(plan["name"], "bold"))
+    show(console, table)
     if plan["m"] > 1 and plan["multiplicity"] == "none":
         warning = unadjusted(plan["m"], plan["confidence"])
-        console.print(ink.text(f"! {warning}", STYLE["failed"]))
+        show(console, ink.text(f"! {warning}", STYLE["failed"]))
     if plan["estimators"]:
         console.print()
         print_fitted(_reach(plan["estimators"], ink), ink, console)
@@ -116,7 +116,7 @@ def render_plan(plan: Outlook, console: Console) -> None:
             "The largest ε is what perfectly separated outputs would certify: a larger claim "
             "cannot be refuted, and its verdict would be inconclusive."
         )
-        console.print(ink.text(text + _coarse(plan["estimators"]), "dim"))
+        show(console, ink.text(text + _coarse(plan["estimators"]), "dim"))
     inconclusive = [
         f"{claim['reason']}, {words.plural(claim['cells'], 'cell')}: could only be inconclusive"
         for claim in plan["inconclusive"]
@@ -130,20 +130,21 @@ def render_plan(plan: Outlook, console: Console) -> None:
         if rest := len(lines[MOST_LINES:]):
             lines[MOST_LINES:] = [f"… and {rest} more such claims"]
         for line in lines:
-            console.print(ink.text(f"{words.SYMBOL[verdict]} {line}", STYLE[verdict]))
+            show(console, ink.text(f"{words.SYMBOL[verdict]} {line}", STYLE[verdict]))
     if plan["power"]:
         console.print()
         print_fitted(_power(plan["power"], ink), ink, console)
-        console.print(ink.text(POWER, "dim"))
+        models = " or ".join(sorted({row["model"] for row in plan["power"]}))
+        show(console, ink.text(POWER.format(plan["power"][0]["probability"], models), "dim"))
         factor = max((row["needed"] or 0) / row["trials"] for row in plan["power"])
         if factor > 1 and plan["seconds"] is not None:
             time = words.duration(factor * plan["seconds"])
             calls = words.quantity(math.ceil(factor * plan["calls"]))
             text = f"With the largest of these numbers of trials a run takes about {time}"
-            console.print(ink.text(text + (f" and {calls} calls." if plan["calls"] else ".")))
+            show(console, ink.text(text + (f" and {calls} calls." if plan["calls"] else ".")))
     for skip in plan["skipped"]:
         cells = words.plural(skip["cells"], "cell")
-        console.print(ink.text(f"– skipped, {cells}: {skip['reason']}"))
+        show(console, ink.text(f"– skipped, {cells}: {skip['reason']}"))
 
 
 def _facts(plan: Outlook) -> Iterator[tuple[str, str]]:
@@ -168,31 +169,31 @@ def _facts(plan: Outlook) -> Iterator[tuple[str, str]]:
 
 
 POWER = (
-    "The true loss is that of the model in the last column, for an attack that sees all of it "
-    "and has equal error rates on D and D′. With a weaker attack or another pair, a loss is "
-    "detected less often. The numbers for bets and canaries are simulated, with a standard error "
-    "of 0.01 of the probability."
+    "Detectable is the smallest true loss that these trials detect with probability {:g}. Columns "
+    "such as 1.5× give the probability of detecting 1.5 times the claimed loss. Model of the true "
+    "loss: {}, for an attack that sees all of it and has equal error rates on D and D′. With a "
+    "weaker attack or another pair, a loss is detected less often. The numbers for bets and "
+    "canaries are simulated, with a standard error of 0.01 of the probability."
 )
 
 
 def _power(rows: list[PowerRow], ink: Ink) -> Table:
     table = ink.table(2)
     table.add_column("cells", overflow="fold")
-    heads = ["claimed", f"shows with {rows[0]['probability']:g}"]
+    heads = ["claimed", "detectable"]
     heads += [f"{multiple:g}×" for multiple in rows[0]["curve"]]
-    heads += ["trials for", "are"] if rows[0]["against"] else []
+    if wanted := rows[0]["against"]:
+        heads.append(f"trials, {wanted / rows[0]['claimed']:g}×")
     for head in heads:
         table.add_column(ink.text(head), justify="right", no_wrap=True)
-    table.add_column("pair", overflow="fold")
     for row in rows:
         shown = "no loss" if row["epsilon"] is None else f"ε ≥ {words.upper(row['epsilon'])}"
         texts = [words.brief(row["claimed"]), shown]
         texts += ["–" if share is None else f"{share:.2f}" for share in row["curve"].values()]
         if row["against"]:
-            needed = "no number" if row["needed"] is None else words.quantity(row["needed"])
-            texts += [words.point(row["against"]), needed]
-        name = f"{row['label']}, {words.plural(row['cells'], 'cell')}"
-        table.add_row(ink.text(name, "bold"), *map(ink.text, texts), ink.text(row["model"]))
+            texts.append("none" if row["needed"] is None else words.quantity(row["needed"]))
+        name = f"{row['label']} ×{row['cells']}"
+        table.add_row(ink.text(name, "bold"), *map(ink.text, texts))
     return table
 
 

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-from dpframe.report.terminal.ink import STYLE, Ink, print_fitted
+from dpframe.report.terminal.ink import STYLE, Ink, print_fitted, show
 from dpframe.report.words import SYMBOL
 
 MANY = {"decision": "decisions", "score": "scores"}  # plurals
@@ -49,7 +49,7 @@ def render_plugins(
         row = Row(entry.name, _origin(entry), handed, lines[0] if lines else "")
         kinds.setdefault(entry.kind, []).append(row)
     if not kinds:
-        console.print("no plugins")
+        show(console, "no plugins")
     # One width for all tables, so that the columns of the whole listing line up.
     everyone = [row for rows in kinds.values() for row in rows]
     widths = [
@@ -61,14 +61,14 @@ def render_plugins(
         if index:
             console.print()
         if wide:
-            console.print(_table(kind, rows, widths, ink))
+            show(console, _table(kind, rows, widths, ink))
         else:
             _stacked(kind, rows, ink, console)
     for failure in broken:
         console.print()
         where = f"{failure.distribution} {failure.version}, {failure.what}"
         line = ink.text(f"{SYMBOL['failed']} not loaded: {where}: ", STYLE["failed"])
-        console.print(line.append_text(ink.text(failure.error)))
+        show(console, line.append_text(ink.text(failure.error)))
 
 
 def _table(kind: str, rows: list[Row], widths: list[int], ink: Ink) -> Table:
@@ -87,15 +87,15 @@ def _table(kind: str, rows: list[Row], widths: list[int], ink: Ink) -> Table:
 
 def _stacked(kind: str, rows: list[Row], ink: Ink, console: Console) -> None:
     """Print everything below the name, for narrow terminals."""
-    console.print(ink.text(kind.upper()))
+    show(console, ink.text(kind.upper()))
     verb = "gives" if kind == "attack" else "takes"
     for row in rows:
         for line in ink.folded(row.name, "bold", console.width):
-            console.print(line)
+            show(console, line)
         handed = [f"{verb} {row.handed}".replace("\n", " ")] if row.handed else []
         for text in (row.origin, *handed, row.text):
             for line in ink.folded(text, "", console.width - 2):
-                console.print(ink.text("  ").append_text(line))
+                show(console, ink.text("  ").append_text(line))
 
 
 def render_plugin(
@@ -105,17 +105,17 @@ def render_plugin(
     ink = Ink.of(console)
     heading = ink.text(entry.name, "bold")
     heading.append(ink.plain(f" · {entry.kind} · {_origin(entry)}"))
-    console.print(heading)
+    show(console, heading)
     for line in _sentences(exchange):
-        console.print(ink.text(line))
+        show(console, ink.text(line))
     documentation = inspect.cleandoc(entry.cls.__doc__ or "No description.")
     for paragraph in documentation.split("\n\n"):
         console.print()
-        console.print(ink.text(_reflowed(paragraph)))
+        show(console, ink.text(_reflowed(paragraph)))
     console.print()
     rows = list(parameters)
     if not rows:
-        console.print("takes no parameters")
+        show(console, "takes no parameters")
         return
     table = ink.table(2)
     for title in ("parameter", "type", "default", "bounds", "meaning"):

@@ -25,7 +25,7 @@ from dpframe.report.sentences import caveats, expectations, verdict
 from dpframe.report.sentences import worst as worst_of
 from dpframe.report.terminal import legend
 from dpframe.report.terminal.heat import heat, mapped
-from dpframe.report.terminal.ink import GAP, STYLE, Ink, padded
+from dpframe.report.terminal.ink import GAP, STYLE, Ink, padded, show
 from dpframe.report.terminal.plots import against, growths, plots
 from dpframe.report.terminal.tables import Grid, fits, fits_wide, grid_of, grid_tables, list_tables
 from dpframe.report.versions import Versions, blocks, versions
@@ -74,13 +74,13 @@ def render(record: Record, console: Console, *, numbers: bool = False) -> None:
         if lines := list(part):
             _print(console, [*lines, blank])
     if len(listed) < len(ran):
-        console.print(ink.text("The numbers of every cell: --numbers", "dim"))
+        show(console, ink.text("The numbers of every cell: --numbers", "dim"))
     _print(console, [*warning, *summary_lines(record, ink)])
 
 
 def _print(console: Console, lines: Iterable[Text | Table]) -> None:
     for line in lines:
-        console.print(line)
+        show(console, line)
 
 
 def _numbers(found: list[Group], console: Console) -> None:
@@ -150,9 +150,9 @@ def render_notes(record: Record, console: Console) -> None:
         notes = cell.estimate.notes if cell.estimate else []
         console.print()
         place = settings(cell.swept, cell.swept)
-        console.print(ink.text(" · ".join([*names(cell), *place]), "bold"))
+        show(console, ink.text(" · ".join([*names(cell), *place]), "bold"))
         for note in notes:
-            console.print(ink.text(f"  {note}"))
+            show(console, ink.text(f"  {note}"))
 
 
 def overview(record: Record, ink: Ink, width: int) -> Iterator[Text]:

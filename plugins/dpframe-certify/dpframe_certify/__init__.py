@@ -119,4 +119,4 @@ def sign(file: Path, key: Path, *, minisign: bool) -> None:
     if tool is None:
         raise DpframeError(f"{key} is a key of {call[0]}, which is not installed")
     if code := subprocess.run([tool, *call[1:]], check=False).returncode:
-        raise DpframeError(f"{call[0]} did not sign {file}: exit code {code}")
+        raise DpframeError(f"{call[0]} could not sign {file}: exit code {code}")

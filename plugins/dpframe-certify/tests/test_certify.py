@@ -524,7 +524,7 @@ def test_signing_is_left_to_a_known_program(
     said = log.read_text().replace(str(secret), "KEY").replace(str(out), "").strip()
     assert said == words
     monkeypatch.setenv("STATUS", "3")
-    assert "did not sign" in str(certify(run, out, "--sign", secret).exception)
+    assert "could not sign" in str(certify(run, out, "--sign", secret).exception)
 
 
 def test_a_place_that_cannot_be_written_is_named(run: Path, tmp_path: Path) -> None:

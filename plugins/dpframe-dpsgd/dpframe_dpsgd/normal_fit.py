@@ -72,7 +72,7 @@ class NormalFit(Estimator, name="normal-fit"):
             for name, m in zip(("D", "D′"), both, strict=True)
         ]
         if not all(m.deviation > 0 for m in both):
-            return Estimate(epsilon=math.inf, notes=("all scores of a dataset are alike", *shapes))
+            return Estimate(epsilon=math.inf, notes=("all scores of a dataset are equal", *shapes))
         without, with_it = (Normal(m.mean, m.deviation) for m in both)
         epsilon = normals_epsilon(max(query.delta, 1e-12), without, with_it)
         grid = np.linspace(0.0, max(1.0, min(epsilon, 100.0)), LINES)

@@ -49,13 +49,13 @@ class Update(NamedTuple):
 VIEWS = {
     "residual": "the released sum less the known one, in the direction of the canary, divided by C",
     "score": "the released sum itself in that direction, divided by C",
-    "shift": "how far the canary would move the sum if it were sampled, divided by C",
+    "shift": "the distance that the canary would move the sum if sampled, divided by C",
     "difference": "the residual less that of the step before, in that direction, divided by C",
     "norm": "the norm of the residual, divided by C",
     "largest": "its largest coordinate",
     "rough": "the mean absolute difference of its neighbouring coordinates",
-    "moved": "how far the model moved beyond the known step, in the direction of the canary",
-    "distance": "how far it moved beyond the known step at all",
+    "moved": "the model's movement beyond the known step, in the direction of the canary",
+    "distance": "the model's movement beyond the known step, in any direction",
 }
 """Columns of what is seen, and then the residual in the coordinates of each array of the model."""
 

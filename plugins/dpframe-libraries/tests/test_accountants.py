@@ -189,7 +189,7 @@ def test_mistakes_are_told(command, arguments, problem):
         ("relations=['x']\n[[composition]]\nnoise='gaussian'\nscale=1.0", "relation 'x'"),
         ("[[composition]]\nsteps=[{noise='laplace',scale=1.0}]\nrate=0.1", "'rate' belongs inside"),
         ("[[composition]]\nnoise='laplace'\nscale=1.0\nsampling='poisson'\nrate=0.1\n"
-         "relations=['replace']", "known for Gaussian noise"),
+         "relations=['replace']", "known only for Gaussian noise"),
     ],
 )  # fmt: skip
 def test_mistakes_in_grids_are_told(tmp_path, text, problem):

@@ -143,7 +143,7 @@ def claim_of(engine: Any, epsilon: float | None, delta: float) -> tuple[Any, lis
     if epsilon is None or math.isinf(epsilon) or history:
         if epsilon is None and not history:
             return None, []
-        return None, ["the claim is ε = ∞, which nothing can refute; only the bound is shown"]
+        return None, ["the claim is ε = ∞, which nothing can refute, so there is only a bound"]
     return ApproxDP(float(epsilon), delta), []
 
 

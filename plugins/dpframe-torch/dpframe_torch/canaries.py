@@ -157,7 +157,9 @@ class Canaries:
     def members(self) -> Bools:
         """The coins, shape [m]; hidden until the run was audited, from attacks and from scripts."""
         if not self.state["audited"]:
-            raise CanaryError("the coins are shown after the audit: scores must not depend on them")
+            raise CanaryError(
+                "the coins are hidden until the audit: scores must not depend on them"
+            )
         return self._members.copy()
 
     def watch(self, model: torch.nn.Module, optimizer: Any = None) -> None:
@@ -296,7 +298,7 @@ class Canaries:
         if fingerprint not in earlier:
             return []
         return [
-            "the noise of the first step is that of an earlier run in this folder: a seed "
+            "the noise of the first step equals that of an earlier run in this folder: a seed "
             "was reused, and the difference between two runs shows what the noise should hide"
         ]
 

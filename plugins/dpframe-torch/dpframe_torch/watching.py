@@ -213,8 +213,8 @@ class Watch:
         found = [*self._of_canaries(seen, given, members)]
         if self.held_out_rows:
             found.append(
-                f"records of held_out were trained on, {self.held_out_rows:,} times: what is "
-                "measured on them says nothing about new data"
+                f"records of held_out were trained on, {self.held_out_rows:,} times: "
+                "measurements on them say nothing about new data"
             )
         if self.optimizer is None:
             found.append("the optimiser was not watched: batches and noise were not checked")
@@ -225,7 +225,7 @@ class Watch:
         if self.loaded_steps is not None and self.loaded_steps != len(self.rows):
             found.append(
                 f"the weights are those after step {self.loaded_steps:,} of {len(self.rows):,}: "
-                "the claim is about the whole training, so this audit sees less of it"
+                "the claim covers the whole training, so this audit sees only part of it"
             )
         return found
 

@@ -118,7 +118,7 @@ def test_altered_coins_and_data_are_noticed(folder):
 
 def test_coins_are_hidden_until_the_audit():
     canaries = Canaries(table(), 60, seed=0)
-    with pytest.raises(CanaryError, match="after the audit"):
+    with pytest.raises(CanaryError, match="until the audit"):
         _ = canaries.members
     canaries.audit(plain(canaries.train_set, epochs=1))
     assert canaries.members.tolist() == coins(canaries).tolist()

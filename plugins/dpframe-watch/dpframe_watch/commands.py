@@ -18,7 +18,7 @@ _PRIVATE = "Also show violations without a public report."
 _SOURCE = "Also build packages from source, which runs their code."
 _CELL = "A violated cell, by its id or the label of its mechanism."
 _MODULE = (
-    "Another folder with the mechanism's module. Default: those of the record and of the call."
+    "Another folder with the mechanism's module. Default: the folder of the record, and this one."
 )
 _OUT = "Default: standard output."
 

@@ -104,18 +104,24 @@ def directions(step: Step, relation: Relation) -> tuple[tuple[str, str], ...]:
     """
     if step.noise == "randomized-response":
         if relation != "replace" or step.sampling != "none":
-            raise ValueError("randomized response is known unsampled, under replace")
+            raise ValueError(
+                "the true ε of randomized response is known only without sampling, under replace"
+            )
         return (("unsampled", "unsampled"),) * 2
     if step.sampling == "none" or step.rate == 1.0:
         return (("unsampled", "unsampled"),) * 2
     if step.sampling == "fixed":
         if relation != "replace" or step.noise != "gaussian":
-            raise ValueError("samples of a fixed size are known for Gaussian noise, under replace")
+            raise ValueError(
+                "the true ε of fixed-size samples is known only for Gaussian noise, under replace"
+            )
         # Other records of 0, of −1 and of 1, so that they cancel the record or double it.
         return tuple((below, "amplified") for below in ("mixtures", "remove-2", "add-2"))
     if relation == "replace":
         if step.noise != "gaussian":
-            raise ValueError("Poisson samples under replace are known for Gaussian noise")
+            raise ValueError(
+                "the true ε of Poisson samples under replace is known only for Gaussian noise"
+            )
         return (("mixtures", "mixtures"),) * 2
     return (("remove", "remove"), ("add", "add"))
 

@@ -83,7 +83,7 @@ def read_grid(path: Path) -> list[Question]:
         )
     compositions = document.get("composition")
     if not isinstance(compositions, list) or not compositions:
-        raise DpframeError(f"{path}: at least one [[composition]] is needed")
+        raise DpframeError(f"{path}: at least one [[composition]] is required")
     found: list[Question] = []
     for number, entry in enumerate(compositions, 1):
         try:
@@ -103,7 +103,7 @@ def _questions(document: dict[str, Any], entry: dict[str, Any]) -> Iterator[Ques
         raise ValueError(f"{sorted(rest)[0]!r} belongs inside of steps")
     deltas = (document | own)["deltas"]
     if not deltas or not all(isinstance(d, float) and 0 < d < 1 for d in deltas):
-        raise ValueError("deltas are numbers above 0 and below 1")
+        raise ValueError("deltas must be above 0 and below 1")
     relations = (document | own)["relations"]
     if wrong := [one for one in relations if one not in get_args(Relation)]:
         raise ValueError(f"relation {wrong[0]!r}  is not one of {', '.join(get_args(Relation))}")
