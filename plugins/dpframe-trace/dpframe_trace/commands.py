@@ -1,0 +1,107 @@
+"""The command trace."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from dpframe import DpframeError
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+_DATA = "D: .csv (numbers, with a header), .npy or .json."
+_NEIGHBOUR = "D′, in a file like D. Default: neighbours made from D by --adjacency."
+_ADJACENCY = "replace, add-remove or either: the neighbours of the claim."
+
+
+@app.command()
+def trace(
+    function: Annotated[str, typer.Argument(metavar="PKG.FUNCTION", help="One release.")],
+    data: Annotated[Path, typer.Option(metavar="FILE", help=_DATA)],
+    neighbour: Annotated[Path | None, typer.Option(metavar="FILE", help=_NEIGHBOUR)] = None,
+    adjacency: Annotated[str | None, typer.Option(help=_ADJACENCY)] = None,
+    low: Annotated[float | None, typer.Option(help="Smallest value of the schema.")] = None,
+    high: Annotated[float | None, typer.Option(help="Largest value of the schema.")] = None,
+    within: Annotated[bool, typer.Option("--within", help="Keep records in the schema.")] = False,
+    epsilon: Annotated[float | None, typer.Option(help="The claim.")] = None,
+    delta: Annotated[float, typer.Option(help="The δ of the claim.")] = 0.0,
+    pairs: Annotated[int, typer.Option(min=1, max=1000, help="Pairs made from D.")] = 36,
+    runs: Annotated[int, typer.Option(min=1, help="Different noise for each pair.")] = 3,
+) -> None:
+    """Run a function on neighbouring data with equal noise, and list its noise by line.
+
+    For each noise call: file and line, scale, the sensitivity seen, and the ε that follows. The
+    function is imported and run in this process.
+
+    Exit code: 0; 1 if something was found; 2 if the call is wrong; 3 if something could not be
+    judged.
+    """
+    from dpframe_trace import tracing
+
+    d0 = _read(data)
+    called, seeds = _imported(function)
+    if neighbour is not None:
+        found = tracing.trace(called, d0, _read(neighbour), epsilon=epsilon, delta=delta, runs=runs)
+    elif adjacency is None:
+        raise DpframeError("give --neighbour FILE, or --adjacency for neighbours made from D")
+    else:
+        bounds = {"low": low, "high": high}
+        entry = {name: value for name, value in bounds.items() if value is not None}
+        width = np.shape(d0)[1] if np.ndim(d0) == 2 else 1
+        found = tracing.trace_table(
+            called,
+            d0,
+            adjacency=adjacency,
+            schema=[entry] * width if entry else (),
+            epsilon=epsilon,
+            delta=delta,
+            pairs=pairs,
+            runs=runs,
+            **({"beyond": False} if within else {}),
+        )
+    for file, number, seed in sorted(seeds):
+        found.findings.append(tracing.seeded(file, number, seed, ""))
+    for line in str(found).split("\n"):
+        typer.echo("".join(c if c.isprintable() else " " for c in line))
+    if found.exit_code:
+        raise typer.Exit(found.exit_code)
+
+
+def _imported(name: str) -> tuple[Any, set[tuple[str, int, str]]]:
+    """Import a function from here, and return it with the seeds that its package fixes."""
+    from dpframe_trace import primitives
+
+    module, _, attribute = name.replace(":", ".").rpartition(".")
+    if not module:
+        raise DpframeError(f"{name}: write the function as pkg.function")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        with primitives.replaced(None), primitives.importing() as tape:
+            function = getattr(importlib.import_module(module), attribute)
+        home = Path(sys.modules[module.partition(".")[0]].__file__ or ".")
+        home = home.parent if home.name == "__init__.py" else home
+        return function, {seed for seed in tape.seeds if Path(seed[0]).is_relative_to(home)}
+    except (ImportError, AttributeError) as error:
+        raise DpframeError(f"{name}: {error}") from None
+    finally:
+        sys.path.remove(str(Path.cwd()))
+
+
+def _read(path: Path) -> Any:
+    try:
+        if path.suffix == ".npy":
+            return np.load(path, allow_pickle=False)
+        if path.suffix == ".json":
+            return json.loads(path.read_text(encoding="utf-8"))
+        if path.suffix == ".csv":
+            table = np.genfromtxt(path, delimiter=",", skip_header=1, dtype=float)
+            return np.atleast_1d(table)
+    except (OSError, ValueError) as error:
+        raise DpframeError(f"{path}: {error}") from None
+    raise DpframeError(f"{path}: is neither .csv, .npy nor .json")
