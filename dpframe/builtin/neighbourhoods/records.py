@@ -16,9 +16,10 @@ from dpframe.builtin.neighbourhoods.bench import Adjacency, Bench, Draft
 from dpframe.builtin.neighbourhoods.planned import by_chance, changed, planned
 from dpframe.builtin.neighbourhoods.schema import SWITCHES, Column, Switches, known_columns
 from dpframe.builtin.pairs import table as tables
+from dpframe.builtin.pairs.forms import CATEGORY
 from dpframe.builtin.pairs.pairs import GivenTable, Records, made_of_rows
 from dpframe.builtin.pairs.plain import frozen, of_frame, scalar, written
-from dpframe.builtin.pairs.table import CATEGORY, Form, Row, Rows, Table, count
+from dpframe.builtin.pairs.table import Form, Row, Rows, Table, count
 from dpframe.plugins import Earned, Ge, Le, Neighbourhood, Pair, ParameterError, SpecFile
 
 TYPED = ("array", "integers", "arrays", "frame", "xy")

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import BeforeValidator, WithJsonSchema
 
 from dpframe.builtin.pairs import table as tables
+from dpframe.builtin.pairs.forms import formed
 from dpframe.builtin.pairs.plain import arrays, frozen, of_frame, read, thawed, written
 from dpframe.builtin.pairs.table import Edit, Form, Rows, Table
 from dpframe.plugins import Ge, HostArray, Pair, ParameterError, SpecFile
@@ -147,7 +148,7 @@ class Records(Pair, name="records"):
         return self._formed()[1]
 
     def _formed(self) -> tuple[Any, Any]:
-        return tables.formed(self._table, self._both, self._table.form(self.form))
+        return formed(self._table, self._both, self._table.form(self.form))
 
     @property
     def rows(self) -> tuple[Rows, Rows]:
