@@ -300,6 +300,7 @@ use = "betting"
     return path
 
 
+@pytest.mark.usefixtures("coarse_bounds")
 def test_a_spec_beside_its_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sample_in_this_process(monkeypatch)
     (tmp_path / "data.csv").write_text("x\n" + "0\n" * 10)

@@ -63,6 +63,7 @@ def test_in_is_d_prime() -> None:
     assert row["estimate"]["epsilon_lower"] < 0.5
 
 
+@pytest.mark.usefixtures("coarse_bounds")
 def test_all_estimators_answer_and_the_others_say_why_not() -> None:
     found = dpframe.score(IN, OUT, plugins=KNOWN, every=True)
     status = {row["estimator"]["label"]: row["status"] for row in found["rows"]}
@@ -78,6 +79,7 @@ def test_all_estimators_answer_and_the_others_say_why_not() -> None:
     assert sources["guess"] is None
 
 
+@pytest.mark.usefixtures("coarse_bounds")
 def test_what_certifies_nothing_is_asked_only_on_demand() -> None:
     found = dpframe.score(IN, OUT, plugins=KNOWN)
     assert all(row["status"] == "failed" or row["estimate"]["certified"] for row in found["rows"])
@@ -348,6 +350,7 @@ def test_ten_rows_and_ties_are_bounded_by_little(inside: Any) -> None:
 HOSTILE = "<script>alert(1)</script>\x1b[31m"
 
 
+@pytest.mark.usefixtures("coarse_bounds")
 def test_reports_of_scores_escape_everything(tmp_path: Path) -> None:
     found = dpframe.score(IN, OUT, claim=PureDP(0.1), plugins=KNOWN)
     found["rows"][0]["estimator"]["label"] = found["scores"]["in"]["name"] = HOSTILE

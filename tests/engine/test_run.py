@@ -299,7 +299,7 @@ def test_counts_do_not_depend_on_what_else_is_in_the_spec() -> None:
     wide = run(
         [adept, laplace],
         trials=70_000,
-        sweep={"mechanism.epsilon": [0.1, 1.0, 3.0], "pair.dim": [1, 2, 8]},
+        sweep={"mechanism.epsilon": [0.1, 1.0, 3.0], "pair.dim": [1, 8]},
     )
     narrow = run(
         [laplace],

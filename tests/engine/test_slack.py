@@ -194,7 +194,7 @@ def test_what_is_unknown_or_limited_is_called_so() -> None:
 
 def test_every_certified_cell_of_a_bet_adds_up() -> None:
     spec = document(
-        audit={"trials": 20 * ROWS},
+        audit={"trials": 8 * ROWS},
         mechanism=[{"use": "flip", "params": {"epsilon": 1.0}}],
         attack=[{"use": "above"}],
         estimator=[{"use": "betting"}, {"use": "precision"}],

@@ -215,6 +215,7 @@ IMPOSSIBLE: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.usefixtures("coarse_bounds")
 @pytest.mark.parametrize("what", IMPOSSIBLE)
 @pytest.mark.parametrize("estimator", ["precision", "betting"])
 def test_impossible_counts_of_an_executor_end_the_run(
@@ -225,6 +226,7 @@ def test_impossible_counts_of_an_executor_end_the_run(
     check_distrusted(record, tmp_path, "chunk", " of D")
 
 
+@pytest.mark.usefixtures("coarse_bounds")
 @pytest.mark.parametrize("estimator", ["precision", "betting"])
 def test_plausible_counts_that_are_wrong_end_the_run(estimator: str, tmp_path: Path) -> None:
     record = audited(traced(estimator), Forger(of_counts(moved)), tmp_path)

@@ -14,7 +14,7 @@ from dpframe.builtin.estimators.betting import Betting
 from dpframe.engine.anytime import Loudest, Player
 from dpframe.engine.rounds import ends
 
-ENDS = ends(4_000_000, 1 << 14, whole=False)
+ENDS = ends(2_000, 1 << 14, whole=False)
 THREADS = 8
 
 
@@ -33,7 +33,7 @@ def loudest() -> Loudest:
     return Loudest(Player(estimator, (), query))
 
 
-@pytest.mark.usefixtures("_switching")
+@pytest.mark.usefixtures("_switching", "coarse_bounds")
 def test_threads_that_play_the_loudest_counts_at_once_play_each_round_once() -> None:
     """A run that goes on with stored rounds shows them while it prepares, in all passes at once."""
     alone = loudest().after(ENDS).settled(), loudest().after(ENDS).concluded()

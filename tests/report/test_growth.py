@@ -18,7 +18,7 @@ from dpframe.results.store import as_record
 
 
 @pytest.fixture(scope="module")
-def found() -> Record:
+def found(coarse_bounds_of_module: None) -> Record:
     return dpframe.audit(
         {
             "schema": 1,

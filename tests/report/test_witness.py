@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def record() -> Record:
-    return dpframe.audit(spec("laplace", "laplace-half-scale", trials=20_000), plugins=[Three])
+def record(coarse_bounds_of_module: None) -> Record:
+    return dpframe.audit(spec("laplace", "laplace-half-scale", trials=6_000), plugins=[Three])
 
 
 def test_the_witness_is_a_spec_of_its_own(record: Record) -> None:

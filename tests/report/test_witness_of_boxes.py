@@ -53,7 +53,7 @@ class Shows(HostMechanism, name="shows"):
 
 
 @pytest.fixture(scope="module")
-def source() -> Iterator[Workers]:
+def source(coarse_bounds_of_module: None) -> Iterator[Workers]:
     with Workers(1) as workers:
         yield workers
 

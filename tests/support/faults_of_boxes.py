@@ -449,7 +449,7 @@ class Lazy:
         raise OSError("the file is gone")
 
 
-@fault(FAILED, "sample returned Lazy, which may hold more than numbers")
+@fault(FAILED, "sample returned Lazy, which may contain more than numbers")
 def returns_a_lazy_object(rng: Any, data: Any, n: int) -> Any:
     return Lazy()
 
