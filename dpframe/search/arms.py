@@ -121,7 +121,8 @@ class Arm(ABC):
 
     def take_in(self, fresh: Seen) -> None:
         """Add a round that was bet on to the draws from which later bets are chosen."""
-        self.seen = Seen(self.seen.above + fresh.above, self.seen.trials + fresh.trials)
+        above, trials = self.seen.above + fresh.above, self.seen.trials + fresh.trials
+        self.seen = Seen(above, trials, self.seen.cuts)
         self._took_in()
 
     def event(self, number: int, words: Mapping[int, str]) -> tuple[int, str | None, str, int]:
@@ -284,7 +285,8 @@ class TracedArm(Arm):
             above(statistic, jax.tree.map(lambda leaf: leaf[0, 0], own))
             for statistic, own in zip(work.statistics, counts, strict=True)
         ]
-        return Seen(np.concatenate(found, axis=1), len(chunks) * self.the_pass.rows)
+        cuts = tuple(part.shape[1] for part in found)
+        return Seen(np.concatenate(found, axis=1), len(chunks) * self.the_pass.rows, cuts)
 
     def _stored(self, work: Learned, key: str, chunks: int) -> list[HostArray] | None:
         """Return the leaves of stored counts of some chunks, if they can be that."""

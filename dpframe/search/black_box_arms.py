@@ -19,8 +19,7 @@ from dpframe.sampling.address import Stream
 from dpframe.search.arms import MOST_EXAMINED, Arm, Output, in_short
 from dpframe.search.black_box_draws import BlackBoxDraws
 from dpframe.search.events import AnswerEvents
-from dpframe.search.wealth import LOSS_LIMIT, Point, Seen, farthest
-from dpframe.stats.betting import pay
+from dpframe.search.wealth import LOSS_LIMIT, WAYS, Point, Seen, mean, paid
 
 WARM_UP = 16
 """Answers of each dataset with which a pair begins: half to learn from, half to guess by."""
@@ -264,16 +263,14 @@ def draws_needed(claim: Claim, error: float) -> int | None:
     """
     points = [Point(claim.epsilon_at(delta), delta) for delta in claim.telling_deltas]
     points = [point for point in points if point.epsilon <= LOSS_LIMIT]
-    before, wealth = WARM_UP, np.zeros(2)
+    before, wealth = WARM_UP, np.zeros(WAYS)
     while before < MOST_NEEDED:
         fresh = before if before < MANY else int(GROWTH * before)
         # Attacks learn from half of the draws before; only the others estimate probabilities.
         past, now = (Seen(np.array([[0], [n]]), n) for n in (before // 2, fresh))
-        guess = farthest(past, points)
-        if guess is not None and guess.z > CLEAR:
-            slope = np.exp([guess.point.epsilon])
-            wealth = wealth + pay(now.above, now.trials, guess.bet, slope, guess.point.delta)[:, 0]
+        if (earned := paid(past, now, points, CLEAR)) is not None:
+            wealth = wealth + earned
         before += fresh
-        if np.logaddexp(*wealth) - 2 * math.log(2) >= -math.log(error):
+        if mean(wealth) - math.log(2) >= -math.log(error):
             return before
     return None

@@ -159,7 +159,8 @@ class AnswerEvents:
     def count(self, rows: tuple[HostArray, HostArray]) -> Seen:
         """Count the events of all attacks in some answers."""
         found = [np.stack([self._above(one, side) for side in rows]) for one in self.learned]
-        return Seen(np.concatenate(found, axis=1), len(rows[0]))
+        cuts = tuple(len(one.cuts) for one in self.learned)
+        return Seen(np.concatenate(found, axis=1), len(rows[0]), cuts)
 
     def event(
         self, column: int, *, is_above: bool, words: Mapping[int, str]

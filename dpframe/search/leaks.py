@@ -9,12 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpframe.common.types import Floats
 from dpframe.interfaces.attack import Attack
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.pair import Neighbourhood
 from dpframe.search.arms import Arm
-from dpframe.search.wealth import Point, Seen
+from dpframe.search.wealth import Point, Seen, least_losses
 from dpframe.spec.audit import Choice
 from dpframe.stats.betting import events
 
@@ -50,7 +49,7 @@ def leak_of(
     if refuted and (clear := clearest(arm.seen, arm.points)) is not None:
         number = clear
     place, told, scores, side = arm.event(number, words)
-    (multiplied, other) = events(*arm.seen)[number]
+    (multiplied, other) = events(*arm.seen[:2])[number]
     hits = (int(multiplied), int(other)) if side else (int(other), int(multiplied))
     event = told or f"{attacks[place].label} {scores}"
     return Leak(place, event, side, hits, loss, number, told is not None)
@@ -105,29 +104,12 @@ def is_of(part: str, name: str) -> bool:
     return without_values(part) in name
 
 
-def least_losses(
-    seen: Seen, delta: float, resolution: float = 0.0, errors: float = 2.0
-) -> tuple[Floats, Floats]:
-    """Return the loss that each event shows, and the same less some standard errors; −∞ for none.
-
-    The errors are those of the logarithm; the resolution of the sampler is the error of either
-    probability.
-    """
-    n = seen.trials
-    q, p = ((events(*seen) + 0.5) / (n + 1)).T
-    beyond = p > delta + resolution
-    excess, base = np.where(beyond, p - delta - resolution, 1.0), q + resolution
-    loss = np.where(beyond, np.log(excess / base), -np.inf)
-    error = np.sqrt(p * (1 - p) / (n * excess**2) + q * (1 - q) / (n * base**2))
-    return loss, np.where(beyond, loss - errors * error, -np.inf)
-
-
 def clearest(seen: Seen, points: Sequence[Point]) -> int | None:
     """Return the number of the first event about as far outside of a claim as any; None if none is.
 
     Attacks come in the order of the spec, the plainest first.
     """
-    shares = (events(*seen) + 0.5) / (seen.trials + 1)
+    shares = (events(*seen[:2]) + 0.5) / (seen.trials + 1)
     q, p = shares.T
     zs = [
         (p - math.exp(e) * q - d) / np.sqrt(math.exp(2 * e) * q * (1 - q) + p * (1 - p))

@@ -19,9 +19,9 @@ from dpframe.sampling.address import EVAL, Stream, digest, host_generator
 from dpframe.search.arms import Arm, Counter
 from dpframe.search.black_box_arms import LOOK, BlackBoxArm, LookSizes, is_fast
 from dpframe.search.black_box_draws import MOST_PAIRS
-from dpframe.search.leaks import KnownLeaks, Leak, leak_of, least_losses, name_of
+from dpframe.search.leaks import KnownLeaks, Leak, leak_of, name_of
 from dpframe.search.proposals import ArmMaker
-from dpframe.search.wealth import LOSS_LIMIT, Point, Seen, Wealth, farthest
+from dpframe.search.wealth import LOSS_LIMIT, Point, Seen, Wealth, farthest, least_losses
 from dpframe.spec.audit import Cell
 from dpframe.spec.ranges import Setting, by_chance, planned
 from dpframe.workers.scheduling import GRACE, Clock, Overdue

@@ -1,7 +1,13 @@
-"""The wealth of one search: against its claim, and of each pair against a grid of losses."""
+"""The wealth of one search: against its claim, and of each pair against losses.
+
+Half of it is bet on one event, half on the whole output of the attack that makes it. One event
+tells everything about some leaks, and takes few draws to estimate; other leaks are spread over many
+outputs, which tell up to five times as much together.
+"""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,6 +16,8 @@ import numpy as np
 
 from dpframe.common.types import Floats, Ints
 from dpframe.stats.betting import Bet, choose, events, pay
+from dpframe.stats.output_bets import Lines, Supposed, bets, bound, grouped, history, lines
+from dpframe.stats.shares import learned
 
 LOSS_LIMIT = 500.0
 """Largest loss that is bet on: the exponential of a larger one, next to δ, has no float."""
@@ -19,6 +27,7 @@ FINE = 8  # neighbouring losses of the grid that share one event, chosen for the
 GRID = np.concatenate([[0.0], np.geomspace(0.01, 40.0, 560 * FINE - 1)])
 """Losses that bounds are taken from, 0.19 % apart."""
 
+OPEN = 1.002  # a loss that is not refuted, as a multiple of a bound by bets on the whole output
 RUINED = 100.0  # logarithm of a wealth that refutes a loss at every level an audit may ask for
 
 
@@ -27,6 +36,15 @@ class Seen(NamedTuple):
 
     above: Ints  # draws at or above each cut, shape [2, cuts]: on D, on D′
     trials: int  # draws on each side
+    cuts: tuple[int, ...] = ()  # number of cuts of each attack, ascending; () for one attack
+
+    def of_attack(self, event: int) -> Ints:
+        """Count the draws between the cuts of the attack of an event, shape [2, its cuts + 1]."""
+        column = event % self.above.shape[1]
+        ends = np.cumsum((0, *(self.cuts or (self.above.shape[1],))))
+        place = int(np.searchsorted(ends, column, side="right"))
+        own = self.above[:, ends[place - 1] : ends[place]]
+        return np.asarray(-np.diff(own, prepend=self.trials, append=0), np.int64)
 
 
 class Point(NamedTuple):
@@ -52,36 +70,104 @@ def farthest(seen: Seen, points: Sequence[Point]) -> Guess | None:
         points: of the claim.
     """
     usable = [p for p in points if p.epsilon <= LOSS_LIMIT and p.delta < 1]
-    bets = [(p, choose(*seen, np.exp([p.epsilon]), p.delta)) for p in usable]
+    bets = [(p, choose(*seen[:2], np.exp([p.epsilon]), p.delta)) for p in usable]
     found = [Guess(p, bet, float(bet.z[0]) * math.sqrt(seen.trials)) for p, bet in bets]
     return max(found, key=lambda guess: guess.z, default=None)
 
 
-def largest_loss(seen: Seen, delta: float, resolution: float = 0.0) -> float:
-    """Return the largest loss that any event suggests; −inf if none suggests one.
+def on_output(before: Seen, fresh: Seen, event: int) -> tuple[Supposed, Ints]:
+    """Return the output as counts suggest it, and a round in its groups.
 
     Args:
-        seen: counts of one pair.
-        delta: δ of the loss.
-        resolution: of the sampler: the error of either probability.
+        before: counts of the arm before the round.
+        fresh: counts of the round.
+        event: the output is that of the attack that makes it.
     """
-    q, p = ((events(*seen) + 0.5) / (seen.trials + 1)).T
-    p = p - delta - resolution
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return float(np.max(np.where(p > 0, np.log(p / (q + resolution)), -np.inf)))
+    past, now = before.of_attack(event), fresh.of_attack(event)
+    places = np.linspace(-1.0, 1.0, past.shape[1]) if past.shape[1] > 2 else None
+    found, group = grouped(learned(past, places, may_be_ratio=False), past.sum(axis=0))
+    return found, np.stack([np.bincount(group, side, found.mass.size) for side in now])
+
+
+@functools.lru_cache(maxsize=1024)
+def _claim(points: tuple[Point, ...]) -> Lines:
+    usable = [p for p in points if p.epsilon <= LOSS_LIMIT and p.delta < 1]
+    epsilon, delta = np.array(usable, np.float64).T
+    return lines(np.exp(epsilon), delta)
+
+
+WAYS = 4  # to bet against a claim, with equal shares of the wealth: two on one event, two on all
+
+
+def paid(before: Seen, fresh: Seen, points: Sequence[Point], least: float = 0.0) -> Floats | None:
+    """Return what a round earns against a claim: the logarithm of a factor for each way to bet.
+
+    Args:
+        before: counts of the arm before the round.
+        fresh: counts of the round.
+        points: of the claim.
+        least: standard errors by which an event must lie outside of the claim to be bet on.
+
+    Returns:
+        None if nothing is bet.
+    """
+    guess = farthest(before, points)
+    if guess is None or guess.z <= least:
+        return None
+    slope, delta = np.exp([guess.point.epsilon]), guess.point.delta
+    by_event = pay(fresh.above, fresh.trials, guess.bet, slope, delta)[:, 0]
+    supposed, counts = on_output(before, fresh, int(guess.bet.event[0]))
+    log_weights = bets(supposed, _claim(tuple(points)))
+    return np.concatenate([by_event, np.sum(log_weights * counts, axis=(1, 2))])
+
+
+@functools.lru_cache(maxsize=1024)
+def _loudest(before: int, fresh: int, points: tuple[Point, ...]) -> Floats:
+    """Return what a round earns if every answer differs, before it and in it."""
+    past, now = (Seen(np.array([[0], [n]]), n) for n in (before, fresh))
+    earned = paid(past, now, points)
+    return np.zeros(WAYS) if earned is None else earned
+
+
+def mean(ways: Floats) -> float:
+    """Return the logarithm of the mean of all ways to bet."""
+    return float(np.logaddexp.reduce(ways) - math.log(len(ways)))
+
+
+def least_losses(
+    seen: Seen, delta: float, resolution: float = 0.0, errors: float = 2.0
+) -> tuple[Floats, Floats]:
+    """Return the loss that each event shows, and the same less some standard errors; −∞ for none.
+
+    The errors are those of the logarithm; the resolution of the sampler is the error of either
+    probability.
+    """
+    n = seen.trials
+    q, p = ((events(*seen[:2]) + 0.5) / (n + 1)).T
+    beyond = p > delta + resolution
+    excess, base = np.where(beyond, p - delta - resolution, 1.0), q + resolution
+    loss = np.where(beyond, np.log(excess / base), -np.inf)
+    error = np.sqrt(p * (1 - p) / (n * excess**2) + q * (1 - q) / (n * base**2))
+    return loss, np.where(beyond, loss - errors * error, -np.inf)
 
 
 class PairWealth:
-    """Wealth earned by bets on one pair, against each loss of the grid.
+    """Wealth earned by bets on one pair, against each loss.
 
     Each pair has its own: wealth pooled over all pairs would give a pair of small loss the bound
-    of another one.
+    of another one. Bets on events are paid against the losses of the grid, round by round; those on
+    the whole output are played again when a bound is wanted.
 
     Args:
         share: of the error, that the pair has from the start.
+        scale: loss claimed for the pair, as a multiple of the first one's.
     """
 
-    def __init__(self, share: float) -> None:
+    def __init__(self, share: float, scale: float) -> None:
+        self.scale = scale
+        self.rounds: list[tuple[Supposed, Ints]] = []  # see `on_output`
+        self.opened = {"proposed": (0, share)}
+        """By reason: a number of rounds, and the share of the error that bets after these have."""
         self.now = np.zeros((2, len(GRID)))  # logarithms, for both ways to bet
         self.shares = {"proposed": (share, self.now)}
         """By reason: a share of the error, and the logarithm of what it has earned since."""
@@ -91,6 +177,7 @@ class PairWealth:
     def open(self, name: str, share: float) -> None:
         """Grant a share before a round; do nothing if the pair has one of that name."""
         self.shares.setdefault(name, (share, np.zeros((2, len(GRID)))))
+        self.opened.setdefault(name, (len(self.rounds), share))
 
     def pay(self, at: Ints, paid: Floats) -> None:
         """Add the payoff of a round at some places of the grid."""
@@ -105,6 +192,22 @@ class PairWealth:
             for share, earned in self.shares.values()
         ]
         return np.asarray(np.logaddexp.reduce(each))
+
+    def bound(self, delta: float, error: float, resolution: float) -> float:
+        """Bound the loss of the pair from below, in the units of the first one's claim.
+
+        Half of the error is for bets on events, and half for those on the whole output.
+        """
+        held, least = self.first_held(error / 2), 0.0
+        opened = [one for one in self.opened.values() if one[0] < len(self.rounds)]
+        if opened and delta < 1:
+            least = bound(history(self.rounds), delta, error / 2, opened, resolution) / self.scale
+        return max(least, float(GRID[max(0, held - 1)]))
+
+    def first_held(self, error: float) -> int:
+        """Return the place of the first loss of the grid that bets on events do not refute."""
+        held = np.flatnonzero(self.best < -math.log(error))
+        return int(held[0]) if len(held) else len(GRID)
 
 
 class Wealth:
@@ -124,17 +227,18 @@ class Wealth:
         self.delta, self.resolution = delta, resolution
         self._part = 1 / 3 if led else 1 / 2  # of the error, for each of the orders
         self._leaders: list[int] = []
-        self.together = np.zeros(2)
-        """Logarithms of the wealth against the claim if bet as one sum, for both ways to bet."""
+        self.together = np.zeros(WAYS)
+        """Logarithms of the wealth against the claim if bet as one sum, for each way to bet."""
         self.apart: dict[int, Floats] = {}
         """The same for each arm alone, in the order in which they were first bet on."""
         self.best = 0.0  # largest logarithm of the wealth against the claim
         self.history: list[tuple[int, float]] = []
         """(draws per dataset, logarithm of the wealth against the claim) after each round."""
-        self._loudest = np.zeros(2)
+        self._loudest = np.zeros(WAYS)
         self.most = 0.0
         """Approximate logarithm of the largest wealth that the same rounds could have earned."""
         self._pairs: dict[int, PairWealth] = {}
+        self._bounds: dict[tuple[int, float, int], float] = {}  # by arm, error and rounds
         self._opened = (0, 0.0), 0.0  # (rounds, error) of the last call of `open`, and its answer
 
     def bet(
@@ -169,9 +273,8 @@ class Wealth:
 
     def pass_over(self, before: Seen, fresh: Seen, points: Sequence[Point]) -> None:
         """Add to `most` what a round would have earned if every answer differed; see `bet`."""
-        past, now = (Seen(np.array([[0], [n]]), n) for n in (before.trials, fresh.trials))
-        self._loudest = self._loudest + _paid(past, now, points)
-        self.most = max(self.most, _mean(self._loudest) - math.log(2))
+        self._loudest = self._loudest + _loudest(before.trials, fresh.trials, tuple(points))
+        self.most = max(self.most, mean(self._loudest) - math.log(2))
 
     def give_back(self, number: int) -> None:
         """Give back what an arm has earned against the claim; what it has lost stays lost.
@@ -183,7 +286,7 @@ class Wealth:
         """
         if (own := self.apart.get(number)) is not None:
             self.together = self.together - np.maximum(own, 0.0)
-            self.apart[number] = np.full(2, -np.inf)
+            self.apart[number] = np.full(WAYS, -np.inf)
             self.best = min(self.best, max(0.0, self.log_wealth))
 
     def lead(self, number: int) -> None:
@@ -200,10 +303,10 @@ class Wealth:
         arms as they were first bet on: an arm can lose no more than its share. When an arm is
         first bet on is known before that bet.
         """
-        shares = [_mean(own) + math.log(_share(at)) for at, own in enumerate(self.apart.values())]
+        shares = [mean(own) + math.log(_share(at)) for at, own in enumerate(self.apart.values())]
         unspent = 1 - sum(_share(at) for at in range(len(self.apart)))
         apart = np.logaddexp.reduce([*shares, math.log(max(unspent, 1e-300))])
-        return float(np.logaddexp(_mean(self.together), apart) - math.log(2))
+        return float(np.logaddexp(mean(self.together), apart) - math.log(2))
 
     def bound(self, error: float, number: int = 0) -> float:
         """Lower bound on the loss of an arm's pair, in the units of the first pair's claim.
@@ -212,44 +315,46 @@ class Wealth:
             error: probability that a bound of any arm is wrong at any time.
             number: of the arm.
         """
-        return float(GRID[max(0, self._first_held(error, number) - 1)])
+        if (own := self._pairs.get(number)) is None:
+            return 0.0
+        if (about := (number, error, len(own.rounds))) not in self._bounds:
+            self._bounds[about] = own.bound(self.delta, error, self.resolution)
+        return self._bounds[about]
 
     def open(self, error: float) -> float:
         """Return the smallest loss that is refuted for none of the pairs."""
         about = len(self.history), error
         if self._opened[0] != about:
-            held = max((self._first_held(error, number) for number in self._pairs), default=0)
-            self._opened = about, float(GRID[min(len(GRID) - 1, held)])
+            held = max((own.first_held(error / 2) for own in self._pairs.values()), default=0)
+            most = max((self.bound(error, number) for number in self._pairs), default=0.0)
+            self._opened = about, max(OPEN * most, float(GRID[min(len(GRID) - 1, held)]))
         return self._opened[1]
-
-    def _first_held(self, error: float, number: int) -> int:
-        if number not in self._pairs:
-            return 0
-        held = np.flatnonzero(self._pairs[number].best < -math.log(error))
-        return int(held[0]) if len(held) else len(GRID)
 
     def _bet_against_claim(
         self, number: int, before: Seen, fresh: Seen, points: Sequence[Point], least: float
     ) -> float:
-        guess = farthest(before, points)
-        if guess is None or guess.z <= least:
+        earned = paid(before, fresh, points, least)
+        if earned is None:
             return 0.0
-        paid = _paid(before, fresh, points)
-        old = self.apart.get(number, np.zeros(2))
-        self.apart[number] = old + paid
-        self.together = self.together + paid
+        old = self.apart.get(number, np.zeros(WAYS))
+        self.apart[number] = old + earned
+        self.together = self.together + earned
         self.best = max(self.best, self.log_wealth)
-        return _mean(self.apart[number]) - _mean(old)
+        return mean(self.apart[number]) - mean(old)
 
     def _bet_against_grid(self, number: int, before: Seen, fresh: Seen, scale: float) -> None:
         own = self._pairs.get(number)
         if own is None:
-            own = self._pairs[number] = PairWealth(self._part * _share(number))
+            own = self._pairs[number] = PairWealth(self._part * _share(number), scale)
         for name, order in (("bet on", list(self.apart)), ("led", self._leaders)):
             if number in order:
                 own.open(name, self._part * _share(order.index(number)))
         losses = GRID * scale
-        most = min(largest_loss(before, self.delta, self.resolution), LOSS_LIMIT)
+        shown, sure = least_losses(before, self.delta, self.resolution)
+        most = min(np.max(shown, initial=-np.inf), LOSS_LIMIT)
+        if most > 0 and before.trials:
+            # Without the standard errors the luckiest event would choose the attack.
+            own.rounds.append(on_output(before, fresh, int(np.argmax(sure))))
         possible = (losses <= most) & (self.delta < 1)
         # A refuted loss stays refuted, whatever later rounds would bet against it.
         at = np.flatnonzero(possible & (own.best < RUINED))
@@ -258,26 +363,13 @@ class Wealth:
         coarse, of = np.unique(at // FINE, return_inverse=True)
         first, slope = np.exp(losses[coarse * FINE]), np.exp(losses[at])
         deltas = [self.delta + self.resolution * (1 + each) for each in (first, slope)]
-        chosen = choose(*before, first, deltas[0])
+        chosen = choose(*before[:2], first, deltas[0])
         bet = Bet(chosen.event[of], chosen.q[of], chosen.p[of], chosen.z[of])
         usable = deltas[1] < 1
-        paid = pay(fresh.above, fresh.trials, bet, slope, np.where(usable, deltas[1], 0.0))
-        own.pay(at, np.where(usable, paid, 0.0))
+        earned = pay(fresh.above, fresh.trials, bet, slope, np.where(usable, deltas[1], 0.0))
+        own.pay(at, np.where(usable, earned, 0.0))
 
 
 def _share(number: int) -> float:
     """Share of the nth arm: 1/2, 1/6, 1/12, …; they add up to 1 however many arms come."""
     return 1 / ((number + 1) * (number + 2))
-
-
-def _mean(ways: Floats) -> float:
-    return float(np.logaddexp(*ways) - math.log(2))
-
-
-def _paid(before: Seen, fresh: Seen, points: Sequence[Point]) -> Floats:
-    """Payoff of a round against a claim, as the logarithms of two factors."""
-    guess = farthest(before, points)
-    if guess is None or guess.z <= 0:
-        return np.zeros(2)
-    slope = np.exp([guess.point.epsilon])
-    return pay(fresh.above, fresh.trials, guess.bet, slope, guess.point.delta)[:, 0]

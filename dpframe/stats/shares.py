@@ -40,13 +40,14 @@ def places(edges: Floats) -> Floats:
     return np.concatenate([[np.nan], middle])
 
 
-def learned(counts: Ints, middle: Floats | None = None) -> Floats:
+def learned(counts: Ints, middle: Floats | None = None, *, may_be_ratio: bool = True) -> Floats:
     """Return the probability that a draw in each bin comes from D, shape [bins].
 
     Args:
         counts: of D and D′, shape [2, bins].
         middle: score in the middle of each bin; NaN if it has none; None if bins have no scores,
             as those of decisions.
+        may_be_ratio: True if scores may be logarithms of likelihood ratios.
     """
     of = np.asarray(counts, np.float64)
     middle = np.full(of.shape[1], np.nan) if middle is None else middle
@@ -57,7 +58,9 @@ def learned(counts: Ints, middle: Floats | None = None) -> Floats:
     if np.count_nonzero(told) > 1:
         z = _standardised(middle[usual], pooled[usual])
         seen = told[usual]
-        models = [_tree(of[:, usual]), _as_it_is(of[:, usual], middle[usual])]
+        models = [_tree(of[:, usual])]
+        if may_be_ratio:
+            models.append(_as_it_is(of[:, usual], middle[usual]))
         models += [_regression(of[:, told], x[seen], x) for x in _features(z, pooled[usual])]
         shares, evidences = zip(*models, strict=True)
         evidence = np.array(evidences)

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpframe.search.leaks import least_losses
 from dpframe.search.search import OTHERS, UNDECIDED, Leading
-from dpframe.search.wealth import Seen
+from dpframe.search.wealth import Seen, least_losses
 
 
 def arm(hits: tuple[int, int], trials: int, scale: float = 1.0) -> Any:
