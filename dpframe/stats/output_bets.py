@@ -16,7 +16,7 @@ Events are the weights that take two values.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -341,13 +341,15 @@ class History(NamedTuple):
     share: Floats  # see `Supposed`, shape [rounds, groups]
     mass: Floats
     counts: Ints  # of D and D′ in the round, shape [rounds, 2, groups]
+    known: dict[Any, tuple[Floats, Floats]]
+    """What bets on these rounds gave against ends of parts, which bounds at all levels need."""
 
 
 def history(rounds: Sequence[tuple[Supposed, Ints]]) -> History:
     """Build the history of rounds in order, each (as supposed, counts by group)."""
     supposed, counts = zip(*rounds, strict=True)
     share, mass = (np.stack(part) for part in zip(*supposed, strict=True))
-    return History(share, mass, np.stack(counts))
+    return History(share, mass, np.stack(counts), {})
 
 
 COARSE = np.concatenate([[0.0], 0.01 * 1.16 ** np.arange(56)])  # ε from 0 to 35: ends of the parts
@@ -384,7 +386,10 @@ def bound(
     every = np.union1d(COARSE, claimed)
     for first in range(0, len(every), AT_ONCE):
         ends = every[first : first + AT_ONCE]
-        paths, tilts = wealth.against(ends)
+        key = (*ends, delta, resolution, *opened)
+        if key not in past.known:
+            past.known[key] = wealth.against(ends)
+        paths, tilts = past.known[key]
         for place, end in enumerate(ends):
             path = paths[:, place]
             if path.max() + np.log(SHARED) >= wanted:

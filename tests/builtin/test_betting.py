@@ -275,6 +275,22 @@ def test_the_bound_is_where_plain_loops_refute_every_smaller_loss(delta: float) 
     assert max(wealth(rounds, ApproxDP(1.01 * found, delta))) < -math.log(0.05)
 
 
+def test_bounds_at_several_levels_are_those_of_rounds_asked_for_the_first_time() -> None:
+    rounds = some_rounds(5, 12, 6)
+    state = played(rounds, asked(0))
+    for delta in (0.0, 0.1):
+        found = []
+        for confidence in (0.5, 0.95, 0.999):
+            query = asked(0, delta=delta)._replace(confidence=confidence, claim=None)
+            found.append(BETTING.conclude(state, np.zeros(0), query).epsilon_lower)
+            fresh = bound(history(state.rounds), delta, 1 - confidence)
+            assert found[-1] == fresh
+        assert found == sorted(found, reverse=True)
+        assert found[0] > found[2]
+    assert state.past is not None
+    assert len(state.past[0].known) > 1  # not vacuous
+
+
 @pytest.mark.parametrize("kind", mostly_slow(["continuous", "ties", "decision"], {"decision"}))
 def test_bounds_hold_and_are_not_vacuous(kind: str) -> None:
     """Exact nulls, stopped when it suits least; false-alarm rate 1e-6."""

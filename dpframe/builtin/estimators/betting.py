@@ -31,6 +31,7 @@ from dpframe.stats.independence import log_chance_of_order
 from dpframe.stats.joint import evidence_below, reaches
 from dpframe.stats.output_bets import (
     LOG_PRIOR,
+    History,
     Lines,
     Supposed,
     bets,
@@ -279,6 +280,7 @@ class State(NamedTuple):
     book: Book = Book()  # what was earned against the claim
     path: tuple[tuple[int, float], ...] = ()
     """Draws on each side, and the logarithm of the wealth against the claim."""
+    past: list[History] | None = None  # of `rounds`, once it is asked for; None without any
 
     @property
     def above(self) -> Ints:
@@ -332,7 +334,7 @@ class Betting(Estimator, name="betting"):
                 book = book.played(against(query.claim, query.resolution), supposed, own)
         if query.claim is not None:
             path = (*path, (total, float(book.now[0])))
-        return State(rounds, parts, before.counts + new, total, book, path)
+        return State(rounds, parts, before.counts + new, total, book, path, [])
 
     def settled(self, state: State, layout: Tree, query: Query) -> Settled | None:
         error = 1 - query.confidence
@@ -362,7 +364,10 @@ class Betting(Estimator, name="betting"):
         lower = 0.0
         profile: Profile = ()
         if state.rounds:
-            past = history(state.rounds)
+            assert state.past is not None
+            if not state.past:
+                state.past.append(history(state.rounds))
+            past = state.past[0]
             lower = bound(past, query.delta, error, claimed=claimed)
             profile = profile_below(past, query.delta, error, lower)
         if query.claim is not None and state.book.p_values[0] > error:
