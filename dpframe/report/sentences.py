@@ -249,9 +249,9 @@ def warning(record: Record) -> str | None:
 def unadjusted(m: int, confidence: float) -> str:
     """Warn that verdicts, each at this confidence, do not account for the m claims tested."""
     return (
-        f"Not adjusted for testing {m} claims (multiplicity = none): every verdict and every "
-        f"bound holds alone at {words.percent(confidence)}, not together. If all claims were "
-        f"true, on average up to {m * (1 - confidence):.2g} would be called violated."
+        f"Not adjusted for testing {m} claims (multiplicity = none): each verdict and each "
+        f"bound holds only on its own at {words.percent(confidence)}. If all claims were true, on "
+        f"average up to {m * (1 - confidence):.2g} would be called violated."
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import Any
 
@@ -133,6 +134,18 @@ def duration(seconds: float) -> str:
 def plural(count: int, noun: str) -> str:
     """Write a number of things: 1 cell, 2 cells."""
     return f"{count} {noun}" + ("" if count == 1 else "s")
+
+
+_TOGETHER = re.compile(
+    r"(?<=\d) (?=%|(?:s|ms|min|h|nats|[KMGT]iB|[mb]illion|trillion)\b|\d{3}\b)"
+    r"|(?<=[=≥≤±]) (?=[\d.∞−-])|(?<=(?<!\w)[εδμρσmnp]) (?=[=≥≤±] |[\d∞])"
+    r"|(?<=\bin) (?=nats\b)|(?<=\bother) (?=\d)| (?=[\d.]+$)"
+)
+
+
+def together(text: str, glue: str = "\u00a0") -> str:
+    """Replace blanks at which a line must not end: between a number and its unit or relation."""
+    return _TOGETHER.sub(glue, text)
 
 
 def size(count: float) -> str:

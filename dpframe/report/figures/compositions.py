@@ -270,7 +270,7 @@ def draw_wealth(record: Record, every: list[Growth]) -> Picture:
         ax.axhline(level, color=INK, lw=0.9, ls=DOTTED, zorder=1)
     refuted = f"where the claim is refuted: {evidence.levels(shown)}"
     handles.append(Line2D([], [], color=INK, lw=0.9, ls=DOTTED, label=refuted))
-    ax.set(xscale="log", xlabel="draws on either dataset", ylabel="ln wealth")
+    ax.set(xscale="log", xlabel="draws on each dataset", ylabel="ln wealth")
     lowest = -DEEP * max(growth.level for growth in shown)
     if min(y for growth in shown for _, y in growth.points) < lowest:
         ax.set_ylim(bottom=lowest)

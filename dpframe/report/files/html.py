@@ -77,7 +77,7 @@ def summary(record: Record) -> str:
 
 def environment() -> Environment:
     """Return templates that escape all text; a policy in the page forbids fetching."""
-    return Environment(
+    made = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
@@ -85,6 +85,8 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.filters["together"] = words.together
+    return made
 
 
 def _shown(value: Any) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.box import Box
@@ -14,6 +13,7 @@ from rich.console import Console, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
+from dpframe.report import words
 from dpframe.report.group import Spot
 
 ASCII = {
@@ -56,13 +56,7 @@ STYLE: dict[str | None, str] = {
     None: "",
 }
 _PLAIN = Console(color_system=None)  # folding reads nothing of it but the width of a tab
-# rich breaks at every blank, no-break spaces included, so a private character stands for these.
-_GLUE = "\ue000"
-_TOGETHER = re.compile(
-    r"(?<=\d) (?=%|(?:s|ms|min|h|nats|[KMGT]iB|[mb]illion|trillion)\b|\d{3}\b)"
-    r"|(?<=[=≥≤±]) (?=[\d.∞−-])|(?<=(?<!\w)[εδμρσmnp]) (?=[=≥≤±] |[\d∞])"
-    r"|(?<=\bin) (?=nats\b)|(?<=\bother) (?=\d)| (?=[\d.]+$)"
-)
+_GLUE = "\ue000"  # rich breaks at every blank, no-break spaces included
 GAP = 3  # blanks between columns and between phrases of a line
 
 _RULE = "    \n    \n ── \n    \n    \n    \n    \n    \n"
@@ -150,7 +144,7 @@ class Ink:
 def wrapped(text: Text, width: int) -> list[Text]:
     """Fold a text into lines, without a break between a number and its unit or its relation."""
     glued = text.copy()
-    glued.plain = _TOGETHER.sub(_GLUE, text.plain)  # of equal length, so styles stay in place
+    glued.plain = words.together(text.plain, _GLUE)  # of equal length, so styles stay in place
     lines = glued.wrap(_PLAIN, max(width, 2), overflow="fold")
     for line in lines:
         line.plain = line.plain.replace(_GLUE, " ")

@@ -558,8 +558,8 @@ class _Losses:
         if not change <= most * (1 + TOLERANCE):
             self._find(
                 "declared",
-                f"the input of {call.key.name} changes by {change:.6g}, and its "
-                f"noise is for {most:g}",
+                f"the input of {call.key.name} changes by {change:.6g}, but its "
+                f"noise is scaled for {most:g}",
                 call,
             )
         if "scale" in said:
