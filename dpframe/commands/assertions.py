@@ -204,7 +204,9 @@ def _vectors(answers: Any, neighbours: dict[str, Any], terms: Terms) -> dict[str
     except (TypeError, ValueError):
         vector = np.empty(0)
     if vector.ndim != 1 or not vector.size or not np.isfinite(vector).all():
-        raise DpframeError(f"table: with adjacency {adjacency!r} it is a vector of finite numbers")
+        raise DpframeError(
+            f"table: with adjacency {adjacency!r} it must be a vector of finite numbers"
+        )
     low = float(vector.min())
     bounds = {"low": low, "high": max(float(vector.max()), low + STEPS * step), "integer": False}
     for entry in neighbours["schema"]:

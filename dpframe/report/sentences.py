@@ -356,7 +356,7 @@ def _by_draws(cell: CellRecord) -> str:
 def untried(record: Record) -> Iterator[str]:
     """List what an audit did not try, a sentence each."""
     cells = record.cells
-    about = "and a claim is about all of them: another may show more."
+    about = "and the claim covers all of them: another may show more."
     if searched := [cell.search for cell in cells if cell.search is not None]:
         names = _some(search.neighbourhood.label for search in searched)
         most = plural(max(search.pairs for search in searched), "pair")

@@ -160,9 +160,9 @@ def _larger_means_d_prime(playing: Playing) -> None:
 TRIALS: tuple[Trial, ...] = (
     ("suits the target", _suited),
     ("learns the same from the same draws", _learns_again),
-    ("gives what it says, one per output", _gives),
+    ("returns what it declares, one per output", _gives),
     ("scores every output alone", _alone),
-    ("compiled as without", _compiled),
+    ("same results compiled and uncompiled", _compiled),
     ("scores NaN, infinities and other extremes", _extremes),
     ("larger scores mean D′", _larger_means_d_prime),
 )

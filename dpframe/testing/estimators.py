@@ -424,7 +424,7 @@ def _certifying(asked: Asked) -> None:
 TRIALS: tuple[Trial, ...] = (
     *plugins.of("estimator"),  # these look at the plugin alone
     ("counts add, and masked scores are not counted", _additive),
-    ("fixes the same from the same pilot", _binds_again),
+    ("binds the same from the same pilot", _binds_again),
     ("answers whatever the counts are: none, all, NaN, no draws", _total),
     ("more confidence, smaller bound", _monotone),
     ("bound and p-value agree", _agrees),
@@ -432,6 +432,6 @@ TRIALS: tuple[Trial, ...] = (
     ("bounds hold as often as they promise", _calibrated),
     ("bounds hold at every confidence, by exact sums", _calibrated_exactly),
     ("finds a large loss", _not_vacuous),
-    ("is valid at every number of trials at once, if it says so", _anytime),
+    ("is valid at every number of trials at once, if declared", _anytime),
     ("its bets are fair whatever came before, by exact sums", _bets_are_fair),
 )

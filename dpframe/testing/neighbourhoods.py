@@ -74,7 +74,7 @@ TRIALS: tuple[Trial, ...] = (
     ("D and D′ are data that a mechanism can be given", _playable),
     ("D and D′ differ", _different),
     ("the data depend on the parameters alone", _repeatable),
-    ("says under which relation they are neighbours", _neighbours),
+    ("states the relation of the neighbours", _neighbours),
     ("has a finite distance", _apart),
 )
 
@@ -205,12 +205,12 @@ def _cut(value: Any) -> str:
 NEIGHBOURHOODS_TRIALS: tuple[Trial, ...] = (
     ("proposes pairs", _proposes),
     ("D and D′ of every pair are data, and differ", _pairs),
-    ("all pairs are of one shape and type, if it says so", _one_shape),
+    ("all pairs have one shape and type, if declared", _one_shape),
     ("proposes no pair twice", _once),
     ("its pairs can be written into a spec", _written),
-    ("says under which relation they are neighbours", _adjacency),
-    ("proposes the same from the same randomness and history", _again),
-    ("goes on whatever its pairs earn", _odd),
+    ("states the relation of the neighbours", _adjacency),
+    ("proposes the same pairs for the same randomness and history", _again),
+    ("continues whatever its pairs earn", _odd),
 )
 
 

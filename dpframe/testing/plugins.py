@@ -106,7 +106,8 @@ def demand_same_law(one: HostArray, other: HostArray, how: str) -> None:
         below = [np.searchsorted(np.sort(part), points, "right") / len(part) for part in (x, y)]
         gap = float(np.abs(below[0] - below[1]).max())
         assert gap <= limit, (
-            f"{how} its outputs follow another law than together: their distribution functions "
+            f"{how}  its outputs follow a different distribution than together: their "
+            "distribution functions "
             f"are {gap:.2f} apart in coordinate {number}"
         )
 
@@ -131,7 +132,7 @@ def demand_ratio(on_zero: HostArray, on_one: HostArray) -> None:
     limit = sum(math.sqrt(log / (2 * len(ratio))) for ratio in ratios)
     worst = float(np.abs(gaps).max())
     assert worst <= limit, (
-        "log_density is not that of the outputs: the overlap of D and D′ where the likelihood "
+        "log_density does not match the outputs: the overlap of D and D′ where the likelihood "
         f"ratio is large, or small, differs by {worst:.2f} as outputs on D and on D′ see it"
     )
 
@@ -153,7 +154,7 @@ def demand_distribution(ordered: HostArray, cdf: HostArray) -> None:
     limit = math.sqrt(math.log(4 / ERROR) / (2 * len(ordered)))
     gap = float(np.abs(share - np.asarray(cdf)[: len(numbers)]).max(initial=0.0))
     assert gap <= limit, (
-        f"cdf is not that of the outputs: it differs by {gap:.2f} from the share of them"
+        f"cdf does not match the outputs: it differs by {gap:.2f} from the share of them"
     )
 
 
@@ -266,7 +267,7 @@ def _described(plugin: Plugin) -> None:
     except (OSError, TypeError):
         return  # strings under fields are only found in a file
     silent = [row.name for row in parameters(cls) if not row.meaning]
-    assert not silent, f"no string under {', '.join(silent)} says what it means"
+    assert not silent, f"no string under {', '.join(silent)} explains its meaning"
 
 
 def _through_toml(plugin: Plugin) -> None:
@@ -281,7 +282,7 @@ def _through_toml(plugin: Plugin) -> None:
 
 def _hashable(plugin: Plugin) -> None:
     assert hash(plugin) == hash(type(plugin).from_params(plugin.params())), (
-        "two with equal parameters have different hashes"
+        "two plugins with equal parameters have different hashes"
     )
 
 
@@ -302,7 +303,7 @@ def _value(value: Any) -> str:
 
 
 TRIALS: tuple[Trial, ...] = (
-    ("says what it is and what its parameters mean", _described),
+    ("describes itself and its parameters", _described),
     ("parameters survive TOML", _through_toml),
     ("equal parameters, equal hash", _hashable),
     ("can be sent to a worker process", _pickles),

@@ -53,9 +53,9 @@ dpframe run specs/libraries/known.toml
 
 `plugins/dpframe-libraries/findings.py` generates this page from the records. *Runs* counts all
 releases that the search requested, on both datasets of all pairs. The pair and the event are those
-that earned most. The first two tables come from one run on two cores, with 99.9 % confidence for
-all of them together. Seconds are the duration of a search; searches run in parallel, so a long one
-mostly waits: the GDP accountant of Opacus alone took 37 s.
+with the strongest evidence. The first two tables come from one run on two cores, with 99.9 %
+confidence for all of them together. Seconds are the duration of a search; searches run in parallel,
+so a long one mostly waits: the GDP accountant of Opacus alone took 37 s.
 
 The bugs need different observers. Some need a record with NaN, or far out of bounds: they matter
 if anyone may contribute such a record. Low bits matter if releases are visible to the last bit; a

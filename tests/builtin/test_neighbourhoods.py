@@ -169,7 +169,7 @@ BROKEN = {
     "D and D′ of every pair are data, and differ": lambda pairs, rng, history: [
         type(pairs[0])(d0=[1.0], d1=[1.0])
     ],
-    "all pairs are of one shape and type, if it says so": lambda pairs, rng, history: [
+    "all pairs have one shape and type, if declared": lambda pairs, rng, history: [
         *pairs,
         type(pairs[0])(d0=[1], d1=[2]),
     ],
@@ -177,13 +177,13 @@ BROKEN = {
         type(pairs[0])(d0=pairs[0].d1, d1=pairs[0].d0, adjacency="near"),
         *pairs,
     ],
-    "proposes the same from the same randomness and history": lambda pairs, rng, history: CLASSES[
-        "random"
-    ]().propose(np.random.default_rng(), history),
-    "goes on whatever its pairs earn": lambda pairs, rng, history: (
+    "proposes the same pairs for the same randomness and history": lambda pairs, rng, history: (
+        CLASSES["random"]().propose(np.random.default_rng(), history)
+    ),
+    "continues whatever its pairs earn": lambda pairs, rng, history: (
         pairs if not history or history[0].growth < 1e299 else 1 / 0
     ),
-    "says under which relation they are neighbours": lambda pairs, rng, history: [
+    "states the relation of the neighbours": lambda pairs, rng, history: [
         type(pair)(d0=pair.d0, d1=pair.d1, adjacency=" ") for pair in pairs
     ],
 }

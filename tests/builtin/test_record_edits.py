@@ -130,7 +130,7 @@ def test_it_keeps_what_is_asked_of_all(adjacency: str) -> None:
         found = check_neighbourhood(made(**params, adjacency=adjacency))
         assert {one.result for one in found} <= {"kept", "left out"}
         assert [f.promise for f in found if f.result == "left out"] == [
-            "all pairs are of one shape and type, if it says so"
+            "all pairs have one shape and type, if declared"
         ]
 
 

@@ -66,17 +66,17 @@ def signed(x: Any) -> Any:
 STEPS = iter(range(10**9))
 BROKEN_SAMPLES = {
     "leading axis": (
-        "gives n outputs, first axis n",
+        "returns n outputs along the first axis",
         lambda key, data, n: noise(key, n).T,
         "first axis must be n",
     ),
     "another shape for one": (
-        "gives n outputs, first axis n",
+        "returns n outputs along the first axis",
         lambda key, data, n: data[: 2 if n > 1 else 1] + noise(key, n)[:, : 2 if n > 1 else 1],
         "has the shapes",
     ),
     "NaN": (
-        "outputs are numbers, and no NaN unless it says so",
+        "outputs are numbers, without NaN unless declared",
         lambda key, data, n: jnp.where(noise(key, n) > 4, jnp.nan, 0.0),
         "may_be_nan",
     ),
@@ -92,12 +92,12 @@ BROKEN_SAMPLES = {
         "same randomness gave different outputs",
     ),
     "NumPy": (
-        "another key, other bits",
+        "different key, different bits",
         lambda key, data, n: data + np.random.default_rng(3).laplace(size=(n, 2)),
         "under different keys",
     ),
     "one draw for all": (
-        "another key, other bits",
+        "different key, different bits",
         lambda key, data, n: data + jnp.broadcast_to(noise(key, 1), (n, 2)),
         "all outputs of one call are equal",
     ),
@@ -117,9 +117,9 @@ BROKEN_SAMPLES = {
         "neighbours are similar, or dissimilar",
     ),
     "a law of n": (
-        "one by one as many at once",
+        "same distribution one by one and in a batch",
         lambda key, data, n: data + noise(key, n) * n**0.5,
-        "follow another law",
+        "follow a different distribution",
     ),
 }
 
@@ -221,7 +221,7 @@ class Queried(Mechanism, name="queried"):
 
 
 def test_a_distribution_function_is_that_of_the_outputs() -> None:
-    promise = "its distribution function is that of its outputs"
+    promise = "its distribution function matches its outputs"
     played = of_mechanisms.Played(Distributed(), ZerosOnes())
     found = finding("mechanism", played, promise)
     assert found.result == "broken"
@@ -233,11 +233,11 @@ def test_a_distribution_function_is_that_of_the_outputs() -> None:
     [
         (Branching(), "claims a privacy loss for the pair", "must be a Claim or None"),
         (Branching(), "one trace for all values of its floats", "TracerBoolConversionError"),
-        (Dense(), "its density is that of its outputs", "not that of the outputs"),
-        (Undescribed(), "says what it is and what its parameters mean", "no docstring"),
-        (Queried(), "its query has no noise, and a sensitivity", "two answers"),
-        (Queried(noisy=False), "its query has no noise, and a sensitivity", "sensitivity is -1"),
-        (Greedy(), "leaves its input as it is", "changes the data"),
+        (Dense(), "its density matches its outputs", "does not match the outputs"),
+        (Undescribed(), "describes itself and its parameters", "no docstring"),
+        (Queried(), "its query has a sensitivity and no noise", "two answers"),
+        (Queried(noisy=False), "its query has a sensitivity and no noise", "sensitivity is -1"),
+        (Greedy(), "does not change its input", "changes the data"),
         (Greedy(), "same key, same bits", "all of it must come from the argument"),
     ],
 )
@@ -293,7 +293,7 @@ class Doubled(Attack, name="doubled"):
 def test_an_attack_that_says_so_hands_out_the_output() -> None:
     played = of_mechanisms.Played(Laplace(epsilon=8.0, sensitivity=2.0), ZerosOnes())
     found = finding(
-        "attack", attacks.Playing(Doubled(), played), "gives what it says, one per output"
+        "attack", attacks.Playing(Doubled(), played), "returns what it declares, one per output"
     )
     assert found.result == "broken"
     assert "hands_out" in found.detail
@@ -304,7 +304,7 @@ def test_an_attack_that_says_so_hands_out_the_output() -> None:
     [
         (Reversed(), "larger scores mean D′", "larger scores must mean D′"),
         (Mean(), "scores every output alone", "score every row independently"),
-        (Deciding(), "gives what it says, one per output", "gives = 'score'"),
+        (Deciding(), "returns what it declares, one per output", "gives = 'score'"),
         (Deciding(), "learns the same from the same draws", "something different"),
     ],
 )
@@ -466,8 +466,8 @@ def test_the_same_estimator_without_a_fault_keeps_them(radius: float) -> None:
     found = examine(asked, estimators.TRIALS)
     assert {one.result for one in found} == {"kept", "left out"}
     assert [one.promise for one in found if one.result == "left out"] == [
-        "fixes the same from the same pilot",
-        "is valid at every number of trials at once, if it says so",
+        "binds the same from the same pilot",
+        "is valid at every number of trials at once, if declared",
         FAIR,
     ]
 
@@ -521,7 +521,7 @@ class Same(Pair, name="same"):
         (Still(), "D and D′ are data that a mechanism can be given", "cannot be sent"),
         (Shaky(), "the data depend on the parameters alone", "d0 differs"),
         (Same(), "D and D′ differ", "equal"),
-        (Same(), "says under which relation they are neighbours", "adjacency"),
+        (Same(), "states the relation of the neighbours", "adjacency"),
         (Same(), "has a finite distance", "distance(1) is 0"),
     ],
 )
@@ -584,7 +584,7 @@ class Peeks(Estimator, name="peeks"):
     ("promise", "says"),
     [
         (
-            "is valid at every number of trials at once, if it says so",
+            "is valid at every number of trials at once, if declared",
             "does a round choose its own bet?",
         ),
         (FAIR, "multiplies its wealth against a true claim by"),

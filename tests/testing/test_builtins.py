@@ -22,16 +22,16 @@ ENTRIES = {
 }
 EXAMPLES = ("mechanism laplace", "mechanism laplace-numpy", "pair zeros-ones", "attack logistic")
 MAY_BE_LEFT_OUT = {
-    "leaves its input as it is",
-    "compiled as without",
+    "does not change its input",
+    "same results compiled and uncompiled",
     "one trace for all values of its floats",
-    "its density is that of its outputs",
-    "its distribution function is that of its outputs",
-    "its query has no noise, and a sensitivity",
-    "fixes the same from the same pilot",
+    "its density matches its outputs",
+    "its distribution function matches its outputs",
+    "its query has a sensitivity and no noise",
+    "binds the same from the same pilot",
 }
 ANYTIME = {
-    "is valid at every number of trials at once, if it says so",
+    "is valid at every number of trials at once, if declared",
     "its bets are fair whatever came before, by exact sums",
 }
 EXACT = "bounds hold at every confidence, by exact sums"
@@ -39,7 +39,7 @@ EXACT = "bounds hold at every confidence, by exact sums"
 
 OF_COUNTS = {
     "counts add, and masked scores are not counted",
-    "fixes the same from the same pilot",
+    "binds the same from the same pilot",
     "answers whatever the counts are: none, all, NaN, no draws",
     "extreme is most extreme",
 }
@@ -50,7 +50,7 @@ CERTIFIED = {
     "finds a large loss",
 }
 LEFT_OUT = {
-    "neighbourhood records": {"all pairs are of one shape and type, if it says so"},
+    "neighbourhood records": {"all pairs have one shape and type, if declared"},
     "attack categories": {"larger scores mean D′"},  # no output of the leak comes twice
     "attack canaries": {promise for promise, _ in attacks.TRIALS},
     "attack answers": {promise for promise, _ in attacks.TRIALS},
