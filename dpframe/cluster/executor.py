@@ -399,7 +399,7 @@ class DaskExecutor(Executor):
             if isinstance(found, dict) and found != wanted:
                 names = [name for name in wanted if found.get(name) != wanted[name]]
                 why = ", ".join(
-                    f"{name} {found.get(name)} , but the run has {wanted[name]}" for name in names
+                    f"{name} {found.get(name)}, but the run has {wanted[name]}" for name in names
                 )
                 try:
                     self._refuse(worker, f"it has {why}")

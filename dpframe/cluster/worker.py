@@ -88,7 +88,7 @@ def unpack(sent: Sent) -> Any:
     """
     here = versions()
     if differences := [
-        f"{name} {here[name]} , but the run has {wanted}"
+        f"{name} {here[name]}, but the run has {wanted}"
         for name, wanted in sent.versions.items()
         if here[name] != wanted
     ]:

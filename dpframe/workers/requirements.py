@@ -56,7 +56,7 @@ def check(mechanisms: tuple[Any, ...], required: Requirements) -> dict[str, str]
     """
     here = _versions(tuple(required.libraries))
     if differences := [
-        f"{name} {here[name] or 'not at all'} , but the run has {version}"
+        f"{name} {here[name] or 'not at all'}, but the run has {version}"
         for name, version in required.libraries.items()
         if here[name] != version
     ]:
@@ -95,7 +95,7 @@ def _interpreter(wanted: Environment, folder: str) -> str:
         if (version, installed) == (wanted.python, wanted.installed):
             return path
         if version != wanted.python:
-            problem = f"it is Python {version} , but the run has {wanted.python}"
+            problem = f"it is Python {version}, but the run has {wanted.python}"
         else:
             odd = ", ".join(sorted({*installed} ^ {*wanted.installed})[:4])
             problem = f"other packages are installed than in that of the run ({odd})"

@@ -113,7 +113,7 @@ def test_what_differs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
     sent = pack(Laplace(epsilon=1.0), [Laplace])
     assert unpack(sent) == Laplace(epsilon=1.0)
-    with pytest.raises(RefusedError, match=r"jax \S+ where the run has 0\.0\.1"):
+    with pytest.raises(RefusedError, match=r"jax \S+, but the run has 0\.0\.1"):
         unpack(sent._replace(versions={**sent.versions, "jax": "0.0.1"}))
     (name,) = sent.code
     with pytest.raises(RefusedError, match="different code of Laplace"):
@@ -136,7 +136,7 @@ def test_a_worker_that_would_count_otherwise_counts_nothing(
             cluster._connection.client.wait_for_workers(3, timeout=30)
             assert counted(cluster, spec(300_000)) == here(spec(300_000))
             cluster._check()
-        assert any("jax 0.0.1 where the run has" in one for one in told)
+        assert any("jax 0.0.1, but the run has" in one for one in told)
     finally:
         odd.kill()
         odd.wait()

@@ -320,9 +320,9 @@ def test_another_library_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = requirements.requirements((Box(),), ())
     assert "numpy" in wanted.libraries
     assert requirements.check((Box(),), wanted) == {}
-    with pytest.raises(RefusedError, match=r"numpy \S+ where the run has 0\.1"):
+    with pytest.raises(RefusedError, match=r"numpy \S+, but the run has 0\.1"):
         requirements.check((Box(),), Requirements({"numpy": "0.1"}))
-    with pytest.raises(RefusedError, match="nowhere not at all where the run has 1"):
+    with pytest.raises(RefusedError, match="nowhere not at all, but the run has 1"):
         requirements.check((Box(),), Requirements({"nowhere": "1"}))
 
 
@@ -356,7 +356,7 @@ def test_another_environment_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_pat
     other = wanted._replace(installed=("lib==1.1",))
     with pytest.raises(RefusedError, match=r"other packages .* .lib==1.0, lib==1.1."):
         requirements.check((Box(),), Requirements(environment=other, folder=folder))
-    with pytest.raises(RefusedError, match=r"Python 3.11.2 where the run has 3.9.1"):
+    with pytest.raises(RefusedError, match=r"Python 3.11.2, but the run has 3.9.1"):
         requirements.check(
             (Box(),), Requirements(environment=wanted._replace(python="3.9.1"), folder=folder)
         )

@@ -378,12 +378,12 @@ class OfAnswers(Attack, name="answers"):
     look: Literal[
         "kinds", "values", "numbers", "bits", "residues", "equalities", "spread", "labels", "time"
     ] = "kinds"
-    """The view: "kinds": type, shape, where it is NaN, which exception. "values": the exact value.
+    """The view: "kinds": type, shape, positions of NaN, which exception. "values": the exact value.
     "numbers": each number in it, and a weighted sum of all. "bits": the last bits of the numbers.
     "residues": whole numbers modulo 2 to 16. "equalities": which numbers are equal, to each other
     or to the sum, mean or extreme of the others. "spread": standard deviation, norms and extremes
-    of the numbers. "labels": how often texts and whole numbers come among several outputs, and
-    where first. "time": how long it took, with outputs.time."""
+    of the numbers. "labels": how often texts and whole numbers occur among several outputs, and
+    their first positions. "time": how long it took, with outputs.time."""
 
     @property
     def observer(self) -> str:
