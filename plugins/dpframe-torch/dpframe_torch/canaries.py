@@ -128,9 +128,8 @@ class Canaries:
             self.records = make(kind, of, places)
         self._right = self._right_labels(train_set, places)
         self._members: Bools = tosses.random(self.number) < 0.5
-        self.train_set = _training_set(
-            train_set, self.records, self._members, places, self.kind in REPLACING
-        )
+        self._data, self._places = train_set, places
+        self.train_set = self._with(self._members)
         self.state: dict[str, Any] = {
             "schema": SCHEMA,
             "run": secrets.token_hex(8),
@@ -161,6 +160,18 @@ class Canaries:
                 "the coins are hidden until the audit: scores must not depend on them"
             )
         return self._members.copy()
+
+    def reference_set(self, number: int) -> TrainingSet:
+        """Return the training set of a reference model: the same canaries, by coins of its own.
+
+        Train a model on it as on `train_set`, and hand it to `audit` under its number:
+        `references={0: model, …}`. About half of the canaries are in each of these sets. Their
+        coins are independent of those of the run, so scores may depend on them.
+
+        Args:
+            number: of the reference model, from 0.
+        """
+        return self._with(self._reference_coins(number))
 
     def watch(self, model: torch.nn.Module, optimizer: Any = None) -> None:
         """Tie a model to this run, and look at its training.
@@ -197,7 +208,7 @@ class Canaries:
         *,
         score: str | Callable[..., Tensor] | None = None,
         loss: Callable[..., Tensor] | None = None,
-        references: Sequence[torch.nn.Module] = (),
+        references: scoring.References = (),
         collate: Callable[[list[Any]], Any] | None = None,
         batch: int = 256,
         confidence: float = 0.95,
@@ -215,13 +226,16 @@ class Canaries:
             epsilon: the claim at δ, as Opacus prints it; None claims nothing.
             delta: of the claim, and of the bound.
             score: "loss" (minus the loss), "contrast" (how much more the model believes in a wrong
-                label than in the right one), "gradient" (inner products with the noisy gradients of
-                all steps; for `random-gradient`), or a function of the model and the list of all
-                canaries that returns m scores, larger for members. Default: what suits the kind.
+                label than in the right one), "lira" and "rmia" (likelihood ratios from reference
+                models), "gradient" (inner products with the noisy gradients of all steps; for
+                `random-gradient`), or a function of the model and the list of all canaries that
+                returns m scores, larger for members. Default: what suits the kind.
             loss: function of the model and a batch that returns a loss for each of its records;
                 default: cross-entropy, for language models the mean over tokens.
-            references: models trained without these canaries; the mean of their losses is taken off
-                [Carlini2022, section 4; Zarifzadeh2024].
+            references: models trained as this one without any of these canaries, or {k: model} of
+                models trained on `reference_set(k)`. With "loss" and "contrast" the mean loss of
+                those trained without a canary is taken off; "lira" [Carlini2022, algorithm 1] and
+                "rmia" [Zarifzadeh2024] need references.
             collate: makes a batch of records; default: PyTorch's.
             batch: canaries scored at a time.
             confidence: of the bound and the verdict.
@@ -253,7 +267,7 @@ class Canaries:
             scores = watched.gradients.scores()
         else:
             task = scoring.Scoring(self.records, loss, collate or default_collate, batch)
-            scores = task.scores(model, name, references, self._right)
+            scores = task.scores(model, name, references, self._right, self._reference_coins)
             warnings += task.warnings
         found = auditing.judged(
             scores=scores,
@@ -311,6 +325,16 @@ class Canaries:
                     f"that run, delete its {FILE}; to keep it, choose another folder with out="
                 )
         self.state["run"] = kept["run"]
+
+    def _with(self, members: Bools) -> TrainingSet:
+        replacing = self.kind in REPLACING
+        return _training_set(self._data, self.records, members, self._places, replacing)
+
+    def _reference_coins(self, number: int) -> Bools:
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise CanaryError(f"references: {number!r} is not the number of a reference set")
+        source = np.random.SeedSequence([STREAM, int(self.state["seed"]), 5, number])
+        return np.asarray(np.random.default_rng(source).random(self.number) < 0.5)
 
     def _usual_score(self) -> str:
         return {"random-gradient": "gradient", "mislabelled": "contrast"}.get(self.kind, "loss")

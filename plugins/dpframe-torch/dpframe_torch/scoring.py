@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -17,6 +18,14 @@ from dpframe_torch.records import LABELS, CanaryError, fields_of
 Scores = npt.NDArray[np.float64]
 Result = TypeVar("Result")
 Loss = Callable[..., Tensor]
+
+References = Sequence[torch.nn.Module] | Mapping[int, torch.nn.Module]
+BY_REFERENCES = ("lira", "rmia")
+FEW = 16
+"""References of a kind from which on every canary has a variance of its own."""
+OFFLINE = 0.3
+"""a of [Zarifzadeh2024]: models trained with a record are taken to give it a p + 1 − a, if models
+trained without it give it p."""
 
 _DROPOUT = (torch.nn.modules.dropout._DropoutNd,)
 LOW_PRECISION = (torch.float16, torch.bfloat16)
@@ -49,16 +58,19 @@ class Scoring:
         self,
         model: torch.nn.Module,
         score: str | Callable[..., Any],
-        references: Sequence[torch.nn.Module] = (),
+        references: References = (),
         right_labels: Sequence[int] | None = None,
+        inside: Callable[[int], npt.NDArray[np.bool_]] | None = None,
     ) -> Scores:
         """Return a score for each canary, larger if it looks more like a member.
 
         Args:
             model: the trained model; it is put into eval mode for this.
-            score: "loss", "contrast", or a function of the model and the records.
-            references: models whose mean loss is taken off.
-            right_labels: of mislabelled canaries, for "contrast".
+            score: "loss", "contrast", "lira", "rmia", or a function of the model and the records.
+            references: models trained without the canaries, or models by their number, each trained
+                on the reference set of this number.
+            right_labels: of mislabelled canaries, for "contrast" and "lira".
+            inside: returns the coins of a reference set, shape [m].
 
         Raises:
             CanaryError: the score is unknown, or a function returns something else.
@@ -73,15 +85,27 @@ class Scoring:
                     f"{len(self.records)} canaries is required"
                 )
             return found.astype(np.float64)
-        if score not in ("loss", "contrast"):
-            raise CanaryError(f"score: {score!r} is none of loss, contrast, gradient")
+        if score not in ("loss", "contrast", *BY_REFERENCES):
+            raise CanaryError(f"score: {score!r} is none of loss, contrast, lira, rmia, gradient")
         if score == "contrast" and right_labels is None:
             raise CanaryError("score: 'contrast' is for mislabelled canaries")
-        others = right_labels if score == "contrast" else None
-        values = -self._losses(model, others)
-        if references:
-            values += np.mean([self._losses(one, others) for one in references], axis=0)
-        return values
+        if score in BY_REFERENCES and not references:
+            raise CanaryError(f"score: {score!r} needs references=")
+        others = None if score in ("loss", "rmia") else right_labels
+        own = self._losses(model, others)
+        if not references:
+            return -own
+        models = list(references.values() if isinstance(references, Mapping) else references)
+        losses = np.stack([self._losses(one, others) for one in models])
+        coins = np.zeros(losses.shape, bool)
+        if isinstance(references, Mapping) and inside is not None:
+            coins = np.stack([inside(number) for number in references])
+        if score == "lira":
+            scale = _same if others is not None else _logit
+            return lira(scale(own), scale(losses), coins)
+        if score == "rmia":
+            return rmia(own, losses, coins)
+        return np.asarray(_means(losses, ~coins) - own)
 
     def _look_at(self, model: torch.nn.Module) -> None:
         changing = (*_DROPOUT, torch.nn.modules.batchnorm._BatchNorm)
@@ -124,6 +148,80 @@ class Scoring:
             )
         own: Scores = losses.detach().double().cpu().numpy()
         return own
+
+
+def _same(losses: Scores) -> Scores:
+    """Return scores of differences of losses, which are log-odds already."""
+    return -losses
+
+
+def _logit(losses: Scores) -> Scores:
+    """Return ln(p/(1 − p)) of the probability p = e^−loss, without rounding p to 0 or 1."""
+    safe = np.maximum(losses, 1e-12)
+    return np.asarray(-safe - np.log(-np.expm1(-safe)))
+
+
+def _means(values: Scores, chosen: npt.NDArray[np.bool_]) -> Scores:
+    """Return means over the chosen references, shape [m]; the mean of all where there are none."""
+    number = chosen.sum(0)
+    everywhere = values[chosen].mean() if chosen.any() else math.nan
+    sums = np.where(chosen, values, 0.0).sum(0)
+    return np.where(number > 0, sums / np.maximum(number, 1), everywhere)
+
+
+def lira(own: Scores, others: Scores, inside: npt.NDArray[np.bool_]) -> Scores:
+    """Return log-likelihood ratios of normal distributions [Carlini2022, algorithm 1].
+
+    Without references that were trained with canaries, the distance from the mean of the others, in
+    standard deviations. With few references all canaries share a variance. A canary that no
+    reference was trained with is taken to be moved like the rest on average.
+
+    Args:
+        own: log-odds that the audited model gives to the canaries, shape [m].
+        others: of the references, shape [references, m].
+        inside: which canaries each reference was trained with, shape [references, m].
+    """
+
+    def normal(chosen: npt.NDArray[np.bool_]) -> tuple[Scores, Scores]:
+        means, number = _means(others, chosen), chosen.sum(0)
+        squares = np.where(chosen, (others - means) ** 2, 0.0)
+        freedom = np.maximum(number - 1, 0)
+        shared = squares.sum() / max(1, freedom.sum())
+        each = squares.sum(0) / np.maximum(freedom, 1)
+        return means, np.maximum(np.where(number >= FEW, each, shared), 1e-12)
+
+    out, out_variance = normal(~inside)
+    if not inside.any():
+        return np.asarray((own - out) / np.sqrt(out_variance))
+    within, in_variance = normal(inside)
+    known = inside.any(0) & (~inside).any(0)
+    shift = float(np.mean((within - out)[known])) if known.any() else 0.0
+    within = np.where(inside.any(0), within, out + shift)
+    out = np.where((~inside).any(0), out, within - shift)
+
+    def log_density(mean: Scores, variance: Scores) -> Scores:
+        return np.asarray(-((own - mean) ** 2) / (2 * variance) - np.log(variance) / 2)
+
+    return np.asarray(log_density(within, in_variance) - log_density(out, out_variance))
+
+
+def rmia(own: Scores, others: Scores, inside: npt.NDArray[np.bool_]) -> Scores:
+    """Return logarithms of p(x | model)/p(x), where p(x) is a mean over references.
+
+    The score of [Zarifzadeh2024] is the share of population records whose ratio is smaller. It
+    grows with the ratio, and guesses depend on the order of scores alone, so no population is
+    needed and no ties arise.
+
+    Args:
+        own: losses of the audited model, shape [m].
+        others: of the references, shape [references, m].
+        inside: which canaries each reference was trained with, shape [references, m].
+    """
+    probabilities = np.exp(-others)
+    out = _means(probabilities, ~inside)
+    offline = OFFLINE * out + 1 - OFFLINE
+    within = np.where(inside.any(0), _means(probabilities, inside), offline)
+    return np.asarray(-own - np.log(np.maximum((out + within) / 2, 1e-300)))
 
 
 def record_losses(model: torch.nn.Module, batch: Any) -> Tensor:

@@ -7,11 +7,14 @@ import itertools
 
 import numpy as np
 import pytest
+from dpframe_torch import Canaries
 from scipy import special, stats
+from torch_support import plain, table
 
 import dpframe
 
 ERROR = 0.05
+FAR = 4.9  # standard deviations
 
 
 def bound(scores, members, error=ERROR, delta=0.0):
@@ -72,6 +75,42 @@ def test_the_bound_exceeds_the_loss_of_randomised_response_as_rarely_as_it_says(
     runs = 200
     limit = int(stats.binom.isf(1e-6, runs, ERROR))
     assert frequency(m, epsilon, runs, bound, 1) <= limit
+
+
+def agreement(coins_of):
+    """How often coins of reference models are those of the run, in standard deviations."""
+    same, number = 0, 0
+    for seed in range(40):
+        canaries = Canaries(table(60), 50, "as-they-are", seed=seed, out=None)
+        for k in range(3):
+            agreeing = coins_of(canaries, k) == canaries._members
+            same, number = same + int(agreeing.sum()), number + len(agreeing)
+    return abs(same - number / 2) / (number / 4) ** 0.5
+
+
+def test_coins_of_reference_models_are_independent_of_those_of_the_run():
+    """Otherwise scores would know the coins. False-alarm rate 1e-6; a mutant reuses the coins."""
+    assert agreement(lambda canaries, k: canaries._reference_coins(k)) < FAR
+    assert agreement(lambda canaries, k: canaries._members) > FAR
+    canaries = Canaries(table(60), 50, "as-they-are", seed=0, out=None)
+    for k in range(3):
+        inside = {-1 - int(i) for i in canaries.reference_set(k).source if i < 0}
+        assert inside == set(np.flatnonzero(canaries._reference_coins(k)))
+        assert len(canaries.reference_set(k)) == 10 + len(inside)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("score", ["lira", "rmia"])
+def test_scores_from_references_exceed_zero_with_at_most_the_error(score):
+    """The audited models are trained without any canary, so no coin can be known."""
+    runs, above = 60, 0
+    for seed in range(runs):
+        canaries = Canaries(table(120, seed), 60, "as-they-are", seed=seed, out=None)
+        model = plain(table(120, 1_000 + seed), epochs=3)
+        references = {k: plain(canaries.reference_set(k), epochs=3) for k in range(2)}
+        found = canaries.audit(model, score=score, references=references, delta=1e-9)
+        above += found.epsilon_lower > 0
+    assert above <= stats.binom.isf(1e-6, runs, ERROR)
 
 
 def test_the_best_of_all_thresholds_would_not_hold():

@@ -1,13 +1,15 @@
 """Scores of canaries: larger for members, in any order, and whatever the model returns."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from dpframe_torch import Canaries, CanaryError
 from dpframe_torch.auditing import judged
-from dpframe_torch.scoring import Scoring, record_losses
+from dpframe_torch.scoring import Scoring, lira, record_losses, rmia
+from scipy import stats
 from torch_support import plain, table
 
 import dpframe
@@ -63,6 +65,51 @@ def _batch(canaries):
     return torch.utils.data.default_collate(canaries.records)
 
 
+def rank_of_members(scores, members):
+    return stats.mannwhitneyu(scores[members], scores[~members]).statistic / (
+        members.sum() * (~members).sum()
+    )
+
+
+def test_reference_models_with_coins_of_their_own_show_more():
+    """Records as they are, which differ in difficulty: the share of pairs that are in order."""
+    canaries = Canaries(table(), 300, "as-they-are", seed=1)
+    train = partial(plain, epochs=12, rate=0.02)
+    model = train(canaries.train_set)
+    references = {k: train(canaries.reference_set(k)) for k in range(6)}
+    task = Scoring(canaries.records, None, torch.utils.data.default_collate, 64)
+    found = {
+        name: rank_of_members(
+            task.scores(model, name, given, None, canaries._reference_coins), canaries._members
+        )
+        for name, given in (("loss", ()), ("lira", references), ("rmia", references))
+    }
+    assert found["lira"] > found["loss"] + 0.03
+    assert found["rmia"] > found["loss"] + 0.03
+    assert canaries.audit(model, score="lira", references=references)["training"]["score"] == "lira"
+
+
+def test_reference_scores_against_naive_formulas():
+    rng = np.random.default_rng(0)
+    own, others = rng.normal(size=5) + 3, rng.normal(size=(40, 5)) + 3
+    inside = rng.random((40, 5)) < 0.5
+    inside[:, 0], inside[:, 1] = False, True  # no reference was trained with it, or all were
+    found, ratios = lira(own, others, inside), rmia(own, others, inside)
+    for k in (2, 3, 4):
+        each = [others[inside[:, k] == told, k] for told in (True, False)]
+        logs = [stats.norm.logpdf(own[k], one.mean(), one.std(ddof=1)) for one in each]
+        assert found[k] == pytest.approx(logs[0] - logs[1])
+        assert ratios[k] == pytest.approx(
+            -own[k] - np.log((np.exp(-each[0]).mean() + np.exp(-each[1]).mean()) / 2)
+        )
+    assert np.isfinite(found).all()
+    assert np.isfinite(ratios).all()
+    offline = lira(own, others, np.zeros_like(inside))
+    assert offline == pytest.approx((own - others.mean(0)) / others.std(0, ddof=1))
+    single = lira(own, others[:1], inside[:1] & False)
+    assert np.isfinite(single).all()
+
+
 def test_an_own_score_and_what_is_refused():
     canaries = Canaries(table(), 100, "as-they-are", seed=1)
     model = plain(canaries.train_set, epochs=1)
@@ -78,6 +125,10 @@ def test_an_own_score_and_what_is_refused():
         canaries.audit(model, score="contrast")
     with pytest.raises(CanaryError, match="random-gradient"):
         canaries.audit(model, score="gradient")
+    with pytest.raises(CanaryError, match="'lira' needs references="):
+        canaries.audit(model, score="lira")
+    with pytest.raises(CanaryError, match="'first' is not the number of a reference set"):
+        canaries.audit(model, score="rmia", references={"first": model})
     with pytest.raises(CanaryError, match="is not a number"):
         canaries.audit(model, -1.0)
 
