@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
+import types
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -94,6 +97,27 @@ def test_a_box_of_a_file_is_audited(tmp_path: Path) -> None:
     (new,) = registry.load(files=[tmp_path / "boxes.py"]).named("own-box")
     assert new.version == digests[0]
     assert code_digest(new.cls) != digests[1]
+
+
+def test_a_class_of_a_script_has_one_digest_on_all_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "script.py"
+    file.write_text(f"class Own: pass\nx = {'+'.join('1' * 150)}")
+    module = types.ModuleType("__main__")
+    module.__file__ = str(file)
+    exec(file.read_text(), module.__dict__)
+    monkeypatch.setitem(sys.modules, "__main__", module)
+    often, garbage = sys.getswitchinterval(), gc.get_threshold()
+    sys.setswitchinterval(1e-6)
+    gc.set_threshold(5, 1000, 1000)  # JAX runs Python code on a collection: threads switch there
+    try:
+        with ThreadPoolExecutor(6) as pool:
+            found = list(pool.map(code_digest, [module.Own] * 300))
+    finally:
+        sys.setswitchinterval(often)
+        gc.set_threshold(*garbage)
+    assert len(set(found)) == 1
 
 
 def test_a_program_is_read_and_not_run(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import inspect
 import itertools
 import os
 import sys
+import threading
 import traceback
 import unicodedata
 from collections.abc import Iterable, Iterator
@@ -18,6 +19,7 @@ from typing import Any
 _LONGEST_VALUE = 200  # characters of a value in a message
 _LONGEST_NAME = 100  # longer names are not mistyped, and comparing them would take long
 _MOST_NAMES = 40  # that a message lists
+PARSING = threading.Lock()  # Python 3.11 cannot parse on several threads; `inspect` parses, too
 
 
 def escape(text: str, keep: str = "") -> str:

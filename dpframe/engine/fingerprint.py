@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from dpframe import __version__
+from dpframe.common.text import PARSING
 from dpframe.common.types import Tree
 from dpframe.engine.plan import Pass
 from dpframe.engine.trace import resolved
@@ -184,7 +185,8 @@ def _code_of(cls: type) -> str:
         return str(known)  # as it was when it was loaded
     try:
         if top is None or cls.__module__ == "__main__":
-            return _hash(inspect.getsource(cls).encode())
+            with PARSING:
+                return _hash(inspect.getsource(cls).encode())
         folders = getattr(top, "__path__", None)
         return _digest_of(tuple(dict.fromkeys(folders or (inspect.getfile(cls),))))
     except (OSError, TypeError):

@@ -9,13 +9,13 @@ import importlib.util
 import inspect
 import os
 import sys
-import threading
 import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 
 from annotated_types import Ge
 
+from dpframe.common.text import PARSING
 from dpframe.interfaces.plugin import Plugin, gives, require
 
 if TYPE_CHECKING:
@@ -335,8 +335,6 @@ def host_mechanism(
 # one
 # release. It is run by a worker, often of another interpreter.
 
-_PARSING = threading.Lock()
-
 
 class ProgramFile(NamedTuple):
     """A program that somebody consents to run."""
@@ -400,7 +398,7 @@ def _names(statement: ast.stmt) -> list[str]:
 
 def _statements(source: bytes) -> list[ast.stmt]:
     try:
-        with _PARSING:  # Python 3.11 cannot on several threads at once
+        with PARSING:
             return ast.parse(source).body
     except (SyntaxError, ValueError):
         return []
