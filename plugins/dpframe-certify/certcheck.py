@@ -1,9 +1,8 @@
 """Check a certificate of a dpframe audit without dpframe: `python certcheck.py CERT.json`.
 
-It recomputes bounds and verdicts from counts by the theorems below, in decimals of 60 digits and
-floats with margins, rounded outwards. It cannot check that draws are independent and made as
-stated, nor that events, weights and shares of the error were fixed before them. Exit code: 0 if all
-was recomputed, 1 if it refuses, 2 if the call is wrong, 3 if something was NOT CHECKED.
+It recomputes bounds and verdicts from counts by the theorems below, rounded outwards. It cannot
+check that draws are independent, that events, weights and shares of the error were fixed before
+them, or that m is its spec's. Exit code: 0 right, 1 refused, 2 wrong call, 3 NOT CHECKED in part.
 
 A region holds the error rates (x, y) = (FPR, FNR) of an event with probability 1 - a. A claim with
 trade-off curve f is rejected at a if y < f(x) throughout a region; (eps, delta) is the curve
@@ -232,7 +231,8 @@ def check(certificate: Any) -> dict[int, str]:  # noqa: PLR0912
     found = [one["verdict"] for one in certificate["conclusions"]]  # in the order of tests
     proved, stated, rare, last = 0, 0, 0, found.count("violated")  # rare: for the sampler
     right = found and "violated" not in found[last:] and type(m) is int and 0 < error < 1
-    if not right or m < len(found) - found.count(None):
+    tested = {(one["id"], one["repeat"]) for one in certificate["conclusions"] if one["basis"]}
+    if not right or not 0 <= m - len(tested) <= certificate["failed"]:
         raise ValueError("its tests, their number, their order or the confidence cannot be")
     for place, one in enumerate(certificate["conclusions"]):
         basis, estimate, verdict = one["basis"], one["estimate"], one["verdict"]

@@ -42,6 +42,7 @@ def certificate(record: Record) -> dict[str, Any]:
         "record": whole["digest"],
         "spec": whole["spec"]["sha256"],
         "audit": {**whole["audit"], "m": whole["summary"]["m"]},
+        "failed": whole["summary"]["failed"],
         **_part(whole, RECORD),
         "conclusions": [
             {

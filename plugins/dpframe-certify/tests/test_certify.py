@@ -416,6 +416,11 @@ FORGED: dict[str, Any] = {
     "the look True": lambda c: first(c)["basis"].update(look=True),
     "a second look": lambda c: first(c)["basis"].update(look=2),
     "fewer tests": lambda c: c["audit"].update(m=len(c["conclusions"]) - 1),
+    "more tests": lambda c: c["audit"].update(m=len(c["conclusions"]) + 1),
+    "a conclusion left out": lambda c: c["conclusions"].pop(),
+    "another conclusion in its place": lambda c: c["conclusions"].append(
+        copy.deepcopy(c["conclusions"].pop() and c["conclusions"][-1])
+    ),
     "a whole float": lambda c: c["audit"].update(m=9.0),
     "no confidence": lambda c: c["audit"].update(confidence=0.0),
     "another order": lambda c: c["conclusions"].reverse(),
