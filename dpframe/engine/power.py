@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from dpframe.spec.audit import Cell
 
 REACH = 4.5  # standard deviations around the mean within which counts are summed
-STRAIGHT = 0.05  # of them by which the edge may bend between two places, or less
+STRAIGHT = 0.02  # of them, or one count: by so much the edge may bend between two places
 LARGEST_LOSS, MOST_DOUBLINGS = 60.0, 30.0
 AUDITS = 1600  # simulated and averaged: a share of .8 has a standard error of .01
 
@@ -217,16 +217,17 @@ def power(question: Question, loss: float) -> float:
         """Return numbers from `start` to before `end` between which the edge is straight."""
         middle = (start + end) // 2
         bend = abs(edge(start) + edge(end) - 2 * edge(middle))
-        if middle == start or bend <= STRAIGHT * deviation:
+        if middle == start or bend <= max(1.0, STRAIGHT * deviation):
             return sorted({start, middle})
         return nodes(start, middle) + nodes(middle, end)
 
-    # Steps are powers of two, so that rates near each other ask for the same edges.
-    step = 2 ** math.floor(math.log2(2 * deviation))
+    # Steps are powers of two, so that rates near each other ask for the same edges. They are short,
+    # and the edge is rounded to the nearest count, so that errors of interpolation cancel.
+    step = 2 ** math.floor(math.log2(max(1.0, deviation / 2)))
     grid = [min(k, n) for k in range(low // step * step, high + step, step)]
     found = [k for pair in itertools.pairwise(grid) for k in nodes(*pair)] + grid[-1:]
     every = np.arange(low, high + 1)
-    most = np.floor(np.interp(every, found, list(map(edge, found))) + 1e-9)
+    most = np.rint(np.interp(every, found, list(map(edge, found))))
     mass = np.diff(special.bdtr(every, n, rate), prepend=0.0)
     reached = np.where(most >= 0, special.bdtr(np.maximum(most, 0), n, rate), 0.0)
     return float(mass @ reached)
