@@ -18,7 +18,6 @@ import pytest
 from rich.console import Console
 from scipy import stats
 from support import small_audits
-from support.tiers import mostly_slow
 
 import dpframe
 from dpframe import ApproxDP, Claim, GaussianDP, Mechanism, Pair, PureDP
@@ -163,7 +162,10 @@ def power_of_every_count(asked: Question, loss: float) -> float:
     return float(stats.binom.pmf(every, n, rate) @ stats.binom.cdf(edges, n, rate))
 
 
-@pytest.mark.parametrize("setting", mostly_slow([(s,) for s in SETTINGS], [3, 8]))
+@pytest.mark.parametrize(
+    "setting",
+    [SETTINGS[3], SETTINGS[8], *(pytest.param(s, marks=pytest.mark.slow) for s in SETTINGS)],
+)
 def test_interpolation_costs_power_less_than_a_500th(setting: Any) -> None:
     use, claim, n, delta, m, pilot = setting
     asked = question(use, claim, n, delta, m, pilot)
