@@ -164,7 +164,7 @@ def test_the_largest_of_several_bounds_pays_for_the_choice() -> None:
     asked = ("--estimator", "threshold", "--estimator", "histogram")
     assert ", 90 % (" in invoke(*SCORES, *asked).stdout.splitlines()[0]
     done = invoke(*SCORES, *asked, "--confidence", "0.4")
-    assert done.stdout.startswith("No bound can be named")
+    assert done.stdout.startswith("There is no headline bound")
     refuted = invoke(*SCORES, *asked, "--claim", "epsilon=0.01").stdout
     assert " ".join(refuted.split()).startswith(
         "✗ The claim is refuted at 95 % confidence, corrected for 2 estimators (Bonferroni)."

@@ -25,7 +25,7 @@ from dpframe.errors import SpecError
 HANG = "wait_for_the_end_of_the_test()"
 
 AT_WORK = {
-    "sample, while it is traced": of("mechanism", FAILED, "sample did not come", sample=HANG),
+    "sample, while it is traced": of("mechanism", FAILED, "sample did not return", sample=HANG),
     "release, while it is traced": of("mechanism", FAILED, "did not", sample="", release=HANG),
     "may_be_nan": of("mechanism", FAILED, "may_be_nan did not come back", may_be_nan=HANG),
     "rows": of("mechanism", FAILED, "rows did not come back", rows=HANG),

@@ -48,7 +48,7 @@ def test_who_does_not_come_back_is_named(over: threading.Event) -> None:
         with at_work("fit", ("attack", 1)), at_work("what it calls"):
             over.wait()
 
-    with pytest.raises(StuckError, match=r"^fit did not come back within 0.03 s") as caught:
+    with pytest.raises(StuckError, match=r"^fit did not return within 0.03 s") as caught:
         with_timeout(work, 0.01)
     assert caught.value.place == ("attack", 1)
 

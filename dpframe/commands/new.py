@@ -29,7 +29,7 @@ def new(kind: str, name: str, folder: Path) -> list[Path]:
     """
     if kind not in KINDS:
         raise DpframeError(
-            f"unknown kind {kind!r}; there are {', '.join(KINDS)}{did_you_mean(KINDS, kind)}"
+            f"unknown kind {kind!r}; choose one of {', '.join(KINDS)}{did_you_mean(KINDS, kind)}"
         )
     if problem := _unusable(kind, name):
         raise DpframeError(f"{name!r} cannot be the plugin's name: {problem}")

@@ -172,7 +172,7 @@ class StuckError(Exception):
     """
 
     def __init__(self, what: str, limit: float, place: Any = None) -> None:
-        super().__init__(f"{what} did not come back within {limit:g} s")
+        super().__init__(f"{what} did not return within {limit:g} s")
         self.place = place
 
 

@@ -60,7 +60,10 @@ def best(found: Found) -> str:
         bound, delta = top["estimate"]["epsilon_lower"], found["audit"]["delta"]
         confidence = 1 - len(rows) * (1 - confidence)
     if confidence <= 0:
-        return "No bound can be named: none of so many would hold if picked after looking."
+        return (
+            "There is no headline bound: with so many estimators, none would hold if picked "
+            "after looking."
+        )
     return (
         f"ε ≥ {words.lower(words.number(bound))} at δ = {words.setting(delta)}, "
         f"{words.percent(confidence)} ({top['estimator']['label']})"

@@ -90,7 +90,7 @@ def next_of(record: Record) -> str:
         if leak
     )
     if not leaks:
-        raise DpframeError("no search of this record has found a leak, so there is no next one")
+        raise DpframeError("no search in this record found a leak, so there is no next search")
     listed = _toml(list(leaks))
     lines = ["[search]", f"ignore = {listed}"]
     if path := record.spec.path:
@@ -212,8 +212,9 @@ def _evidence(cell: CellRecord, record: Record | None) -> list[str]:
     if cell.search is not None:
         found = cell.search
         lines.append(
-            f"The event “{found.event}” came {found.hits[0]:,} times in {found.trials[0]:,} on D "
-            f"and {found.hits[1]:,} times in {found.trials[1]:,} on D′."
+            f"The event “{found.event}” occurred {found.hits[0]:,} times in "
+            f"{found.trials[0]:,} draws on D and {found.hits[1]:,} times in "
+            f"{found.trials[1]:,} on D′."
         )
     # Neither a spec nor an option can name functions of a test or classes of a notebook.
     if kinds := [kind for kind, origin in _origins(cell, record).items() if origin == LOCAL]:

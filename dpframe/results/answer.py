@@ -102,7 +102,7 @@ def _upper_of(value: Any) -> UpperOf:
         if value == known:
             return cast("UpperOf", known)
     known = ", ".join(map(repr, get_args(UpperOf)))
-    raise CellError(f"estimate gave {shown(value)} for epsilon_upper_of; it is one of {known}")
+    raise CellError(f"estimate gave {shown(value)} for epsilon_upper_of; it must be one of {known}")
 
 
 def _p_value(name: str, value: Any) -> float:

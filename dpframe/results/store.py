@@ -161,7 +161,7 @@ def as_record(contents: Any, content: bytes | None = None) -> Record:
     if not isinstance(contents, Mapping) or "schema" not in contents:
         raise RecordError("not a record of dpframe")
     if kind := contents.get("kind"):
-        raise RecordError(f"what another command wrote ({shown(kind)}), not the record of a run")
+        raise RecordError(f"the output of another command ({shown(kind)}), not the record of a run")
     if contents["schema"] != SCHEMA or isinstance(contents["schema"], bool):
         raise RecordError(f"record schema {shown(contents['schema'])}; this dpframe reads {SCHEMA}")
     try:

@@ -163,7 +163,7 @@ class Reader:
 def _unknown(value: Any, why: str) -> CellError:
     return CellError(
         f"D or D′ contains {shown(value)}, which may not be the same each time: {why}; data "
-        "are numbers, texts, arrays and what is made of them"
+        "are numbers, texts, arrays and combinations of these"
     )
 
 

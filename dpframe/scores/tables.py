@@ -44,10 +44,10 @@ def chosen(
             return found[0]
         if found:
             names = listed([titles[n] for n in found])
-            raise ScoresError(f"{path}: say which column with {option}: {names} are both usual")
+            raise ScoresError(f"{path}: name the column with {option}: {names} are both recognised")
     if len(titles) == 2 and default is not None:
         return default
-    raise ScoresError(f"{path}: say which column with {option}: {_there_are(titles)}")
+    raise ScoresError(f"{path}: name the column with {option}: {_there_are(titles)}")
 
 
 def _named(titles: list[str], wanted: str, path: Path, option: str) -> int:
@@ -366,7 +366,9 @@ def as_scores(values: Any, name: str) -> HostArray:
     if array.dtype.kind in "iu":
         return array.astype(np.float64)
     if array.dtype.kind != "f":
-        raise ScoresError(f"{name}: scores are booleans or numbers; this holds {array.dtype}")
+        raise ScoresError(
+            f"{name}: scores must be booleans or numbers; this contains {array.dtype}"
+        )
     return array.astype(np.float32 if array.dtype.itemsize <= 4 else np.float64, copy=False)
 
 

@@ -274,8 +274,8 @@ def _notes(search: SearchRun, witness: SearchRecord, attack: Attack) -> tuple[st
     on_pair += "".join(f"at {key} = {value} " for key, value in witness.parameters.items())
     box = search.search.mechanism
     notes = [
-        f"searched {witness.pairs} {'pair' if witness.pairs == 1 else 'pairs'}; most was earned "
-        f"{on_pair}by the event “{witness.event}”, which is the more likely on "
+        f"searched {witness.pairs} {'pair' if witness.pairs == 1 else 'pairs'}; the strongest "
+        f"evidence {on_pair}comes from the event “{witness.event}”, which is more likely on "
         f"{witness.more_likely}: {witness.hits[1]:,} of {witness.trials[1]:,} on D′, "
         f"{witness.hits[0]:,} of {witness.trials[0]:,} on D",
     ]
@@ -286,7 +286,7 @@ def _notes(search: SearchRun, witness: SearchRecord, attack: Attack) -> tuple[st
     for part in search.search.ignore:
         pairs = sum(is_of(part, arm.known) for arm in search.arms)
         notes.append(
-            f"“{part}” is ignored: {pairs} {'pair' if pairs == 1 else 'pairs'} left aside for it"
+            f"“{part}” is ignored: {pairs} {'pair' if pairs == 1 else 'pairs'} skipped for it"
         )
     notes += again(search.settings.looks[search.cell.id])
     if search.ended_by_time:

@@ -176,7 +176,7 @@ def _check_anytime(members: Members, problems: Problems) -> None:
         problems.add(
             ("run", "stop"),
             'is "decided", but no estimator is valid at every number of trials',
-            'add the estimator "betting", or another one that is anytime',
+            'add the estimator "betting", or another anytime estimator',
         )
 
 

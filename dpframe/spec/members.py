@@ -161,7 +161,7 @@ def _check_labels(members: list[Member], tables: dict[Path, _Table], problems: P
             message = f"label {member.label!r} is already that of {where}"
             problems.add((*member.path, "label"), message)
         else:
-            message = f"is called {member.label!r}, and so is {where}; give it a label of its own"
+            message = f"is called {member.label!r}, and so is {where}; give it its own label"
             problems.add((*member.path, "use"), message, 'for example: label = "…"')
 
 

@@ -220,8 +220,8 @@ class RunTable(Table):
     "never" only at `trials`. Other estimators need all of their trials."""
     verify: Annotated[int, Field(ge=0)] | Annotated[float, Field(ge=0, le=1)] = 2
     """Tasks of each kind that this machine repeats to verify other machines bit for bit. A whole
-    number: the first ones, and ever fewer of later ones. A fraction such as .1: this share. They
-    are chosen at random after their results arrive."""
+    number: the first ones, and a decreasing share of the later ones. A fraction such as .1: this
+    share. They are chosen at random after their results arrive."""
     power: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Probability, such as 0.8: consistent cells state the loss they would have detected."""
     device: Literal["cpu", "gpu"] | None = None

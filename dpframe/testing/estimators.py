@@ -134,8 +134,8 @@ def _additive(asked: Asked) -> None:
     parts = [asked.counts(layout, [x[part], y[part]]) for part in (slice(256), slice(256, None))]
     for all_, one, other in zip(*map(jax.tree.leaves, (whole, *parts)), strict=True):
         assert np.array_equal(all_, one + other), (
-            "the counts of two halves do not add up to those of the whole, or scores that are "
-            "masked by `keep` are counted"
+            "the counts of two halves do not add up to those of the whole, or scores masked "
+            "by `keep` are counted"
         )
 
 
@@ -329,7 +329,7 @@ def _not_vacuous(asked: Asked) -> None:
 def _bets_are_fair(asked: Asked) -> None:
     """Whatever the rounds before were, wealth must not grow on average if the claim is true."""
     if not type(asked.estimator).anytime:
-        raise LeftOut("it is not valid at every number of trials at once, and does not say so")
+        raise LeftOut("it does not claim to be valid at every number of trials at once")
     _certifying(asked)
     size, first, claim = 8, 24, PureDP(1.0)
     values = np.array(
@@ -372,7 +372,7 @@ def _bets_are_fair(asked: Asked) -> None:
 def _anytime(asked: Asked) -> None:
     """Stopped when it suits least: right after the round that makes the p-value smallest."""
     if not type(asked.estimator).anytime:
-        raise LeftOut("it is not valid at every number of trials at once, and does not say so")
+        raise LeftOut("it does not claim to be valid at every number of trials at once")
     _certifying(asked)
     claim, truth = PureDP(1.0), 1 / (1 + math.exp(-1.0))
     decides = "decision" in asked.statistic.accepts

@@ -176,7 +176,7 @@ def _compiled(played: Played) -> None:
     plain, fast = played.call(0, 0, compiled=False), played.call(0, 0)
     different = ~plugins.close(plain, fast)
     assert different.sum() <= 1 + len(plain) // 64, (
-        f"compiled it gives {different.sum()} of {len(plain)} outputs differently: it is not "
+        f"when compiled, it gives {different.sum()} of {len(plain)} outputs differently: it is not "
         "a pure function of key, data and parameters"
     )
 

@@ -142,7 +142,7 @@ class WorkerProcess:
     processes that it started. `interpreter` is the path of another Python; default: this one.
 
     Raises:
-        SampleError: there is no such interpreter.
+        SampleError: no such interpreter.
     """
 
     def __init__(self, interpreter: str | None = None, remarks: Remarks | None = None) -> None:

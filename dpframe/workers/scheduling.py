@@ -152,7 +152,7 @@ def by_value(module: ModuleType) -> Iterator[None]:
 def not_handed_over(error: Exception) -> str:
     """Say why a black box cannot be handed to another process."""
     return (
-        "a black box runs in a process of its own, and this one cannot be handed over: "
+        "a black box runs in its own process, and this one cannot be sent there: "
         f"{type(error).__name__}: {message(error)}"
     )
 

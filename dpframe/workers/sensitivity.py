@@ -137,7 +137,7 @@ class SensitivityCheck:
                     return worker.query(2 * number + index, until)
                 except Overdue:
                     raise SampleError(
-                        f"query did not come back within the {seconds:g} s of run.seconds"
+                        f"query did not return within the {seconds:g} s of run.seconds"
                     ) from None
 
             yield answer

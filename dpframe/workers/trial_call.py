@@ -89,7 +89,7 @@ def first_call(mechanism: HostMechanism, cell: Cell, run: RunSettings, source: S
             return trial.shape(asking_of(cell), messages=cell.mechanism.messages)
     except Overdue:
         raise CellError(
-            f"the first call of sample did not come back within the {limit:g} s of run.seconds"
+            f"the first call of sample did not return within the {limit:g} s of run.seconds"
         ) from None
 
 

@@ -391,7 +391,7 @@ FRAME = {
 def test_a_frame_for_a_box_elsewhere_takes_no_pandas_here(tmp_path: Path) -> None:
     pair = Records.from_params({**FRAME, "edit": {"replace": 0, "by": [200, "unknown"]}})
     pair.check()
-    assert "takes pandas" in str(unmade(pair))
+    assert "needs pandas" in str(unmade(pair))
     age, sex = pair.d1.columns
     assert (age[0], age[1].tolist()) == ("float32", [200.0, 47.0, 12.0])
     assert sex == ["category", [3, 1, 0], ["m", "f", "x", "unknown"], False]
@@ -407,7 +407,7 @@ def test_a_frame_for_a_box_elsewhere_takes_no_pandas_here(tmp_path: Path) -> Non
         "search": {"use": "records", "params": {**FRAME, "adjacency": "replace"}},
     }
     assert len(load({**tables, "mechanism": [elsewhere]}, plugins=[box]).cells) == 1
-    with pytest.raises(SpecError, match="takes pandas"):
+    with pytest.raises(SpecError, match="needs pandas"):
         load({**tables, "mechanism": [{"use": "records-mean"}]}, plugins=[Mean])
 
 

@@ -57,7 +57,7 @@ def test_numbers_that_are_not_finite_come_back() -> None:
         ('{"schema": 99}', "schema 99"),
         ('{"schema": true}', "schema True"),
         ('{"schema": {"a": 1}}', "schema {'a': 1}"),
-        ('{"schema": 1, "kind": "score"}', "another command wrote"),
+        ('{"schema": 1, "kind": "score"}', "output of another command"),
         ('{"schema": 1, "cells": []}', "spec: field required, and 6 more"),
     ],
 )

@@ -158,7 +158,7 @@ def test_memberships_in_words_of_an_archive(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("t.csv", "score,loss,member\n1,2,1\n", "with --column: score, loss are both usual"),
+        ("t.csv", "score,loss,member\n1,2,1\n", "with --column: score, loss are both recognised"),
         ("t.csv", "score,member,is_member\n1,1,1\n", "with --member: member, is_member are both"),
         ("t.csv", "score,member\n1,2\n3,-1\n", "a membership is 2; 1 is in, 0 or -1 is out"),
         ("t.csv", "score,member\nhigh,1\n", "t.csv:2: 'high' is not a number"),

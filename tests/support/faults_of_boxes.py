@@ -171,7 +171,7 @@ def becomes_another_program(rng: Any, data: Any, n: int) -> Any:
 
 # Calls that do not return.
 
-TIME = r"^the first call of sample did not come back within|^the time budget of .* ended before"
+TIME = r"^the first call of sample did not return within|^the time budget of .* ended before"
 
 
 @fault(FAILED, TIME)

@@ -185,7 +185,7 @@ def test_what_cannot_be_handed_over_fails_and_says_why(workers: Workers) -> None
         spec({"use": "locked"}, {"use": "box"}), workers, [*BOXES, host_mechanism(locked)]
     )
     assert bound["reason"] == (
-        "a black box runs in a process of its own, and this one cannot be handed over: "
+        "a black box runs in its own process, and this one cannot be sent there: "
         "TypeError: cannot pickle '_thread.lock' object"
     )
     assert box["status"] == "ok"

@@ -148,7 +148,7 @@ class UnmadeFrame:
     columns: list[list[Any]]  # type and cells of each
     rows: int
 
-    unmade: ClassVar[str] = "the form \"frame\" takes pandas: pip install 'dpframe[pandas]'"
+    unmade: ClassVar[str] = "the form \"frame\" needs pandas: pip install 'dpframe[pandas]'"
     """The message for mechanisms of this interpreter, which lacks pandas."""
 
 

@@ -183,7 +183,7 @@ def edited(of: Table, one: Edit, user: str | None = None) -> Rows:
         at = len(rows) + 1 + one.at if one.at < 0 else one.at
         if not 0 <= at <= len(rows):
             raise ValueError(
-                f"a record is added at {one.at}, and there are {count(len(rows), 'record')}"
+                f"a record is added at {one.at}, but there are {count(len(rows), 'record')}"
             )
         new = _new(of, one, user)
         _check_new_user(of, new, user, rows)
@@ -310,7 +310,7 @@ def _npy(content: io.BytesIO) -> tuple[Any, tuple[str, ...]]:
     if found.dtype.names is not None:
         return [list(record) for record in found.tolist()], tuple(found.dtype.names)
     if found.ndim not in (1, 2):
-        raise ValueError(f"holds an array of shape {found.shape}; a table has one or two axes")
+        raise ValueError(f"contains an array of shape {found.shape}; a table has one or two axes")
     return found, ()
 
 

@@ -224,7 +224,7 @@ def find_convergence(record: Record) -> list[Line] | str:
         if len(errors) > 1:
             name = group.names[0] if not several else f"{group.names[0]} · {group.names[2]}"
             lines.append(Line(name, sorted(errors), [errors[n] for n in sorted(errors)]))
-    return lines or "no histogram of a known distance has several numbers of trials"
+    return lines or "no histogram with a known distance has several numbers of trials"
 
 
 def _error(cell: CellRecord) -> float | None:

@@ -86,7 +86,7 @@ def _huge(value: int) -> bytes:
 def _write(value: Any, tell: _Tell, depth: int) -> None:
     kind = type(value)
     if depth > _MOST_DEPTH:
-        raise UnfitError(f"it is nested deeper than {_MOST_DEPTH} levels, or holds itself")
+        raise UnfitError(f"it is nested deeper than {_MOST_DEPTH} levels, or contains itself")
     if kind in _SINGLE:
         letter, content = _SINGLE[kind]
         _say(tell, letter, content(value))

@@ -160,7 +160,7 @@ def test_slow_accountants_are_asked_about_fewer_settings(command, files, monkeyp
     [
         (["--python", "x"], "NAME=PATH is wanted"),
         (["--python", "x=/nowhere"], "no such interpreter"),
-        (["--python", "x=/dev/null"], "there is no such interpreter"),
+        (["--python", "x=/dev/null"], "no such interpreter"),
         (["--loose", "1"], "a factor above 1"),
         (["--minutes", "0"], "a time above 0"),
         (["--seconds", "0"], "a time above 0"),

@@ -56,7 +56,8 @@ class TrainingSet(Dataset[Any]):  # type: ignore[misc]  # PyTorch's types are no
         if not name.startswith("_") and "data" in self.__dict__ and hasattr(self.data, name):
             raise AttributeError(
                 f"canaries.train_set.{name}: {name} of the original data would not match the "
-                "records here, because canaries took places and moved indices; read the records"
+                "records here, because canaries replaced records and shifted indices; read "
+                "it from the records"
             )
         raise AttributeError(name)
 
@@ -321,7 +322,7 @@ class Canaries:
             if kept.get(name) != self.state[name]:
                 what = "was altered" if name == "members" else f"has another {name}"
                 raise CanaryError(
-                    f"{self.folder}: holds a run that was not audited and {what}; to drop "
+                    f"{self.folder}: contains a run that was not audited and {what}; to drop "
                     f"that run, delete its {FILE}; to keep it, choose another folder with out="
                 )
         self.state["run"] = kept["run"]

@@ -123,7 +123,7 @@ class Watch:
             if not hasattr(optimizer, "clip_and_accumulate"):
                 raise CanaryError(
                     "random-gradient canaries need Opacus's DPOptimizer: call canaries.watch("
-                    "model, optimizer) with what make_private returned"
+                    "model, optimizer) with the model and optimizer that make_private returned"
                 )
             self.gradients = GradientCanaries(
                 len(self.canaries.inputs), optimizer, self.records, self.seed

@@ -16,7 +16,7 @@ from dpframe import DpframeError
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 _DATA = "D: .csv (numbers, with a header), .npy or .json."
-_NEIGHBOUR = "D′, in a file like D. Default: neighbours made from D by --adjacency."
+_NEIGHBOUR = "D′, in a file like D. Default: neighbours derived from D with --adjacency."
 _ADJACENCY = "replace, add-remove or either: the neighbours of the claim."
 
 
@@ -31,8 +31,8 @@ def trace(
     within: Annotated[bool, typer.Option("--within", help="Keep records in the schema.")] = False,
     epsilon: Annotated[float | None, typer.Option(help="The claim.")] = None,
     delta: Annotated[float, typer.Option(help="The δ of the claim.")] = 0.0,
-    pairs: Annotated[int, typer.Option(min=1, max=1000, help="Pairs made from D.")] = 36,
-    runs: Annotated[int, typer.Option(min=1, help="Different noise for each pair.")] = 3,
+    pairs: Annotated[int, typer.Option(min=1, max=1000, help="Pairs derived from D.")] = 36,
+    runs: Annotated[int, typer.Option(min=1, help="Number of noise seeds for each pair.")] = 3,
 ) -> None:
     """Run a function on neighbouring data with equal noise, and list its noise by line.
 
@@ -49,7 +49,7 @@ def trace(
     if neighbour is not None:
         found = tracing.trace(called, d0, _read(neighbour), epsilon=epsilon, delta=delta, runs=runs)
     elif adjacency is None:
-        raise DpframeError("give --neighbour FILE, or --adjacency for neighbours made from D")
+        raise DpframeError("give --neighbour FILE, or --adjacency to derive neighbours from D")
     else:
         bounds = {"low": low, "high": high}
         entry = {name: value for name, value in bounds.items() if value is not None}

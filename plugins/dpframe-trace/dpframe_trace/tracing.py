@@ -221,7 +221,7 @@ def _caller(function: Callable[..., Any]) -> Callable[[Any], Any]:
     ]
     if len(needed) > 2:
         names = ", ".join(p.name for p in needed[1:])
-        raise DpframeError(f"bind {names} with functools.partial: a trace passes the data alone")
+        raise DpframeError(f"bind {names} with functools.partial: a trace passes only the data")
     if len(needed) == 2:
         return lambda data: function(primitives.generator_for_argument(), data)
     return function
@@ -274,7 +274,7 @@ def _one_pair(
             _say(
                 found.unknown,
                 f"{text}, but this is an upper bound: not all noised values are "
-                "released as they are, or a library gives a bound alone",
+                "released as they are, or a library gives only a bound",
             )
 
 
@@ -780,7 +780,9 @@ def _report(found: Trace) -> Iterator[str]:
         beside = "" if claimed is None else f"; claimed: {claimed:g}"
         yield f"ε of all noise seen, composed: {total}{at}{beside}"
     if found.findings:
-        yield "A trace compares runs; it is no proof. Confirm with dpframe.assert_dp on this pair."
+        yield (
+            "A trace compares runs; it is not a proof. Confirm with dpframe.assert_dp on this pair."
+        )
     elif not found.unknown:
         yield "Nothing was found on these pairs. This says nothing about other data, other noise, "
         yield "or the quality of the noise itself."

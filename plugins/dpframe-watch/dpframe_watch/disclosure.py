@@ -288,8 +288,8 @@ def _mends(cell: Any) -> Iterator[str]:
     words = cell.search.event if cell.search is not None else ""
     if words.startswith("raises "):
         yield (
-            f"An exception depends on the data ({_code(words)}). Check only what is public, or "
-            "treat such records in the same way whatever the others are."
+            f"An exception depends on the data ({_code(words)}). Check only public "
+            "properties, or treat such records in the same way regardless of the others."
         )
     elif words.startswith("gives "):
         yield (

@@ -92,7 +92,7 @@ def test_the_same_from_json_gives_the_same_bytes(found, tmp_path):
         (lambda found: found.pop("scores"), "not a complete output of dpframe score"),
         (lambda found: found.update(rows=7), "not a complete output of dpframe score"),
         (lambda found: found["scores"].update(roc=[[1]]), "not a complete output of dpframe score"),
-        (lambda found: found.update(kind="comparison"), "what another command wrote"),
+        (lambda found: found.update(kind="comparison"), "the output of another command"),
     ],
 )
 def test_what_is_no_answer(found, change, message):

@@ -156,7 +156,7 @@ def of_tensor(value: Any) -> tuple[Any, str]:
     layout = str(value.layout).partition(".")[2]
     if layout != "strided" or value.is_nested or value.is_quantized or value.is_meta:
         raise UnreadableError(
-            f"it is no plain tensor but one of type {name} and layout {layout}: return "
+            f"it is not a plain tensor, but has type {name} and layout {layout}: return "
             "`to_dense()`, `dequantize()` or a list of its parts"
         )
     whole = value.detach().cpu().resolve_conj().resolve_neg()

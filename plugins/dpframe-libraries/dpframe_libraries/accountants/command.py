@@ -105,7 +105,7 @@ def accountants(
     questions = read_grid(built_in.get(grid, Path(grid)))
     for file in adapter or ():
         if not file.is_file():
-            raise DpframeError(f"--adapter {file}: there is no such file")
+            raise DpframeError(f"--adapter {file}: no such file")
     interpreters = _interpreters(python or [])
     with contextlib.ExitStack() as stack:
         found = [
@@ -151,7 +151,7 @@ def _interpreters(given: list[str]) -> list[tuple[str, Path]]:
         if name in found:
             raise DpframeError(f"--python {text}: the name {name!r} is given twice")
         if not Path(path).is_file():
-            raise DpframeError(f"--python {text}: there is no such interpreter")
+            raise DpframeError(f"--python {text}: no such interpreter")
         found[name] = Path(path)
     return list(found.items()) or [("", Path(sys.executable))]
 
