@@ -249,7 +249,7 @@ def test_what_hangs_is_given_up_and_its_thread_replaced(
                 ended[work].append(error)
     (gave_up,) = ended.pop(stuck)
     assert isinstance(gave_up, GaveUpError)
-    assert f"{hook} did not come back" in str(gave_up)
+    assert f"{hook} did not return" in str(gave_up)
     assert list(ended.values()) == [[None], [None]]
     assert [counted[work] for work in others] == [80, 18]
     left = running.ours() - before
