@@ -98,7 +98,7 @@ BROKEN = {
     "hook with an argument": (module(dpframe_pairs=lambda config: []), "PluginValidationError: "),
     "other interface": (
         module(dpframe_mechanisms=[mechanism("future", api=2)]),
-        "mechanism 'future' needs plugin interface 2, this dpframe has 1",
+        "mechanism 'future' needs plugin interface 2; this dpframe has 1",
     ),
     "other kind": (
         module(dpframe_mechanisms=[attack("guess")]),

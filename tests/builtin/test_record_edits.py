@@ -431,7 +431,7 @@ def test_texts_and_whole_numbers() -> None:
         ({"table": ["a"], "schema": UNIT}, "schema", "categories have no bounds"),
         ({"table": [1], "schema": [{"low": 1, "high": 1}]}, "schema", "is not below"),
         ({"table": [[1, 2]], "schema": [{"user": True}] * 2}, "schema", "two columns identify"),
-        ({"table": [1, 2], "form": "record"}, "form", "a table of one record, and this one has 2"),
+        ({"table": [1, 2], "form": "record"}, "form", "a table of one record, but this one has 2"),
         ({"table": ["a"], "form": "array"}, "form", "no edit of this table"),
         ({"table": [0.0] * (1 << 16)}, "table", "set `first`"),
         ({"table": [1], "schema": [{"lwo": 1}]}, None, "lwo"),

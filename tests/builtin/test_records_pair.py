@@ -61,7 +61,7 @@ def test_one_edit(edit: Any, after: Any, adjacency: str) -> None:
         ({"replace": 3, "by": [1, "m"]}, "there is no record 3: the table has 3 records"),
         ({"replace": 0, "by": [1, "m", 2]}, r"has 3 values, the table 2 columns \(c0, c1\)"),
         ({"replace": 0, "by": {"age": 1}}, "there is no column age"),
-        ({"add": [1, "m"], "at": 4}, "added at 4, and there are 3 records"),
+        ({"add": [1, "m"], "at": 4}, "added at 4, but there are 3 records"),
         ({"add": [[1], "m"]}, "must not be a list"),
         ({"remove": -4}, "there is no record -4"),
     ],
@@ -234,7 +234,7 @@ def test_parquet_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ("name", "content", "says"),
     [
         ("no.csv", None, "no such file"),
-        ("t.xlsx", b"", "is read from .csv"),
+        ("t.xlsx", b"", "are read from .csv"),
         ("t.csv", b"", "is empty"),
         ("t.csv", b"a,b\n1\n", "record 0 has 1 cells"),
         ("t.csv", b"a,a\n1,2\n", "the same name"),

@@ -62,7 +62,7 @@ def none_violated(record: dict[str, Any]) -> dict[str, Any]:
 CHANGES: list[tuple[Change, str]] = [
     (
         lambda r: given(r).update(verdict="violated"),
-        "its verdict is violated, its numbers give co",
+        "its verdict is violated, but its numbers give co",
     ),
     (
         lambda r: given(r, "violated").update(verdict="consistent"),
@@ -88,9 +88,9 @@ CHANGES: list[tuple[Change, str]] = [
     ),
     (
         lambda r: given(r)["estimate"].update(epsilon_lower=None),
-        "certified and its bound is None",
+        "certified, but its bound is None",
     ),
-    (lambda r: silent(r)["estimate"].update(epsilon_lower=1.0), "not certified and its bound is"),
+    (lambda r: silent(r)["estimate"].update(epsilon_lower=1.0), "not certified, but its bound is"),
     (
         lambda r: silent(r)["estimate"].update(profile_lower=[[0.0, 0.1]]),
         "it has certified δ, although its bound is not",
@@ -101,7 +101,7 @@ CHANGES: list[tuple[Change, str]] = [
     ),
     (
         lambda r: given(r)["estimate"].update(profile_lower=[[99.0, 0.9]]),
-        "its profile_lower gives ε ≥ 99.0 at its δ, its bound is",
+        "its profile_lower gives ε ≥ 99.0 at its δ, but its bound is",
     ),
     (lambda r: given(r)["slack"].update(cells=9.0), "its slack adds up to"),
     (lambda r: silent(r).update(slack=given(r)["slack"]), "it has slack, but no bound"),
@@ -137,12 +137,12 @@ CHANGES: list[tuple[Change, str]] = [
         "it has an estimate, but no draws",
     ),
     (later, "its look 2 is later than the last"),
-    (lambda r: none_violated(r)["summary"].update(m=40), "summary.m is 40, its cells make it 1"),
+    (lambda r: none_violated(r)["summary"].update(m=40), "summary.m is 40, but its cells give 1"),
     (
         lambda r: given(r).update(status="failed"),
-        "its status is failed, and it has an estimate",
+        "its status is failed, but it has an estimate",
     ),
-    (lambda r: failed(r).update(status="ok"), "its status is ok, and it has no estimate"),
+    (lambda r: failed(r).update(status="ok"), "its status is ok, but it has no estimate"),
     (lambda r: failed(r).update(reason=None), "it failed without a reason"),
     (lambda r: r["cells"].append(r["cells"][0]), "occurs more than once"),
     (lambda r: r["cells"].pop(), "summary.|p_adjusted|share of the error"),
@@ -151,7 +151,7 @@ CHANGES: list[tuple[Change, str]] = [
     (lambda r: r["audit"].update(confidence=0.5), "its confidence is not the audit's"),
     (lambda r: r["summary"].update(m=1), "p_adjusted|summary.m is 1"),
     (lambda r: r["summary"].update(m=40), "p_adjusted|summary.m is 40"),
-    (lambda r: r["summary"].update(violated=0), "summary.violated is 0, its cells add up to"),
+    (lambda r: r["summary"].update(violated=0), "summary.violated is 0, but its cells add up to"),
     (lambda r: r["summary"].update(consistent=9), "summary.consistent is 9"),
     (lambda r: r["summary"].update(inconclusive=9), "summary.inconclusive is 9"),
     (lambda r: r["summary"].update(failed=0), "summary.failed is 0|share of the error"),
