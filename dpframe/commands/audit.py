@@ -127,6 +127,7 @@ def audit(
     trials: int | None = None,
     seed: int | None = None,
     plugins: Iterable[type[Plugin] | str | os.PathLike[str]] = (),
+    pythons: Mapping[str, str] | None = None,
 ) -> Record:
     """Runs an audit and returns its record; writes nothing.
 
@@ -140,12 +141,13 @@ def audit(
         seed: instead of the spec's.
         plugins: classes to make available beside the installed ones, and paths of Python files that
             define some, as `--plugin` takes them.
+        pythons: paths of interpreters, by the names of environments, as `--python` takes them.
 
     Raises:
         SpecError: the spec cannot be run; lists every mistake.
         PluginError: one of `plugins` is not a plugin class.
     """
-    return recorded(load(spec, overrides, trials, seed, plugins))
+    return recorded(load(spec, overrides, trials, seed, plugins, pythons))
 
 
 def silent(cells: int, draws: int) -> AbstractContextManager[Progress]:
@@ -181,13 +183,15 @@ def load(
     trials: int | None = None,
     seed: int | None = None,
     plugins: Iterable[type[Plugin] | str | os.PathLike[str]] = (),
+    pythons: Mapping[str, str] | None = None,
 ) -> Audit:
     """Reads a spec; arguments and exceptions are those of `audit`."""
     from dpframe.spec import audit_from_dict, load_audit
 
     found = load_plugins(plugins)
     read: Any = load_audit if isinstance(spec, str | os.PathLike) else audit_from_dict
-    loaded: Audit = read(spec, overrides=overrides, trials=trials, seed=seed, registry=found)
+    more: Any = {"overrides": overrides, "trials": trials, "seed": seed, "pythons": pythons}
+    loaded: Audit = read(spec, registry=found, **more)
     return loaded
 
 

@@ -65,6 +65,7 @@ def audit_from_dict(
     overrides: Sequence[str] = (),
     trials: int | None = None,
     seed: int | None = None,
+    pythons: Mapping[str, str] | None = None,
 ) -> Audit:
     """Build an audit from the tables of a spec as Python values, as a notebook has them.
 
@@ -74,11 +75,13 @@ def audit_from_dict(
         overrides: `KEY=VALUE` texts as `--set` takes them, applied in order.
         trials: takes precedence over `audit.trials`, swept or not.
         seed: takes precedence over `audit.seed`, swept or not.
+        pythons: paths of interpreters, by the names of the environments that they stand for.
 
     Raises:
         SpecError: not a valid spec; lists every mistake.
     """
-    return _build(from_mapping(data), registry, overrides, {"trials": trials, "seed": seed}, {})
+    given = {"trials": trials, "seed": seed}
+    return _build(from_mapping(data), registry, overrides, given, pythons or {})
 
 
 def environments_of(path: str | os.PathLike[str]) -> tuple[Wanted, ...]:

@@ -1,0 +1,47 @@
+"""Audits of pipelines: synthetic tables, and answers of SQL front ends."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from dpframe.plugins import hookimpl
+
+if TYPE_CHECKING:
+    from dpframe.plugins import Attack, Mechanism, Neighbourhood
+    from dpframe_pipelines.sql import audit_sql as audit_sql
+    from dpframe_pipelines.sql import shrink as shrink
+    from dpframe_pipelines.synthetic import audit_synthesizer as audit_synthesizer
+
+_HOME = {"audit_sql": "sql", "audit_synthesizer": "synthetic", "shrink": "sql"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+@hookimpl
+def dpframe_mechanisms() -> list[type[Mechanism]]:
+    """Programs that make synthetic tables, and programs that answer queries."""
+    from dpframe_pipelines.sql import SqlEngine
+    from dpframe_pipelines.synthetic import Synthesizer
+
+    return [Synthesizer, SqlEngine]  # type: ignore[list-item]  # black boxes are mechanisms
+
+
+@hookimpl
+def dpframe_attacks() -> list[type[Attack]]:
+    """An attack on answers whose numbers have names."""
+    from dpframe_pipelines.features import NamedFeatures
+
+    return [NamedFeatures]
+
+
+@hookimpl
+def dpframe_neighbourhoods() -> list[type[Neighbourhood]]:
+    """Queries on tables of users, and smaller ones."""
+    from dpframe_pipelines.sql import SmallerCases, UsersAndQueries
+
+    return [UsersAndQueries, SmallerCases]

@@ -1,0 +1,232 @@
+"""Columns of tables, and pipelines as black boxes: functions, or programs of any interpreter."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import os
+import types
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+
+from pydantic import ConfigDict
+
+from dpframe import audit
+from dpframe.plugins import (
+    ApproxDP,
+    ForeignMechanism,
+    Ge,
+    Gt,
+    HostMechanism,
+    Lt,
+    ParameterError,
+    PureDP,
+    SpecFile,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dpframe.plugins import Claim, Pair, Record
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+ATTACKS = (
+    {"use": "features", "label": "cuts"},
+    {"use": "features", "label": "intervals", "params": {"look": "intervals"}},
+    {"use": "answers", "label": "kinds", "params": {"look": "kinds"}},
+    {"use": "answers", "label": "values", "params": {"look": "values"}},
+)
+"""Attacks of a search: named features, exceptions and other kinds of answers, exact equality."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Column:
+    """One column of a table, as the pipeline is told of it: a user, a key, or a number."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    name: str
+    """Its name."""
+    user: bool = False
+    """True if it identifies the user of a row."""
+    categories: tuple[str | int, ...] = ()
+    """Its possible values, if they are categories."""
+    low: float | None = None
+    """Lower bound of its numbers."""
+    high: float | None = None
+    """Upper bound of its numbers."""
+    integer: bool = False
+    """True if its numbers are whole."""
+
+    def params(self) -> dict[str, Any]:
+        """Return the column as a spec has it."""
+        found = dataclasses.asdict(self) | {"categories": list(self.categories)}
+        # A bound of 0 is kept: it equals False.
+        return {n: v for n, v in found.items() if v is not None and v is not False and v != []}
+
+
+def columns_of(given: Sequence[Any], *, users: int) -> tuple[Column, ...]:
+    """Read columns and check them.
+
+    Args:
+        given: columns, or a dict for each.
+        users: how many must identify the user of a row.
+
+    Raises:
+        ValueError: they do not fit together; the message is for the user.
+    """
+    found = tuple(
+        one
+        if isinstance(one, Column)
+        else Column(**{**one, "categories": tuple(one.get("categories", ()))})
+        for one in given
+    )
+    if not found:
+        raise ValueError("a table has at least one column")
+    names = [column.name for column in found]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ValueError(f"two columns are called {twice[0]}")
+    if sum(column.user for column in found) != users:
+        raise ValueError(f"{users or 'no'} column must have user = true")
+    for column in found:
+        bounded = column.low is not None and column.high is not None and column.low < column.high
+        if not (column.user or column.categories or bounded):
+            raise ValueError(f"column {column.name}: give its categories, or low and a larger high")
+    return found
+
+
+class Piped(ForeignMechanism):
+    """A pipeline as a program: a plain module, in any interpreter.
+
+    It claims (ε, δ). Its `prepare(params, table)` gets `epsilon`, `delta` and `columns` as
+    parameters.
+    """
+
+    module: ClassVar[str | os.PathLike[str]] = PROGRAMS / "adapter.py"
+
+    file: SpecFile
+    """The program, relative to the spec; the command line names it too, with --plugin."""
+    columns: tuple[Column, ...]
+    """The columns of its tables, as it is told of them."""
+    epsilon: Annotated[float, Gt(0)]
+    """The claim."""
+    delta: Annotated[float, Ge(0), Lt(1)] = 0.0
+    """The claim's δ."""
+
+    users: ClassVar[int] = 0
+    """How many columns identify the user of a row."""
+
+    def check(self) -> None:
+        self.consented(self.file.path)
+        try:
+            columns_of(self.columns, users=self.users)
+        except ValueError as error:
+            raise ParameterError("columns", str(error)) from None
+
+    def params(self) -> dict[str, Any]:
+        return {**super().params(), "columns": [column.params() for column in self.columns]}
+
+    def code(self) -> str:
+        return f"{super().code()}+{self.consented(self.file.path).digest}"
+
+    def claim(self, pair: Pair) -> Claim:
+        return claim_of(self.epsilon, self.delta)
+
+    def arguments(self) -> dict[str, Any]:
+        told = [column.params() for column in self.columns]
+        given = {"epsilon": self.epsilon, "delta": self.delta, "columns": told}
+        return {"file": str(self.file.path.resolve()), "given": given}
+
+
+def claim_of(epsilon: float, delta: float) -> Claim:
+    """Return the claim of (ε, δ)."""
+    return ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
+
+
+class Budget(NamedTuple):
+    """The extent of an audit."""
+
+    trials: int  # draws from each of D and D′, over all pairs
+    seconds: float | None
+    confidence: float
+    seed: int
+    limit: float | None = None  # seconds of one draw
+    chunk: int | None = None  # draws that a worker makes at a time
+
+
+def audited(
+    pipeline: type[HostMechanism] | dict[str, Any],
+    search: dict[str, Any],
+    budget: Budget,
+    python: str | os.PathLike[str] | None = None,
+) -> Record:
+    """Search for a pair that refutes the claim of a pipeline.
+
+    Args:
+        pipeline: a class, or the table of a mechanism whose parameters name a file.
+        search: the table [search].
+        budget: the extent.
+        python: the interpreter of the file; default: this one.
+    """
+    plugins: list[Any] = []
+    if isinstance(pipeline, dict):
+        entry = dict(pipeline)
+        plugins.append(entry["params"]["file"])
+        entry |= {} if python is None else {"environment": "library"}
+    else:
+        entry = {"use": pipeline.name}
+        plugins.append(pipeline)
+    entry |= {} if budget.limit is None else {"limit": budget.limit}
+    run = {"stop": "decided", "chunk": budget.chunk, "seconds": budget.seconds}
+    spec = {
+        "schema": 1,
+        "audit": {
+            "name": entry["use"],
+            "trials": budget.trials,
+            "confidence": budget.confidence,
+            "seed": budget.seed,
+        },
+        "search": search,
+        "mechanism": [entry],
+        "attack": list(ATTACKS),
+        "run": {name: value for name, value in run.items() if value is not None},
+    }
+    pythons = {} if python is None else {"library": os.fspath(python)}
+    return audit(spec, plugins=plugins, pythons=pythons)
+
+
+def function_box(
+    function: Callable[..., Any],
+    wanted: int,
+    claim: Claim,
+    names_of: Callable[[Pair], Sequence[str]],
+    prepare: Callable[[Any], tuple[tuple[Any, ...], Callable[[Any], list[float]]]],
+) -> type[HostMechanism]:
+    """Return a mechanism that calls a function and gives the numbers of its answer.
+
+    Args:
+        function: takes `wanted` arguments, or a NumPy generator before them.
+        wanted: number of its arguments.
+        claim: what it claims.
+        names_of: gives the names of the numbers for a pair.
+        prepare: gives the arguments for a dataset, and a function from an answer to its numbers.
+    """
+    seeded = len(inspect.signature(function).parameters) > wanted
+
+    def release(self: Any, rng: np.random.Generator, data: Any) -> list[float]:
+        arguments, numbers = data
+        found: list[float] = numbers(function(*((rng,) if seeded else ()), *arguments))
+        return found
+
+    title = str(getattr(function, "__name__", "pipeline"))
+    body = {
+        "__doc__": "A pipeline.",
+        "seedable": seeded,
+        "claim": lambda self, pair: claim,
+        "names_of": lambda self, pair: names_of(pair),
+        "prepare": lambda self, data: prepare(data),
+        "release": release,
+    }
+    return types.new_class(title, (HostMechanism,), {"name": title}, lambda ns: ns.update(body))

@@ -1,0 +1,172 @@
+"""An attack on answers that are a fixed list of named numbers."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import jax.numpy as jnp
+import numpy as np
+
+from dpframe.plugins import Attack, HostMechanism, find_plugin
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dpframe.plugins import Array, Floats, HostArray, Ints, Key, Pair, Target, Tree
+
+KEPT = 24
+"""Features whose intervals are learned: those that differ most between D and D′."""
+
+CUTS = 64
+"""Cuts of one feature, at most."""
+
+
+class Named(Protocol):
+    """A mechanism whose answers are lists of numbers with names."""
+
+    def names_of(self, pair: Pair) -> Sequence[str]:
+        """Return the name of each number in an answer."""
+        ...
+
+
+class NamedFeatures(Attack, name="features"):
+    """Tells D from D′ by the features of an answer, which the mechanism names.
+
+    It looks at the features that differ most between the answers on D and on D′ from which it
+    learns. The events of the score are then cuts of one feature, or unions of intervals.
+    """
+
+    gives = "score"
+
+    look: Literal["cut", "intervals"] = "cut"
+    """"cut": the feature that differs most, larger if more like D′; it needs few answers.
+    "intervals": log-odds of intervals of one feature, or of a weighted sum of several, as the
+    attack `answers` learns them."""
+
+    @cached_property
+    def _learner(self) -> Any:
+        return find_plugin("attack", "answers").from_params({"look": "numbers"})
+
+    def unsuited(self, target: Target) -> str | None:
+        if isinstance(target.mechanism, HostMechanism) and hasattr(target.mechanism, "names_of"):
+            return None
+        return "the answers of this mechanism have no named features"
+
+    def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
+        kept = telling(train, 1 if self.look == "cut" else KEPT)
+        seen = train[0][:, kept], train[1][:, kept]
+        state = _cuts(seen) if self.look == "cut" else self._learner.fit(key, target, seen)
+        mechanism: Any = target.mechanism
+        names = mechanism.names_of(target.pair)
+        text = "\n".join(names[at] if at < len(names) else f"feature {at + 1}" for at in kept)
+        return {**state, "kept": kept, "names": np.frombuffer(text.encode(), np.uint8)}
+
+    def score(self, state: Tree, outputs: Array) -> Array:
+        seen = jnp.take(outputs, state["kept"], axis=1)
+        found: Array = (
+            _place(state, seen, jnp) if self.look == "cut" else self._learner.score(state, seen)
+        )
+        return found
+
+    def score_on_host(self, state: Tree, seen: HostArray) -> HostArray:
+        seen = seen[:, state["kept"]]
+        if self.look == "cut":
+            return np.asarray(_place(state, seen, np))
+        found: HostArray = self._learner.score_on_host(state, seen)
+        return found
+
+    def words(self, state: Tree, edge: float, above: bool, words: Mapping[int, str]) -> str | None:
+        names = bytes(np.asarray(state["names"], np.uint8)).decode().split("\n")
+        if self.look == "cut":
+            return f"the {names[0]} {_side(state, edge, above)}"
+        told = self._learner.words(state, edge, above, words)
+        if told is None:
+            return None
+        column = int(state["column"])
+        of = "a weighted sum of features" if column < 0 else f"the {names[column]}"
+        return f"{of} is {told.partition(' is ')[2]}"
+
+
+def _cuts(sides: tuple[HostArray, HostArray]) -> dict[str, Any]:
+    """Learn the cuts of one feature, halfway between its values, and the side that is like D′."""
+    x, y = (part[:, 0] for part in sides)
+    values = np.unique(np.concatenate([x, y]))
+    values = values[np.isfinite(values)]
+    if len(values) > CUTS:
+        values = values[np.linspace(0, len(values) - 1, CUTS).astype(int)]
+    cuts = np.full(CUTS, np.inf)
+    cuts[: max(0, len(values) - 1)] = values[:-1] + np.diff(values) / 2
+    places = [np.searchsorted(cuts, part[~np.isnan(part)], side="right") for part in (x, y)]
+    means = [float(part.mean()) if len(part) else 0.0 for part in places]
+    sign = 1.0 if means[1] >= means[0] else -1.0
+    missing = 1.0 if np.isnan(y).mean() >= np.isnan(x).mean() else -1.0
+    return {
+        "cuts": cuts,
+        "sign": np.float64(sign),
+        "missing": np.float64(missing * 2 * CUTS),
+        "some missing": np.bool_(np.isnan(np.concatenate([x, y])).any()),
+    }
+
+
+def _place(state: Tree, seen: Any, xp: Any) -> Any:
+    """Return the number of cuts below a feature, negated if smaller is more like D′."""
+    place = xp.searchsorted(xp.asarray(state["cuts"]), seen[:, 0], side="right")
+    return xp.where(xp.isnan(seen[:, 0]), state["missing"], state["sign"] * place)
+
+
+def _side(state: Tree, edge: float, above: bool) -> str:
+    """Describe the event that a score is at least `edge`, or less if not `above`."""
+    cuts, sign = np.asarray(state["cuts"]), float(state["sign"])
+    missing = (float(state["missing"]) >= edge) == above
+    inside = [place for place in range(CUTS) if ((sign * place) >= edge) == above]
+    parts = []
+    if inside and np.isfinite(cuts[max(0, inside[0] - 1)]):
+        low, high = inside[0], inside[-1]
+        if low > 0:
+            parts.append(f"above {cuts[low - 1]:.6g}")
+        elif np.isfinite(cuts[high]):
+            parts.append(f"below {cuts[high]:.6g}")
+        else:
+            parts.append("any number")
+    parts += ["no number"] if missing and state["some missing"] else []
+    return f"is {' or '.join(parts)}" if parts else "is nothing at all"
+
+
+def telling(train: tuple[HostArray, HostArray], most: int) -> Ints:
+    """Return the places of the features that differ most between D and D′, at most so many.
+
+    Differences of the mean, of the spread, and of the share of missing numbers count, each in
+    standard errors. Equal features are kept once.
+    """
+    both = np.concatenate(train)
+    varies = ((both != both[:1]) & ~(np.isnan(both) & np.isnan(both[:1]))).any(axis=0)
+    places = np.flatnonzero(varies)
+    if not len(places):
+        return np.arange(min(1, both.shape[1]))
+    _, first = np.unique(np.nan_to_num(both[:, places], nan=-np.pi), axis=1, return_index=True)
+    places = np.sort(places[first])
+    apart = difference([part[:, places] for part in train])
+    return places[np.sort(np.argsort(-apart, kind="stable")[:most])]
+
+
+def difference(train: Sequence[HostArray]) -> Floats:
+    """Return how far each column differs between two samples, in standard errors."""
+    there = [np.isfinite(part) for part in train]
+    whole = np.concatenate(
+        [np.where(t, part, np.nan) for t, part in zip(there, train, strict=True)]
+    )
+    with np.errstate(all="ignore"):
+        centre = np.nan_to_num(np.nanmedian(np.where(np.isfinite(whole), whole, np.nan), axis=0))
+    found: Any = 0.0
+    for values in (
+        [np.where(t, part, centre) for t, part in zip(there, train, strict=True)],
+        [np.where(t, abs(part - centre), 0.0) for t, part in zip(there, train, strict=True)],
+        [np.isnan(part).astype(float) for part in train],
+    ):
+        x, y = (np.clip(part, -1e150, 1e150) for part in values)
+        error = np.sqrt(x.var(axis=0) / len(x) + y.var(axis=0) / len(y))
+        gap = abs(y.mean(axis=0) - x.mean(axis=0))
+        least = 0.05 * np.maximum(abs(x).max(axis=0), abs(y).max(axis=0)) / len(x) + 1e-12
+        found = np.maximum(found, gap / np.maximum(error, least))
+    return np.asarray(found, np.float64)

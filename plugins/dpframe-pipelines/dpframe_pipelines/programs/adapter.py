@@ -1,0 +1,44 @@
+"""The program that runs a user's program where its library is, and gives named numbers."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from typing import Any, Callable
+
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # behind all libraries
+
+import queries
+from table_features import Features
+
+_MODULES: dict[str, Any] = {}
+
+
+def prepare(params: dict[str, Any], data: Any) -> Callable[[], list[float]]:
+    """Return a function that makes one synthetic table, or one answer, and gives its numbers.
+
+    Parameters: `file`, the path of a user's program; `given`, the parameters of its `prepare`; for
+    synthetic tables `targets`, for answers `categories` by key column.
+    """
+    program = _loaded(params["file"])
+    if "targets" in params:
+        fit = program.prepare(params["given"], data)
+        features = Features(params["given"]["columns"], params["targets"])
+        return lambda: features.of(fit())
+    query = queries.read(data["query"])
+    keys = queries.keys_of(query, params["categories"])
+    ask = program.prepare(params["given"], queries.table_of(data))
+    return lambda: queries.numbers(ask(query), keys)
+
+
+def _loaded(path: str) -> Any:
+    if path not in _MODULES:
+        sys.path.insert(0, os.path.dirname(path))
+        spec = importlib.util.spec_from_file_location("dpframe_pipelines_user", path)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"{path} is no Python file")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        _MODULES[path] = module
+    return _MODULES[path]

@@ -1,0 +1,440 @@
+"""Audits of SQL front ends: draw queries and tables of users, and shrink what is found."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from dpframe.plugins import DpframeError, Ge, Le, Neighbourhood, ParameterError, Values
+from dpframe_pipelines.boxes import (
+    Budget,
+    Column,
+    Piped,
+    audited,
+    claim_of,
+    columns_of,
+    function_box,
+)
+from dpframe_pipelines.programs import queries
+from dpframe_pipelines.programs.queries import Query
+
+if TYPE_CHECKING:
+    import os
+
+    from dpframe.plugins import Earned, Pair, Record
+
+Row = tuple[Any, ...]
+
+Change = Literal["add-remove", "replace"]
+
+OTHERS = 12
+"""Users of a made-up table beside the one in whom D and D′ differ."""
+
+ME = "me"
+"""The user in whom D and D′ differ."""
+
+MOST_USERS = 64
+"""Users who share a key, at most, in tables for thresholds."""
+
+MANY = 40
+"""Rows of a user with many."""
+
+FAR = 1e6
+"""How many times the width of its bounds a number lies beyond them."""
+
+
+class Case(NamedTuple):
+    """A query, and two tables that differ in one user."""
+
+    query: Query
+    rows: tuple[Row, ...]  # of all other users
+    mine: tuple[Row, ...]  # of the user, on D
+    theirs: tuple[Row, ...] = ()  # of the user, on D′
+    words: str = ""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The parts of the query, and the rows of both tables."""
+        query = self.query
+        parts = len(query.group) + (query.where is not None) + (query.having is not None)
+        return parts + (query.value != "COUNT(*)"), len(self.rows + self.mine + self.theirs)
+
+
+class Bench:
+    """The columns of a table, with the queries and users that they allow."""
+
+    def __init__(self, columns: Sequence[Column], *, replace: bool, beyond: bool) -> None:
+        self.columns, self.replace, self.beyond = columns, replace, beyond
+        self.names = [column.name for column in columns]
+        self.user = next(at for at, column in enumerate(columns) if column.user)
+        self.keys = [at for at, column in enumerate(columns) if column.categories]
+        self.numbers = [n for n in range(len(columns)) if n != self.user and n not in self.keys]
+        self.categories = {columns[at].name: list(columns[at].categories) for at in self.keys}
+
+    def row(self, user: str, key: int = 0, share: float | None = 0.0) -> Row:
+        """Return a row with the nth value of each key; a share of None gives missing numbers."""
+        found: list[Any] = []
+        for at, column in enumerate(self.columns):
+            if at == self.user:
+                found.append(user)
+            elif at in self.keys:
+                found.append(column.categories[key % len(column.categories)])
+            elif share is None:
+                found.append(None)
+            else:
+                low, high = (0.0 if end is None else end for end in (column.low, column.high))
+                found.append(low + share * (high - low))
+        return tuple(found)
+
+    def with_cell(self, row: Row, at: int, cell: Any) -> Row:
+        """Return a row with another value in one column."""
+        return (*row[:at], cell, *row[at + 1 :])
+
+    def queries(self) -> Iterator[Query]:
+        """Yield the queries of the grammar, simple ones and those that break engines first."""
+        keys, numbers = ([self.names[at] for at in of] for of in (self.keys, self.numbers))
+        user = self.names[self.user]
+        aggregates = [
+            ("COUNT", "*"),
+            *(("SUM", x) for x in numbers),
+            *(("AVG", x) for x in numbers),
+        ]
+        aggregates += [("COUNT DISTINCT", user), *(("COUNT", x) for x in numbers)]
+        groups: list[tuple[str, ...]] = [*((key,) for key in keys), ()]
+        for (aggregate, column), group in itertools.product(aggregates, groups):
+            yield Query(aggregate, column, group)
+        for key, (aggregate, column) in itertools.product(keys, aggregates):
+            yield Query(aggregate, column, where=(key, self.categories[key][-1]))
+            yield Query(aggregate, column, where=(key, None))
+        for key, (aggregate, column) in itertools.product(keys, aggregates):
+            yield Query(aggregate, column, (key,), having=1.0)
+            yield Query(aggregate, column, (key,), where=(key, self.categories[key][0]))
+        for pair, (aggregate, column) in itertools.product(
+            itertools.combinations(keys, 2), aggregates
+        ):
+            yield Query(aggregate, column, pair)
+
+    def users(self) -> Iterator[tuple[tuple[Row, ...], tuple[Row, ...], str]]:
+        """Yield the rows of other users, the rows of one user, and their description."""
+        low = tuple(self.row(f"u{n}") for n in range(OTHERS))
+        mixed = tuple(self.row(f"u{n}", n, n % 3 / 2) for n in range(OTHERS))
+        one = (self.row(ME, -1, 1.0),)
+        yield low, one * MANY, f"a user with {MANY} rows of one key, all others at the lower bounds"
+        yield (), one, "the only user"
+        yield low, one, "a user with the only row of its key"
+        yield low, tuple(self.row(ME, n, 1.0) for n in range(MANY)), f"a user with {MANY} rows"
+        yield mixed, one * MANY, f"a user with {MANY} rows of one key"
+        for at in (*self.keys, *self.numbers):
+            yield low, (self.with_cell(one[0], at, None),), "a user with a missing value"
+        yield (
+            tuple(self.row(f"u{n}", 0, None) for n in range(OTHERS)),
+            one,
+            "others without numbers",
+        )
+        for sign in (1.0, -1.0) if self.beyond and self.numbers else ():
+            yield low, (self.row(ME, 0, sign * FAR),), "a user with a number out of bounds"
+
+    def planned(self) -> Iterator[Case]:
+        """Yield all cases that are not made by chance: telling queries on telling tables first.
+
+        Every third case is for thresholds on keys: some number of other users have the user's key.
+        """
+        general, thresholds = self._general(), self._thresholds()
+        while True:
+            found = [*itertools.islice(general, 2), *itertools.islice(thresholds, 1)]
+            if not found:
+                return
+            yield from found
+
+    def _general(self) -> Iterator[Case]:
+        asked, tables = list(self.queries()), list(self.users())
+        for reach in range(len(asked) + len(tables)):
+            for at in range(max(0, reach - len(asked) + 1), min(reach + 1, len(tables))):
+                yield self._case(asked[reach - at], *tables[at])
+
+    def _thresholds(self) -> Iterator[Case]:
+        for least in range(1, MOST_USERS if self.keys else 0):
+            rows = tuple(self.row(f"u{n}", 0, 1.0) for n in range(least))
+            query = Query("COUNT", "*", (self.names[self.keys[0]],))
+            yield self._case(query, rows, (self.row(ME, 0, 1.0),), f"{least} others have its key")
+
+    def _case(self, query: Query, rows: tuple[Row, ...], mine: tuple[Row, ...], words: str) -> Case:
+        theirs = (self.row(ME, 1),) if self.replace else ()
+        return Case(query, rows, mine, theirs, words)
+
+    def by_chance(self, rng: np.random.Generator) -> Case:
+        """Draw a case."""
+        asked = list(self.queries())
+        query = asked[int(rng.integers(len(asked)))]
+        rows = tuple(self._row(rng, f"u{rng.integers(OTHERS)}") for _ in range(rng.integers(60)))
+        mine = tuple(self._row(rng, ME) for _ in range(1 + rng.integers(MANY)))
+        return self._case(query, rows, mine, "users by chance")
+
+    def _row(self, rng: np.random.Generator, user: str) -> Row:
+        share = [0.0, 1.0, None, float(rng.random())][int(rng.integers(4))]
+        return self.row(user, int(rng.integers(8)), share)
+
+    def pair(self, case: Case) -> Values:
+        """Return a case as a pair: D and D′ hold the same query."""
+        told = queries.told(case.query)
+        both = case.rows + case.mine, case.rows + case.theirs
+        d0, d1 = (
+            {"query": told, "columns": self.names, "rows": [list(row) for row in rows]}
+            for rows in both
+        )
+        adjacency = "replace one user" if self.replace else "add or remove one user"
+        words = f"{case.query.sql}; {case.words}" if case.words else case.query.sql
+        return Values(d0=d0, d1=d1, adjacency=adjacency, description=words)
+
+    def case(self, pair: Any) -> Case:
+        """Return the case of a pair."""
+        d0, d1 = ([tuple(row) for row in data["rows"]] for data in (pair.d0, pair.d1))
+        mine, theirs = (tuple(row for row in d if row[self.user] == ME) for d in (d0, d1))
+        rows = tuple(row for row in d0 if row[self.user] != ME)
+        words = pair.description.partition("; ")[2]
+        return Case(queries.read(pair.d0["query"]), rows, mine, theirs, words)
+
+
+class UsersAndQueries(Neighbourhood, name="sql"):
+    """A query and a table of users, of whom one is removed or changed.
+
+    The queries count, add up and average, perhaps by key, with WHERE on keys and HAVING. The users
+    have many rows, rare keys, missing values, or numbers out of bounds.
+    """
+
+    one_shape: ClassVar[bool] = False
+
+    columns: tuple[Column, ...]
+    """The columns: one identifies users, keys have categories, all others are numbers."""
+    change: Change = "add-remove"
+    """"add-remove": a user is added or removed; "replace": its rows are replaced."""
+    beyond: bool = True
+    """True if numbers may lie out of bounds, which engines promise to clip."""
+    batch: Annotated[int, Ge(1), Le(256)] = 150
+    """Pairs to propose at a time."""
+
+    @property
+    def adjacency(self) -> str:
+        """The relation of D and D′."""
+        return "replace one user" if self.change == "replace" else "add or remove one user"
+
+    def check(self) -> None:
+        try:
+            columns_of(self.columns, users=1)
+        except ValueError as error:
+            raise ParameterError("columns", str(error)) from None
+
+    def params(self) -> dict[str, Any]:
+        return {**super().params(), "columns": [column.params() for column in self.columns]}
+
+    @property
+    def bench(self) -> Bench:
+        """The columns, with the queries and users that they allow."""
+        return Bench(self.columns, replace=self.change == "replace", beyond=self.beyond)
+
+    def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
+        bench, seen = self.bench, {earned.pair for earned in history}
+        best = sorted(history, key=lambda earned: -earned.growth)[:4]
+        chosen = [bench.case(one.pair) for one in best if one.growth > 0]
+
+        def cases() -> Iterator[Case]:
+            asked = list(bench.queries())
+            for case in chosen:  # the same users, with other queries
+                for at in rng.permutation(len(asked))[: self.batch // 8]:
+                    yield case._replace(query=asked[int(at)])
+            yield from itertools.islice(bench.planned(), len(history) + self.batch)
+            while True:
+                yield bench.by_chance(rng)
+
+        found: dict[Pair, None] = {}
+        for case in itertools.islice(cases(), 20 * self.batch + len(history)):
+            pair = bench.pair(case)
+            if case.mine != case.theirs and pair not in seen:
+                found[pair] = None
+                if len(found) == self.batch:
+                    break
+        return list(found)
+
+
+class SmallerCases(Neighbourhood, name="sql-smaller"):
+    """Some cases, each a query on two tables, in their order: candidates of shrinking."""
+
+    one_shape: ClassVar[bool] = False
+    adjacency: ClassVar[str] = "one user"
+
+    pairs: tuple[str, ...]
+    """The parameters of `values` pairs, as JSON."""
+
+    def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
+        seen = {earned.pair for earned in history}
+        made = [Values.from_params(json.loads(text)) for text in self.pairs]
+        return [pair for pair in made if pair not in seen]
+
+
+def smaller(case: Case) -> Iterator[Case]:
+    """Yield simpler cases: first those with much less, then with a little less."""
+    query, rows, mine = case.query, case.rows, case.mine
+    plain = case._replace(words="")
+    if query.having is not None:
+        yield plain._replace(query=query._replace(having=None))
+    if query.where is not None:
+        yield plain._replace(query=query._replace(where=None))
+    for at in range(len(query.group)):
+        yield plain._replace(
+            query=query._replace(group=(*query.group[:at], *query.group[at + 1 :]))
+        )
+    if query.value != "COUNT(*)":
+        yield plain._replace(query=query._replace(aggregate="COUNT", column="*"))
+    for kept in _parts(rows):
+        yield plain._replace(rows=kept)
+    for kept in _parts(mine):
+        yield plain._replace(mine=kept)
+    for kept in _parts(case.theirs):
+        yield plain._replace(theirs=kept)
+
+
+def _parts(rows: tuple[Row, ...]) -> Iterator[tuple[Row, ...]]:
+    """Yield fewer rows: none, then few, half, and all but one, from either end."""
+    size = len(rows)
+    for kept in dict.fromkeys((0, 1, 2, size // 2, size - 1)):
+        if 0 <= kept < size:
+            yield rows[:kept]
+            yield rows[size - kept :]
+
+
+class SqlEngine(Piped, name="sql-engine"):
+    """An SQL engine: a program whose `prepare(params, table)` returns a function `ask(query)`.
+
+    That function gives one private answer: rows, a frame, a dict by key, or a number. The table is
+    a list of dicts; `query.sql` is the text, and `query` has its parts.
+    """
+
+    users: ClassVar[int] = 1
+
+    def names_of(self, pair: Pair) -> list[str]:
+        """Return the names of the numbers of an answer."""
+        return names_of(pair, categories_of(self.columns))
+
+    def arguments(self) -> dict[str, Any]:
+        return {**super().arguments(), "categories": categories_of(self.columns)}
+
+
+def categories_of(columns: Sequence[Column]) -> dict[str, list[Any]]:
+    """Return the values of each key column."""
+    return {column.name: list(column.categories) for column in columns if column.categories}
+
+
+def names_of(pair: Any, categories: dict[str, list[Any]]) -> list[str]:
+    """Return the names of the numbers of an answer to the query of a pair."""
+    query = queries.read(pair.d0["query"])
+    return queries.names_of(query, queries.keys_of(query, categories))
+
+
+def audit_sql(
+    answer: Callable[..., Any] | str | os.PathLike[str],
+    *,
+    columns: Sequence[Mapping[str, Any]],
+    epsilon: float,
+    delta: float = 0.0,
+    change: Change = "add-remove",
+    beyond: bool = True,
+    trials: int = 20_000,
+    seconds: float | None = None,
+    limit: float | None = None,
+    python: str | os.PathLike[str] | None = None,
+    confidence: float = 0.999,
+    seed: int = 0,
+) -> Record:
+    """Search for a query and a table of users that refute a claim.
+
+    Args:
+        answer: gives one private answer, called as `answer(table, query)`, or as
+            `answer(rng, table, query)` with a NumPy generator for all of its randomness; or the
+            path of a program as `sql-engine` has it. An exception is an answer too.
+        columns: a dict for each column: `name`, and `user = True`, or `categories`, or `low` and
+            `high`, as the engine is told.
+        epsilon: the claim for one query.
+        delta: δ of the claim.
+        change: "add-remove" if a user is added or removed, "replace" if its rows are replaced.
+        beyond: True if numbers may lie out of bounds, which engines promise to clip.
+        trials: answers for each of D and D′, over all queries and tables together.
+        seconds: limits the search too.
+        limit: seconds of one answer; a longer one is the answer TimeoutError.
+        python: the interpreter of a program; default: this one.
+        confidence: of the verdict.
+        seed: of all randomness.
+
+    Returns:
+        The record. Its witness is the query, the tables and the event that tell most.
+    """
+    told = [column.params() for column in columns_of(columns, users=1)]
+    search = {"use": "sql", "params": {"columns": told, "change": change, "beyond": beyond}}
+    pipeline = _pipeline(answer, told, epsilon, delta)
+    budget = Budget(trials, seconds, confidence, seed, limit)
+    return audited(pipeline, search, budget, python)
+
+
+def shrink(
+    record: Record,
+    answer: Callable[..., Any] | str | os.PathLike[str],
+    *,
+    trials: int = 4000,
+    seconds: float | None = None,
+    python: str | os.PathLike[str] | None = None,
+) -> Record:
+    """Look for the smallest query and table that still refute the claim of a record.
+
+    Each step tries simpler queries and tables in an audit of its own, on new draws, at the
+    confidence of the record.
+
+    Args:
+        record: of `audit_sql`, with a violated claim.
+        answer: what was audited.
+        trials: answers for each of D and D′ in one step.
+        seconds: limits each step too.
+        python: as of `audit_sql`.
+
+    Returns:
+        The record of the smallest case found; the given one if no smaller one was found.
+
+    Raises:
+        DpframeError: the claim of the record is not violated.
+    """
+    cell: Any = record.cells[0]
+    if cell.verdict != "violated":
+        raise DpframeError(f"nothing to shrink: the claim is {cell.verdict or 'undecided'}")
+    own = UsersAndQueries.from_params(dict(cell.search.neighbourhood.params))
+    bench, told = own.bench, [column.params() for column in own.columns]
+    pipeline = _pipeline(answer, told, cell.claim.epsilon, cell.claim.delta)
+    budget = Budget(trials, seconds, record.audit.confidence, record.seed)
+    while True:
+        case = bench.case(Values.from_params(record.cells[0].pair.params))
+        tried = [bench.pair(one) for one in smaller(case) if one.mine != one.theirs]
+        if not tried:
+            return record
+        budget = budget._replace(seed=budget.seed + 1)
+        texts = [json.dumps(pair.params()) for pair in dict.fromkeys(tried)]
+        search = {"use": "sql-smaller", "params": {"pairs": texts}}
+        found = audited(pipeline, search, budget, python)
+        if found.cells[0].verdict != "violated":
+            return record
+        record = found
+
+
+def _pipeline(answer: Any, told: list[dict[str, Any]], epsilon: float, delta: float) -> Any:
+    if not callable(answer):
+        given = {"file": str(answer), "columns": told, "epsilon": epsilon, "delta": delta}
+        return {"use": "sql-engine", "params": given}
+    categories = categories_of(columns_of(told, users=1))
+
+    def prepare(data: Any) -> Any:
+        query = queries.read(data["query"])
+        keys = queries.keys_of(query, categories)
+        return (queries.table_of(data), query), lambda given: queries.numbers(given, keys)
+
+    claim = claim_of(epsilon, delta)
+    return function_box(answer, 2, claim, lambda pair: names_of(pair, categories), prepare)

@@ -1,0 +1,8 @@
+"""Workers get the code of the tests' pipelines: they cannot import it."""
+
+import cloudpickle
+import pipelines_support
+from pipelines_support import marginals, tiny_sql
+
+for module in (pipelines_support, marginals, tiny_sql):
+    cloudpickle.register_pickle_by_value(module)

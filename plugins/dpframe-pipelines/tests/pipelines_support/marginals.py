@@ -1,0 +1,58 @@
+"""A synthesizer from noisy marginals, right or with one planted mistake.
+
+A record has an age from 0 to 100, a city and a sex. The synthesizer counts (age, city) and
+(city, sex), each with half of ε for one record that is added or removed, and draws its rows from
+the noisy counts.
+"""
+
+import itertools
+
+import numpy as np
+
+SCHEMA = [
+    {"name": "age", "low": 0, "high": 100, "integer": True},
+    {"name": "city", "categories": ["a", "b", "c"]},
+    {"name": "sex", "categories": ["f", "m"]},
+]
+TABLE = [[20, "a", "f"], [35, "a", "m"], [41, "b", "f"], [58, "a", "f"], [66, "b", "m"]] * 4
+MISTAKES = ("bounds", "categories", "exact", "twice", "seed")
+BINS = 4
+
+
+def fit(rng, rows, epsilon=1.0, mistake=""):
+    """Return a synthetic table."""
+    if mistake == "seed":
+        rng = np.random.default_rng(0)
+    low, high, cities = 0, 100, ["a", "b", "c"]
+    if mistake == "bounds" and rows:
+        ages = [age for age, _, _ in rows]
+        low, high = min(ages), max(ages) + 1
+    if mistake == "categories":
+        cities = sorted({city for _, city, _ in rows}) or ["a"]
+    width = (high - low) / BINS
+    binned = [(min(BINS - 1, int((age - low) / width)), city) for age, city, _ in rows]
+    sexes = [(city, sex) for _, city, sex in rows]
+    cells = list(itertools.product(range(BINS), cities))
+    # Two measurements may spend ε/4 each: twice the scale, where the mistake takes half of it.
+    by_age = noisy(rng, binned, cells, epsilon if mistake == "twice" else epsilon / 2)
+    if mistake == "twice":
+        again = noisy(rng, binned, cells, epsilon)
+        by_age = {cell: (by_age[cell] + again[cell]) / 2 for cell in cells}
+    spent = 1e9 if mistake == "exact" else epsilon / 2
+    by_sex = noisy(rng, sexes, itertools.product(cities, "fm"), spent)
+    found = []
+    for at, city in cells:
+        women, men = (max(0.0, by_sex[city, sex]) for sex in "fm")
+        number = max(0, round(by_age[at, city]))
+        first = round(number * women / (women + men)) if women + men > 0 else number // 2
+        age = round(low + (at + 0.5) * width)
+        found += [[age, city, "f"]] * first + [[age, city, "m"]] * (number - first)
+    return found
+
+
+def noisy(rng, rows, cells, epsilon):
+    """Return counts with Laplace noise for one record that is added or removed."""
+    found = {cell: rng.laplace(scale=1 / epsilon) for cell in cells}
+    for row in rows:
+        found[row] += 1
+    return found

@@ -1,0 +1,86 @@
+"""Queries as text, and answers of any form as the same numbers."""
+
+import math
+import sqlite3
+
+import numpy as np
+import pytest
+from dpframe_pipelines.programs import queries
+from dpframe_pipelines.programs.queries import Query
+from dpframe_pipelines.sql import UsersAndQueries
+from pipelines_support import tiny_sql
+
+BY_CITY = Query("COUNT", "*", ("city",))
+KEYS = [["a"], ["b"], [None]]
+
+
+def test_a_query_is_text():
+    query = Query("SUM", "spent", ("city",), ("city", "it's"), 2.0)
+    assert query.sql == (
+        "SELECT city, SUM(spent) AS value FROM data WHERE city = 'it''s' GROUP BY city "
+        "HAVING SUM(spent) >= 2"
+    )
+    assert Query("COUNT DISTINCT", "user").sql == "SELECT COUNT(DISTINCT user) AS value FROM data"
+    assert "IS NOT NULL" in Query("COUNT", where=("city", None)).sql
+
+
+@pytest.fixture(scope="module")
+def bench():
+    return UsersAndQueries.from_params({"columns": tiny_sql.COLUMNS}).bench
+
+
+def test_every_query_of_the_grammar_runs_in_sqlite(bench):
+    database = sqlite3.connect(":memory:")
+    database.execute("CREATE TABLE data (user, city, spent)")
+    database.execute("INSERT INTO data VALUES ('u', 'a', 1.0), ('v', NULL, NULL)")
+    for query in bench.queries():
+        rows = database.execute(query.sql).fetchall()
+        keys = queries.keys_of(query, bench.categories)
+        found = queries.numbers(rows, keys)
+        assert found[0] == len(rows)
+        assert found[1:3] == [0, 0], query.sql
+        assert len(found) == len(queries.names_of(query, keys))
+        assert queries.read(queries.told(query)) == query
+    database.close()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        [("a", 3.5), (None, 1.0)],
+        [("city", "value"), ("a", 3.5), (None, 1.0)],
+        {"a": 3.5, None: 1.0},
+        {("a",): 3.5, (math.nan,): 1.0},
+        [[np.str_("a"), np.float64(3.5)], [None, 1]],
+    ],
+    ids=["rows", "header", "dict", "dict of tuples", "numpy"],
+)
+def test_the_form_of_an_answer_does_not_matter(answer):
+    found = queries.numbers(answer, KEYS)
+    assert found[:4] == [2, 0, 0, 1]
+    assert found[4:6] == [3.5, 0]
+    assert math.isnan(found[6])
+    assert found[7:] == [1, 1.0]
+
+
+@pytest.mark.parametrize(("answer", "value"), [(4.0, 4.0), ([(4,)], 4.0), ([("n",), (4,)], 4.0)])
+def test_an_answer_without_keys_is_one_number(answer, value):
+    assert queries.numbers(answer, [[]]) == [1, 0, 0, 1, value]
+
+
+def test_what_is_missing_is_no_number():
+    assert queries.numbers([], [[]])[:4] == [0, 0, 0, 0]
+    assert queries.numbers(None, [[]])[0] == 0
+    assert math.isnan(queries.numbers([(None,)], [[]])[4])
+    assert math.isnan(queries.numbers([("a", "no number")], KEYS)[4])
+
+
+def test_unknown_and_repeated_keys_are_counted():
+    assert queries.numbers([("z", 1.0), ("a", 1.0), ("a", 2.0)], KEYS)[:5] == [3, 1, 1, 1, 1.0]
+
+
+def test_names_say_key_and_aggregate():
+    names = queries.names_of(BY_CITY, KEYS)
+    assert names[3:5] == ["number of rows of city = a", "COUNT(*) of city = a"]
+    assert names[-1] == "COUNT(*) of city = NULL"
+    assert queries.names_of(Query("COUNT"), [[]])[3:] == ["number of answers", "COUNT(*)"]

@@ -1,0 +1,133 @@
+"""Audits of a small SQL engine: planted mistakes are found and shrunk, the right form is not."""
+
+import itertools
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from dpframe_pipelines import audit_sql, shrink
+from dpframe_pipelines.programs.queries import Query
+from dpframe_pipelines.sql import ME, Case, SmallerCases, UsersAndQueries, smaller
+from pipelines_support import tiny_sql
+
+import dpframe
+from dpframe.testing import check_neighbourhood
+
+CLAIM = {"columns": tiny_sql.COLUMNS, "epsilon": tiny_sql.EPSILON, "delta": tiny_sql.DELTA}
+
+
+def engine(mistake=""):
+    def answer(rng, table, query):
+        return tiny_sql.answer(rng, table, query, mistake)
+
+    return answer
+
+
+@pytest.fixture(params=["add-remove", "replace"])
+def neighbourhood(request):
+    return UsersAndQueries.from_params({"columns": tiny_sql.COLUMNS, "change": request.param})
+
+
+def test_every_pair_differs_in_one_user_and_has_one_query(neighbourhood):
+    bench, rng = neighbourhood.bench, np.random.default_rng(0)
+    planned = list(itertools.islice(bench.planned(), 400))
+    for case in [*planned, *(bench.by_chance(rng) for _ in range(50))]:
+        pair = bench.pair(case)
+        assert pair.d0["query"] == pair.d1["query"]
+        rest = [[r for r in data["rows"] if r[bench.user] != ME] for data in (pair.d0, pair.d1)]
+        assert rest[0] == rest[1]
+        assert bench.case(pair) == case
+
+
+def test_every_query_comes_with_tables_and_every_table_with_queries(neighbourhood):
+    bench = neighbourhood.bench
+    cases = list(bench.planned())
+    assert {case.query for case in cases} >= set(bench.queries())
+    assert {case.words for case in cases} >= {words for _, _, words in bench.users()}
+
+
+def test_numbers_out_of_bounds_come_only_if_asked_for():
+    params = {"columns": tiny_sql.COLUMNS, "beyond": False}
+    for case in UsersAndQueries.from_params(params).bench.planned():
+        cells = [row[2] for row in case.rows + case.mine]
+        assert all(cell is None or 0 <= cell <= 10 for cell in cells)
+
+
+def test_smaller_cases_are_smaller_and_none_is_missed():
+    rows = (("u0", "a", 1.0), ("u1", "b", None))
+    query = Query("SUM", "spent", ("city",), ("city", "a"), 1.0)
+    start = Case(query, rows, ((ME, "a", 1.0),) * 3)
+    found, front = {start}, [start]
+    while front:
+        for case in smaller(front.pop()):
+            assert case.size < start.size
+            if case not in found:
+                found.add(case)
+                front.append(case)
+    assert Case(Query("COUNT"), (), ((ME, "a", 1.0),)) in found
+    assert Case(query, (rows[1],), start.mine) in found
+
+
+def test_the_neighbourhood_keeps_its_promises():
+    check_neighbourhood(UsersAndQueries.from_params({"columns": tiny_sql.COLUMNS, "batch": 4}))
+
+
+def test_candidates_come_in_their_order(neighbourhood):
+    bench = neighbourhood.bench
+    pairs = [bench.pair(case) for case in itertools.islice(bench.planned(), 3)]
+    texts = [json.dumps(pair.params()) for pair in pairs]
+    made = SmallerCases.from_params({"pairs": texts})
+    assert list(made.propose(np.random.default_rng(0), [])) == pairs
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [tiny_sql.COLUMNS[1:], [*tiny_sql.COLUMNS, {"name": "u", "user": True}], [{"name": "x"}]],
+)
+def test_one_column_identifies_users(columns):
+    with pytest.raises(ValueError, match="user"):
+        audit_sql(engine(), columns=columns, epsilon=1.0)
+
+
+def test_keys_from_the_data_are_found():
+    record = audit_sql(engine("keys"), **CLAIM, trials=2000)
+    (cell,) = record.cells
+    assert cell.verdict == "violated"
+    assert sum(cell.search.trials) < 200
+    assert cell.search.event == "the number of rows of city = d is below 0.5"
+    assert cell.pair.params["description"].startswith("SELECT city, COUNT(*)")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("mistake", tiny_sql.MISTAKES)
+def test_planted_mistakes_are_found(mistake, seed):
+    (cell,) = audit_sql(engine(mistake), **CLAIM, trials=10_000, seed=seed).cells
+    assert cell.verdict == "violated"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_the_right_engine_is_consistent(seed):
+    (cell,) = audit_sql(engine(), **CLAIM, trials=10_000, seed=seed).cells
+    assert cell.verdict == "consistent"
+    assert cell.search.pairs >= 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mistake", "users"), [("unbounded", 1), ("keys", 1), ("average", 1)])
+def test_a_finding_is_shrunk(mistake, users):
+    found = audit_sql(engine(mistake), **CLAIM, trials=10_000)
+    smallest = shrink(found, engine(mistake)).cells[0]
+    assert smallest.verdict == "violated"
+    pair = dpframe.plugins.find_plugin("pair", smallest.pair.use).from_params(smallest.pair.params)
+    assert len({row[0] for row in pair.d0["rows"]}) == users
+    assert len(pair.d0["rows"]) <= 2
+    assert "WHERE" not in smallest.pair.params["description"]
+
+
+def test_only_a_finding_is_shrunk():
+    record = SimpleNamespace(cells=[SimpleNamespace(verdict="consistent")])
+    with pytest.raises(dpframe.DpframeError, match="nothing to shrink"):
+        shrink(record, engine())
