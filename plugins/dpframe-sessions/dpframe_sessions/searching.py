@@ -1,0 +1,153 @@
+"""Search strategies for one that refutes the claim of a session."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import dpframe
+from dpframe.plugins import (
+    ApproxDP,
+    Claim,
+    DpframeError,
+    Earned,
+    Neighbourhood,
+    Pair,
+    PureDP,
+    Values,
+)
+from dpframe.pytest import UndecidedError, ViolationError
+from dpframe_sessions.session import Session
+from dpframe_sessions.strategies import Start, Step, learn_policy, strategies
+
+UNLIMITED = 2**40  # trials if the time decides
+FIT = 0x5E55  # the stream of the sessions that a policy is learned from
+
+
+def search_session(
+    start: Start,
+    step: Step,
+    queries: Sequence[Any],
+    *,
+    d0: Any,
+    d1: Any,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    claim: Claim | None = None,
+    rounds: int = 8,
+    adjacency: str = "as given",
+    confidence: float = 0.999,
+    seconds: float = 20.0,
+    trials: int | None = None,
+    seed: int = 0,
+    learn: int = 64,
+    only: Sequence[str] | None = None,
+) -> dpframe.Record:
+    """Fail if an adversary who chooses queries from earlier answers refutes the claim.
+
+    The adversary plays the strategies of `dpframe_sessions.strategies`, among them a policy that is
+    learned on sessions of its own, and spends most sessions on those that earn most evidence.
+    If this returns, no violation was found, although these sessions could have shown one. That
+    proves nothing about other strategies, queries or data.
+
+    Args:
+        start: `start(data)` makes the state of one session.
+        step: `step(rng, state, query)` answers one query. An exception is an answer.
+        queries: the queries that the adversary may ask.
+        d0: the dataset D.
+        d1: its neighbour D′.
+        epsilon: claimed loss of the whole session.
+        delta: claimed δ.
+        claim: any other claim, in place of `epsilon` and `delta`.
+        rounds: number of queries in a session.
+        adjacency: the relation of D and D′, in words.
+        confidence: a session that keeps its claim fails with a probability of at most
+            1 − confidence.
+        seconds: time for all sessions that count.
+        trials: most sessions on each dataset; default: as many as the time allows.
+        seed: of all randomness that `step` gets.
+        learn: sessions on each dataset for each policy that is tried; 0 learns none.
+        only: strategies to play; default: all.
+
+    Returns:
+        The record of the audit.
+
+    Raises:
+        ViolationError: the claim is refuted; the strategy is in the message.
+        UndecidedError: these sessions could not have refuted the claim, or could not be played.
+        DpframeError: the arguments cannot be used.
+    """
+    if not queries:
+        raise DpframeError("queries: give at least one")
+    if claim is None:
+        if epsilon is None:
+            raise DpframeError("epsilon: give the claim of the whole session")
+        claim = ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
+    params: dict[str, Any] = {"rounds": rounds}
+    names = list(only) if only is not None else strategies(len(queries), learned=bool(learn))
+    if learn and "learned" in names:
+        rng = np.random.default_rng([seed, FIT])
+        policy = learn_policy(start, step, queries, rounds, (d0, d1), rng, sessions=learn)
+        params |= {"policy": list(policy.choices), "references": list(policy.references)}
+    spec = {
+        "schema": 1,
+        "audit": {
+            "name": "session",
+            "seed": seed,
+            "trials": UNLIMITED if trials is None else trials,
+            "confidence": confidence,
+        },
+        "search": {"use": "given-pair", "parameters": {"mechanism.strategy": names}},
+        "mechanism": [{"use": "session", "params": params | {"strategy": names[0]}}],
+        "run": {"seconds": seconds, "stop": "decided"},
+    }
+    pair = Values(d0=d0, d1=d1, adjacency=adjacency)
+    plugins: list[Any] = [_mechanism(start, step, queries, claim), _only(pair)]
+    record = dpframe.audit(spec, plugins=plugins)
+    _judge(record)
+    return record
+
+
+def _mechanism(start: Start, step: Step, queries: Sequence[Any], claim: Claim) -> type[Session]:
+    body: dict[str, Any] = {
+        "__doc__": "A session.",
+        # The module of the code: a worker that cannot import it gets the code itself.
+        "__module__": str(getattr(step, "__module__", None)),
+        "queries": tuple(queries),
+        "claim": lambda self, pair: claim,
+        "start": lambda self, data: start(data),
+        "step": lambda self, rng, state, query: step(rng, state, query),
+    }
+    return types.new_class("session", (Session,), {"name": "session"}, lambda ns: ns.update(body))
+
+
+def _only(pair: Values) -> type[Neighbourhood]:
+    class GivenPair(Neighbourhood, name="given-pair"):
+        """The two datasets that were given, and nothing else."""
+
+        adjacency = pair.adjacency
+
+        def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
+            return () if history else (pair,)
+
+    return GivenPair
+
+
+def _judge(record: dpframe.Record) -> None:
+    """Raise an error unless the sessions could have refuted the claim and did not."""
+    (cell,) = record.cells
+    if cell.verdict == "violated":
+        said = cell.mechanism.params.get("strategy")
+        lines = [f"the session violates its claim: {cell.reason}", f"  strategy: {said}"]
+        if cell.search is not None:
+            counts = zip(cell.search.hits, cell.search.trials, ("D", "D′"), strict=True)
+            on = [f"{hits:,} of {runs:,} on {name}" for hits, runs, name in counts]
+            lines.append(f"  witness: {cell.search.event}: {', '.join(on)}")
+        if said == "learned":
+            lines.append(f"  policy: {cell.mechanism.params.get('policy')}")
+        raise ViolationError("\n".join(lines), record)
+    if cell.verdict != "consistent":
+        raise UndecidedError(f"nothing was decided: {cell.reason}", record)

@@ -1,0 +1,308 @@
+"""Strategies of an adversary: each chooses the next query from the answers so far.
+
+A strategy is a text, so that a spec can name it and a search can try several:
+
+* `fixed:2`: query 2 in every round;
+* `alternate`: all queries in turn;
+* `first:0,1`: query 0 once, then query 1;
+* `exhaust:1`: query 1 until the service refuses, then the next one, and so on;
+* `bisect`: queries in order of a threshold; the middle one first, then the upper half after an
+  answer above, the lower half after one below;
+* `learned`: a policy that was learned on runs of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpframe.plugins import Floats
+
+Start = Callable[[Any], Any]
+"""`start(data)` makes the state of one session."""
+Step = Callable[[np.random.Generator, Any, Any], Any]
+"""`step(rng, state, query)` answers one query and changes the state."""
+
+REFUSED, BELOW, ABOVE = 0, 1, 2
+CLASSES = 3
+"""Classes of the last answer that a policy tells apart."""
+
+
+class Refusal:
+    """An exception that a step raised, in place of an answer; it is known by its class alone.
+
+    A text would be read as a number by attacks that look at numbers.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+
+def refusal(error: type[Exception]) -> Refusal:
+    """Return the refusal for a class of exceptions."""
+    return _refusal(error.__name__)
+
+
+@functools.cache
+def _refusal(name: str) -> Refusal:
+    found: Refusal = type(name, (Refusal,), {"__doc__": "A refusal."})()
+    return found
+
+
+class Policy(NamedTuple):
+    """The next query by round and class of the last answer.
+
+    Both are tuples of numbers, so that they can be parameters of a mechanism.
+    """
+
+    choices: tuple[int, ...] = ()
+    """Numbers of queries: one for each round and class, `CLASSES` to a round."""
+    references: tuple[float, ...] = ()
+    """By query: an answer is above if it is larger than this. Default: 0."""
+
+
+EMPTY = Policy()
+
+
+def play(
+    start: Start,
+    step: Step,
+    queries: Sequence[Any],
+    strategy: str,
+    rounds: int,
+    rng: np.random.Generator,
+    data: Any,
+    policy: Policy = EMPTY,
+) -> list[Any]:
+    """Play one session.
+
+    Args:
+        start: makes the state of a session from the data.
+        step: answers one query. An exception is an answer, and the session goes on.
+        queries: the queries that the adversary may ask.
+        strategy: the name of a strategy.
+        rounds: number of queries.
+        rng: for the service. A strategy draws nothing.
+        data: the dataset.
+        policy: of the strategy `learned`.
+
+    Returns:
+        The answers, in order; a `Refusal` for each exception.
+    """
+    asked, answers = list[int](), list[Any]()
+    state = start(data)
+    choose = _chooser(strategy, len(queries), policy)
+    for _ in range(rounds):
+        at = choose(asked, answers)
+        try:
+            answer = step(rng, state, queries[at])
+        except Exception as error:  # such as a spent budget
+            answer = refusal(type(error))
+        asked.append(at)
+        answers.append(answer)
+    return answers
+
+
+def strategies(queries: int, *, learned: bool = False) -> list[str]:
+    """Return the names of the strategies for a number of queries, at most some twenty."""
+    found = [f"fixed:{at}" for at in range(min(queries, 8))]
+    if queries > 1:
+        found += ["alternate", "bisect", *(f"exhaust:{at}" for at in range(min(queries, 3)))]
+        few = range(min(queries, 3))
+        found += [f"first:{i},{j}" for i, j in itertools.permutations(few, 2)]
+    return found + (["learned"] if learned else [])
+
+
+def check_strategy(strategy: str, queries: int, policy: Policy) -> None:
+    """Raise ValueError if a strategy is unknown, or its numbers name no query."""
+    name, _, numbers = strategy.partition(":")
+    counts = {"fixed": 1, "alternate": 0, "first": 2, "exhaust": 1, "bisect": 0, "learned": 0}
+    if name not in counts:
+        raise ValueError(f"{strategy!r} is none of {', '.join(counts)}")
+    given = [part for part in numbers.split(",") if part]
+    if len(given) != counts[name] or not all(
+        part.isdecimal() and int(part) < queries for part in given
+    ):
+        raise ValueError(f"{strategy!r}: {name} takes {counts[name]} numbers below {queries}")
+    if name == "learned" and (
+        not policy.choices
+        or len(policy.choices) % CLASSES
+        or not all(0 <= at < queries for at in policy.choices)
+    ):
+        raise ValueError("the strategy learned needs a policy, as learn_policy returns it")
+
+
+def _chooser(strategy: str, queries: int, policy: Policy) -> Callable[[list[int], list[Any]], int]:
+    check_strategy(strategy, queries, policy)
+    name, _, numbers = strategy.partition(":")
+    given = [int(part) for part in numbers.split(",") if part]
+
+    def learned(asked: list[int], answers: list[Any]) -> int:
+        last = min(len(asked), len(policy.choices) // CLASSES - 1)
+        kind = _class(answers[-1], _reference(policy, asked[-1])) if asked else BELOW
+        return policy.choices[CLASSES * last + kind]
+
+    def exhaust(asked: list[int], answers: list[Any]) -> int:
+        if not asked:
+            return given[0]
+        return (asked[-1] + isinstance(answers[-1], Refusal)) % queries
+
+    def bisect(asked: list[int], answers: list[Any]) -> int:
+        low, high = 0, queries - 1
+        for at, answer in zip(asked, answers, strict=True):
+            kind = _class(answer, 0.0)
+            low, high = (min(at + 1, high), high) if kind == ABOVE else (low, max(at - 1, low))
+        return (low + high) // 2
+
+    choosers: dict[str, Callable[[list[int], list[Any]], int]] = {
+        "fixed": lambda asked, answers: given[0],
+        "alternate": lambda asked, answers: len(asked) % queries,
+        "first": lambda asked, answers: given[bool(asked)],
+        "exhaust": exhaust,
+        "bisect": bisect,
+        "learned": learned,
+    }
+    return choosers[name]
+
+
+def _reference(policy: Policy, query: int) -> float:
+    return policy.references[query] if query < len(policy.references) else 0.0
+
+
+def _class(answer: Any, reference: float) -> int:
+    if isinstance(answer, Refusal) or answer is None:
+        return REFUSED
+    number = _number(answer)
+    return ABOVE if number > reference else BELOW
+
+
+def _number(answer: Any) -> float:
+    """Return the first number in an answer, or NaN."""
+    try:
+        return float(np.ravel(answer)[0])
+    except (TypeError, ValueError, IndexError):
+        return math.nan
+
+
+# Learning a policy.
+
+
+def learn_policy(
+    start: Start,
+    step: Step,
+    queries: Sequence[Any],
+    rounds: int,
+    pair: tuple[Any, Any],
+    rng: np.random.Generator,
+    *,
+    sessions: int = 64,
+    candidates: int = 48,
+) -> Policy:
+    """Learn which query to ask next, on sessions that no bound uses.
+
+    Random policies and changes of the best are played on D and D′. The one whose answers differ
+    most, added up over the rounds, wins.
+
+    Args:
+        start: makes the state of a session.
+        step: answers one query.
+        queries: the queries.
+        rounds: number of queries in a session.
+        pair: D and D′.
+        rng: all randomness. Sessions for a bound must use another one.
+        sessions: sessions on each dataset for each policy.
+        candidates: number of policies.
+
+    Returns:
+        The best policy found.
+    """
+    references = _references(start, step, queries, pair, rng)
+    best, most = EMPTY, -math.inf
+    for at in range(candidates):
+        new = _changed(best.choices, rng, queries) if at >= candidates // 2 else ()
+        choices = new or _random(len(queries), rounds, rng, by_answer=bool(at % 2))
+        policy = Policy(choices, references)
+        runs = [
+            [
+                play(start, step, queries, "learned", rounds, rng, data, policy)
+                for _ in range(sessions)
+            ]
+            for data in pair
+        ]
+        value = sum(_difference(a, b) for a, b in zip(*map(_by_round, runs), strict=True))
+        if value > most:
+            best, most = policy, value
+    return best
+
+
+def _random(
+    queries: int, rounds: int, rng: np.random.Generator, *, by_answer: bool
+) -> tuple[int, ...]:
+    """Return a random policy: a query for each round, or for each round and answer."""
+    choices = rng.integers(queries, size=(rounds, CLASSES if by_answer else 1))
+    return tuple(np.broadcast_to(choices, (rounds, CLASSES)).ravel().tolist())
+
+
+def _changed(
+    best: tuple[int, ...], rng: np.random.Generator, queries: Sequence[Any]
+) -> tuple[int, ...]:
+    """Return a policy with about a quarter of the choices drawn again."""
+    again = rng.random(len(best)) < 1 / 4
+    return tuple(np.where(again, rng.integers(len(queries), size=len(best)), best).tolist())
+
+
+def _references(
+    start: Start,
+    step: Step,
+    queries: Sequence[Any],
+    pair: tuple[Any, Any],
+    rng: np.random.Generator,
+) -> tuple[float, ...]:
+    """Return the median of the first answer to each query."""
+    found = []
+    for at in range(len(queries)):
+        answers = [
+            _number(play(start, step, queries, f"fixed:{at}", 1, rng, data)[0])
+            for data in pair
+            for _ in range(16)
+        ]
+        numbers = [x for x in answers if math.isfinite(x)]
+        booleans = set(numbers) <= {0.0, 1.0}
+        found.append(0.5 if booleans or not numbers else float(np.median(numbers)))
+    return tuple(found)
+
+
+def _by_round(runs: list[list[Any]]) -> list[list[Any]]:
+    return [list(answers) for answers in zip(*runs, strict=True)]
+
+
+def _difference(one: list[Any], other: list[Any]) -> float:
+    """Return how much two samples of answers differ: kinds, then means in deviations, squared."""
+    kinds = [[_kind(answer) for answer in sample] for sample in (one, other)]
+    value = 0.0
+    for kind in {*kinds[0], *kinds[1]}:
+        p, q = ((sample.count(kind) + 0.5) / (len(sample) + 1) for sample in kinds)
+        value += (p - q) * math.log(p / q)
+    numbers: list[Floats] = []
+    for sample in (one, other):
+        found = np.array([_number(a) for a in sample if not isinstance(a, str | Refusal)])
+        numbers.append(found[np.isfinite(found)])
+    if min(map(len, numbers)) > 1:
+        spread = math.sqrt(sum(float(np.var(x)) for x in numbers) / 2)
+        gap = abs(float(np.mean(numbers[0]) - np.mean(numbers[1])))
+        # The gap that chance gives is taken off, so that rounds without information count little.
+        gap = max(gap - 2 * spread / math.sqrt(min(map(len, numbers))), 0.0)
+        value += (gap / spread) ** 2 if spread else (100.0 if gap else 0.0)
+    return value
+
+
+def _kind(answer: Any) -> Any:
+    return answer if isinstance(answer, str | bool | Refusal) else type(answer).__name__

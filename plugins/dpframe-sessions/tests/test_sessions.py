@@ -1,0 +1,197 @@
+"""Adversaries find planted mistakes of sessions, and do not accuse the right forms."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import services
+from dpframe_sessions import Session, learn_policy, play, search_session, strategies
+from dpframe_sessions.strategies import ABOVE, BELOW, EMPTY, REFUSED, Policy, check_strategy
+
+import dpframe
+from dpframe import DpframeError
+from dpframe.pytest import UndecidedError, ViolationError
+
+PAGE = Path(__file__).parents[3] / "docs/how-to/audit-a-session.md"
+
+
+def asked(strategy, answers, queries=4, rounds=6, policy=EMPTY):
+    """Return the queries that a strategy asks of a service with given answers."""
+    found = []
+
+    def step(rng, state, query):
+        found.append(query)
+        answer = answers(query)
+        if answer is None:
+            raise ValueError
+        return answer
+
+    play(lambda data: None, step, range(queries), strategy, rounds, None, None, policy)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("strategy", "answers", "queries"),
+    [
+        ("fixed:2", lambda q: 1.0, [2, 2, 2, 2, 2, 2]),
+        ("alternate", lambda q: 1.0, [0, 1, 2, 3, 0, 1]),
+        ("first:3,1", lambda q: 1.0, [3, 1, 1, 1, 1, 1]),
+        ("exhaust:2", lambda q: None if q == 2 else 1.0, [2, 3, 3, 3, 3, 3]),
+        ("exhaust:3", lambda q: None, [3, 0, 1, 2, 3, 0]),
+        ("bisect", lambda q: q < 2, [1, 2, 2, 2, 2, 2]),
+        ("bisect", lambda q: False, [1, 0, 0, 0, 0, 0]),
+        ("bisect", lambda q: True, [1, 2, 3, 3, 3, 3]),
+    ],
+)
+def test_a_strategy_asks(strategy, answers, queries):
+    assert asked(strategy, answers) == queries
+
+
+def test_a_policy_looks_at_the_last_answer():
+    choices = [0] * 9
+    choices[BELOW] = 2
+    choices[3 + REFUSED], choices[3 + BELOW], choices[3 + ABOVE] = 1, 0, 3
+    choices[6 + BELOW], choices[6 + ABOVE], choices[6 + REFUSED] = 1, 2, 3
+    policy = Policy(tuple(choices), (0.0, 0.0, 5.0, 0.0))
+    assert asked("learned", lambda q: 6.0, rounds=3, policy=policy) == [2, 3, 2]
+    assert asked("learned", lambda q: 4.0, rounds=3, policy=policy) == [2, 0, 2]
+    assert asked("learned", lambda q: None, rounds=3, policy=policy) == [2, 1, 3]
+
+
+@pytest.mark.parametrize("strategy", ["", "fixed", "fixed:4", "first:1", "first:0,x", "learned"])
+def test_an_unknown_strategy_is_refused(strategy):
+    with pytest.raises(ValueError):
+        check_strategy(strategy, 4, EMPTY)
+
+
+@pytest.mark.parametrize("queries", [1, 2, 5, 30])
+def test_all_strategies_can_be_played(queries):
+    names = strategies(queries)
+    assert len(set(names)) == len(names) <= 25
+    for name in names:
+        assert len(asked(name, lambda q: None, queries)) == 6
+
+
+def test_each_session_is_fresh_and_exceptions_are_answers():
+    rng = np.random.default_rng(0)
+    runs = [
+        play(services.Filter, services.step, (0.5,), "fixed:0", 4, rng, services.PAIR[0])
+        for _ in range(3)
+    ]
+    for run in runs:
+        assert [isinstance(answer, float) for answer in run] == [True, True, False, False]
+        assert type(run[2]).__name__ == "SpentError"
+        assert run[2] == run[3] == runs[0][2]
+
+
+def test_a_policy_is_learned_that_asks_for_more_than_the_budget():
+    """The dear query comes last, which no greedy choice does."""
+    rng = np.random.default_rng(1)
+    start, queries = services.ChargesAfter, services.ChargesAfter.costs
+    policy = learn_policy(start, services.step, queries, 3, services.PAIR, rng, sessions=48)
+    service = start(services.PAIR[0])
+    play(lambda data: service, services.step, queries, "learned", 3, rng, None, policy)
+    assert service.spent > services.EPSILON
+    again = np.random.default_rng(1)
+    assert policy == learn_policy(
+        start, services.step, queries, 3, services.PAIR, again, sessions=48
+    )
+
+
+def audit(service, *, seed=0, trials=100_000, only=None, rounds=8):
+    return search_session(
+        service,
+        services.step,
+        service.costs,
+        d0=services.PAIR[0],
+        d1=services.PAIR[1],
+        epsilon=services.EPSILON,
+        rounds=rounds,
+        seconds=600.0,
+        trials=trials,
+        seed=seed,
+        only=only,
+    )
+
+
+def test_a_mistake_is_found_with_its_strategy():
+    with pytest.raises(ViolationError, match=r"strategy: alternate") as found:
+        audit(services.ReusesNoise, trials=2_000, only=["alternate"], rounds=2)
+    (cell,) = found.value.record.cells
+    assert cell.trials[0] < 2_000
+
+
+def test_a_session_in_a_spec():
+    class Filtered(Session, name="filtered"):
+        """Noisy sums with a filter."""
+
+        queries = services.Filter.costs
+
+        def claim(self, pair):
+            return dpframe.PureDP(services.EPSILON)
+
+        def start(self, data):
+            return services.Filter(data)
+
+        def step(self, rng, state, query):
+            return state.ask(query, rng)
+
+    spec = {
+        "schema": 1,
+        "audit": {"name": "filtered", "trials": 500},
+        "pair": {
+            "use": "values",
+            "params": {"d0": [0.0], "d1": [1.0], "adjacency": "replace one record"},
+        },
+        "mechanism": [{"use": "filtered", "params": {"rounds": 3}}],
+        "attack": [{"use": "answers", "params": {"look": "kinds"}}],
+        "estimator": [{"use": "order-statistics"}],
+    }
+    (cell,) = dpframe.audit(spec, plugins=[Filtered]).cells
+    assert cell.verdict == "consistent"
+    with pytest.raises(dpframe.plugins.ParameterError, match="below 3"):
+        Filtered(strategy="fixed:3").check()
+
+
+@pytest.mark.slow
+def test_too_few_sessions_decide_nothing():
+    with pytest.raises(UndecidedError):
+        audit(services.Filter, trials=2, only=["fixed:0"], rounds=1)
+
+
+def test_a_wrong_call_says_why():
+    with pytest.raises(DpframeError, match="queries"):
+        search_session(services.Filter, services.step, (), d0=0, d1=1, epsilon=1.0)
+    with pytest.raises(DpframeError, match="epsilon"):
+        search_session(services.Filter, services.step, (1,), d0=0, d1=1)
+
+
+def test_adapters_are_short():
+    assert len(inspect.getsource(services.step).splitlines()) <= 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("service", services.WRONG)
+def test_every_planted_mistake_is_found(service):
+    with pytest.raises(ViolationError):
+        audit(service)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("service", services.RIGHT)
+def test_the_right_forms_are_not_accused(service, seed):
+    """At .999 each, so all six pass with probability above .994 if the code is right."""
+    record = audit(service, seed=seed, trials=40_000)
+    assert record.cells[0].verdict == "consistent"
+
+
+@pytest.mark.slow
+def test_the_page_runs():
+    names = {"__name__": "page"}
+    for text in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL):
+        exec(compile(text, str(PAGE), "exec"), names)
