@@ -236,7 +236,7 @@ def test_what_is_stored_is_not_drawn_again(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_no_cell_stops_where_none_may_be_asked() -> None:
-    with pytest.raises(SpecError, match=r'run.stop: is "decided", and no estimator is valid'):
+    with pytest.raises(SpecError, match=r'run.stop: is "decided", but no estimator is valid'):
         load(spec(run={"stop": "decided"}))
     load(spec(estimator=[{"use": "precision"}, {"use": "betting"}], run={"stop": "decided"}))
 

@@ -245,8 +245,8 @@ ONE_WRONG = {
     ),
     "second entry without a label": (
         ("[[attack]]", '[[attack]]\nuse = "guess"\n[[attack]]'),
-        "spec.toml:17: attack[1].use: is called 'guess', and so is attack[0]; give it a label of "
-        'its own\n   17 | use = "guess"\n   for example: label = "…"',
+        "spec.toml:17: attack[1].use: is called 'guess', and so is attack[0]; give it its own "
+        'label\n   17 | use = "guess"\n   for example: label = "…"',
     ),
     "label given twice": (
         ("[[attack]]", '[[attack]]\nuse = "look"\nlabel = "π"\n[[attack]]\nlabel = "π"'),

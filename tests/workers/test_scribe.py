@@ -143,7 +143,7 @@ def test_an_exception_that_is_raised_again_has_the_place_of_each_time():
 
 def test_what_cannot_be_read_is_an_answer_of_its_type():
     scribe = Scribe(())
-    with pytest.raises(UnreadableError, match="shows nothing"):
+    with pytest.raises(UnreadableError, match="has nothing to read"):
         scribe.held(zip([1]))
     scribe.raises = True
     found = [scribe.held(answer) for answer in (zip([1]), zip([2]), iter([]), [1])]
@@ -151,7 +151,7 @@ def test_what_cannot_be_read_is_an_answer_of_its_type():
     assert found[0] == found[1] != found[2]
     assert scribe.words[found[0].kind] == "zip, unreadable"
     told = scribe.words[encoding.code_of_trace(found[0].kind)]
-    assert "class zip, which shows nothing: say in `attributes`" in told
+    assert "class zip, which has nothing to read: list what to read in `attributes`" in told
 
 
 def test_a_sample_is_asked_for_one_at_a_time():
