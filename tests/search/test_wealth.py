@@ -136,6 +136,17 @@ def test_a_true_claim_is_seldom_refuted_however_lucky_the_pair() -> None:
     assert np.sum(best > 0) > audits / 10  # not vacuous: bets are won
 
 
+def test_what_rounds_earn_by_the_same_past_adds_up() -> None:
+    """The logarithm is a sum over draws only if the draws did not choose the weights."""
+    rng, claim = np.random.default_rng(15), (Point(0.4, 0.01),)
+    past, one, other = (laplace(rng, size, 1.5) for size in (300, 40, 70))
+    parts = [paid(past, fresh, claim) for fresh in (one, other, plus(one, other))]
+    assert parts[0] is not None
+    assert parts[1] is not None
+    assert parts[2] == pytest.approx(parts[0] + parts[1], rel=1e-9)
+    assert np.all(np.abs(parts[2]) > 0.1)  # not vacuous: all four ways bet
+
+
 def test_an_output_that_tells_in_many_places_earns_more_than_its_best_event() -> None:
     earned, claim = np.zeros(4), (Point(0.8, 0.0),)
     for seed in range(4):
