@@ -146,9 +146,9 @@ def test_built_in_report_formats_load_no_plugin(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("suffixes", "document", "problem"),
     [
-        (".x", str, "has the suffixes '.x'"),
-        ((), str, "has the suffixes ()"),
-        (("x",), str, "has the suffixes ('x',)"),
+        (".x", str, "must be like (\".html\",), not '.x'"),
+        ((), str, 'must be like (".html",), not ()'),
+        (("x",), str, "must be like (\".html\",), not ('x',)"),
         ((".x",), None, "a report format for .x has no method document(record)"),
         ((".MD",), str, "provides a report format for .MD, which already exists"),
     ],

@@ -56,7 +56,7 @@ def score(
         member: The same for memberships: 1, true or in with the record; 0, -1, false or out without
             it. Default: member, is_member, membership, or else label.
         lower_is_member: Direction of the scores. Default: lower for a column named loss, else
-            higher; then a twentieth of the scores, which no bound uses, checks it.
+            higher, checked on a twentieth of the scores that no bound uses.
         one_run: Instead of TABLE: a table of canaries of one run, each included by a fair coin.
         delta: δ at which ε is estimated. Default: the claim's, or 0. Repeatable with --one-run.
         confidence: Confidence of each bound alone, or with --one-run of all bounds together.

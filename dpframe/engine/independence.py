@@ -43,12 +43,12 @@ BETWEEN = (
 )
 
 NEIGHBOURS = (
-    "rows of one call depend on each other: neighbours are similar, or dissimilar, more often than "
-    "independent draws are; each of the n rows must be a separate run"
+    "rows of one call depend on each other: neighbours are similar, or dissimilar, more "
+    "often than independent draws would be; each of the n rows must be a separate run"
 )
 IN_STEP = (
-    "outputs for D and for D′ are high and low at the same places, more often than independent "
-    "draws are: the two share their noise"
+    "outputs for D and for D′ are high and low at the same positions more often than "
+    "independent draws would be: the two share their noise"
 )
 DRIFTS = (
     "the frequencies of outputs drift more than those of independent draws: the box keeps state "

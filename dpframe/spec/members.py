@@ -158,7 +158,7 @@ def _check_labels(members: list[Member], tables: dict[Path, _Table], problems: P
         where = f"{first.path[0]}[{first.path[1]}]"
         table = tables[member.path]
         if isinstance(table, EntryTable) and table.label is not None:
-            message = f"label {member.label!r} is already that of {where}"
+            message = f"label {member.label!r} is already used by {where}"
             problems.add((*member.path, "label"), message)
         else:
             message = f"is called {member.label!r}, and so is {where}; give it its own label"

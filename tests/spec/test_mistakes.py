@@ -250,7 +250,7 @@ ONE_WRONG = {
     ),
     "label given twice": (
         ("[[attack]]", '[[attack]]\nuse = "look"\nlabel = "π"\n[[attack]]\nlabel = "π"'),
-        "spec.toml:18: attack[1].label: label 'π' is already that of attack[0]\n"
+        "spec.toml:18: attack[1].label: label 'π' is already used by attack[0]\n"
         '   18 | label = "π"',
     ),
     "empty label": (

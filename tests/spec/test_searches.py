@@ -94,7 +94,7 @@ def test_what_is_set_for_the_search_holds_for_all_that_have_it(load):
         ("length = 2, high", "lenght = 2, high", "mechanism[1].search.params.lenght: unknown"),
         ('search.use = "random"', 'search.use = "randon"', "unknown neighbourhood 'randon'"),
         ("search.params = { length = 2", "search.parms = { length = 2", "unknown key"),
-        ('label = "own"', 'label = "shared"', "already that of mechanism[0]"),
+        ('label = "own"', 'label = "shared"', "already used by mechanism[0]"),
     ],
 )
 def test_mistakes_are_told_where_they_are(old, new, said, load):

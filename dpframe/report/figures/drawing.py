@@ -158,7 +158,10 @@ def promise(record: Record) -> str:
         return "Estimates only: nothing here is certified."
     confidence = record.audit.confidence
     if record.audit.multiplicity == "none":
-        return f"Each certified bound holds alone with {words.percent(confidence)} confidence."
+        return (
+            f"Each certified bound holds only on its own, with {words.percent(confidence)} "
+            "confidence."
+        )
     error = (1 - confidence) * (1.5 if record.audit.looks > 1 else 1)
     return f"All certified bounds hold together with {words.percent(1 - error)} confidence."
 

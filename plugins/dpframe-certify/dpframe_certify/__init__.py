@@ -87,7 +87,7 @@ def certify(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="To write.")],
     key: Annotated[
         Path | None,
-        typer.Option("--sign", metavar="KEY", help="Key of minisign or ssh-keygen to sign with."),
+        typer.Option("--sign", metavar="KEY", help="A minisign or ssh-keygen key to sign with."),
     ] = None,
 ) -> None:
     """Write a certificate of a run, which certcheck.py checks without dpframe.

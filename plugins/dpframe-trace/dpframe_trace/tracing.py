@@ -445,8 +445,8 @@ class _Losses:
     def _depends(self, text: str, call: Call) -> None:
         """Report parameters that depend on the data, unless noise that is not followed may."""
         if any(map(self._silent, self.first.calls.values())):
-            text = f"{Path(call.key.file).name}:{call.key.line}: {text}, which noise that is not "
-            _say(self.found.unknown, f"{text}followed may cover")
+            text = f"{Path(call.key.file).name}:{call.key.line}: {text}, perhaps covered by "
+            _say(self.found.unknown, f"{text}noise that the trace does not follow")
         else:
             self._find("scale", text, call)
 
@@ -691,8 +691,8 @@ def _differences(
         else:
             _say(
                 found.unknown,
-                f"{Path(site[0]).name}:{site[1]}: {text}, which noise that is not "
-                "followed may explain",
+                f"{Path(site[0]).name}:{site[1]}: {text}, perhaps because of noise that the "
+                "trace does not follow",
             )
     for path in paths:
         values = [run.leaves.get(path, "missing") for run in (first, second)]
@@ -706,8 +706,8 @@ def _differences(
         else:
             _say(
                 found.unknown,
-                f"{path} differs on D and D′ with the same noise, which noise that "
-                "is not followed may cover",
+                f"{path} differs on D and D′ with the same noise, perhaps covered by noise "
+                "that the trace does not follow",
             )
 
 
@@ -778,7 +778,7 @@ def _report(found: Trace) -> Iterator[str]:
         total = "unknown" if math.isnan(found.epsilon) else f"{found.epsilon:.4g}"
         at = f" at δ = {delta:g}" if delta else ""
         beside = "" if claimed is None else f"; claimed: {claimed:g}"
-        yield f"ε of all noise seen, composed: {total}{at}{beside}"
+        yield f"ε of all observed noise, composed: {total}{at}{beside}"
     if found.findings:
         yield (
             "A trace compares runs; it is not a proof. Confirm with dpframe.assert_dp on this pair."
@@ -793,9 +793,9 @@ def _about(line: Line) -> str:
     if math.isinf(low) and high == 0:
         what = "not seen to be added to a number" if not line.followed else ""
         eps = "" if line.epsilon == 0 else f"ε = {line.epsilon:.4g}"
-        seen = f"sensitivity seen {line.sensitivity:.6g}" if line.sensitivity else ""
+        seen = f"observed sensitivity {line.sensitivity:.6g}" if line.sensitivity else ""
         return ", ".join(part for part in (what, seen, eps) if part) or "the same law on D and D′"
     scale = "unknown" if math.isnan(low) else f"{low:.6g}"
     scale += f" to {high:.6g}" if high > low * (1 + TOLERANCE) else ""
     eps = "unknown" if math.isnan(line.epsilon) else f"{line.epsilon:.4g}"
-    return f"scale {scale}, sensitivity seen {line.sensitivity:.6g}, ε = {eps}"
+    return f"scale {scale}, observed sensitivity {line.sensitivity:.6g}, ε = {eps}"

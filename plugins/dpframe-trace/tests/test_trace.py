@@ -335,7 +335,7 @@ def test_the_command(tmp_path, monkeypatch):
     assert "traced_library.py:6  laplace, 1 drawn" in done.output
     assert "FOUND seed: traced_library.py:2" in done.output
     words = "traced_library.total --data d.csv --adjacency replace --low 0 --high 1 --within"
-    assert "sensitivity seen 1, ε = 1" in call(words.split()).output
+    assert "observed sensitivity 1, ε = 1" in call(words.split()).output
     assert isinstance(call(["traced_library.total", "--data", "d.csv"]).exception, DpframeError)
 
 

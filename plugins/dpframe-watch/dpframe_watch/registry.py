@@ -56,7 +56,7 @@ class Adapter(_Table):
             return "needs either `spec` or `module`"
         own = self.model_fields_set & {"epsilon", "delta", "params", "pair", "search", "trials"}
         if self.spec is not None and own:
-            return f"`{min(own)}` belongs to `module`; here the spec sets it"
+            return f"`{min(own)}` applies only with `module`; here the spec sets it"
         if self.module is not None and self.epsilon is None:
             return "`module` needs `epsilon`, the claim"
         if self.module is not None and (self.pair is None) == (self.search is None):
