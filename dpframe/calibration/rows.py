@@ -172,7 +172,7 @@ class Corner(NamedTuple):
         found = []
         if self.exceedance > error * more:
             found.append(
-                f"the bound exceeds the truth with probability {self.exceedance:.4g}, and promises "
+                f"the bound exceeds the truth with probability {self.exceedance:.4g}, but promises "
                 f"at most {error:.4g}"
             )
         if self.of_share > own * more:

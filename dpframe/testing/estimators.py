@@ -312,7 +312,7 @@ def _calibrated_exactly(asked: Asked) -> None:
             found = probability_of(hit, trials, rate, promised)
             assert found <= promised * (1 + ROUNDING), (
                 f"of {trials} decisions on each dataset, {rate:.3g} of them wrong: {what} with "
-                f"probability {found:.4g}, and may with {promised:.4g}: the bound is not valid at "
+                f"probability {found:.4g}, at most {promised:.4g} is allowed: the bound is not valid at "
                 f"the confidence {level}"
             )
 

@@ -377,7 +377,7 @@ class _Worker:
             self.process.say({"do": "query", "data": data})
             frame = self.process.hear(deadline)
         except Gone as gone:
-            raise self._ended(gone, "while it worked out its query") from None
+            raise self._ended(gone, "while it computed its query") from None
         self.at_rest = True
         if frame.header["tell"] != "queried":
             raise problem(frame, "sample")

@@ -119,8 +119,8 @@ class GradientCanaries:
             parts = samples if isinstance(samples, list) else [samples]
             if (made := sum(map(len, parts))) != len(slots):
                 raise CanaryError(
-                    f"{len(slots):,} records went through the model since the last step, and there "
-                    f"are gradients of {made:,}: call model.eval() for what is not trained on"
+                    f"{len(slots):,} records went through the model since the last step, but "
+                    f"{made:,} have gradients: call model.eval() for records that are not trained on"
                 )
             first = 0
             for part in parts:
