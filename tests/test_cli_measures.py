@@ -124,7 +124,7 @@ def test_the_roc_stands_in_the_terminal() -> None:
     narrow = CliRunner(env={"COLUMNS": "40"})
     assert "logarithmic" not in narrow.invoke(app, [*SCORES, "--all"]).stdout
     counted = invoke(*SCORES, "--estimator", "gdp-fit", "--all").stdout
-    assert "and no bound. Dotted" in " ".join(counted.split())
+    assert "not a bound. Dotted" in " ".join(counted.split())
     assert "●" not in counted
 
 
@@ -228,7 +228,7 @@ MISTAKES = [
     ([*SCORES[:3], "--out", "gone.npy"], "gone.npy: no such file"),
     (
         [*SCORES[:3], "--out", "square.npy"],
-        "square.npy: say which column with --column",
+        "square.npy: name the column with --column",
     ),
     ([*SCORES[:3], "--out", "bits.npy"], "decisions on one side"),
     ([*SCORES[:3]], "give one of: TABLE, --scores1 FILE --scores0 FILE, --one-run FILE"),

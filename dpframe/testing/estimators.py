@@ -312,8 +312,8 @@ def _calibrated_exactly(asked: Asked) -> None:
             found = probability_of(hit, trials, rate, promised)
             assert found <= promised * (1 + ROUNDING), (
                 f"of {trials} decisions on each dataset, {rate:.3g} of them wrong: {what} with "
-                f"probability {found:.4g}, at most {promised:.4g} is allowed: the bound is not valid at "
-                f"the confidence {level}"
+                f"probability {found:.4g}, at most {promised:.4g} is allowed: the bound is not "
+                f"valid at the confidence {level}"
             )
 
 

@@ -141,7 +141,7 @@ def test_every_kind_of_output_gets_a_score(attack: str) -> None:
             "projection",
             "laplace",
             (),
-            "takes outputs with the shape of the data (3,); these have ()",
+            "takes outputs with the shape of the data, (3,); these have ()",
         ),
         ("likelihood-ratio", "laplace", (3,), None),
         ("likelihood-ratio", "laplace-numpy", (3,), "laplace-numpy gives no log_density"),

@@ -124,7 +124,7 @@ def find_compositions(record: Record) -> list[Panel] | str:
             line.sort(key=lambda mark: mark[0])
     drawn = [panel for panel in panels.values() if panel.lines]
     if not any(len(line) > 1 for panel in drawn for line in panel.lines.values()):
-        return "no estimator was asked about several numbers of releases"
+        return "no estimator has results for several numbers of releases"
     return drawn
 
 

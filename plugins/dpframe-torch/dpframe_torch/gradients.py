@@ -120,7 +120,7 @@ class GradientCanaries:
             if (made := sum(map(len, parts))) != len(slots):
                 raise CanaryError(
                     f"{len(slots):,} records went through the model since the last step, but "
-                    f"{made:,} have gradients: call model.eval() for records that are not trained on"
+                    f"{made:,} have gradients: call model.eval() for records not trained on"
                 )
             first = 0
             for part in parts:
