@@ -289,7 +289,7 @@ def plan(
 
     audit = options.load(spec, overrides, trials, seed, plugin, python)
     if power is not None and any(type(cell.estimator.value).anytime for cell in audit.cells):
-        say("The power of bets is simulated, which takes minutes for each claim.", stderr=True)
+        say("The power of bets is simulated, which takes some seconds for each claim.", stderr=True)
     found = outlook(audit, rehearse=rehearsal, probability=power, against=against)
     if as_json:
         options.print_json(found)

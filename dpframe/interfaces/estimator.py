@@ -9,6 +9,7 @@ import typing
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
+import jax
 import numpy as np
 
 from dpframe.claims import Claim
@@ -202,6 +203,40 @@ class Estimator(Plugin, kind="estimator"):
     def conclude(self, state: Any, layout: Tree, query: Query) -> Estimate:
         """Estimate from all rounds so far; arguments as for `settled`."""
         raise NotImplementedError
+
+    def refuted(
+        self, layout: Tree, counts: Tree, query: Query, rounds: Sequence[int] = ()
+    ) -> HostArray:
+        """Return which of many simulated audits refute the claim, for their power.
+
+        The default asks `estimate` about each, or `observe` and `settled`. It is slow.
+
+        Args:
+            layout: what the statistic's `bind` or `lay_out` returned.
+            counts: of each audit, every leaf [audits, …], or [audits, rounds, …] if `anytime`.
+            query: of one audit; a claim is refuted at the error 1 − `confidence`.
+            rounds: draws of each round on each dataset, if `anytime`.
+
+        Returns:
+            Booleans, shape [audits].
+        """
+        leaves, tree = jax.tree.flatten(counts)
+
+        def refutes(audit: int) -> bool:
+            if not rounds:
+                own = tree.unflatten(leaf[audit] for leaf in leaves)
+                p_value = self.estimate(layout, own, query).p_resolved
+                return p_value is not None and p_value <= 1 - query.confidence
+            state, drawn = None, 0
+            for number, size in enumerate(map(int, rounds)):
+                own, drawn = tree.unflatten(leaf[audit, number] for leaf in leaves), drawn + size
+                state = self.observe(state, layout, own, query._replace(trials=(size, size)))
+                asked = query._replace(trials=(drawn, drawn))
+                if self.settled(state, layout, asked) == "violated":
+                    return True
+            return False
+
+        return np.array([refutes(audit) for audit in range(len(leaves[0]))])
 
     def estimate_scores(
         self,

@@ -292,9 +292,12 @@ LOG_PRIOR = np.log([0.5, 0.5])  # share of the wealth that is bet each way
 
 
 def bets(supposed: Supposed, claim: Lines) -> Floats:
-    """Return the logarithms of weights for each group, shape [ways, 2 datasets, groups]."""
+    """Return the logarithms of weights for each group, shape [ways, 2 datasets, ..., groups]."""
     if len(claim.slope) == 1:
         return bets_against_each(supposed, claim.slope, claim.delta)[0][..., 0, :]
+    if supposed.share.ndim > 1:
+        each = zip(supposed.share, supposed.mass, strict=True)
+        return np.stack([bets(Supposed(*one), claim) for one in each], axis=2)
     g, h = weights(supposed, claim)
     found = [[g, h], *([(1 + g) / 2, (1 + h) / 2] for _ in LOG_PRIOR[1:])]
     return np.log(np.array(found, np.float64))

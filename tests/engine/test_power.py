@@ -30,7 +30,7 @@ from dpframe.engine.power import (
     detectable,
     power,
     question_of,
-    refutes,
+    simulated_power,
     trials_needed,
 )
 from dpframe.errors import CellError, DpframeError
@@ -201,10 +201,12 @@ def test_bets_and_canaries_show_a_loss_as_often_as_promised(setting: Any) -> Non
     assert loss is not None
     rng = np.random.default_rng(5)
     share = np.mean([naive_audit(asked, loss, rng) for _ in range(1600)])
-    assert share == pytest.approx(0.8, abs=4.9 * 0.01 * math.sqrt(2))
+    expected = simulated_power(asked, loss)
+    assert expected == pytest.approx(0.8, abs=0.01)
+    assert share == pytest.approx(expected, abs=4.9 * 0.4 * math.sqrt(1 / 1600 + 1 / 10_000))
     # A true claim is refuted as seldom as promised.
-    false = np.mean([refutes(asked, asked.claimed, rng) for _ in range(200)])
-    assert false <= asked.level + 4.9 * 0.016
+    noise = 4.9 * math.sqrt(0.05 / 10_000)
+    assert simulated_power(asked, asked.claimed) <= asked.level + noise
 
 
 def naive_audit(asked: Question, loss: float, rng: np.random.Generator) -> bool:
@@ -319,12 +321,38 @@ def test_numbers_that_make_no_sense_are_refused(options: Any) -> None:
         outlook(loaded, rehearse=False, **options)
 
 
-def test_bets_and_canaries_are_simulated_through_the_estimator() -> None:
-    rng = np.random.default_rng(0)
-    for asked in (question("betting", PureDP(0.5), 150), question("one-run", PureDP(0.5), 100)):
-        large = [refutes(asked, 6.0, rng) for _ in range(3)]
-        small = [refutes(asked, 0.5, rng) for _ in range(3)]
-        assert (large, small) == ([True] * 3, [False] * 3)
+@pytest.mark.parametrize(
+    ("use", "claim", "delta", "scores", "excess"),
+    [
+        ("betting", PureDP(0.5), 0.0, "bool", 1.0),
+        ("betting", ApproxDP(0.5, 0.05), 0.05, "float32", 1.0),
+        ("betting", GaussianDP(0.5), 1e-3, "bool", 3.0),
+        ("one-run", PureDP(0.5), 0.0, "float32", 1.0),
+        ("one-run-fdp", GaussianDP(0.5), 1e-3, "float32", 6.0),
+    ],
+)
+def test_simulated_audits_refute_together_as_they_do_one_by_one(
+    use: str,
+    claim: Claim,
+    delta: float,
+    scores: str,
+    excess: float,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked, found = question(use, claim, 40, delta)._replace(scores=scores), []
+    asked = asked._replace(level=0.2)
+    monkeypatch.setattr(powers, "AT_ONCE", 20)
+    plain = type(asked.estimator).refuted
+
+    def compared(estimator: Any, *given: Any) -> Any:
+        found.append((plain(estimator, *given), dpframe.Estimator.refuted(estimator, *given)))
+        return found[-1][0]
+
+    monkeypatch.setattr(type(asked.estimator), "refuted", compared)
+    simulated_power.__wrapped__(asked, asked.claimed + excess, 20)
+    ((together, one_by_one),) = found
+    assert together.tolist() == one_by_one.tolist()
+    assert 0 < together.sum() < 20
 
 
 @pytest.mark.parametrize(("multiplicity", "parts"), [("holm", 6), ("none", 1)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -108,6 +108,18 @@ class Book(NamedTuple):
             paid[:, place] = np.sum(bets(supposed, own) * counts, axis=(1, 2))
         after = self._replace(log_wealth=self.log_wealth + paid)
         return after._replace(best=np.maximum(self.best, after.now))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _supposed(
+    edges: bytes, dtype: str, bins: int, seen: tuple[int, ...], counts: bytes
+) -> tuple[Supposed, Ints]:
+    """Return `grouped` for the counts of all rounds so far, and the groups of the seen bins."""
+    every = np.zeros((2, bins), np.int64)
+    every[:, seen] = np.frombuffer(counts, np.int64).reshape(2, -1)
+    middle = places(np.frombuffer(edges, dtype)) if edges else None
+    supposed, group = grouped(learned(every, middle), every.sum(axis=0))
+    return supposed, group[list(seen)]
 
 
 EDGES = 320  # cuts of scores; fewer of them are told apart from one another
@@ -335,6 +347,37 @@ class Betting(Estimator, name="betting"):
         if query.claim is not None:
             path = (*path, (total, float(book.now[0])))
         return State(rounds, parts, before.counts + new, total, book, path, [])
+
+    def refuted(
+        self, layout: Tree, counts: Ints, query: Query, rounds: Sequence[int] = ()
+    ) -> HostArray:
+        """Play all audits round by round; those with equal counts so far share their bets."""
+        every, edges = np.asarray(counts), np.asarray(layout)
+        bins = tuple(np.flatnonzero(every.any(axis=(0, 1, 2))).tolist())
+        key = edges.tobytes(), edges.dtype.str, every.shape[-1], bins
+        every, wanted = every[..., bins], -math.log(1 - query.confidence)
+        before = np.cumsum(every, axis=1)
+        wealth, best = np.zeros((len(LOG_PRIOR), 2, len(every))), np.zeros((2, len(every)))
+        assert query.claim is not None
+        claim = against(query.claim, query.resolution)
+        for number in range(1, len(rounds)):
+            live = np.flatnonzero(best.min(axis=0) < wanted)
+            seen = before[live, number - 1].reshape(len(live), -1)
+            distinct, same = np.unique(seen, axis=0, return_inverse=True)
+            known = [_supposed(*key, each.tobytes()) for each in distinct]
+            supposed = Supposed(*map(np.stack, zip(*(one for one, _ in known), strict=True)))
+            groups, new = np.stack([group for _, group in known]), every[live, number]
+            paid: Any = [0.0, 0.0]
+            for place, own in enumerate(claim):
+                if place and own is claim.exact:
+                    paid[1] = paid[0]
+                elif own is not None:
+                    each = np.take_along_axis(bets(supposed, own), groups[None, None], axis=-1)
+                    paid[place] = np.einsum("wsab,asb->wa", each[:, :, same.ravel()], new)
+            for place in (0, 1):
+                wealth[:, place, live] += paid[place]
+            best[:, live] = np.maximum(best[:, live], mean_wealth(wealth[:, :, live]))
+        return np.asarray(best.min(axis=0) >= wanted)
 
     def settled(self, state: State, layout: Tree, query: Query) -> Settled | None:
         error = 1 - query.confidence

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import jax.numpy as jnp
@@ -320,6 +321,29 @@ class Guesses(Estimator):
             if found < least:
                 least, telling = found, one
         return max(least, SMALLEST_P), telling
+
+    def refuted(
+        self, layout: Tree, counts: Any, query: Query, rounds: Sequence[int] = ()
+    ) -> HostArray:
+        """Find for each number of guesses the least right ones that refute the claim."""
+        error, claim, runs = 1 - query.confidence, query.claim, sum(query.trials)
+        correct = np.asarray(counts["correct"], np.int64).sum(axis=1)
+        made = (np.asarray(layout["inside"]) + np.asarray(layout["outside"])) * runs
+        found = np.zeros(len(correct), bool)
+        if claim is None:
+            return found
+        for place, (guesses, share) in enumerate(zip(made, layout["shares"], strict=True)):
+            canaries, level = int(layout["canaries"]) * runs, error * float(share)
+
+            def kept(right: int, of: Any = (canaries, int(guesses)), level: float = level) -> bool:
+                one = Guessed(*of, right, level / error)
+                least = np.nextafter(level, 1.0)
+                slacks = {0.0, query.resolution}
+                return any(self.level(one, claim, least, query, s) > level for s in slacks)
+
+            least = bisect.bisect_left(range(int(guesses) + 1), True, key=lambda v: not kept(v))
+            found |= correct[:, place] >= least
+        return found
 
     def remarks(self, best: Guessed, error: float, query: Query) -> tuple[str, ...]:
         """Return further notes on the best number of guesses."""

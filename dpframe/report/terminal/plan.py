@@ -61,8 +61,8 @@ class PowerRow(TypedDict):
     probability: float
     epsilon: float | None
     """The smallest true loss that refutes the claim with this probability; None if none does."""
-    curve: dict[float, float | None]
-    """Power by the true loss as a multiple of the claim; None if it would be simulated."""
+    curve: dict[float, float]
+    """Power by the true loss as a multiple of the claim."""
     against: float | None
     """A true loss whose trials are wanted, and in `needed` the number that shows it."""
     needed: int | None
@@ -173,7 +173,7 @@ POWER = (
     "such as 1.5× give the probability of detecting 1.5 times the claimed loss. Model of the true "
     "loss: {}, for an attack that sees all of it and has equal error rates on D and D′. With a "
     "weaker attack or another pair, a loss is detected less often. The numbers for bets and "
-    "canaries are simulated, with a standard error of 0.01 of the probability."
+    "canaries are simulated, with a standard error of at most 0.01."
 )
 
 
@@ -189,7 +189,7 @@ def _power(rows: list[PowerRow], ink: Ink) -> Table:
     for row in rows:
         shown = "no loss" if row["epsilon"] is None else f"ε ≥ {words.upper(row['epsilon'])}"
         texts = [words.brief(row["claimed"]), shown]
-        texts += ["–" if share is None else f"{share:.2f}" for share in row["curve"].values()]
+        texts += [f"{share:.2f}" for share in row["curve"].values()]
         if row["against"]:
             texts.append("none" if row["needed"] is None else words.quantity(row["needed"]))
         name = f"{row['label']} ×{row['cells']}"
