@@ -254,7 +254,7 @@ def simulated_power(question: Question, loss: float, audits: int = AUDITS) -> fl
         each = max(1, MOST_COUNTS // len(sizes) // table.size)
     for first in range(0, audits, each):
         if question.canaries:
-            own = *_guessed(question, rate, rng), query
+            own: Any = *_guessed(question, rate, rng), query
         else:
             shape = min(each, audits - first), len(sizes), 2
             wrong = rng.binomial(sizes[:, None], rate, shape)

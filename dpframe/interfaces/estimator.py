@@ -220,7 +220,8 @@ class Estimator(Plugin, kind="estimator"):
         Returns:
             Booleans, shape [audits].
         """
-        leaves, tree = jax.tree.flatten(counts)
+        leaves, structure = jax.tree.flatten(counts)
+        tree: Any = structure
 
         def refutes(audit: int) -> bool:
             if not rounds:

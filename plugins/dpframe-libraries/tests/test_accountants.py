@@ -112,8 +112,8 @@ def test_each_fault_is_found_and_nothing_else(command, files):
     told = json.loads((files / "r.json").read_text())
     kinds = {one["accountant"].split()[0]: one["kind"] for one in told["findings"]}
     assert kinds == WRONG
-    for row in told["rows"]:
-        assert (row["not_asked"] != "") == ("laplace" in row["composition"]) or row["failure"]
+    assert not any("laplace" in row["composition"] for row in told["rows"] if not row["failure"])
+    assert told["not asked"]["right 1.0"] == {"Gaussian releases alone": 2}
     # A crash and a hang cost their own answers.
     rows = [row for row in told["rows"] if row["accountant"].startswith(("crash", "hang"))]
     assert sum(row["epsilon"] is not None for row in rows) == 4
@@ -148,11 +148,30 @@ def test_slow_accountants_are_asked_about_fewer_settings(command, files, monkeyp
     out = files / "r.json"
     found = command("--only", "right", "--minutes", "0.2", "--report", str(out))
     assert found.exit_code == 0, found.output
-    rows = json.loads(out.read_text())["rows"]
-    assert len(rows) == 36
-    late = [row for row in rows if row["not_asked"] == "no time was left"]
-    assert 5 < len(late) < 30
-    assert all(row["epsilon"] is None and row["finding"] is None for row in late)
+    told = json.loads(out.read_text())
+    ((_, reasons),) = told["not asked"].items()
+    assert 5 < reasons["no time was left"] < 30
+    assert len(told["rows"]) + reasons["no time was left"] == 36
+
+
+def test_a_killed_comparison_goes_on(command, files):
+    """An answer that is kept is not asked for again, and a half-written line is."""
+    out, reports = files / "answers.jsonl", [files / "1.csv", files / "2.csv"]
+    asked = ["--only", "right", "--out", str(out), "--report"]
+    assert command(*asked, str(reports[0])).exit_code == 0
+    lines = out.read_text().splitlines(keepends=True)
+    told = next(n for n, line in enumerate(lines) if '"epsilons"' in line)
+    changed = json.loads(lines[told])
+    changed["epsilons"][0] *= 1 + 1e-9
+    kept = [*lines[:told], json.dumps(changed) + "\n", *lines[told + 1 : -1], lines[-1][:20]]
+    out.write_text("".join(kept))
+    assert command(*asked, str(reports[1])).exit_code == 0
+    one, two = ([*csv.DictReader(file.read_text().splitlines())] for file in reports)
+    changes = [a for a, b in zip(one, two, strict=True) if a["epsilon"] != b["epsilon"]]
+    assert len(changes) == 1
+    assert out.read_text().splitlines()[-1] == lines[-1].rstrip()
+    refused = command(*asked[:-1], "--seconds", "7").exception  # a limit changes answers
+    assert "something else wrote it" in str(refused)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +183,7 @@ def test_slow_accountants_are_asked_about_fewer_settings(command, files, monkeyp
         (["--loose", "1"], "a factor above 1"),
         (["--minutes", "0"], "a time above 0"),
         (["--seconds", "0"], "a time above 0"),
-        (["--report", "x.pdf"], "a name ending in .html"),
+        (["--report", "x.pdf"], "must end in .html"),
         (["--adapter", "nowhere.py"], "there is no such file"),
         (["--only", "nobody"], "no accountant was found"),
         (["--grid", "nowhere.toml"], "nightly and quick are built in"),
@@ -182,7 +201,7 @@ def test_mistakes_are_told(command, arguments, problem):
         ("x = 1", "unknown key 'x'"),
         ("deltas = [1e-5]", r"at least one \[\[composition\]\]"),
         ("deltas = [2.0]\n[[composition]]\nnoise='gaussian'\nscale=1.0", "below 1"),
-        ("[[composition]]\nnoise='gauss'\nscale=1.0", "composition 1: noise = 'gauss' is none of"),
+        ("[[composition]]\nnoise='gauss'\nscale=1.0", "1: noise = 'gauss' is not one of"),
         ("[[composition]]\nnoise='gaussian'", "'scale' is missing"),
         ("[[composition]]\nnoise='gaussian'\nscale=-1.0", "not finite and positive"),
         ("[[composition]]\nnoise='gaussian'\nscale=1.0\nsigma=1.0", "unknown key 'sigma'"),

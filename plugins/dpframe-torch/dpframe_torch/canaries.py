@@ -362,7 +362,7 @@ def _check(data: Any, number: int, kind: str, records: Any) -> None:
     if isinstance(data, TrainingSet):
         raise CanaryError("train_set: it has canaries already")
     if kind not in KINDS:
-        raise CanaryError(f"kind: {kind!r}  is not one of {', '.join(KINDS)}")
+        raise CanaryError(f"kind: {kind!r} is not one of {', '.join(KINDS)}")
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise CanaryError(f"number: {number!r} is not a number of canaries, at least 1")
     if records is None and number > len(data):

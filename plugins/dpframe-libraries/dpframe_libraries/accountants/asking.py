@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import json
 import os
 import selectors
@@ -17,9 +18,10 @@ from dpframe.plugins import DpframeError
 from dpframe_libraries.base import PROGRAMS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dpframe_libraries.accountants.questions import Question
+    from dpframe_libraries.accountants.truth import Interval
 
 WORKER = PROGRAMS / "accountants" / "answer.py"
 ADAPTERS = tuple(sorted(WORKER.parent.glob("of_*.py")))
@@ -176,6 +178,70 @@ class Environment:
             words.seek(0)
             lines = words.read().decode(errors="replace").strip().splitlines()
         return _one_line(lines[-1]) if lines else "nothing was said"
+
+
+class Kept:
+    """A file of answers and intervals, a line each, with which a killed comparison goes on.
+
+    Its first line is a digest of the code, the adapters and the time limit: others give other
+    answers. What was written of a last line is left out.
+    """
+
+    def __init__(self, file: Path, given: Sequence[Path], seconds: float) -> None:
+        self.file = file
+        self._answers: dict[tuple[str, str], dict[str, Any]] = {}
+        self._truths: dict[str, list[list[Any]]] = {}
+        sources = [*Path(__file__).parent.glob("*.py"), WORKER, *ADAPTERS, *given]
+        digest = hashlib.sha256(f"{seconds}".encode())
+        for source in sorted(sources):
+            digest.update(source.read_bytes())
+        head = json.dumps({"answers of": digest.hexdigest()})
+        try:
+            text = file.read_text(encoding="utf-8") if file.exists() else ""
+            if text[: len(head)] != head[: len(text)]:
+                raise DpframeError(f"--out {file}: something else wrote it, choose another file")
+            whole = text[: text.rfind("\n") + 1] or f"{head}\n"
+            if whole != text:
+                file.write_text(whole, encoding="utf-8")
+            for one in map(json.loads, whole.splitlines()[1:]):
+                if "truths" in one:
+                    self._truths[one["question"]] = one["truths"]
+                else:
+                    self._answers[one["accountant"], one["question"]] = one
+        except (OSError, ValueError, KeyError) as error:
+            raise DpframeError(f"--out {file} cannot be used: {error}") from None
+
+    def truths(
+        self, question: Question, find: Callable[[], tuple[Interval, ...]]
+    ) -> tuple[Interval, ...]:
+        """Return the intervals of a question, found only if they are not kept."""
+        from dpframe_libraries.accountants.truth import Interval
+
+        name = json.dumps(question.message())
+        if name not in self._truths:
+            found = [[one.lower, one.upper, one.exact] for one in find()]
+            self._put({"question": name, "truths": found})
+            self._truths[name] = found
+        return tuple(Interval(*one) for one in self._truths[name])
+
+    def answer(self, accountant: Accountant, question: Question) -> tuple[list[int], Answer] | None:
+        """Return the kept answer of an accountant, and the δ that it was asked about."""
+        one = self._answers.get((str(accountant), json.dumps(question.message())))
+        if one is None:
+            return None
+        return one["asked"], Answer(tuple(one["epsilons"]), one["not_asked"], one["failure"])
+
+    def put(
+        self, accountant: Accountant, question: Question, asked: list[int], answer: Answer
+    ) -> None:
+        """Keep an answer, and the places of the δ that it is about."""
+        name = json.dumps(question.message())
+        own = {"accountant": str(accountant), "question": name, "asked": asked}
+        self._put(own | dataclasses.asdict(answer))
+
+    def _put(self, line: dict[str, Any]) -> None:
+        with self.file.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(line) + "\n")
 
 
 def _one_line(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import random
 import sys
@@ -17,7 +18,7 @@ from dpframe.plugins import DpframeError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dpframe_libraries.accountants.asking import Accountant, Answer, Environment
+    from dpframe_libraries.accountants.asking import Accountant, Answer, Environment, Kept
     from dpframe_libraries.accountants.judging import Row
     from dpframe_libraries.accountants.questions import Question
 
@@ -67,6 +68,13 @@ def accountants(
             ),
         ),
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Keep answers in this file as they come; a file that a killed run left goes on.",
+        ),
+    ] = None,
     report: Annotated[
         list[Path] | None,
         typer.Option(
@@ -86,7 +94,7 @@ def accountants(
     call is wrong; 3 if nothing was answered.
     """
     from dpframe_libraries.accountants import reporting
-    from dpframe_libraries.accountants.asking import ADAPTERS, Environment
+    from dpframe_libraries.accountants.asking import ADAPTERS, Environment, Kept
     from dpframe_libraries.accountants.judging import findings
     from dpframe_libraries.accountants.questions import read_grid
 
@@ -107,6 +115,7 @@ def accountants(
         if not file.is_file():
             raise DpframeError(f"--adapter {file}: no such file")
     interpreters = _interpreters(python or [])
+    kept = None if out is None else Kept(out, adapter or (), seconds)
     with contextlib.ExitStack() as stack:
         found = [
             stack.enter_context(Environment(name, path, (*ADAPTERS, *(adapter or ())), seconds))
@@ -122,7 +131,7 @@ def accountants(
             reasons = {text for one in found for text in one.missing.values()}
             raise DpframeError("no accountant was found: " + "; ".join(sorted(reasons)))
         time_for_all = None if minutes is None else 0.8 * minutes  # the rest is for shrinking
-        rows, spent = _ask_all(questions, asked, loose, time_for_all)
+        rows, spent = _ask_all(questions, asked, loose, time_for_all, kept)
 
         def again(accountant: Accountant, question: Question) -> Answer:
             return asked[accountant].ask(accountant, question)
@@ -161,6 +170,7 @@ def _ask_all(
     asked: dict[Accountant, Environment],
     loose: float,
     minutes: float | None = None,
+    kept: Kept | None = None,
 ) -> tuple[list[Row], dict[str, float]]:
     """Ask everything; return the rows, and the seconds of each accountant and of the truth."""
     from dpframe_libraries.accountants.asking import Answer
@@ -174,7 +184,8 @@ def _ask_all(
     done = dict.fromkeys(asked, 0)
     for i, question in enumerate(_progress(questions)):
         begin = time.perf_counter()
-        truths = intervals(question.steps, question.relation, question.deltas)
+        known = functools.partial(intervals, question.steps, question.relation, question.deltas)
+        truths = known() if kept is None else kept.truths(question, known)
         spent["truth"] += time.perf_counter() - begin
         size = len(question.deltas)
         for accountant, environment in asked.items():
@@ -184,15 +195,19 @@ def _ask_all(
                 used = spent[str(accountant)]
                 left = max(due - sum(spent.values()), due / len(spent) - used)
                 number = max(0, min(size, int(left * done[accountant] / used)))
-            chosen = [(3 * i + j) % size for j in range(number)]
-            part = question.only(sorted(chosen))
-            answer = Answer()
-            if chosen:
+            chosen = sorted((3 * i + j) % size for j in range(number))
+            answer, before = Answer(), kept and kept.answer(accountant, question)
+            if before:
+                chosen, answer = before
+            part = question.only(chosen)
+            if chosen and not before:
                 begin = time.perf_counter()
                 answer = environment.ask(accountant, part)
                 spent[str(accountant)] += time.perf_counter() - begin
                 done[accountant] += number
-            of_part = tuple(truths[j] for j in sorted(chosen))
+                if kept is not None:
+                    kept.put(accountant, question, chosen, answer)
+            of_part = tuple(truths[j] for j in chosen)
             rows.extend(judged(part, accountant, of_part, answer, loose))
             rest = [j for j in range(size) if j not in chosen]
             rows.extend(

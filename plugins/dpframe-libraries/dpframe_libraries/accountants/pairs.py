@@ -46,9 +46,9 @@ class Step:
 
     def __post_init__(self) -> None:
         if self.noise not in NOISES:
-            raise ValueError(f"noise = {self.noise!r}  is not one of {', '.join(NOISES)}")
+            raise ValueError(f"noise = {self.noise!r} is not one of {', '.join(NOISES)}")
         if self.sampling not in SAMPLINGS:
-            raise ValueError(f"sampling = {self.sampling!r}  is not one of {', '.join(SAMPLINGS)}")
+            raise ValueError(f"sampling = {self.sampling!r} is not one of {', '.join(SAMPLINGS)}")
         if not (math.isfinite(self.scale) and self.scale > 0):
             raise ValueError(f"scale = {self.scale} is not finite and positive")
         if not 0 < self.rate <= 1 or (self.sampling == "none" and self.rate != 1):

@@ -106,7 +106,7 @@ def _questions(document: dict[str, Any], entry: dict[str, Any]) -> Iterator[Ques
         raise ValueError("deltas must be above 0 and below 1")
     relations = (document | own)["relations"]
     if wrong := [one for one in relations if one not in get_args(Relation)]:
-        raise ValueError(f"relation {wrong[0]!r}  is not one of {', '.join(get_args(Relation))}")
+        raise ValueError(f"relation {wrong[0]!r} is not one of {', '.join(get_args(Relation))}")
     for steps in itertools.product(*(list(_crossed(part)) for part in parts or [rest])):
         for relation in relations:
             for step in steps:

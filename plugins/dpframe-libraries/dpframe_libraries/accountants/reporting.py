@@ -139,7 +139,8 @@ def write(
     if suffix == ".json":
         text = json.dumps(
             {
-                "rows": [_plain(row) for row in rows],
+                "rows": [_plain(row) for row in rows if not row.not_asked],
+                "not asked": _not_asked(rows),
                 "findings": [
                     {
                         "kind": one.kind,
@@ -154,11 +155,10 @@ def write(
                 "seconds": spent,
                 "not installed": missing,
             },
-            indent=1,
             allow_nan=False,
         )
     elif suffix == ".csv":
-        text = _csv(map(_plain, rows))
+        text = _csv(_plain(row) for row in rows if not row.not_asked)
     elif suffix == ".svg":
         text = figure(rows)
     else:
@@ -167,6 +167,16 @@ def write(
         file.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
         raise DpframeError(f"--report {file} cannot be written: {error.strerror}") from None
+
+
+def _not_asked(rows: list[Row]) -> dict[str, dict[str, int]]:
+    """Count the settings that an accountant was not asked about, by reason."""
+    found: dict[str, dict[str, int]] = {}
+    for row in rows:
+        if row.not_asked:
+            own = found.setdefault(str(row.accountant), {})
+            own[row.not_asked] = own.get(row.not_asked, 0) + 1
+    return found
 
 
 def _plain(row: Row) -> dict[str, Any]:
@@ -186,7 +196,6 @@ def _plain(row: Row) -> dict[str, Any]:
         "closed_form": row.truth.exact,
         "finding": row.kind,
         "failure": row.failure,
-        "not_asked": row.not_asked,
     }
 
 
