@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli
 from support.command_line import dpframe
 
+from dpframe.commands import audit
 from dpframe.engine import fingerprint
 from dpframe.environments import Environment
 from dpframe.interfaces import mechanism as program_files
@@ -103,6 +105,18 @@ def test_counts_are_not_those_of_other_packages(here: Path) -> None:
     before = key("lib==1")
     (here / "boxes" / "sum.py").write_text(SUM + "\n", encoding="utf-8")
     assert key("lib==1") != before
+
+
+def test_python_names_interpreters_too(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def found(name: str, path: str) -> Environment:
+        return Environment(name, (), path, "3.11.1", ())
+
+    monkeypatch.setattr(build, "_named", found)
+    file = here / "boxes" / "sum.py"
+    for given in ("spec.toml", tomli.loads(SPEC)):
+        monkeypatch.chdir(here)
+        loaded = audit.load(given, plugins=[file], pythons={"lib 1": "/some/python"})
+        assert loaded.interpreters == {"lib 1": "/some/python"}
 
 
 def test_only_the_very_file_that_the_command_line_names_is_run(here: Path) -> None:

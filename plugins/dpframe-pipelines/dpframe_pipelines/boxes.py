@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 PROGRAMS = Path(__file__).parent / "programs"
 
 ATTACKS = (
+    {"use": "answers", "label": "kinds", "params": {"look": "kinds"}},
     {"use": "features", "label": "cuts"},
     {"use": "features", "label": "intervals", "params": {"look": "intervals"}},
-    {"use": "answers", "label": "kinds", "params": {"look": "kinds"}},
     {"use": "answers", "label": "values", "params": {"look": "values"}},
 )
-"""Attacks of a search: named features, exceptions and other kinds of answers, exact equality."""
+"""Attacks of a search: exceptions and other kinds of answers, named features, exact equality."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -61,6 +61,7 @@ def audit_synthesizer(
     delta: float = 0.0,
     adjacency: Literal["add-remove", "replace"] = "add-remove",
     fits: int = 1000,
+    pairs: int | None = None,
     seconds: float | None = None,
     limit: float | None = None,
     beyond: bool = False,
@@ -81,6 +82,7 @@ def audit_synthesizer(
         delta: δ of the claim.
         adjacency: "add-remove" if a record is added or removed, "replace" if one is replaced.
         fits: calls of `fit`, over all tables together.
+        pairs: number of pairs of tables to begin with; default: one for each 200 fits, at most 36.
         seconds: limits the search too.
         limit: seconds of one fit; a longer one is the answer TimeoutError.
         beyond: True if records may lie outside of `columns`: outliers, new categories, NaN.
@@ -94,7 +96,7 @@ def audit_synthesizer(
     """
     known = columns_of(columns, users=0)
     told = [column.params() for column in known]
-    batch = max(1, min(MOST_PAIRS, fits // FITS_OF_A_PAIR))
+    batch = pairs or max(1, min(MOST_PAIRS, fits // FITS_OF_A_PAIR))
     more: dict[str, Any] = {"form": form, "beyond": beyond, "batch": batch}
     params = records_params(table, adjacency=adjacency, schema=told, **more)
     if callable(fit):

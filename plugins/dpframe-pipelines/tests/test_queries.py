@@ -44,6 +44,22 @@ def test_every_query_of_the_grammar_runs_in_sqlite(bench):
     database.close()
 
 
+def test_parts_of_a_query_select_what_its_text_selects(bench):
+    names = ("user", "city", "spent")
+    rows = [("u", "a", 1.0), ("v", "b", 2.0), ("w", "a", 4.0), ("x", None, None)]
+    table = [dict(zip(names, row, strict=True)) for row in rows]
+    database = sqlite3.connect(":memory:")
+    database.execute("CREATE TABLE data (user, city, spent)")
+    database.executemany("INSERT INTO data VALUES (?, ?, ?)", rows)
+    for query in [query for query in bench.queries() if query.value == "COUNT(*)"]:
+        kept = [query.key_of(row) for row in table if query.keeps(row)]
+        counts = {key: kept.count(key) for key in (kept if query.group else [()])}
+        shown = {key: count for key, count in counts.items() if query.shows(count)}
+        assert {tuple(key): n for *key, n in database.execute(query.sql)} == shown, query.sql
+    database.close()
+    assert not Query("COUNT", having=1.0).shows(None)
+
+
 @pytest.mark.parametrize(
     "answer",
     [

@@ -131,3 +131,31 @@ def test_only_a_finding_is_shrunk():
     record = SimpleNamespace(cells=[SimpleNamespace(verdict="consistent")])
     with pytest.raises(dpframe.DpframeError, match="nothing to shrink"):
         shrink(record, engine())
+
+
+PROGRAM = """
+import random
+
+def prepare(params, table):
+    keys = [column["name"] for column in params["columns"] if "categories" in column]
+
+    def ask(query):
+        rows = [query.key_of(row) for row in table if query.keeps(row)]
+        noise = random.expovariate(1.0) - random.expovariate(1.0)
+        return {key: rows.count(key) + noise for key in rows or [()]}
+
+    return ask
+"""
+
+
+@pytest.mark.slow
+def test_a_program_is_audited_and_its_finding_shrunk(tmp_path):
+    path = tmp_path / "engine.py"
+    path.write_text(PROGRAM)
+    record = audit_sql(path, **CLAIM, trials=1000)
+    assert record.cells[0].verdict == "violated"
+    assert record.cells[0].mechanism.use == "sql-engine"
+    smallest = shrink(record, path, trials=500)
+    params = smallest.cells[0].pair.params
+    assert params["description"] == "SELECT COUNT(*) AS value FROM data"
+    assert len(params["d0"]["rows"]) == 2  # one alone may change a count by one

@@ -47,6 +47,21 @@ class Query(NamedTuple):
             found += f" HAVING {self.value} >= {self.having:g}"
         return found
 
+    def keeps(self, row: dict[str, Any]) -> bool:
+        """True if WHERE keeps a row, for engines that take no text."""
+        if self.where is None:
+            return True
+        column, value = self.where
+        return row[column] is not None if value is None else bool(row[column] == value)
+
+    def key_of(self, row: dict[str, Any]) -> Tuple[Any, ...]:
+        """Return the keys of a row."""
+        return tuple(row[column] for column in self.group)
+
+    def shows(self, value: Any) -> bool:
+        """True if HAVING keeps a row of the answer with this value."""
+        return self.having is None or (value is not None and value >= self.having)
+
 
 def literal(value: Any) -> str:
     """Return a value as SQL writes it."""
