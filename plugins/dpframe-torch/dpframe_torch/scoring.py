@@ -140,7 +140,9 @@ class Scoring:
         return scores
 
     def _of_batch(self, model: torch.nn.Module, records: list[Any], device: Any) -> Scores:
-        losses = self.loss(model, moved(self.collate(records), device))
+        batch = moved(self.collate(records), device)
+        dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), None)
+        losses = self.loss(model, _rounded(batch, dtype) if dtype in LOW_PRECISION else batch)
         if losses.shape != (len(records),):
             raise CanaryError(
                 f"loss: returned shape {tuple(losses.shape)}; one loss for each of the "
@@ -287,6 +289,17 @@ def moved(batch: Any, device: Any) -> Any:
     if isinstance(batch, tuple | list):
         return type(batch)(moved(value, device) for value in batch)
     return batch
+
+
+def _rounded(batch: Any, dtype: Any) -> Any:
+    """Return a batch whose floating-point tensors have a type."""
+    if torch.is_tensor(batch):
+        return batch.to(dtype) if batch.is_floating_point() else batch
+    if isinstance(batch, Mapping):
+        return {key: _rounded(value, dtype) for key, value in batch.items()}
+    return (
+        type(batch)(_rounded(v, dtype) for v in batch) if isinstance(batch, list | tuple) else batch
+    )
 
 
 # Ranks of distributed training.

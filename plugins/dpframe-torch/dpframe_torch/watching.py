@@ -100,6 +100,8 @@ class Watch:
         self.noise = NoiseMeter()
         self.foreign: str | None = None  # another run whose weights were loaded
         self.loaded_steps: int | None = None
+        self.loaded_unnamed: int | None = None  # steps before a file without a run was loaded
+        self.unlike = False  # the audited model is another one, with other weights
         self.handles: list[Any] = []
         self.optimizer: Any = None
         if kind == "random-gradient" and (pair := self.canaries.repeated()):
@@ -175,6 +177,7 @@ class Watch:
         self, module: Any, state: Any, prefix: str, metadata: dict[str, Any], *_: Any
     ) -> None:
         run, steps = metadata.get(KEY, (None, None))
+        self.loaded_unnamed = len(self.rows) if run is None else None
         if run is not None:
             self.foreign = run if run != self.run else None
             self.loaded_steps = steps
@@ -190,6 +193,7 @@ class Watch:
             )
         inner = getattr(model, "_module", model)
         inner = getattr(inner, "module", inner)
+        self.unlike = inner is not self.model and not _same_weights(inner, self.model)
         if inner is self.model or self.loaded_steps is not None:
             now = [p for p in inner.parameters() if p.requires_grad]
             same = len(now) == len(self.start) and all(
@@ -222,6 +226,17 @@ class Watch:
             found += self._of_batches(rows, seen[members], epsilon)
             found += self.noise.warnings()
             found += self._of_accountant(rows, engine)
+        if self.unlike or (self.rows and self.loaded_unnamed == len(self.rows)):
+            found.append(
+                "the weights may not be those of the end of this training: "
+                + (
+                    "the model is not the one that was watched and its weights differ"
+                    if self.unlike
+                    else "they were loaded after it from a file that does not name its run"
+                )
+                + "; an earlier checkpoint, an average of weights or another run shows less of "
+                "what this training leaked, or nothing"
+            )
         if self.loaded_steps is not None and self.loaded_steps != len(self.rows):
             found.append(
                 f"the weights are those after step {self.loaded_steps:,} of {len(self.rows):,}: "
@@ -251,6 +266,15 @@ class Watch:
             found.append(
                 f"{missing:,} of {inside:,} canaries that are in were never trained on: a sampler, "
                 "drop_last, a subset or an augmentation leaves them out"
+            )
+        # Given their sizes, uniform batches have at most a binomial variable's spread of canaries.
+        hits, share = int(seen[members].sum()), inside / max(1, self.records)
+        rare = share < 1 and p_of_missing(given - hits, max(1, given), 1 - share) < RARE
+        if rare and hits < 0.9 * given * share and not found:
+            found.append(
+                f"canaries were recognised {hits:,} times in what was trained on, and "
+                f"{given * share:,.0f} times were expected: an augmentation changes some of them, "
+                "a sampler prefers other records, or other data are trained on too"
             )
         return found
 
@@ -326,6 +350,18 @@ class Watch:
             "noise": self.noise.described(),
             "directions": None if self.gradients is None else self.gradients.described(),
         }
+
+
+def _same_weights(one: torch.nn.Module, other: torch.nn.Module) -> bool:
+    """True if two models have equal parameters, up to the rounding of half precision."""
+    pairs = list(zip_longest(one.parameters(), other.parameters()))
+    return all(
+        a is not None
+        and b is not None
+        and a.shape == b.shape
+        and torch.allclose(a.detach().float().cpu(), b.detach().float().cpu(), 1e-2, 1e-4)
+        for a, b in pairs
+    )
 
 
 def _differs(rows: Floats, n: int, low: float, high: float) -> bool:

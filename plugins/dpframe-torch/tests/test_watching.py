@@ -90,6 +90,43 @@ def test_an_augmentation_that_changes_canaries_is_named():
     assert any("no canary was recognised" in one and "augmentation" in one for one in warnings)
 
 
+class Flipped(Noisy):
+    """An augmentation that leaves half of the records as they are."""
+
+    def __getitem__(self, i):
+        x, y = self.data[i]
+        return (x.flip(0) if torch.rand(()) < 0.5 else x), y
+
+
+def test_an_augmentation_that_changes_some_canaries_is_named():
+    canaries = Canaries(table(), 100, seed=0)
+    found = audited(canaries, Flipped(canaries.train_set), epochs=5).warnings
+    assert any("times were expected: an augmentation" in one for one in found)
+
+
+def test_weights_of_another_training_are_named():
+    """A new model with an earlier checkpoint, one of another run, and a file that names no run."""
+    canaries = Canaries(table(), 100, seed=0)
+    model = plain(canaries.train_set, canaries=canaries, epochs=1)
+    early = {name: value.clone() for name, value in model.state_dict().items()}
+    optimizer = canaries.watched.optimizer
+    for x, y in DataLoader(canaries.train_set, batch_size=40):
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+    def named(audited):
+        return [one for one in canaries.audit(audited).warnings if "may not be those" in one]
+
+    copy = network()
+    copy.load_state_dict(model.state_dict())
+    assert named(model) == named(copy) == []
+    copy.load_state_dict(early)
+    assert "weights differ" in named(copy)[0]
+    assert "weights differ" in named(plain(table(seed=9), epochs=1))[0]
+    model.load_state_dict(early)
+    assert "does not name its run" in named(model)[0]
+
+
 def test_validation_data_that_were_trained_on_are_named():
     data, validation = table(), table(50, seed=5)
     canaries = Canaries(data, 100, seed=0, held_out=validation)
@@ -194,6 +231,15 @@ def test_half_precision_and_train_mode_are_named():
     assert any("half precision (bfloat16)" in one for one in warnings)
     assert any("train mode" in one for one in warnings)
     assert half.training
+
+
+def test_a_model_in_half_precision_gets_its_inputs_in_half_precision():
+    canaries = Canaries(table(), 100, seed=0)
+    model = plain(canaries.train_set, epochs=1)
+    whole = canaries.audit(model, score="loss")
+    half = canaries.audit(model.bfloat16(), score="loss")
+    assert any("half precision (bfloat16)" in one for one in half.warnings)
+    assert half.epsilon_lower <= whole.epsilon_lower + 1
 
 
 def test_gradients_that_do_not_fit_the_batches_are_refused():
