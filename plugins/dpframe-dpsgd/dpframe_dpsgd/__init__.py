@@ -27,12 +27,16 @@ def __getattr__(name: str) -> object:
 def dpframe_mechanisms() -> list[type[Mechanism]]:
     """Trainers."""
     from dpframe_dpsgd.dense import DPSGD
+    from dpframe_dpsgd.fedavg import DPFedAvg, MistakenFedAvg
     from dpframe_dpsgd.federated import FederatedCanaries
     from dpframe_dpsgd.jax_privacy_training import JaxPrivacyDPSGD
     from dpframe_dpsgd.mistaken import MistakenDPSGD
     from dpframe_dpsgd.one_run import OneRunDPSGD
 
-    return [DPSGD, JaxPrivacyDPSGD, MistakenDPSGD, OneRunDPSGD, FederatedCanaries]
+    return [
+        *(DPSGD, JaxPrivacyDPSGD, MistakenDPSGD, OneRunDPSGD),
+        *(FederatedCanaries, DPFedAvg, MistakenFedAvg),
+    ]
 
 
 @hookimpl
@@ -47,10 +51,10 @@ def dpframe_attacks() -> list[type[Attack]]:
 @hookimpl
 def dpframe_pairs() -> list[type[Pair]]:
     """Training sets with and without a canary."""
-    from dpframe_dpsgd.canary_pairs import ManyCanaries, NoData
+    from dpframe_dpsgd.canary_pairs import FederatedClients, ManyCanaries, NoData
     from dpframe_dpsgd.pairs import Canary
 
-    return [Canary, ManyCanaries, NoData]
+    return [Canary, FederatedClients, ManyCanaries, NoData]
 
 
 @hookimpl

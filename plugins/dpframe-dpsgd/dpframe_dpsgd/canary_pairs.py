@@ -9,6 +9,7 @@ import numpy as np
 
 from dpframe.plugins import Ge, Pair
 from dpframe_dpsgd.datasets import DIGITS, load_table
+from dpframe_dpsgd.fedavg import Clients
 from dpframe_dpsgd.records import Records
 
 if TYPE_CHECKING:
@@ -50,6 +51,53 @@ class ManyCanaries(Pair, name="many-canaries"):
         return _records(self)
 
 
+class FederatedClients(Pair, name="clients"):
+    """Clients with records of a few labels each, and canary clients; for `dp-fedavg`.
+
+    direction: a canary client sends a random direction instead of an update. mislabelled: it has
+    records of its own, with the next label.
+    """
+
+    adjacency = "add or remove one client"
+    data: str = DIGITS
+    """"digits" (comes with scikit-learn), a folder with MNIST's IDX files, or a .npz of x and y."""
+    clients: Annotated[int, Ge(1)] = 60
+    """Clients that are in every run."""
+    records: Annotated[int, Ge(1)] = 10
+    """Records of a client."""
+    count: Annotated[int, Ge(1)] = 500
+    """Number of canary clients."""
+    canary: Literal["direction", "mislabelled"] = "direction"
+    """The update of canary clients."""
+    shards: Annotated[int, Ge(1)] = 2
+    """Pieces of the records, sorted by label, that a client gets [McMahan2017, section 3]."""
+    subset: Annotated[int, Ge(0)] = 0
+    """Seed of the choice of records and of their distribution to clients."""
+
+    def check(self) -> None:
+        there = len(load_table(self.data).y)
+        wanted = self.clients * self.records
+        if self.canary == "mislabelled":
+            wanted += self.count * self.records
+        if wanted > there:
+            raise ValueError(
+                f"these clients need {wanted:,} records, but {self.data!r} has {there:,}; lower "
+                "clients, count or records"
+            )
+        if self.records % self.shards:
+            raise ValueError(
+                f"records = {self.records} cannot be cut into shards = {self.shards} equal pieces"
+            )
+
+    @property
+    def d0(self) -> Clients:
+        return _clients(self)
+
+    @property
+    def d1(self) -> Clients:
+        return _clients(self)
+
+
 class NoData(Pair, name="no-data"):
     """Nothing: for mechanisms that make their canaries themselves."""
 
@@ -73,3 +121,25 @@ def _records(pair: ManyCanaries) -> Records:
     if pair.canary == "mislabelled":
         y[pair.records :] = (y[pair.records :] + 1) % table.classes
     return Records(table.x[chosen], y, np.arange(len(y)) < pair.records, np.array(False))
+
+
+@functools.lru_cache(maxsize=16)
+def _clients(pair: FederatedClients) -> Clients:
+    table = load_table(pair.data)
+    rng = np.random.default_rng(pair.subset)
+    order = rng.permutation(len(table.y))
+
+    def dealt(chosen: HostArray) -> tuple[HostArray, HostArray]:
+        """Sort records by label, cut them into shards, and deal these to clients."""
+        ordered = chosen[np.argsort(table.y[chosen], kind="stable")]
+        pieces = ordered.reshape(-1, max(1, pair.records // pair.shards))
+        own = rng.permutation(pieces).reshape(-1, pair.records)
+        return table.x[own], table.y[own]
+
+    first = pair.clients * pair.records
+    x, y = dealt(order[:first])
+    if pair.canary == "direction":
+        empty = np.zeros((pair.count, 0, x.shape[2]), x.dtype)
+        return Clients(x, y, empty, np.zeros((pair.count, 0), y.dtype))
+    canary_x, canary_y = dealt(order[first : first + pair.count * pair.records])
+    return Clients(x, y, canary_x, ((canary_y + 1) % table.classes).astype(y.dtype))

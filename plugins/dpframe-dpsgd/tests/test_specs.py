@@ -18,6 +18,10 @@ OF_FIGURES = {"figure-08", "figure-09", "figure-10", "figure-12"}
 
 FEW_CANARIES = {
     "one-run": ["audit.trials=8", "pair.records=40", "pair.count=20", *SMALL[2:3], *SMALL[4:]],
+    "dp-fedavg": [
+        *("audit.trials=2", "pair.clients=8", "pair.count=200", "mechanism.width=4"),
+        *("mechanism.rounds=2", "mechanism.mistake=none", "estimator.guesses=[20, 200]"),
+    ],
     "federated": ["audit.trials=8", "mechanism.count=20", "mechanism.dimension=[10, 20]"],
 }
 """Specs of runs with many canaries."""
