@@ -105,7 +105,7 @@ class FederatedTraining(Mechanism):
         vector, shaped = as_vector(made)
 
         def updates(vector: Array, x: Array, y: Array) -> Array:
-            local = jax.vmap(lambda x, y: self.local_update(shaped, vector, x, y))
+            local: Any = jax.vmap(lambda x, y: self.local_update(shaped, vector, x, y))
             return self.bounded(local(x, y))
 
         def step(carry: tuple[Array, Array], key: Key) -> tuple[tuple[Array, Array], None]:
