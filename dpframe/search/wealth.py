@@ -76,13 +76,7 @@ def farthest(seen: Seen, points: Sequence[Point]) -> Guess | None:
 
 
 def on_output(before: Seen, fresh: Seen, event: int) -> tuple[Supposed, Ints]:
-    """Return the output as counts suggest it, and a round in its groups.
-
-    Args:
-        before: counts of the arm before the round.
-        fresh: counts of the round.
-        event: the output is that of the attack that makes it.
-    """
+    """Return the output of an event's attack as the past suggests it, and a round in its groups."""
     past, now = before.of_attack(event), fresh.of_attack(event)
     places = np.linspace(-1.0, 1.0, past.shape[1]) if past.shape[1] > 2 else None
     found, group = grouped(learned(past, places, may_be_ratio=False), past.sum(axis=0))
@@ -102,14 +96,7 @@ WAYS = 4  # to bet against a claim, with equal shares of the wealth: two on one 
 def paid(before: Seen, fresh: Seen, points: Sequence[Point], least: float = 0.0) -> Floats | None:
     """Return what a round earns against a claim: the logarithm of a factor for each way to bet.
 
-    Args:
-        before: counts of the arm before the round.
-        fresh: counts of the round.
-        points: of the claim.
-        least: standard errors by which an event must lie outside of the claim to be bet on.
-
-    Returns:
-        None if nothing is bet.
+    None if no event lies outside of the claim by more than `least` standard errors.
     """
     guess = farthest(before, points)
     if guess is None or guess.z <= least:
