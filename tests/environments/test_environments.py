@@ -221,7 +221,11 @@ MISTAKES = {
     "no version of Python": ('python = "3.', 'python = "2.', "should be a version of Python 3"),
     "no list": ('["noisylib==1.0"]', "1", "should be a table"),
     "unknown key": ("python = ", "pythn = ", "pythn: unknown key"),
-    "files alike": ('"lib 2.0" =', '"lib/1.0" =', "would be called as those of 'lib 1.0'"),
+    "files alike": (
+        '"lib 2.0" =',
+        '"lib/1.0" =',
+        "would have the same names as those of 'lib 1.0'",
+    ),
     "no program": ('module = "box.py", ', "", "'module' of mechanism 'program' is missing"),
     "in this process": ("program", "laplace", "mechanism 'laplace' runs in this process"),
 }

@@ -50,10 +50,10 @@ def test_what_is_not_there_or_not_whole(tmp_path: Path) -> None:
     with pytest.raises(ScoresError, match="no such file"):
         read_members(tmp_path / "gone.npz")
     np.savez(tmp_path / "a.npz", scores=SCORES)
-    with pytest.raises(ScoresError, match="say which column with --member: there are scores"):
+    with pytest.raises(ScoresError, match="name the column with --member: there are scores"):
         read_members(tmp_path / "a.npz")
     np.save(tmp_path / "a.npy", np.zeros((3, 3)))
-    with pytest.raises(ScoresError, match="say which column with --column: there are 3, counted"):
+    with pytest.raises(ScoresError, match="name the column with --column: there are 3, counted"):
         read_members(tmp_path / "a.npy")
     objects: Any = np.array([{}], object)
     np.savez(tmp_path / "b.npz", scores=objects, members=objects)
@@ -84,13 +84,13 @@ def test_columns_of_a_larger_table(tmp_path: Path, column: str | None, member: s
 @pytest.mark.parametrize(
     ("content", "column", "member", "message"),
     [
-        (TABLE, None, None, "say which column with --member: there are id, p in, Score, note"),
+        (TABLE, None, None, "name the column with --member: there are id, p in, Score, note"),
         (TABLE, "scor", "p in", "--column: there is no column 'scor'; .* did you mean 'Score'"),
         (TABLE, "note", "p in", "t.csv:2: 'a b' is not a number"),
         (TABLE, "5", "p in", "there is no column '5'"),
         (TABLE, "Score", "3", "scores and memberships are two columns"),
         ("a,a\n1,1\n", "a", "2", "--column: 2 columns are called 'a'"),
-        ("a,score,score\n1,1,1\n", None, "a", "say which column with --column"),
+        ("a,score,score\n1,1,1\n", None, "a", "name the column with --column"),
         (
             "score,member\n1,1\n2,\n",
             None,

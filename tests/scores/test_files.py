@@ -81,10 +81,10 @@ def test_csv_of_decisions(text: str, tmp_path: Path) -> None:
         ("gone.csv", None, "no such file"),
         ("s.txt", "1", "reads scores from .csv, .jsonl, .parquet, .npz, .npy"),
         ("s.npy", "no array", "not an .npy file"),
-        ("s.npy", np.zeros((2, 3)), "say which column with --column: there are 3, counted from 1"),
+        ("s.npy", np.zeros((2, 3)), "name the column with --column: there are 3, counted from 1"),
         ("s.npy", np.float64(3), "this has ()"),
         ("s.npy", np.zeros(0), "holds no scores"),
-        ("s.npy", np.array(["a"]), "booleans or numbers; this holds <U1"),
+        ("s.npy", np.array(["a"]), "booleans or numbers; this contains <U1"),
         ("s.npy", np.array([1j]), "complex128"),
         ("s.npy", np.array([{}]), "cannot read it"),
         ("s.csv", "", "holds no scores"),
@@ -92,7 +92,7 @@ def test_csv_of_decisions(text: str, tmp_path: Path) -> None:
         ("s.csv", "1\n\n2\n", "s.csv:2: an empty line; if a score is missing, write nan"),
         ("s.csv", '1\n""\n2\n', "s.csv:2: nothing; if a score is missing, write nan"),
         ("s.csv", "1\n2,3\n", "s.csv:2: 2 columns, and 1 above"),
-        ("s.csv", "a,b\n2,3\n", "s.csv: say which column with --column: there are a, b"),
+        ("s.csv", "a,b\n2,3\n", "s.csv: name the column with --column: there are a, b"),
         ("s.csv", "score\n1\nx\n", "s.csv:3: 'x' is not a number"),
         ("s.csv", "true\nmaybe\n", "s.csv:2: 'maybe' is neither true nor false"),
         ("s.csv", "true\n1\n0.5\n", "s.csv:3: '0.5' is neither true nor false"),
@@ -154,7 +154,7 @@ class Column:
         ([Column([1, 2])], np.array([1.0, 2.0])),
         ([Column([True, False])], np.array([True, False])),
         ([Column([True, False], missing=True)], "a decision is missing"),
-        ([Column([1]), Column([2])], "say which column with --column: there are 0, 1"),
+        ([Column([1]), Column([2])], "name the column with --column: there are 0, 1"),
         ([Column(["a"])], "booleans or numbers"),
         (OSError("torn"), "cannot read it"),
     ],
@@ -238,7 +238,7 @@ def test_one_column_of_several(tmp_path: Path) -> None:
     np.savez(tmp_path / "one.npz", anything=np.array([[1.0], [2.0]]))
     assert read_scores(tmp_path / "one.npz").values.tolist() == [1.0, 2.0]
     np.savez(tmp_path / "two.npz", a=[1.0], b=[2.0])
-    with pytest.raises(ScoresError, match="say which column with --column: there are a, b"):
+    with pytest.raises(ScoresError, match="name the column with --column: there are a, b"):
         read_scores(tmp_path / "two.npz")
     assert read_scores(tmp_path / "two.npz", "b").values.tolist() == [2.0]
     (tmp_path / "usual.csv").write_text("id,Score\na,1\nb,2\n")

@@ -105,7 +105,7 @@ RUNNING = {
         "attack", FAILED, "score returned shape", score="return outputs > 0"
     ),
     "score is not what was declared": of(
-        "attack", FAILED, "the attack says gives = 'decision'", score="return outputs[:, 0]"
+        "attack", FAILED, "the attack declares gives = 'decision'", score="return outputs[:, 0]"
     ),
     "score compares rows": of(
         "attack", FAILED, "every row independently", score="return outputs[:, 0] > outputs.mean()"

@@ -98,7 +98,7 @@ def test_a_seed_gives_the_same_canaries_in_another_run():
 @pytest.mark.parametrize("changes", [{"number": 59}, {"kind": "blank"}, {"seed": 1}])
 def test_an_unfinished_run_of_other_canaries_is_not_overwritten(changes):
     Canaries(table(), 60, out="run")
-    with pytest.raises(CanaryError, match="holds a run that was not audited and has another"):
+    with pytest.raises(CanaryError, match="contains a run that was not audited and has another"):
         Canaries(table(), **{"number": 60, **changes}, out="run")
 
 

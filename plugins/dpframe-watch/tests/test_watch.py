@@ -253,7 +253,7 @@ def test_the_words_of_a_result(state, claim, lower, words):
 MISTAKES = {
     "versions = [": ("versiones = [", "libraries.dpframe-tinylib.versions: field required"),
     'module = "noisy_sum.py"': ('module = "../x.py"', "module: string should match pattern"),
-    "module =": ("spec =", "`epsilon` goes with `module`"),
+    "module =": ("spec =", "`epsilon` applies only with `module`"),
     'pair = { use = "zeros-ones" }': ("", "needs either `pair` or `search`"),
     "epsilon = 1.0\nparams": ("params", "needs `epsilon`, the claim"),
     "noisy_sum.py": ("gone.py", "there is no file gone.py"),
