@@ -62,7 +62,7 @@ class _InWords:
             ],
             mode="left_to_right",
             custom_error_type="number",
-            custom_error_message="a number is wanted",
+            custom_error_message="input should be a number",
             serialization=core_schema.plain_serializer_function_ser_schema(
                 in_words, when_used="json"
             ),

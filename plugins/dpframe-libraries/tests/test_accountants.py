@@ -184,7 +184,7 @@ def test_a_killed_comparison_goes_on(command, files):
         (["--minutes", "0"], "a time above 0"),
         (["--seconds", "0"], "a time above 0"),
         (["--report", "x.pdf"], "must end in .html"),
-        (["--adapter", "nowhere.py"], "there is no such file"),
+        (["--adapter", "nowhere.py"], "no such file"),
         (["--only", "nobody"], "no accountant was found"),
         (["--grid", "nowhere.toml"], "nightly and quick are built in"),
     ],
