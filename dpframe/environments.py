@@ -122,9 +122,7 @@ def named(name: str, interpreter: str) -> Environment:
         return Environment(name, problem=f"--python {name}: {error}")
     path = os.path.abspath(interpreter) if os.sep in interpreter else interpreter  # noqa: PTH100
     if tuple(map(int, version.split(".")[:2])) < (3, 8):
-        return Environment(
-            name, problem=f"--python {name}: it is Python {version}; 3.8 or later is needed"
-        )
+        return Environment(name, problem=f"--python {name}: Python {version} is below 3.8")
     return Environment(name, (), path, version, installed)
 
 

@@ -52,9 +52,7 @@ class AccountedDP(Claim):
                 f"the discretization must be finite and positive, got {self.discretization}"
             )
         if self.relation not in get_args(Relation):
-            raise ValueError(
-                f"the relation must be one of {get_args(Relation)}, got {self.relation!r}"
-            )
+            raise ValueError(f"relation must be one of {get_args(Relation)}, got {self.relation!r}")
         if not _accountant(self).supports(self.event):
             raise ValueError(f"dp-accounting cannot account for {self.event} ({self.relation})")
 

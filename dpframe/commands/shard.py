@@ -145,9 +145,7 @@ def _read(directory: Path) -> dict[str, Any]:
             raise OutputError(f"{directory / NAME}: was altered")
         _Form.model_validate(found)
     except OSError:
-        raise OutputError(
-            f"{directory}: contains no shard; dpframe run --shard makes one"
-        ) from None
+        raise OutputError(f"{directory}: has no shard; dpframe run --shard makes one") from None
     except (ValueError, RecursionError):
         raise damaged from None
     return found

@@ -92,9 +92,7 @@ def verify(
     record, found = records.load(directory), Verified()
     loaded = load(spec or Path(record.spec.path), record.spec.overrides)
     if loaded.source.sha256 != record.spec.sha256:
-        raise SpecError(
-            [f"{loaded.source.path}: not the spec of this record; pass its path with --spec"]
-        )
+        raise SpecError([f"{loaded.source.path}: not the spec of this record; pass it with --spec"])
     with (
         tempfile.TemporaryDirectory() as sums,
         source_of(loaded.cells, loaded.interpreters) as workers,

@@ -276,9 +276,7 @@ def lines(old: Record, new: Record, found: Changes) -> Iterator[str]:
         "Verdicts that got worse": [
             f"{_turn(change.match)} ({change.worse})" for change in found.verdicts if change.worse
         ],
-        "Verdicts that are no longer given: cells that no longer exist": map(
-            _with_verdict, found.lost
-        ),
+        "Verdicts of cells that no longer exist": map(_with_verdict, found.lost),
         "Verdicts that changed otherwise": [
             _turn(change.match) for change in found.verdicts if not change.worse
         ],

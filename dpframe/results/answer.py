@@ -78,9 +78,7 @@ def _number(name: str, value: Any) -> float:
     try:
         return float(value)
     except Exception as error:  # an integer above all floats, or a number of the author's own
-        raise CellError(
-            f"estimate gave {shown(value)} for {name}, which does not fit into a float"
-        ) from error
+        raise CellError(f"estimate gave {shown(value)} for {name}, too large a float") from error
 
 
 def _loss(name: str, value: Any) -> float:

@@ -187,7 +187,7 @@ def test_memberships_that_are_no_coins_are_refused() -> None:
         OneRun().estimate(layout, counts, query)
     halves[::2, 1], halves[1::2, 1] = 1, 0
     layout, counts = counted(halves)
-    with pytest.raises(DpframeError, match="nearly none or nearly all"):
+    with pytest.raises(DpframeError, match="nearly none or all"):
         OneRun().estimate(layout, counts, query)
 
 

@@ -150,7 +150,7 @@ def test_counts_of_other_code_are_not_judged_here(place: Path, tmp_path: Path) -
 def test_what_is_no_whole_run_is_refused(place: Path, tmp_path: Path) -> None:
     assert "of 3 shards 1 are missing: 2" in refused(place, 1, 3)
     assert "are both shard 1/3" in refused(place, 1, 2, 3, 1)
-    assert "contains no shard" in refused(place, 1, 2, "whole")
+    assert "has no shard" in refused(place, 1, 2, "whole")
 
     def changed(name: str, **content: Any) -> Path:
         return rewritten(place / "3", tmp_path / name, **content)

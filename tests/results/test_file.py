@@ -76,7 +76,7 @@ def test_broken_records_say_what_is_wrong(tmp_path: Path, text: str, message: st
         (("cells", 0, "trials", 0), 1.5, r"trials\[0\]: input should be a valid integer"),
         (("cells", 0, "p_value"), 0, "greater than 0"),
         (("cells", 0, "p_value"), True, "valid number, not True"),
-        (("cells", 0, "estimate", "epsilon"), "1.0", "epsilon: input should be a number, not '1.0'"),
+        (("cells", 0, "estimate", "epsilon"), "1.0", "input should be a number, not '1.0'"),
         (("cells", 0, "estimate", "epsilon_lower"), "inf", "epsilon_lower: input should be"),
         (("summary", "m"), 2**70, "less than or equal to"),
         (("summary", "\x1b[31m"), "red\x1b[31m", r"summary.\\x1b\[31m: extra inputs are"),

@@ -52,13 +52,11 @@ def check_coins(canaries: int, runs: int, members: int, even: int, far: int) -> 
     half = _half(canaries)
     if even and float(special.betainc(even, runs - even + 1, half)) < IMPOSSIBLE / 3:
         raise DpframeError(
-            f"{even:,} of {runs:,} runs include exactly half of their canaries: {RULE}"
+            f"{even:,} of {runs:,} runs include exactly half of the canaries: {RULE}"
         )
     rare = 2 * math.exp(-(FAR**2) / 2)  # Hoeffding
     if far and float(special.betainc(far, runs - far + 1, rare)) < IMPOSSIBLE / 3:
-        raise DpframeError(
-            f"{far:,} of {runs:,} runs include nearly none or nearly all of them: {RULE}"
-        )
+        raise DpframeError(f"{far:,} of {runs:,} runs include nearly none or all of them: {RULE}")
 
 
 def coin_notes(canaries: int, runs: int, even: int) -> tuple[str, ...]:

@@ -115,11 +115,7 @@ class Ink:
 
     def folded(self, text: str, style: str, width: int) -> list[Text]:
         """Return text in as many lines as it takes; nothing of it is lost at any width."""
-        return self.wrapped(self.text(text.replace("\n", " "), style), width)
-
-    def wrapped(self, text: Text, width: int) -> list[Text]:
-        """Fold a text that has styles already; numbers stay on the line of their units."""
-        return wrapped(text, width)
+        return wrapped(self.text(text.replace("\n", " "), style), width)
 
     def joined(self, parts: list[Text], width: int) -> Text:
         """Put phrases on a line, and those that do not fit on the next, indented."""
@@ -209,11 +205,11 @@ def fitted(table: Table, ink: Ink, width: int) -> Iterator[Table | Text]:
     name, *others = table.columns
     heads = [_plain(column.header) for column in others]
     for label, *cells in zip(name.cells, *(column.cells for column in others), strict=True):
-        yield from ink.wrapped(_text(label), width)
+        yield from wrapped(_text(label), width)
         for head, cell in zip(heads, cells, strict=True):
             if plain := " ".join(_plain(cell).split()):
                 line = Text(f"{head} {plain}".strip(), _text(cell).style, overflow="fold")
-                yield from (Text("  ").append_text(part) for part in ink.wrapped(line, width - 2))
+                yield from (Text("  ").append_text(part) for part in wrapped(line, width - 2))
 
 
 def _share(columns: list[Column], room: int) -> None:

@@ -25,7 +25,7 @@ from dpframe.report.sentences import caveats, expectations, verdict
 from dpframe.report.sentences import worst as worst_of
 from dpframe.report.terminal import legend
 from dpframe.report.terminal.heat import heat, mapped
-from dpframe.report.terminal.ink import GAP, STYLE, Ink, padded, show
+from dpframe.report.terminal.ink import GAP, STYLE, Ink, padded, show, wrapped
 from dpframe.report.terminal.plots import against, growths, plots
 from dpframe.report.terminal.tables import Grid, fits, fits_wide, grid_of, grid_tables, list_tables
 from dpframe.report.versions import Versions, blocks, versions
@@ -174,7 +174,7 @@ def overview(record: Record, ink: Ink, width: int) -> Iterator[Text]:
         texts.append(ink.text(f"{which}{one.worst}", "" if one.tested else STYLE["failed"]))
         if not one.decided:
             texts.append(ink.text("nothing was decided", STYLE["inconclusive"]))
-        for line in (line for text in texts for line in ink.wrapped(text, width - indent)):
+        for line in (line for text in texts for line in wrapped(text, width - indent)):
             yield Text.assemble((padded(start, indent), "bold"), line)
             start = ""
 
@@ -246,4 +246,4 @@ def _matrix_lines(found: Versions, ink: Ink, width: int) -> Iterator[Text]:
         for mechanism, place in zip(found.mechanisms, places, strict=True):
             if place is not None:
                 text = ink.text(f"  {mechanism}: {place.text}", STYLE[place.verdict])
-                yield from ink.wrapped(text, width)
+                yield from wrapped(text, width)

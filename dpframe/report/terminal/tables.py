@@ -15,7 +15,7 @@ from dpframe.report import words
 from dpframe.report.content import BLIND
 from dpframe.report.group import Group, Spot, found_by, same, settings, short, square, telling
 from dpframe.report.terminal import legend
-from dpframe.report.terminal.ink import GAP, STYLE, Ink, cuts, interval_bar, padded
+from dpframe.report.terminal.ink import GAP, STYLE, Ink, cuts, interval_bar, padded, wrapped
 from dpframe.report.terminal.legend import AVERAGE, BOUND, LIMIT, Line
 from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
 from dpframe.results.verdict import TOGETHER, is_refuted_together
@@ -122,7 +122,7 @@ class _Layout(NamedTuple):
                     line = f"  {padded(what, widest)}  {' '.join(text.split())}"
                     yield from self.ink.folded(line, STYLE[row.spot.verdict], self.width)
             verdict = self.ink.text("  ").append_text(_verdict(row.spot, self.ink, True))
-            yield from self.ink.wrapped(verdict, self.width)
+            yield from wrapped(verdict, self.width)
 
 
 def _layout(
