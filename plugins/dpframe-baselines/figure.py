@@ -171,8 +171,8 @@ def draw(found: dict[str, dict[str, Any]], to: Path) -> None:
 def main() -> None:
     """Measure, print and draw."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--points", type=int, default=13, help="numbers of trials, from 100 on")
-    parser.add_argument("--repeats", type=int, default=9, help="audits at each")
+    parser.add_argument("--points", type=int, default=11, help="numbers of trials, from 100 on")
+    parser.add_argument("--repeats", type=int, default=5, help="audits at each")
     parser.add_argument("--to", type=Path, default=TO, help="file of the figure")
     asked = parser.parse_args()
     found = {}

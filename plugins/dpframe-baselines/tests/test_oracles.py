@@ -64,6 +64,18 @@ def test_the_mean_p_value_is_that_of_all_thinnings(hits, k):
         assert events.mean_p_value(tails, kept) == pytest.approx(expected, rel=1e-9)
 
 
+def test_statdp_doubles_the_mean_p_value():
+    estimator, n, claim = events.StatDP(), 2000, PureDP(0.7)
+    layout, counts = counted(estimator, scores_of(n, loss=1.0))
+    query = Query((n, n), 0.0, 0.95, claim)
+    k, _, j, _ = estimator.counted(layout, counts, query)
+    c = np.arange(j + 1)
+    p_values = stats.hypergeom.sf(c - 1, 2 * n, n, c + k)
+    expected = 2 * float(stats.binom.pmf(c, j, math.exp(-0.7)) @ p_values)
+    assert 1e-6 < expected < 0.5
+    assert estimator.estimate(layout, counts, query).p_value == pytest.approx(expected, rel=1e-8)
+
+
 def test_the_area_is_that_of_all_pairs():
     q, p = np.array([1, 2, 0, 1]), np.array([0, 1, 3, 2])
     x, y = np.repeat(np.arange(4), q), np.repeat(np.arange(4), p)
