@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -146,6 +147,18 @@ def prepare(params, table):
 
     return ask
 """
+
+
+@pytest.mark.slow
+def test_the_spec_of_the_readme_runs(tmp_path, monkeypatch):
+    page = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    spec = page.split("```toml\n")[1].split("```")[0]
+    (tmp_path / "engine.py").write_text(PROGRAM)
+    (tmp_path / "engine.toml").write_text(spec)
+    monkeypatch.chdir(tmp_path)
+    (cell,) = dpframe.audit("engine.toml", plugins=["engine.py"]).cells
+    assert (cell.mechanism.use, cell.verdict) == ("sql-engine", "violated")
+    assert cell.search.event.startswith("the number of rows")
 
 
 @pytest.mark.slow

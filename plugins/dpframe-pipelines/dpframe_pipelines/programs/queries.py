@@ -101,12 +101,13 @@ def names_of(query: Query, keys: list[list[Any]]) -> list[str]:
     for key in keys:
         parts = [f"{n} = {'NULL' if v is None else v}" for n, v in zip(query.group, key)]
         of = f" of {' and '.join(parts)}" if parts else ""
-        found += [f"number of rows{of}" if parts else "number of answers", f"{query.value}{of}"]
+        count = f"number of rows{of}" if parts else "number of answers"
+        found += [count, f"number of missing values{of}", f"{query.value}{of}"]
     return found
 
 
 def numbers(answer: Any, keys: list[list[Any]]) -> list[float]:
-    """Return the numbers of an answer, key by key.
+    """Return the numbers of an answer, key by key; none of them is NaN.
 
     Args:
         answer: rows, each the keys and then the value, with or without a header; a frame; a dict
@@ -127,7 +128,9 @@ def numbers(answer: Any, keys: list[list[Any]]) -> list[float]:
         else:
             values[at] = _number(row[width] if len(row) > width else None)
     for at in range(len(keys)):
-        found += [1.0, values[at]] if at in values else [0.0, math.nan]
+        value = values.get(at, 0.0)
+        missing = math.isnan(value)
+        found += [float(at in values), float(missing), 0.0 if missing else value]
     return found
 
 

@@ -74,9 +74,10 @@ class Features:
                 f"number of values of {name} outside of the schema",
                 f"number of values of {name} of another type",
                 f"number of different values of {name}",
-                f"smallest value of {name}",
-                f"largest value of {name}",
             ]
+        for column in self._schema:
+            if "categories" not in column:
+                found += [f"{which} value of {column['name']}" for which in ("smallest", "largest")]
         for places, _ in self._marginals:
             for cell in itertools.product(*(self._bins[at] for at in places)):
                 of = [f"{self._columns[at]} {text}" for at, text in zip(places, cell)]
@@ -84,7 +85,10 @@ class Features:
         return found
 
     def of(self, table: Any) -> list[float]:
-        """Return the features of a table, as many as there are names."""
+        """Return the features of a table, as many as there are names; none of them is NaN.
+
+        The smallest number of none is the upper bound of its column, and the largest the lower one.
+        """
         names, rows = rows_of(table, self._columns)
         at = [names.index(name) if name in names else -1 for name in self._columns]
         records = [[row[place] if 0 <= place < len(row) else None for place in at] for row in rows]
@@ -97,7 +101,7 @@ class Features:
             apart = [sum(not _same(a, b) for a, b in zip(row, target)) for row in records]
             equal = apart.count(0)
             found += [float(equal), equal / max(1, len(rows)), float(apart.count(1))]
-        coded = []
+        coded, extremes = [], []
         for place, column in enumerate(self._schema):
             cells: list[Any] = [row[place] for row in records]
             codes = [self._codes[place](cell) for cell in cells]
@@ -111,9 +115,13 @@ class Features:
                 float(codes.count(len(self._bins[place]) - 1) - (len(cells) - len(there))),
                 float(len(there) - len(numbers) if numeric else 0),
                 float(len({repr(c) for c in there})),
-                min(finite) if finite else math.nan,
-                max(finite) if finite else math.nan,
             ]
+            if numeric:
+                extremes += [
+                    min(finite, default=float(column["high"])),
+                    max(finite, default=float(column["low"])),
+                ]
+        found += extremes
         for places, sizes in self._marginals:
             counts = [0.0] * math.prod(sizes)
             for cell in zip(*(coded[place] for place in places)):
