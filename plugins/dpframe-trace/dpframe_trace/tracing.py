@@ -26,7 +26,9 @@ TOLERANCE = 1e-6
 MOST_LEAVES = 10_000
 """Parts of an output that are compared."""
 OTHERS = 8
-"""Runs with other noise, after a difference was seen."""
+"""Runs with other noise, after a difference was seen, if all noise is followed."""
+MOST_OTHERS = 500
+"""The same if some is not."""
 OTHER_NOISE = 1 << 20
 """The first of their seeds."""
 ENDLESS = ("not-a-number", "scale", "declared")
@@ -444,17 +446,11 @@ class _Losses:
 
     def _depends(self, text: str, call: Call) -> None:
         """Report parameters that depend on the data, unless noise that is not followed may."""
-        if any(map(self._silent, self.first.calls.values())):
+        if any(_silent(self.first, call) for call in self.first.calls.values()):
             text = f"{Path(call.key.file).name}:{call.key.line}: {text}, perhaps covered by "
             _say(self.found.unknown, f"{text}noise that the trace does not follow")
         else:
             self._find("scale", text, call)
-
-    def _silent(self, call: Call) -> bool:
-        """True if noise went into values without being seen there."""
-        if call.family in ("uniform", "other"):
-            return True
-        return call.tracked and not any(call.key in use.calls for use in self.first.uses.values())
 
     def _added(
         self,
@@ -666,19 +662,23 @@ def _differences(
         return
     keys = {*first.tape.calls, *second.tape.calls}
     loose = frozenset(keys - covering)
+    number = _others((first.tape, second.tape), loose, found.claim[0])
     others = [
         tuple(
             _run(call, data, Tape(OTHER_NOISE + at, first.tape, loose, flip=at == 0))
             for data in (pair.d0, pair.d1)
         )
-        for at in range(OTHERS if loose else 0)
+        for at in range(number)
     ]
-    moved = all(
-        any(_moves(run.tape, tape.calls[key]) for both in others for run in both)
-        for tape in (first.tape, second.tape)
-        for key in loose & tape.calls.keys()
+    moved = not loose or (
+        bool(others)
+        and all(
+            any(_moves(run.tape, tape.calls[key]) for both in others for run in both)
+            for tape in (first.tape, second.tape)
+            for key in loose & tape.calls.keys()
+        )
     )
-    words = f"in {OTHERS + 1} runs with other noise too" if loose else "with equal noised values"
+    words = f"in {number + 1} runs with other noise too" if loose else "with equal noised values"
     for site in sites:
         drawn = [amount.get(site, 0) for amount in amounts]
         text = f"{site[2]} draws {drawn[0]} numbers on D and {drawn[1]} on D′"
@@ -709,6 +709,26 @@ def _differences(
                 f"{path} differs on D and D′ with the same noise, perhaps covered by noise "
                 "that the trace does not follow",
             )
+
+
+def _others(tapes: tuple[Tape, Tape], loose: frozenset[Key], epsilon: float | None) -> int:
+    """Return the number of runs with other noise; 0 if none would do.
+
+    Noise that is not followed may give each output of D on D′ too. If it keeps ε, it does so with
+    probability e^-ε at least, or about half of it if the output is not certain on D. So many runs
+    miss this with probability 1e-4 at most.
+    """
+    if not any(_silent(t, c) for t in tapes for c in t.calls.values() if c.key in loose):
+        return OTHERS if loose else 0
+    needed = 2 * math.log(1e4) * math.exp(min(1.0 if epsilon is None else epsilon, 700.0))
+    return math.ceil(needed) if needed <= MOST_OTHERS else 0
+
+
+def _silent(tape: Tape, call: Call) -> bool:
+    """True if noise went into values without being seen there."""
+    if call.family in ("uniform", "other"):
+        return True
+    return call.tracked and not any(call.key in use.calls for use in tape.uses.values())
 
 
 def _moves(tape: Tape, call: Call) -> bool:

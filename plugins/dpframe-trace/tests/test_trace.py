@@ -227,6 +227,10 @@ def biased_coin(rng, data):
     return bool(data[0] > 0.5) ^ bool(rng.random() < 0.001)
 
 
+def rare_coin(rng, data):
+    return bool(data[0] > 0.5) ^ bool(rng.integers(20) == 0)
+
+
 def laplace_of_uniform(data):
     u = random.random() - 0.5
     return clipped(data) - math.copysign(math.log(1 - 2 * abs(u)), u)
@@ -247,6 +251,12 @@ def largest(rng, data):
 def test_noise_that_is_not_followed_is_no_reason_to_accuse(function):
     """Nor is a bound on the loss, if the claim is smaller than the bound."""
     assert trace(function, D0, D1, epsilon=0.2).findings == []
+
+
+@pytest.mark.parametrize("claim", [3.0, 8.0])
+def test_a_rare_outcome_may_cover_a_difference(claim):
+    """The coin comes out otherwise in one run of 20, so ε is 2.94; 8 runs would mostly miss it."""
+    assert trace(rare_coin, D0, D1, epsilon=claim).findings == []
 
 
 @pytest.mark.parametrize("function", [randomised_response, biased_coin, laplace_of_uniform])
