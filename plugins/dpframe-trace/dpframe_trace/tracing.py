@@ -714,9 +714,10 @@ def _differences(
 def _others(tapes: tuple[Tape, Tape], loose: frozenset[Key], epsilon: float | None) -> int:
     """Return the number of runs with other noise; 0 if none would do.
 
-    Noise that is not followed may give each output of D on D′ too. If it keeps ε, it does so with
-    probability e^-ε at least, or about half of it if the output is not certain on D. So many runs
-    miss this with probability 1e-4 at most.
+    Let a run on D give some value with probability a. If the noise keeps ε, a run on D′ gives it
+    with probability a·e^-ε at least. So, however both runs share their noise, they differ as they
+    did with probability 1 - max(1 - a, a·e^-ε) ≤ 1 - e^-ε/2 at most, and in all runs with
+    probability 1e-4 at most.
     """
     if not any(_silent(t, c) for t in tapes for c in t.calls.values() if c.key in loose):
         return OTHERS if loose else 0
