@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import re
 import statistics
 import tomllib
 from collections.abc import Callable
@@ -137,6 +138,7 @@ def draw(found: dict[str, dict[str, Any]], to: Path) -> None:
     from matplotlib.figure import Figure
 
     mpl.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "dpframe", "font.size": 8}
+    mpl.rcParams["font.sans-serif"] = ["DejaVu Sans"]
     figure = Figure(figsize=(8.2, 3.6 * len(found)), layout="constrained")
     names = list(next(iter(found.values()))["bounds"])
     peers = dict(zip([name for name in names if name not in OURS], PEERS, strict=False))
@@ -166,6 +168,12 @@ def draw(found: dict[str, dict[str, Any]], to: Path) -> None:
     handles = row[0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=4, frameon=False)
     figure.savefig(to, metadata={"Date": None, "Creator": None})
+    text = to.read_text(encoding="utf-8")  # hundredths of a point are enough
+    to.write_text(re.sub(r"\d+\.\d{3,}", _shorter, text), encoding="utf-8")
+
+
+def _shorter(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
 
 
 def main() -> None:
@@ -173,7 +181,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--points", type=int, default=11, help="numbers of trials, from 100 on")
     parser.add_argument("--repeats", type=int, default=5, help="audits at each")
-    parser.add_argument("--to", type=Path, default=TO, help="file of the figure")
+    parser.add_argument("--to", type=Path, default=TO, help="SVG file of the figure")
     asked = parser.parse_args()
     found = {}
     for case in CASES:
