@@ -12,14 +12,7 @@ import numpy as np
 from dpframe.commands.audit import make_plan
 from dpframe.common.machine import available_cores
 from dpframe.engine.ledger import resolution_of, share_of_error
-from dpframe.engine.power import (
-    Question,
-    detectable,
-    power,
-    question_of,
-    simulated_power,
-    trials_needed,
-)
+from dpframe.engine.power import Question, detectable, power, question_of, trials_needed
 from dpframe.engine.resources import Footprint, expected_seconds, ideal_layout, planned_calls
 from dpframe.engine.rounds import FIRST
 from dpframe.errors import CellError, DpframeError
@@ -146,7 +139,7 @@ def powers(plan: Plan, probability: float, against: float | None) -> list[PowerR
         if asked is None or asked in found:
             continue
         loss = None if against is None else against * asked.claimed
-        shown = partial(simulated_power if asked.simulated else power, asked)
+        shown = partial(power, asked)
         try:
             found[asked] = {
                 "label": " · ".join((cell.mechanism.label, cell.estimator.label)),

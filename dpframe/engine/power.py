@@ -209,7 +209,9 @@ def _table(question: Question) -> TwoValued:
 
 
 def power(question: Question, loss: float) -> float:
-    """Return the probability that a claim is refuted at a true loss; for what is not simulated."""
+    """Return the probability that a claim is refuted at a true loss."""
+    if question.simulated:
+        return simulated_power(question, loss)
     n, rate, table = question.size, question.rate(loss), _table(question)
     deviation = max(1.0, math.sqrt(n * rate * (1 - rate)))
     low = max(0, math.floor(n * rate - REACH * deviation))

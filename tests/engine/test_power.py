@@ -283,6 +283,8 @@ def test_trials_needed_are_enough_and_hardly_more() -> None:
 
 def test_too_few_trials_show_no_loss() -> None:
     assert detectable(question("precision", PureDP(1.0), 3), 0.8) is None
+    # All guesses about 8 canaries are right, which does not suffice.
+    assert simulated_power(question("one-run", PureDP(5.0), 8), 30.0, 1) == 0
 
 
 @pytest.mark.parametrize(

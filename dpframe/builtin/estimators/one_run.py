@@ -327,19 +327,17 @@ class Guesses(Estimator):
         error, claim, runs = 1 - query.confidence, query.claim, sum(query.trials)
         correct = np.asarray(counts["correct"], np.int64).sum(axis=1)
         made = (np.asarray(layout["inside"]) + np.asarray(layout["outside"])) * runs
-        found = np.zeros(len(correct), bool)
-        if claim is None:
-            return found
-        for place, (guesses, share) in enumerate(zip(made, layout["shares"], strict=True)):
-            canaries, level = int(layout["canaries"]) * runs, error * float(share)
+        found, slacks = np.zeros(len(correct), bool), {0.0, query.resolution}
+        assert claim is not None
+        for place, share in enumerate(layout["shares"].tolist()):
+            one = Guessed(int(layout["canaries"]) * runs, int(made[place]), 0, share)
+            level = error * share
 
-            def kept(right: int, of: Any = (canaries, int(guesses)), level: float = level) -> bool:
-                one = Guessed(*of, right, level / error)
-                least = np.nextafter(level, 1.0)
-                slacks = {0.0, query.resolution}
-                return any(self.level(one, claim, least, query, s) > level for s in slacks)
+            def refuted(right: int, one: Guessed = one, level: float = level) -> bool:
+                own = one._replace(correct=right), claim, np.nextafter(level, 1.0), query
+                return all(self.level(*own, slack) <= level for slack in slacks)
 
-            least = bisect.bisect_left(range(int(guesses) + 1), True, key=lambda v: not kept(v))
+            least = bisect.bisect(range(one.guesses + 1), False, key=refuted)
             found |= correct[:, place] >= least
         return found
 
