@@ -53,8 +53,9 @@ def dpframe_pairs() -> list[type[Pair]]:
     """Training sets with and without a canary."""
     from dpframe_dpsgd.canary_pairs import FederatedClients, ManyCanaries, NoData
     from dpframe_dpsgd.pairs import Canary
+    from dpframe_dpsgd.searched import SearchedCanary
 
-    return [Canary, FederatedClients, ManyCanaries, NoData]
+    return [Canary, FederatedClients, ManyCanaries, NoData, SearchedCanary]
 
 
 @hookimpl

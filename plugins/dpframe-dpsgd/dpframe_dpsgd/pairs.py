@@ -17,7 +17,18 @@ if TYPE_CHECKING:
 Kind = Literal["held-out", "mislabelled", "blank", "gradient"]
 
 
-class Canary(Pair, name="canary"):
+class CanaryPair(Pair):
+    """Base of pairs that differ in one row, the last of D′."""
+
+    adjacency = "add or remove one record"
+
+    def record(self) -> tuple[HostArray, int]:
+        """Features and label of the canary."""
+        data = self.d1
+        return data.x[-1], int(data.y[-1])
+
+
+class Canary(CanaryPair, name="canary"):
     """A random subset of a table of labelled records (D), and the same with a canary (D′).
 
     held-out: another record of the table. mislabelled: the same with the next label. blank: a
@@ -25,7 +36,6 @@ class Canary(Pair, name="canary"):
     part in the sum of gradients like a record's gradient.
     """
 
-    adjacency = "add or remove one record"
     data: str = DIGITS
     """"digits" (comes with scikit-learn), a folder with MNIST's IDX files, or a .npz of x and y."""
     records: Annotated[int, Ge(1)] = 1000
@@ -52,11 +62,6 @@ class Canary(Pair, name="canary"):
     @property
     def d1(self) -> Records:
         return _records(self, True, stamp(self.data))
-
-    def record(self) -> tuple[HostArray, int]:
-        """Features and label of the canary."""
-        data = self.d1
-        return data.x[-1], int(data.y[-1])
 
 
 @functools.lru_cache(maxsize=16)

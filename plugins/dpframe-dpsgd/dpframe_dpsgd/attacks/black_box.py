@@ -10,7 +10,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from dpframe.plugins import Attack
-from dpframe_dpsgd.pairs import Canary
+from dpframe_dpsgd.pairs import Canary, CanaryPair
 from dpframe_dpsgd.training import Training, as_vector
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ class LossOnCanary(Attack):
     def unsuited(self, target: Target) -> str | None:
         if not isinstance(target.mechanism, Training) or len(target.dims) != 1:
             return 'takes trained models: a trainer with output = "model"'
-        if not isinstance(target.pair, Canary) or target.pair.canary == "gradient":
+        pair = target.pair
+        no_record = isinstance(pair, Canary) and pair.canary == "gradient"
+        if not isinstance(pair, CanaryPair) or no_record:
             return "takes pairs whose canary is a record"
         return None
 
@@ -71,7 +73,7 @@ class CanaryLossRatio(LossOnCanary, name="canary-loss-ratio"):
 
 def losses_of(target: Target) -> Partial:
     """A function of models, shape [n, parameters], that gives their losses on the canary, [n]."""
-    assert isinstance(target.pair, Canary)
+    assert isinstance(target.pair, CanaryPair)
     x, y = target.pair.record()
     partial: Any = Partial
     found: Partial = partial(_losses, target.mechanism, np.asarray(x), np.asarray(y))
