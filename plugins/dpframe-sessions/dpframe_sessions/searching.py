@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-import dpframe
+from dpframe import audit
 from dpframe.plugins import (
     ApproxDP,
     Claim,
@@ -106,7 +106,7 @@ def search_session(
     }
     pair = Values(d0=d0, d1=d1, adjacency=adjacency)
     plugins: list[Any] = [_mechanism(start, step, queries, claim), _only(pair)]
-    record = dpframe.audit(spec, plugins=plugins)
+    record = audit(spec, plugins=plugins)
     _judge(record)
     return record
 
