@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpframe import audit
+from dpframe import Record, audit
 from dpframe.plugins import (
     ApproxDP,
     Claim,
@@ -45,7 +45,7 @@ def search_session(
     seed: int = 0,
     learn: int = 64,
     only: Sequence[str] | None = None,
-) -> dpframe.Record:
+) -> Record:
     """Fail if an adversary who chooses queries from earlier answers refutes the claim.
 
     The adversary plays the strategies of `dpframe_sessions.strategies`, among them a policy that is
@@ -136,7 +136,7 @@ def _only(pair: Values) -> type[Neighbourhood]:
     return GivenPair
 
 
-def _judge(record: dpframe.Record) -> None:
+def _judge(record: Record) -> None:
     """Raise an error unless the sessions could have refuted the claim and did not."""
     (cell,) = record.cells
     if cell.verdict == "violated":
