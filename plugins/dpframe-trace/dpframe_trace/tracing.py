@@ -1,4 +1,4 @@
-"""Compare runs on neighbouring datasets whose noised values are equal."""
+"""Compare runs on neighbouring datasets, with the same noised values [Cebere2026]."""
 
 from __future__ import annotations
 
