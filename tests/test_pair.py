@@ -179,7 +179,7 @@ def test_what_a_traced_mechanism_can_be_given(d0: Any, d1: Any, says: str | None
 
 
 def test_no_data() -> None:
-    assert "no data" in str(pair.unplayable(Both(lambda: 1, 2)))
+    assert "not data" in str(pair.unplayable(Both(lambda: 1, 2)))
 
 
 def test_both_are_padded_to_one_shape() -> None:

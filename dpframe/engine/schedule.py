@@ -167,7 +167,7 @@ class Schedule:
                 for work in [work for work in self._open if work.overdue()]:
                     stuck = [thread for thread, own in self._doing.items() if own is work]
                     hooks = {doing(thread.ident) for thread in stuck} - {None}
-                    why = [f"{hook} did not come back" for hook in sorted(map(str, hooks))]
+                    why = [f"{hook} did not return" for hook in sorted(map(str, hooks))]
                     self._close(work, GaveUpError("; ".join([NEVER, *why])))
                     for thread in stuck:
                         del self._doing[thread]

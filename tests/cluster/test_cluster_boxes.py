@@ -351,7 +351,7 @@ def test_another_environment_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_pat
     # Where it lies below the directory of all environments is the same, whatever that is here.
     found = requirements.check((Box(),), Requirements(environment=wanted, folder=folder))
     assert found == {"lib": str(there)}
-    with pytest.raises(RefusedError, match=r"'lib': it is not there .dpframe environments build"):
+    with pytest.raises(RefusedError, match=r"'lib': it does not exist there .dpframe environments"):
         requirements.check((Box(),), Requirements(environment=wanted))
     other = wanted._replace(installed=("lib==1.1",))
     with pytest.raises(RefusedError, match=r"other packages .* .lib==1.0, lib==1.1."):
@@ -375,7 +375,7 @@ def test_another_program_is_refused(tmp_path: Path) -> None:
     wanted = requirements.requirements((Program(),), ())
     assert requirements.check((Program(),), wanted) == {}
     Program.module.write_text("def prepare(params, data):\n    return int\n")
-    with pytest.raises(RefusedError, match=r"another program box\.py"):
+    with pytest.raises(RefusedError, match=r"a different program box\.py"):
         requirements.check((Program(),), wanted)
     Program.module.unlink()
     with pytest.raises(RefusedError, match=r"does not have the program box\.py"):

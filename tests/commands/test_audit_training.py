@@ -124,7 +124,7 @@ def test_what_a_function_does_wrong_fails_the_cell(monkeypatch: pytest.MonkeyPat
         ({"function": lambda seed: 0.0}, "called with a seed and the 2 parts of a dataset"),
         ({"pair": (OUT, IN, IN)}, "should be two datasets"),
         ({"pair": (OUT, (X.copy(), Y))}, "D and D′ are equal"),
-        ({"models": 0}, "models: 0 is not a number of models"),
+        ({"models": 0}, "models: 0 is not a positive number of models"),
         ({"models": 2.5}, "models: 2.5"),
         ({"learn": 0}, "learn: 0"),
         ({"seconds": -1}, "seconds: -1"),

@@ -151,7 +151,7 @@ def test_another_search_of_the_same_draws_is_another_look(tmp_path: Path) -> Non
     [
         ({"search": {"use": "threes"}}, "unknown neighbourhood 'threes'"),
         ({"search": {"use": "three", "params": {"low": 1}}}, "no parameter|unknown parameter"),
-        ({"search": {"use": "three"}, "pair": {"use": "zeros-ones"}}, "in place of"),
+        ({"search": {"use": "three"}, "pair": {"use": "zeros-ones"}}, r"replaces \[pair\]"),
         ({"estimator": [{"use": "threshold"}]}, "valid at any time"),
         ({"sweep": {"search.length": [1, 2]}}, "cannot be swept"),
     ],

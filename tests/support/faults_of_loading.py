@@ -54,7 +54,7 @@ LOADING = {
     "an interface from the future": raw(
         ATTACK.replace('name="bad"', 'name="bad", api=999')
         + "dpframe_attacks = hookimpl(lambda: [Bad])\n",
-        "attack 'bad' needs plugin interface 999, this dpframe has 1",
+        "attack 'bad' needs plugin interface 999; this dpframe has 1",
     ),
     "two of one name": raw(
         ATTACK
@@ -85,7 +85,7 @@ LOADING = {
     "a parameter of a type that no spec has": of(
         "attack",
         LISTED,
-        "Bad.x is Odd; numbers",
+        "Bad.x is Odd; a spec can set numbers",
         FIRST["attack"] + "\nx: Odd = None",
         before="class Odd: pass",
     ),

@@ -619,7 +619,7 @@ def test_tensors_of_types_that_numpy_lacks_are_read_in_wider_ones():
 def test_a_tensor_that_is_more_than_its_numbers_is_not_read(what):
     tensor = Tensor(np.zeros(2, np.float32), "float32")
     setattr(tensor, what, "torch.sparse_coo" if what == "layout" else True)
-    with pytest.raises(UnreadableError, match="no plain tensor but one of type float32"):
+    with pytest.raises(UnreadableError, match="not a plain tensor, but has type float32"):
         encode(tensor)
 
 

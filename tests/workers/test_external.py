@@ -344,7 +344,7 @@ def test_what_cannot_be_used_is_said(box: str, tmp_path: Path) -> None:
     absent = Load((Program(file=str(tmp_path / "absent.py")),), (0, 1))
     with pytest.raises(SampleError, match="the program cannot be read"):
         absent.message()
-    with pytest.raises(SampleError, match="a value of class object cannot be handed"):
+    with pytest.raises(SampleError, match="a value of class object cannot be sent"):
         Load((Program(file=box),), (object(), 1)).message()
 
 
