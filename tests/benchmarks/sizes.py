@@ -10,7 +10,7 @@ that suggests most. Run from the root of the repository:
         [--nulls decision Laplace corner Gauss]
 
 Prints the size with its interval (Clopper-Pearson, 99 %). Not a test: 20,000 audits of all nulls
-take some twenty minutes of one core.
+take some forty minutes of one core.
 """
 
 from __future__ import annotations
