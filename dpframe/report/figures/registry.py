@@ -14,6 +14,7 @@ from dpframe.report.figures import (
     curves,
     heat_map,
     histograms,
+    limits,
     roc,
     sweep,
 )
@@ -40,6 +41,7 @@ KINDS = {
     "threshold-curve": Kind(roc.find_threshold_curve, roc.draw_threshold_curve),
     "total-variation": Kind(histograms.find_total_variation, histograms.draw_total_variation),
     "convergence": Kind(compositions.find_convergence, compositions.draw_convergence),
+    "slack": Kind(limits.find_slack, limits.draw_slack),
     "best-order": Kind(comparison.find_best_order, comparison.draw_best_order),
     "scores": Kind(histograms.find_histograms, histograms.draw_scores),
     "inverse-cdf": Kind(histograms.find_histograms, histograms.draw_inverse_cdf),

@@ -1,0 +1,39 @@
+"""Figures of slack and of power show the numbers that they are made of."""
+
+import re
+
+import pytest
+from support import ROOT, made_records
+
+from dpframe.report import figures
+from dpframe.report.figures import limits
+from dpframe.results.store import as_record
+
+STYLE = ROOT / "dpframe" / "report" / "files" / "templates" / "style.css"
+
+
+def with_slack(lower, **parts):
+    cell = made_records.cell("laplace", 2.0)
+    cell["estimate"]["epsilon_lower"] = lower
+    names = ("pair", "attack", "sampling", "confidence", "cells", "looks", "resolution")
+    return cell | {"slack": dict.fromkeys(names, 0.0) | {"limit": None} | parts}
+
+
+def test_bars_of_slack_add_up_to_the_claim_and_look_as_on_the_page():
+    cells = [
+        with_slack(1.0, pair=0.5, sampling=-0.1, confidence=0.6),
+        with_slack(2.5, pair=None, attack=None, sampling=-0.7, confidence=0.2),
+    ]
+    record = as_record(made_records.record(cells[:1]))
+    both = [limits._bar(made_records.typed(cell), "") for cell in cells]
+    assert [sum(bar.parts.values()) for bar in both] == pytest.approx([1.0, 1.0], abs=1e-12)
+    assert [bar.partial for bar in both] == [False, True]
+    (ax,) = figures.draw(record, "slack").axes
+    drawn = [(bar.get_x(), bar.get_width()) for bar in ax.patches]
+    expected = [(0.0, 0.5), (0.5, 0.25), (0.0, -0.05), (0.75, 0.3)]
+    assert drawn == [pytest.approx(one) for one in expected]
+    style = STYLE.read_text(encoding="utf-8")
+    page = dict(re.findall(r"\.bar \.part-(\w+) { background: (#\w+)", style))
+    assert page == {name: color for name, (color, _) in limits.PARTS.items() if name in page}
+    assert [*page] == list(limits.PARTS)[1:]
+    assert "slack" in figures.kinds(as_record(made_records.record([made_records.cell()])))["slack"]
