@@ -1,8 +1,8 @@
 """Check a certificate of a dpframe audit without dpframe: `python certcheck.py CERT.json`.
 
 It recomputes bounds and verdicts from counts by the theorems below, rounded outwards. It cannot
-check that draws are independent, that events, weights and shares of the error were fixed before
-them, or that m is its spec's. Exit code: 0 right, 1 refused, 2 wrong call, 3 NOT CHECKED in part.
+check that draws are independent, that events, weights and error shares were fixed before them, or
+that m is the spec's. It never shows privacy. Exit: 0 right, 1 refused, 2 unreadable, 3 NOT CHECKED.
 
 A region holds the error rates (x, y) = (FPR, FNR) of an event with probability 1 - a. A claim with
 trade-off curve f is rejected at a if y < f(x) throughout a region; (eps, delta) is the curve
@@ -174,7 +174,7 @@ def rejected(one: Any, found: Any, a: Decimal, claim: Any, side: int) -> bool:
 
 
 def by_guesses(terms: Any, a: Decimal, claim: Any, side: int) -> bool:
-    """Return whether a number of right guesses in one run rejects one of some lines."""
+    """Return True if a number of correct guesses in one run rejects one of some lines."""
     for m, r, v, share in terms:
         for e, d in claim[1]:
             delta, q = d + claim[2] * (1 + e), e / (1 + e)
@@ -188,7 +188,7 @@ def by_guesses(terms: Any, a: Decimal, claim: Any, side: int) -> bool:
 
 
 def terms_of(one: Any, found: Any) -> Any:
-    """Return terms if they can be, are of the trials, and share no more than the error."""
+    """Return terms if they are possible, match the trials, and share at most the error."""
     theorem, terms, last = found["theorem"], found["terms"], [term[-1] for term in found["terms"]]
     guesses, bins = theorem == "one-run", theorem == "total-variation"
     for a, b, c, d, *rest in terms:
@@ -199,12 +199,12 @@ def terms_of(one: Any, found: Any) -> Any:
         own = own and (guesses or sorted((b, d)) == sorted(one["trials"]))
         own = own and (rest == last[:1] == [int(last[0])] if bins else sum(last) <= 1 + CLOSE)
         if not own or 4 + len(rest) != FIELDS[theorem]:
-            raise ValueError(f"{one['id']}: its terms are not of its theorem, trials and error")
+            raise ValueError(f"{one['id']}: its terms do not fit its theorem, trials and error")
     return theorem, tuple(map(tuple, terms))
 
 
 def claim_of(one: Any) -> tuple[str, Any, str | None]:
-    """Return the curve that a conclusion tests, and why it is as stated if it is."""
+    """Return the curve that a conclusion tests, and the reason if it is only stated."""
     kind, said, delta = one["claim"]["kind"], one["claim"]["parameters"], one["estimate"]["delta"]
     if kind in ("pure-dp", "approx-dp"):
         e, own = (said["epsilon"] * ONE).exp(), said["delta"] * ONE
@@ -219,8 +219,8 @@ def claim_of(one: Any) -> tuple[str, Any, str | None]:
             return kind, (float(q), float(mu)), None
     else:
         lines = [((e * ONE).exp(), d * ONE) for e, d in one["claim"]["profile"] if e != "inf"]
-        return "lines", lines, "the curve of its claim is taken as stated"
-    raise ValueError(f"{one['id']}: its claim cannot be")
+        return "lines", lines, "the curve of its claim is only stated, not derived"
+    raise ValueError(f"{one['id']}: its claim is impossible")
 
 
 def check(certificate: Any) -> dict[int, str]:  # noqa: PLR0912
@@ -233,7 +233,7 @@ def check(certificate: Any) -> dict[int, str]:  # noqa: PLR0912
     right = found and "violated" not in found[last:] and type(m) is int and 0 < error < 1
     tested = {(one["id"], one["repeat"]) for one in certificate["conclusions"] if one["basis"]}
     if not right or not 0 <= m - len(tested) <= certificate["failed"]:
-        raise ValueError("its tests, their number, their order or the confidence cannot be")
+        raise ValueError("its tests, their number, their order or the confidence are impossible")
     for place, one in enumerate(certificate["conclusions"]):
         basis, estimate, verdict = one["basis"], one["estimate"], one["verdict"]
         evidence, look, slack = estimate["evidence"], basis.get("look", 1), basis.get("resolution")
@@ -242,10 +242,10 @@ def check(certificate: Any) -> dict[int, str]:  # noqa: PLR0912
         own = not basis or (basis["confidence"] == audit["confidence"] and 0 <= slack < 1)
         own = own and type(look) is int and look > 0 and 0 < level < 1 and bound >= 0 <= delta < 1
         if not own or (verdict is None) != (not basis):
-            raise ValueError(f"{one['id']}: its look, levels, resolution or bound cannot be")
+            raise ValueError(f"{one['id']}: its look, levels, resolution or bound are impossible")
         spent.append(level * price / error)
         if not evidence or evidence["theorem"] not in FIELDS:
-            left[place] = "no theorem that is known here"
+            left[place] = "its theorem is unknown to this program"
             stated += verdict == "violated"
             continue
         for side in (1, -1) if bound else (-1,):
@@ -266,18 +266,18 @@ def check(certificate: Any) -> dict[int, str]:  # noqa: PLR0912
             right = rejected(one, basis["extreme"], a, (*claim, slack), side)
             right = right and rejected(one, evidence, rarest, (*claim, ZERO), -1)
         if not right and not stated:
-            raise ValueError(f"{one['id']}: its counts do not show that it is {verdict}")
+            raise ValueError(f"{one['id']}: its counts do not imply {verdict}")
         if why or not right:
-            left[place] = why or "needs the verdicts of others that were not checked"
+            left[place] = why or "depends on other verdicts that were not checked"
             stated += verdict == "violated"
         proved = found[: place + 1].count("violated") - stated
     if (max if audit["multiplicity"] == "none" else sum)(spent) > 1 + CLOSE:
-        raise ValueError("the error is not divided among all conclusions")
+        raise ValueError("the conclusions together spend more than the error of the audit")
     return left
 
 
 def main(arguments: list[str]) -> int:
-    """Check a file that is written canonically, and return the exit code."""
+    """Check a canonical certificate file, and return the exit code."""
     try:
         text = Path(*arguments).read_text(encoding="utf-8")
         content: Any = json.loads(text)
@@ -285,14 +285,14 @@ def main(arguments: list[str]) -> int:
         both = [json.dumps(of, sort_keys=True, separators=(",", ":")) for of in (rest, content)]
         own = "sha256:" + hashlib.sha256(both[0].encode()).hexdigest()
         if both[1] + "\n" != text or (content["digest"], content["certificate"]) != (own, 1):
-            raise ValueError("not in its canonical form, or not under its own digest")
+            raise ValueError("not in canonical form, or the digest is wrong")
         left, all_ = check(json.loads(text, parse_float=Decimal)), content["conclusions"]
     except Exception as error:  # whatever is not a certificate is refused
         print(f"REFUSED: {type(error).__name__}: {str(error)!a}")
         return 2 if isinstance(error, OSError) else 1
     for place, why in left.items():
         print(f"NOT CHECKED: {all_[place]['id']!a}: {why}")
-    print(f"{len(all_) - len(left)} of {len(all_)} conclusions are right; {len(left)} NOT CHECKED")
+    print(f"{len(all_) - len(left)} of {len(all_)} conclusions recomputed; {len(left)} NOT CHECKED")
     return 3 if left else 0
 
 

@@ -1,4 +1,4 @@
-"""Estimators and testers of the literature, to compare with those of dpframe on the same draws."""
+"""Estimators and testers from the literature, for comparison with dpframe on the same draws."""
 
 from __future__ import annotations
 

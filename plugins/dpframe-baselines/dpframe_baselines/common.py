@@ -98,16 +98,16 @@ def sample_of(counts: Tree) -> Sample:
 
 
 class Way(NamedTuple):
-    """Events at one end of the scores, by cut: they speak for one dataset against the other."""
+    """Events at one end of the scores, by cut: more likely on one dataset than on the other."""
 
-    false: Ints  # hits on the dataset that they speak against
+    false: Ints  # hits on the dataset where the events are rarer
     n: int  # its draws
     true: Ints  # hits on the other
     m: int
 
 
 def ways(found: Sample, *, rising: bool) -> tuple[Way, Way]:
-    """Return the events {score ≥ cut} and {score < cut}; a `rising` score speaks for D′ on top."""
+    """Return the events {score ≥ cut} and {score < cut}; a `rising` score is larger on D′."""
     sums = [np.cumsum(side) for side in found]
     low = [total[:-1] for total in sums]
     high = [total[-1] - own for total, own in zip(sums, low, strict=True)]
@@ -118,7 +118,7 @@ def ways(found: Sample, *, rising: bool) -> tuple[Way, Way]:
 
 
 class Baseline(Estimator):
-    """An estimator from counts on a grid, with a pilot that chooses."""
+    """An estimator from counts on a grid, whose pilot makes all choices."""
 
     def statistic(self) -> Statistic:
         return Grid()
@@ -137,7 +137,7 @@ Test = Callable[[float, float, float], float]
 def from_test(p_value: Test, query: Query, epsilon: float) -> Estimate:
     """Return the estimate of a test: the bound is the supremum of the ε that it rejects.
 
-    A claim is tested at all of its telling δ; the test must hold for all δ at once.
+    A claim is tested at all of its relevant δ; the test must hold for all δ at once.
 
     Args:
         p_value: of (ε, δ), and a resolution.
@@ -171,7 +171,7 @@ def from_test(p_value: Test, query: Query, epsilon: float) -> Estimate:
 
 
 def largest(holds: Callable[[float], bool]) -> float:
-    """Return the largest ε up to which a condition holds, at least 0 and at most `LARGEST`."""
+    """Return the largest ε up to which a condition holds, between 0 and `LARGEST`."""
     low, high = 0.0, LARGEST
     if not holds(low):
         return 0.0

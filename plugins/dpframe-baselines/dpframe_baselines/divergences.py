@@ -39,7 +39,7 @@ def merged(layout: Tree, counts: Tree, bins: int = BINS) -> Sample:
 
 
 class AUC(Baseline, name="auc"):
-    """The area under the curve, against the largest that a claim allows.
+    """The area under the ROC curve, compared with the largest that a claim allows.
 
     Under (ε, δ)-DP the area above the curve is at least that under the trade-off curve
     [Kairouz2015, theorem 2.1], which is (1 − δ)²/(1 + e^ε). The area is a mean over pairs, one
@@ -120,8 +120,8 @@ class AuditoriumRenyi(Baseline, name="auditorium-renyi"):
 
     For every g, D_α(P‖Q) ≥ α/(α − 1) ln E_P e^{(α−1)g} − ln E_Q e^{αg} [Birrell2021]. The pilot
     learns g, the logarithm of its ratio, cut at ±C; DP-Auditorium trains a network. Multiplicative
-    Chernoff limits of both means, each at half of the error and with a factor of its own, make a
-    lower limit. It refutes ε-DP if it exceeds the divergence of randomised response, the largest
+    Chernoff limits of both means, each at half of the error and with its own factor, give a lower
+    limit. It refutes ε-DP if it exceeds the divergence of randomised response, the largest
     that ε-DP allows [Kairouz2015]; DP-Auditorium allows more, min(ε, 2αε²). The pilot chooses the
     direction. One-sided, valid at finite samples; at δ > 0 it certifies nothing.
     """
@@ -201,8 +201,8 @@ class AuditoriumMMD(Baseline, name="auditorium-mmd"):
     [Gretton2012, lemma 6]. They lie in [−2, 2], so Hoeffding's inequality and the empirical
     Bernstein inequality [Maurer2009, theorem 4] limit their mean, at half of the error each. With a
     kernel in [0, 1], MMD² ≤ 2 TV², and (ε, δ)-DP has TV ≤ (e^ε − 1 + 2δ)/(e^ε + 1)
-    [Kairouz2015, theorem 2.1]; DP-Auditorium converts otherwise. The kernel is Gaussian on the
-    scores, as wide as the pilot's quartiles are apart. One-sided, valid at finite samples.
+    [Kairouz2015, theorem 2.1]; DP-Auditorium uses another conversion. The kernel is Gaussian on the
+    scores, with the pilot's interquartile range as its width. One-sided, valid at finite samples.
     """
 
     certifies: ClassVar[bool] = True
@@ -235,8 +235,8 @@ class AuditoriumMMD(Baseline, name="auditorium-mmd"):
 def blocks(layout: Tree, found: Sample) -> Floats:
     """Return the values of disjoint blocks.
 
-    Counts do not tell the order of the draws, so dice order them, which the pilot casts: an order
-    at random has the distribution of the true one.
+    Counts lose the order of the draws, so the draws are shuffled with a seed from the pilot: a
+    random order has the same distribution as the true one.
     """
     edges = np.asarray(layout["edges"], np.float64)
     finite = edges[np.isfinite(edges)] if np.isfinite(edges).any() else np.zeros(1)

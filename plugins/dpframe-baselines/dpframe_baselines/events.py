@@ -28,7 +28,7 @@ class OneEvent(Baseline):
     """An estimator from the counts of one event, which the pilot chooses."""
 
     def counted(self, layout: Tree, counts: Ints, query: Query) -> tuple[int, int, int, int]:
-        """Return hits and draws on the dataset that the event speaks against, and on the other."""
+        """Return hits and draws on the dataset where the event is rarer, and on the other."""
         pilot = sample_of(layout["pilot"])
         few = max(1, min(query.trials))
         worth = [self.worth(way, query, few) for way in ways(pilot, rising=pilot.rising)]
@@ -38,7 +38,7 @@ class OneEvent(Baseline):
         return int(way.false[cut]), way.n, int(way.true[cut]), way.m
 
     def worth(self, way: Way, query: Query, few: int) -> Floats:
-        """Return what each cut promises: a lower limit of its log ratio, from the pilot.
+        """Return the expected bound of each cut: a lower limit of its log ratio, from the pilot.
 
         The limit is that of [Katz1978], widened by the noise of the pilot itself.
         """
@@ -67,11 +67,12 @@ def _spread(x: Floats, y: Floats, delta: float, n: float, m: float) -> Floats:
 class DPSniper(OneEvent, name="dp-sniper"):
     """A lower confidence limit of ln(p/q) of one event [Bichsel2021].
 
-    A classifier, here the attack, is cut where a dataset has the share c of its scores; fresh draws
-    bound both probabilities by Clopper and Pearson, each at half of the error. One-sided, at the
-    error of the query. Where scores are tied the cut has at least the share c; DP-Sniper randomises
-    there. The pilot chooses the end of the scores and the direction, for which DP-Sniper searches.
-    The complement of the event counts too, and δ > 0 is subtracted: DP-Sniper tests ε-DP.
+    The scores of a classifier, here the attack, are cut so that the event has the share c of one
+    dataset. Fresh draws bound both probabilities by Clopper-Pearson limits, each at half of the
+    error. One-sided, at the error of the query. If scores are tied, the event has at least the
+    share c; DP-Sniper randomises instead. The pilot chooses the end of the scores and the
+    direction; DP-Sniper searches both. DP-Sniper tests ε-DP; this version also counts the
+    complement of the event, and subtracts δ > 0.
     """
 
     certifies: ClassVar[bool] = True
@@ -82,7 +83,7 @@ class DPSniper(OneEvent, name="dp-sniper"):
     )
 
     share: Annotated[float, Gt(0), Lt(1)] = 0.01
-    """c, the least share of the event on the dataset that it speaks against."""
+    """c, the smallest share of the event on the dataset where it is rarer."""
 
     def worth(self, way: Way, query: Query, few: int) -> Floats:
         rates = way.false / way.n
@@ -108,9 +109,9 @@ class DPSniper(OneEvent, name="dp-sniper"):
 class StatDP(OneEvent, name="statdp"):
     """The test of one event by thinning and Fisher's exact test [Ding2018, algorithm 2].
 
-    If p ≤ e^ε q, the hits of the event, each kept with probability e^−ε, are no likelier than those
-    on the other dataset. Given the sum of both they are at most hypergeometric. StatDP averages the
-    p-values of many thinnings. Their mean is no p-value, but twice their mean is [Vovk2020], so
+    If p ≤ e^ε q, hits of the event that are kept with probability e^−ε are no likelier than hits on
+    the other dataset. Given the sum of both, they are at most hypergeometric. StatDP averages the
+    p-values of many thinnings. Their mean is not a p-value, but twice their mean is [Vovk2020], so
     this doubles the mean over all thinnings, computed exactly. One-sided, at the error of the
     query; the bound is the largest ε that the test rejects. The pilot chooses event and direction.
     It tests ε-DP: at δ > 0 it certifies nothing.
@@ -180,9 +181,9 @@ def mean_p_value(tails: Floats, kept: float) -> float:
 class Katz(OneEvent, name="katz"):
     """The log-ratio interval of two rates, asymptotic [Katz1978].
 
-    ln(p̂/q̂) ± z √((1 − p̂)/(m p̂) + (1 − q̂)/(n q̂)), with half a hit more on each side; at δ > 0 with
-    p̂ − δ and its variance by the delta method. Two-sided at the confidence of the query. A normal
-    approximation, so it certifies nothing. The pilot chooses the event.
+    ln(p̂/q̂) ± z √((1 − p̂)/(m p̂) + (1 − q̂)/(n q̂)), with half a hit added on each side; at δ > 0 with
+    p̂ − δ and its variance by the delta method. Two-sided at the confidence of the query. It is a
+    normal approximation, so it certifies nothing. The pilot chooses the event.
     """
 
     certifies: ClassVar[bool] = False
@@ -202,9 +203,9 @@ class Katz(OneEvent, name="katz"):
 class BCa(OneEvent, name="bca"):
     """The bias-corrected and accelerated bootstrap interval of ln((p − δ)/q) [Efron1987].
 
-    Two-sided at the confidence of the query. Drawing outputs again gives binomial counts; the
-    acceleration comes from the empirical influence of each draw. Accurate of second order, so it
-    certifies nothing; if a count is 0, no resample has another. The pilot chooses the event.
+    Two-sided at the confidence of the query. Resampled counts are binomial; the acceleration comes
+    from the empirical influence of each draw. The interval is only second-order accurate, so it
+    certifies nothing; if a count is 0, it is 0 in every resample. The pilot chooses the event.
     """
 
     certifies: ClassVar[bool] = False
@@ -256,8 +257,8 @@ class EmpiricalBernstein(OneEvent, name="empirical-bernstein"):
 
     A mean of n values in [0, 1] with sample variance V errs on one side by at most
     √(2 V ln(2/a)/n) + 7 ln(2/a)/(3 (n − 1)) [Maurer2009, theorem 4]; each rate gets half of the
-    error. One-sided, valid at finite samples. The inequality is for means of any bounded values;
-    for rates exact binomial limits are tighter. The pilot chooses the event.
+    error. One-sided, valid at finite samples. The inequality holds for means of any bounded values;
+    exact binomial limits are tighter for rates. The pilot chooses the event.
     """
 
     certifies: ClassVar[bool] = True
@@ -285,7 +286,7 @@ class EmpiricalBernstein(OneEvent, name="empirical-bernstein"):
 
 
 def bernstein_width(rates: Floats, trials: Ints | int, error: float) -> Floats:
-    """Return how far a rate may lie above its frequency, but for this error."""
+    """Return the distance by which a rate exceeds its frequency only with this error."""
     n = np.maximum(trials, 2)
     log = math.log(2 / error)
     # V has the divisor n − 1, so V/n is r (1 − r)/(n − 1).
@@ -297,8 +298,9 @@ class DKW(Baseline, name="dkw"):
     """Bands around both distribution functions, for all cuts and both directions at once.
 
     sup |F̂ − F| exceeds √(ln(2/a)/(2n)) with probability at most a [Massart1990, corollary 1]; each
-    dataset gets half of the error. Nothing is chosen, so nothing is paid for; but the band is as
-    wide at rare events as at frequent ones. One-sided bound, valid at finite samples.
+    dataset gets half of the error. The bands hold for all cuts at once, so choosing one costs
+    nothing, but they are as wide for rare events as for frequent ones. One-sided, valid at finite
+    samples.
     """
 
     certifies: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""The command `dpframe certify`, which writes what certcheck.py checks without dpframe."""
+"""The command `dpframe certify`: write certificates that certcheck.py checks without dpframe."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CLAIM = ("kind", "parameters", "profile")
 
 
 def certificate(record: Record) -> dict[str, Any]:
-    """Return the certificate of a record: what its certified cells conclude, and from what.
+    """Return the certificate of a record: the conclusions of its certified cells, with evidence.
 
     Cells come in the order in which they are tested, by the p-values that decide their verdicts.
 
@@ -72,7 +72,7 @@ def _order(cell: Mapping[str, Any]) -> tuple[bool, float]:
 
 
 def canonical(found: Mapping[str, Any]) -> str:
-    """Return the one way to write JSON values."""
+    """Return the canonical JSON of a value."""
     return json.dumps(found, sort_keys=True, separators=(",", ":"))
 
 
@@ -90,7 +90,7 @@ def certify(
         typer.Option("--sign", metavar="KEY", help="A minisign or ssh-keygen key to sign with."),
     ] = None,
 ) -> None:
-    """Write a certificate of a run, which certcheck.py checks without dpframe.
+    """Write a certificate of a run, for certcheck.py to check without dpframe.
 
     Exit code: 0, or 2 if the record certifies nothing or cannot be read.
     """
@@ -108,10 +108,10 @@ def certify(
 
 
 def sign(file: Path, key: Path, *, minisign: bool) -> None:
-    """Have a file signed by minisign or else by ssh-keygen.
+    """Sign a file with minisign or ssh-keygen, depending on the key.
 
     Raises:
-        DpframeError: the program is not there, or it fails.
+        DpframeError: the program is not installed, or it fails.
     """
     call = ["ssh-keygen", "-Y", "sign", "-f", str(key), "-n", "dpframe-certificate", str(file)]
     if minisign:

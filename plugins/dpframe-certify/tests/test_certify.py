@@ -217,7 +217,7 @@ def test_what_is_not_checked_is_no_success(
     assert code(written(certificates["bets"]), tmp_path) == 3
     said = capsys.readouterr().out
     assert said.count("NOT CHECKED: ") == 1
-    assert "1 of 2 conclusions are right; 1 NOT CHECKED" in said
+    assert "1 of 2 conclusions recomputed; 1 NOT CHECKED" in said
     assert code(written(certificates["ranks"]), tmp_path) == 0
 
 
@@ -473,7 +473,7 @@ def test_the_checker_runs_alone(certificates: dict[str, Any], tmp_path: Path) ->
     call = [sys.executable, "-I", "-S", CHECKER]
     done = subprocess.run([*call, file], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 of 1 conclusions are right" in done.stdout
+    assert "1 of 1 conclusions recomputed" in done.stdout
     done = subprocess.run([*call, tmp_path / "none"], check=False, capture_output=True)
     assert done.returncode == 2
 

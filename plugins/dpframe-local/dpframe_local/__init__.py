@@ -1,4 +1,4 @@
-"""Protocols of local differential privacy: one report, many reports, many attributes, a crowd."""
+"""Protocols of local differential privacy: one report, many, many attributes, shuffled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many reports about one value: a permanent response is kept and randomised again each time."""
+"""Many reports about one value: a memoised response is randomised again for each report."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Memoised(Protocol):
     """The permanent response claims `epsilon`; each report about it claims `epsilon_report`."""
 
     epsilon: Annotated[float, Gt(0)] = 2.0
-    """ε of the permanent response: what any number of reports loses at most."""
+    """ε of the permanent response: the largest loss of any number of reports."""
     epsilon_report: Annotated[float, Gt(0)] = 1.0
     """ε of one report about the permanent response."""
     reports: Annotated[int, Ge(1), Le(1000)] = 4
     """Number of reports."""
     mistake: Literal["none", "not-kept"] = "none"
-    """not-kept: every report has a permanent response of its own."""
+    """not-kept: nothing is memoised, so each report starts from a new response."""
 
     def claim(self, pair: Pair) -> PureDP:
         return PureDP(self.first if self.reports == 1 else self.epsilon)
@@ -43,10 +43,10 @@ class Memoised(Protocol):
 
 
 class LongitudinalGRR(Memoised, name="l-grr"):
-    """Generalised randomised response twice, the first answer kept [Arcolezi2022].
+    """Generalised randomised response twice, the first answer memoised [Arcolezi2022].
 
-    An output has how often each value was reported. Claim: `epsilon`, of one report less; true.
-    With the mistake: wrong, it grows with the reports.
+    An output counts the reports of each value. Claim: `epsilon`, or less for one report; true.
+    With the mistake the claim is wrong, because the loss grows with the number of reports.
     """
 
     @property
@@ -100,14 +100,14 @@ class LongitudinalGRR(Memoised, name="l-grr"):
 
 
 class LongitudinalUnary(Memoised, name="l-ue"):
-    """Unary encoding twice, the first bits kept: RAPPOR and its optimised forms [Arcolezi2022].
+    """Unary encoding twice, the first bits memoised: RAPPOR and its optimised forms [Arcolezi2022].
 
-    An output has how often each bit was reported as 1. Claim: `epsilon`, of one report less; true.
-    With the mistake: wrong, it grows with the reports.
+    An output counts the reports of each bit as 1. Claim: `epsilon`, or less for one report; true.
+    With the mistake the claim is wrong, because the loss grows with the number of reports.
     """
 
     permanent: Literal["sue", "oue"] = "sue"
-    """Encoding of the bits that are kept: symmetric, as in RAPPOR, or optimised."""
+    """Encoding of the memoised bits: symmetric, as in RAPPOR, or optimised."""
 
     def check(self) -> None:
         if self.epsilon_report > 50:

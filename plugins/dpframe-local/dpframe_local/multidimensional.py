@@ -1,6 +1,6 @@
 """One report about d attributes, each with k values.
 
-Data are d numbers. A claim about a whole user would be about all d at once; each class says how its
+The dataset is d numbers. A claim for a whole user must cover all d of them; each class says how its
 loss grows with the number m of attributes in which D and D′ differ.
 """
 
@@ -76,7 +76,7 @@ class Split(Attributes, name="spl"):
 
 
 class Sampled(Attributes, name="smp"):
-    """One attribute at random with ε; the others, and which it was, are told [Arcolezi2021].
+    """One attribute at random with ε; the report says which [Arcolezi2021].
 
     Attributes that were not sampled are −1. Claim: ε if any attributes change; true, and tight.
     """
@@ -105,14 +105,14 @@ class Sampled(Attributes, name="smp"):
 class SampledWithFakes(Attributes, name="rs-fd"):
     """One attribute at random with more than ε, fake values for the others [Arcolezi2021].
 
-    The sampled attribute has ε′ = ln(d(e^ε − 1) + 1), and nobody is told which it was: RS+FD. With
-    a `prior` the fake values are realistic: RS+RFD. Claim: ε if one attribute changes,
-    ln(1 + m(e^ε − 1)) if m do; true without a prior, and tight. With a prior nothing is claimed,
-    because a rare fake value tells more: its truth is exact.
+    RS+FD: the sampled attribute has ε′ = ln(d(e^ε − 1) + 1), and the report does not say which it
+    is. RS+RFD: a `prior` makes the fake values realistic. Claim: ε if one attribute changes,
+    ln(1 + m(e^ε − 1)) if m do; true without a prior, and tight. With a prior the class claims
+    nothing, because rare fake values reveal more, but its exact loss is known.
     """
 
     prior: tuple[Annotated[float, Gt(0)], ...] = ()
-    """Probabilities of fake values, k of them; default: all equal."""
+    """Probabilities of the k fake values; default: all equal."""
 
     def check(self) -> None:
         if self.prior and (len(self.prior) != self.k or abs(sum(self.prior) - 1) > 1e-9):

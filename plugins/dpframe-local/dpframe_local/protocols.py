@@ -1,7 +1,8 @@
 """Frequency oracles: one report about one value of k.
 
-Data are one number, rounded to a value from 0 to k − 1. Outputs are what a server receives. Each
-protocol has a density, so that the attack `likelihood-ratio` is the best one, and its exact loss.
+The dataset is one number, rounded to a value from 0 to k − 1. An output is the report that a server
+receives. Each protocol defines its density, so the optimal attack `likelihood-ratio` works, and its
+exact loss.
 """
 
 from __future__ import annotations
@@ -46,12 +47,12 @@ class Protocol(Mechanism):
         return int(self.value(pair.d0, np)), int(self.value(pair.d1, np))
 
     def _two_sided(self, keep: float, other: float, share: float = 1.0) -> FiniteDP:
-        """Return the curve if a share of reports has two telling answers, others tell nothing.
+        """Return the curve if a share of reports has two informative answers, and others none.
 
         Args:
-            keep: probability of the answer of one's own value.
+            keep: probability of the answer of the user's own value.
             other: probability of the answer of the other value.
-            share: the share of telling reports.
+            share: the share of informative reports.
         """
         rest = max(1 - keep - other, 0.0)
         zero = share * np.array([keep, other, rest])
@@ -62,7 +63,8 @@ class Protocol(Mechanism):
 class GRR(Protocol, name="grr"):
     """Generalised randomised response [Kairouz2016].
 
-    The value with probability e^ε/(e^ε + k − 1), else another one. Claim: ε; true, and tight.
+    Reports the value with probability e^ε/(e^ε + k − 1), otherwise another one at random. Claim: ε;
+    true, and tight.
     """
 
     def truth(self, pair: Pair) -> FiniteDP:
@@ -128,7 +130,7 @@ class OUE(Unary, name="oue"):
 class THE(Unary, name="the"):
     """Thresholding with histogram encoding: Lap(2/ε) on each bit, 1 above θ [Wang2017].
 
-    Section 4. Claim: ε; true, and not tight, because a threshold hides a part of the loss.
+    Section 4. Claim: ε; true, but not tight, because the threshold hides part of the loss.
     """
 
     theta: Annotated[float, Gt(0.5), Lt(1)] = 0.67
@@ -156,10 +158,10 @@ class SHE(Protocol, name="she"):
 
 
 class SubsetSelection(Protocol, name="subset-selection"):
-    """A set of ω values, with the own one at a higher probability [Ye2018].
+    """A set of ω values, more likely to contain the user's own [Ye2018].
 
-    With probability ωe^ε/(ωe^ε + k − ω) the value and ω − 1 others, else ω others. The output has a
-    bit for each value. Claim: ε; true, and tight.
+    With probability ωe^ε/(ωe^ε + k − ω) the set is the user's value and ω − 1 others, otherwise ω
+    others. The output has a bit for each value. Claim: ε; true, and tight.
     """
 
     omega: Annotated[int, Ge(1)] | None = None
@@ -237,7 +239,7 @@ class LocalHashing(Protocol):
 class BLH(LocalHashing, name="blh"):
     """Binary local hashing [Wang2017, section 4].
 
-    Claim: ε; true, and tight, although half of the reports tell two values not apart.
+    Claim: ε; true, and tight, although half of the reports cannot distinguish two values.
     """
 
     def _size(self) -> int:

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from dpframe.plugins import Array, Floats, Key, Pair
 
 SMALLEST = 1e-300
-"""The smallest δ that is looked for."""
+"""The smallest δ of a search."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ShuffledDP(Claim):
     """The claim of n reports, each ε₀-DP on its own, in random order [Feldman2021, theorem 3.1].
 
-    If ε₀ ≤ ln(n/(16 ln(2/δ))), they are (ε, δ)-DP where one person's data change, with
+    If ε₀ ≤ ln(n/(16 ln(2/δ))), they are (ε, δ)-DP if one person's data change, with
 
         ε = ln(1 + (e^ε₀ − 1)/(e^ε₀ + 1) · (8 √(e^ε₀ ln(4/δ))/√n + 8 e^ε₀/n)).
 
-    Otherwise, and if this is larger, ε₀ itself is claimed.
+    Otherwise, or if this ε is larger than ε₀, the claim is ε₀.
 
     Args:
         epsilon_report: ε₀.
@@ -81,8 +81,8 @@ class ShuffledDP(Claim):
 class ShuffledGRR(Mechanism, name="shuffled-grr"):
     """Generalised randomised response of many people, shuffled: how often each value was reported.
 
-    Data are one number for each person. Claim: that of the theorem 3.1 of [Feldman2021] where one
-    person's data change; true.
+    The dataset is one number for each person. Claim: theorem 3.1 of [Feldman2021], if one person's
+    data change; true.
     """
 
     epsilon: Annotated[float, Gt(0), Lt(50)] = 1.0

@@ -1,4 +1,4 @@
-"""Audits of pipelines: synthetic tables, and answers of SQL front ends."""
+"""Audits of pipelines: synthesizers of tables, and SQL engines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def __getattr__(name: str) -> object:
 
 @hookimpl
 def dpframe_mechanisms() -> list[type[Mechanism]]:
-    """Programs that make synthetic tables, and programs that answer queries."""
+    """Return the mechanisms: a synthesizer and an SQL engine, each a program."""
     from dpframe_pipelines.sql import SqlEngine
     from dpframe_pipelines.synthetic import Synthesizer
 
@@ -33,7 +33,7 @@ def dpframe_mechanisms() -> list[type[Mechanism]]:
 
 @hookimpl
 def dpframe_attacks() -> list[type[Attack]]:
-    """An attack on answers whose numbers have names."""
+    """Return the attack on named features."""
     from dpframe_pipelines.features import NamedFeatures
 
     return [NamedFeatures]
@@ -41,7 +41,7 @@ def dpframe_attacks() -> list[type[Attack]]:
 
 @hookimpl
 def dpframe_neighbourhoods() -> list[type[Neighbourhood]]:
-    """Queries on tables of users, and smaller ones."""
+    """Return the neighbourhoods: queries on tables of users, and smaller cases of a finding."""
     from dpframe_pipelines.sql import SmallerCases, UsersAndQueries
 
     return [UsersAndQueries, SmallerCases]

@@ -1,4 +1,4 @@
-"""Columns of tables, and pipelines as black boxes: functions, or programs of any interpreter."""
+"""Columns of tables, and pipelines as black boxes: functions, or programs in any interpreter."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ ATTACKS = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Column:
-    """One column of a table, as the pipeline is told of it: a user, a key, or a number."""
+    """One column of a table, as declared to the pipeline: a user, a key, or a number."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     name: str
-    """Its name."""
+    """Name of the column."""
     user: bool = False
     """True if it identifies the user of a row."""
     categories: tuple[str | int, ...] = ()
@@ -58,7 +58,7 @@ class Column:
     high: float | None = None
     """Upper bound of its numbers."""
     integer: bool = False
-    """True if its numbers are whole."""
+    """True if its numbers are integers."""
 
     def params(self) -> dict[str, Any]:
         """Return the column as a spec has it."""
@@ -72,10 +72,10 @@ def columns_of(given: Sequence[Any], *, users: int) -> tuple[Column, ...]:
 
     Args:
         given: columns, or a dict for each.
-        users: how many must identify the user of a row.
+        users: number of columns that must identify the user of a row.
 
     Raises:
-        ValueError: they do not fit together; the message is for the user.
+        ValueError: the columns are inconsistent.
     """
     found = tuple(
         one
@@ -84,10 +84,10 @@ def columns_of(given: Sequence[Any], *, users: int) -> tuple[Column, ...]:
         for one in given
     )
     if not found:
-        raise ValueError("a table has at least one column")
+        raise ValueError("columns is empty; a table needs at least one column")
     names = [column.name for column in found]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise ValueError(f"two columns are called {twice[0]}")
+        raise ValueError(f"two columns are named {twice[0]}")
     if sum(column.user for column in found) != users:
         raise ValueError(f"{users or 'no'} column must have user = true")
     for column in found:
@@ -109,14 +109,14 @@ class Piped(ForeignMechanism):
     file: SpecFile
     """The program, relative to the spec; the command line names it too, with --plugin."""
     columns: tuple[Column, ...]
-    """The columns of its tables, as it is told of them."""
+    """The columns of its tables, as declared to the pipeline."""
     epsilon: Annotated[float, Gt(0)]
     """The claim."""
     delta: Annotated[float, Ge(0), Lt(1)] = 0.0
-    """The claim's δ."""
+    """The claimed δ."""
 
     users: ClassVar[int] = 0
-    """How many columns identify the user of a row."""
+    """Number of columns that identify the user of a row."""
 
     def check(self) -> None:
         self.consented(self.file.path)
@@ -204,14 +204,14 @@ def function_box(
     names_of: Callable[[Pair], Sequence[str]],
     prepare: Callable[[Any], tuple[tuple[Any, ...], Callable[[Any], list[float]]]],
 ) -> type[HostMechanism]:
-    """Return a mechanism that calls a function and gives the numbers of its answer.
+    """Return a mechanism that calls a function and returns the numbers of its answer.
 
     Args:
         function: takes `wanted` arguments, or a NumPy generator before them.
         wanted: number of its arguments.
-        claim: what it claims.
-        names_of: gives the names of the numbers for a pair.
-        prepare: gives the arguments for a dataset, and a function from an answer to its numbers.
+        claim: its claim.
+        names_of: returns the names of the numbers for a pair.
+        prepare: returns the arguments for a dataset, and a function from an answer to its numbers.
     """
     seeded = len(inspect.signature(function).parameters) > wanted
 

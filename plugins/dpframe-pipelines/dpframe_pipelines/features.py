@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from dpframe.plugins import Array, Floats, HostArray, Ints, Key, Pair, Target, Tree
 
 KEPT = 24
-"""Features whose intervals are learned: those that differ most between D and D′."""
+"""Number of features whose intervals are learned: those that differ most between D and D′."""
 
 CUTS = 64
-"""Cuts of one feature, at most."""
+"""At most this many cuts of one feature."""
 
 
 class Named(Protocol):
-    """A mechanism whose answers are lists of numbers with names."""
+    """A mechanism whose outputs are lists of named numbers."""
 
     def names_of(self, pair: Pair) -> Sequence[str]:
         """Return the name of each number in an answer."""
@@ -31,16 +31,16 @@ class Named(Protocol):
 
 
 class NamedFeatures(Attack, name="features"):
-    """Tells D from D′ by the features of an answer, which the mechanism names.
+    """Distinguishes D from D′ by the named features of an output.
 
-    It looks at the features that differ most between the answers on D and on D′ from which it
-    learns. The events of the score are then cuts of one feature, or unions of intervals.
+    It learns on separate outputs which features differ most between D and D′. The events of the
+    score are then cuts of one feature, or unions of intervals.
     """
 
     gives = "score"
 
     look: Literal["cut", "intervals"] = "cut"
-    """"cut": the feature that differs most, larger if more like D′; it needs few answers.
+    """"cut": the feature that differs most, oriented to be larger on D′; it needs few outputs.
     "intervals": log-odds of intervals of one feature, or of a weighted sum of several, as the
     attack `answers` learns them."""
 
@@ -51,7 +51,7 @@ class NamedFeatures(Attack, name="features"):
     def unsuited(self, target: Target) -> str | None:
         if isinstance(target.mechanism, HostMechanism) and hasattr(target.mechanism, "names_of"):
             return None
-        return "the answers of this mechanism have no named features"
+        return "the outputs of this mechanism have no named features"
 
     def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
         kept = telling(train, 1 if self.look == "cut" else KEPT)
@@ -89,7 +89,7 @@ class NamedFeatures(Attack, name="features"):
 
 
 def _cuts(sides: tuple[HostArray, HostArray]) -> dict[str, Any]:
-    """Learn the cuts of one feature, halfway between its values, and the side that is like D′."""
+    """Learn the cuts of one feature, halfway between its values, and the side more likely on D′."""
     x, y = (part[:, 0] for part in sides)
     values = np.unique(np.concatenate([x, y]))
     values = values[np.isfinite(values)]
@@ -110,7 +110,7 @@ def _cuts(sides: tuple[HostArray, HostArray]) -> dict[str, Any]:
 
 
 def _place(state: Tree, seen: Any, xp: Any) -> Any:
-    """Return the number of cuts below a feature, negated if smaller is more like D′."""
+    """Return the number of cuts below a feature, negated if D′ has smaller values."""
     place = xp.searchsorted(xp.asarray(state["cuts"]), seen[:, 0], side="right")
     return xp.where(xp.isnan(seen[:, 0]), state["missing"], state["sign"] * place)
 
@@ -130,11 +130,11 @@ def _side(state: Tree, edge: float, above: bool) -> str:
         else:
             parts.append("any number")
     parts += ["no number"] if missing and state["some missing"] else []
-    return f"is {' or '.join(parts)}" if parts else "is nothing at all"
+    return f"is {' or '.join(parts)}" if parts else "is an impossible value"
 
 
 def telling(train: tuple[HostArray, HostArray], most: int) -> Ints:
-    """Return the places of the features that differ most between D and D′, at most so many.
+    """Return the positions of the features that differ most between D and D′, at most `most`.
 
     Differences of the mean, of the spread, and of the share of missing numbers count, each in
     standard errors. Equal features are kept once.

@@ -1,4 +1,4 @@
-"""Audits of SQL front ends: draw queries and tables of users, and shrink what is found."""
+"""Audits of SQL engines: draw queries and tables of users, and shrink findings."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ Row = tuple[Any, ...]
 Change = Literal["add-remove", "replace"]
 
 OTHERS = 12
-"""Users of a made-up table beside the one in whom D and D′ differ."""
+"""Users of a generated table, besides the one in whom D and D′ differ."""
 
 ME = "me"
 """The user in whom D and D′ differ."""
 
 MOST_USERS = 64
-"""Users who share a key, at most, in tables for thresholds."""
+"""At most this many users share a key, in tables for thresholds."""
 
 MANY = 40
-"""Rows of a user with many."""
+"""Number of rows of a user with many rows."""
 
 FAR = 1e6
-"""How many times the width of its bounds a number lies beyond them."""
+"""Distance of a number from its bounds, in widths of the bounds."""
 
 
 class Case(NamedTuple):
@@ -76,7 +76,7 @@ class Bench:
         self.categories = {columns[at].name: list(columns[at].categories) for at in self.keys}
 
     def row(self, user: str, key: int = 0, share: float | None = 0.0) -> Row:
-        """Return a row with the nth value of each key; a share of None gives missing numbers."""
+        """Return a row with the nth value of each key; if share is None, numbers are missing."""
         found: list[Any] = []
         for at, column in enumerate(self.columns):
             if at == self.user:
@@ -139,9 +139,9 @@ class Bench:
             yield low, (self.row(ME, 0, sign * FAR),), "a user with a number out of bounds"
 
     def planned(self) -> Iterator[Case]:
-        """Yield all cases that are not made by chance: telling queries on telling tables first.
+        """Yield all systematic cases, the most informative queries and tables first.
 
-        Every third case is for thresholds on keys: some number of other users have the user's key.
+        Every third case tests thresholds on keys: some number of other users share the user's key.
         """
         general, thresholds = self._general(), self._thresholds()
         while True:
@@ -202,7 +202,7 @@ class Bench:
 class UsersAndQueries(Neighbourhood, name="sql"):
     """A query and a table of users, of whom one is removed or changed.
 
-    The queries count, add up and average, perhaps by key, with WHERE on keys and HAVING. The users
+    Queries are counts, sums and averages, perhaps by key, with WHERE and HAVING. The users
     have many rows, rare keys, missing values, or numbers out of bounds.
     """
 
@@ -215,7 +215,7 @@ class UsersAndQueries(Neighbourhood, name="sql"):
     beyond: bool = True
     """True if numbers may lie out of bounds, which engines promise to clip."""
     batch: Annotated[int, Ge(1), Le(256)] = 150
-    """Pairs to propose at a time."""
+    """Number of pairs to propose at a time."""
 
     @property
     def adjacency(self) -> str:
@@ -261,7 +261,7 @@ class UsersAndQueries(Neighbourhood, name="sql"):
 
 
 class SmallerCases(Neighbourhood, name="sql-smaller"):
-    """Some cases, each a query on two tables, in their order: candidates of shrinking."""
+    """The given cases, each a query on two tables, in order: candidates for shrinking."""
 
     one_shape: ClassVar[bool] = False
     adjacency: ClassVar[str] = "one user"
@@ -276,7 +276,7 @@ class SmallerCases(Neighbourhood, name="sql-smaller"):
 
 
 def smaller(case: Case) -> Iterator[Case]:
-    """Yield simpler cases: first those with much less, then with a little less."""
+    """Yield simpler cases, from much simpler to slightly simpler."""
     query, rows, mine = case.query, case.rows, case.mine
     plain = case._replace(words="")
     if query.having is not None:
@@ -309,7 +309,7 @@ def _parts(rows: tuple[Row, ...]) -> Iterator[tuple[Row, ...]]:
 class SqlEngine(Piped, name="sql-engine"):
     """An SQL engine: a program whose `prepare(params, table)` returns a function `ask(query)`.
 
-    That function gives one private answer: rows, a frame, a dict by key, or a number. The table is
+    It returns one private answer: rows, a frame, a dict by key, or a number. The table is
     a list of dicts; `query.sql` is the text, and `query` has its parts.
     """
 
@@ -352,24 +352,25 @@ def audit_sql(
     """Search for a query and a table of users that refute a claim.
 
     Args:
-        answer: gives one private answer, called as `answer(table, query)`, or as
+        answer: returns one private answer, called as `answer(table, query)`, or as
             `answer(rng, table, query)` with a NumPy generator for all of its randomness; or the
-            path of a program as `sql-engine` has it. An exception is an answer too.
+            path of a program, as for `sql-engine`. An exception also counts as an answer.
         columns: a dict for each column: `name`, and `user = True`, or `categories`, or `low` and
             `high`, as the engine is told.
-        epsilon: the claim for one query.
-        delta: δ of the claim.
+        epsilon: the claimed ε of one query.
+        delta: the claimed δ.
         change: "add-remove" if a user is added or removed, "replace" if its rows are replaced.
         beyond: True if numbers may lie out of bounds, which engines promise to clip.
-        trials: answers for each of D and D′, over all queries and tables together.
-        seconds: limits the search too.
-        limit: seconds of one answer; a longer one is the answer TimeoutError.
+        trials: total number of answers on each of D and D′, over all queries and tables.
+        seconds: time limit of the search.
+        limit: time limit of one answer in seconds; one that exceeds it counts as TimeoutError.
         python: the interpreter of a program; default: this one.
         confidence: of the verdict.
         seed: of all randomness.
 
     Returns:
-        The record. Its witness is the query, the tables and the event that tell most.
+        The record. Its witness is the query, the tables and the event with the strongest evidence.
+        A consistent record never means that the engine is private.
     """
     told = [column.params() for column in columns_of(columns, users=1)]
     search = {"use": "sql", "params": {"columns": told, "change": change, "beyond": beyond}}
@@ -392,11 +393,11 @@ def shrink(
     confidence of the record.
 
     Args:
-        record: of `audit_sql`, with a violated claim.
-        answer: what was audited.
-        trials: answers for each of D and D′ in one step.
-        seconds: limits each step too.
-        python: as of `audit_sql`.
+        record: a record of `audit_sql` with a violated claim.
+        answer: the same argument as for `audit_sql`.
+        trials: number of answers on each of D and D′ in one step.
+        seconds: time limit of each step.
+        python: the same argument as for `audit_sql`.
 
     Returns:
         The record of the smallest case found; the given one if no smaller one was found.

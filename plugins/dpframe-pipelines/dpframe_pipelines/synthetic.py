@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from dpframe_pipelines.boxes import Column
 
 FITS_OF_A_PAIR = 200
-"""A search begins with as many pairs as it has this many fits."""
+"""A search begins with one pair for each this many fits."""
 
 MOST_PAIRS = 36
-"""Pairs with which a search begins, at most."""
+"""A search begins with at most this many pairs."""
 
 
 def targets_of(columns: Sequence[Column]) -> list[list[Any]]:
-    """Return the records whose copies are counted: those at either end of all columns."""
+    """Return the records whose copies are counted: all columns at one end, or at the other."""
     ends = [
         [one.categories[0], one.categories[-1]] if one.categories else [one.low, one.high]
         for one in columns
@@ -34,9 +34,9 @@ def targets_of(columns: Sequence[Column]) -> list[list[Any]]:
 class Synthesizer(Piped, name="synthesizer"):
     """A synthesizer: a program whose `prepare(params, table)` returns a function that fits it.
 
-    That function returns a synthetic table: a frame, a dict of columns, dicts, or rows. The answer
-    is a list of the features of the table: rows, missing and unknown values, smallest and largest
-    numbers, copies of records at the ends of the columns, and marginals of up to three columns.
+    That function returns a synthetic table: a frame, a dict of columns, dicts, or rows. The output
+    lists the features of the table: rows, missing and unknown values, smallest and largest numbers,
+    copies of the two extreme records, and marginals of up to three columns.
     """
 
     def features(self) -> Features:
@@ -74,17 +74,17 @@ def audit_synthesizer(
 
     Args:
         fit: returns a synthetic table, called as `fit(table)`, or as `fit(rng, table)` with a NumPy
-            generator for all of its randomness; or the path of a program as `synthesizer` has it.
-        table: an ordinary table of any form that `dpframe.records_params` takes.
+            generator for all of its randomness; or the path of a program, as for `synthesizer`.
+        table: an ordinary table, in any form that `dpframe.records_params` takes.
         columns: a dict for each column: `name`, and `categories`, or `low`, `high` and `integer`,
             as the synthesizer is told.
-        epsilon: the claim.
-        delta: δ of the claim.
+        epsilon: the claimed ε.
+        delta: the claimed δ.
         adjacency: "add-remove" if a record is added or removed, "replace" if one is replaced.
-        fits: calls of `fit`, over all tables together.
+        fits: total number of calls of `fit`, over all tables.
         pairs: number of pairs of tables to begin with; default: one for each 200 fits, at most 36.
-        seconds: limits the search too.
-        limit: seconds of one fit; a longer one is the answer TimeoutError.
+        seconds: time limit of the search.
+        limit: time limit of one fit in seconds; a fit that exceeds it counts as TimeoutError.
         beyond: True if records may lie outside of `columns`: outliers, new categories, NaN.
         form: the form in which `fit` gets tables, such as "frame"; default: that of `table`.
         python: the interpreter of a program; default: this one.
@@ -92,7 +92,8 @@ def audit_synthesizer(
         seed: of all randomness.
 
     Returns:
-        The record. Its witness is the pair of tables, and the event, that tell most.
+        The record. Its witness is the pair of tables and the event with the strongest evidence. A
+        consistent record never means that the synthesizer is private.
     """
     known = columns_of(columns, users=0)
     told = [column.params() for column in known]

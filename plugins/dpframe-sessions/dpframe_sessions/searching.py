@@ -1,4 +1,4 @@
-"""Search strategies for one that refutes the claim of a session."""
+"""Search for a strategy that refutes the claim of a session."""
 
 from __future__ import annotations
 
@@ -48,40 +48,40 @@ def search_session(
 ) -> Record:
     """Fail if an adversary who chooses queries from earlier answers refutes the claim.
 
-    The adversary plays the strategies of `dpframe_sessions.strategies`, among them a policy that is
-    learned on sessions of its own, and spends most sessions on those that earn most evidence.
-    If this returns, no violation was found, although these sessions could have shown one. That
-    proves nothing about other strategies, queries or data.
+    The search plays the strategies of `dpframe_sessions.strategies`, including a policy learned on
+    separate sessions, and spends most sessions on those that produce the most evidence. If this
+    returns, these sessions could have shown a violation, but did not. That proves nothing about
+    other strategies, queries or data, and never that the service is private.
 
     Args:
-        start: `start(data)` makes the state of one session.
+        start: `start(data)` returns the state of a new session.
         step: `step(rng, state, query)` answers one query. An exception is an answer.
         queries: the queries that the adversary may ask.
         d0: the dataset D.
         d1: its neighbour D′.
-        epsilon: claimed loss of the whole session.
+        epsilon: claimed ε of the whole session.
         delta: claimed δ.
         claim: any other claim, in place of `epsilon` and `delta`.
         rounds: number of queries in a session.
         adjacency: the relation of D and D′, in words.
         confidence: a session that keeps its claim fails with a probability of at most
             1 − confidence.
-        seconds: time for all sessions that count.
-        trials: most sessions on each dataset; default: as many as the time allows.
-        seed: of all randomness that `step` gets.
-        learn: sessions on each dataset for each policy that is tried; 0 learns none.
-        only: strategies to play; default: all.
+        seconds: time for all sessions that a bound uses.
+        trials: at most this many sessions on each dataset; default: as many as time allows.
+        seed: the seed of all randomness passed to `step`.
+        learn: sessions on each dataset for each candidate policy; 0 skips learning.
+        only: the strategies to play; default: all.
 
     Returns:
         The record of the audit.
 
     Raises:
-        ViolationError: the claim is refuted; the strategy is in the message.
+        ViolationError: the claim is refuted; the message names the strategy.
         UndecidedError: these sessions could not have refuted the claim, or could not be played.
         DpframeError: the arguments cannot be used.
     """
     if not queries:
-        raise DpframeError("queries: give at least one")
+        raise DpframeError("queries: pass at least one")
     if claim is None:
         if epsilon is None:
             raise DpframeError("epsilon: give the claim of the whole session")
@@ -126,7 +126,7 @@ def _mechanism(start: Start, step: Step, queries: Sequence[Any], claim: Claim) -
 
 def _only(pair: Values) -> type[Neighbourhood]:
     class GivenPair(Neighbourhood, name="given-pair"):
-        """The two datasets that were given, and nothing else."""
+        """The two given datasets, and no others."""
 
         adjacency = pair.adjacency
 
@@ -150,4 +150,4 @@ def _judge(record: Record) -> None:
             lines.append(f"  policy: {cell.mechanism.params.get('policy')}")
         raise ViolationError("\n".join(lines), record)
     if cell.verdict != "consistent":
-        raise UndecidedError(f"nothing was decided: {cell.reason}", record)
+        raise UndecidedError(f"no verdict: {cell.reason}", record)

@@ -11,9 +11,9 @@ from dpframe_sessions.strategies import Policy, check_strategy, play
 
 
 class Session(HostMechanism):
-    """A service that answers one query after another, with an adversary who asks them.
+    """A service that answers one query after another, and the adversary that asks them.
 
-    A subclass gives `queries`, `start`, `step` and `claim`. The claim is about the whole session.
+    A subclass defines `queries`, `start`, `step` and `claim`. The claim covers the whole session.
     A search may vary `strategy`.
     """
 
@@ -22,12 +22,12 @@ class Session(HostMechanism):
     rounds: Annotated[int, Ge(1), Le(1000)] = 8
     """Queries in a session."""
     policy: tuple[int, ...] = ()
-    """Of the strategy `learned`: number of the next query by round and class of the last answer."""
+    """For `learned`: the number of the next query, by round and class of the last answer."""
     references: tuple[float, ...] = ()
-    """Of the strategy `learned`, by query: an answer counts as above if it is larger."""
+    """For `learned`: a threshold for each query; larger answers count as above."""
 
     queries: ClassVar[tuple[Any, ...]]
-    """Queries that the adversary may ask, any values; for `bisect` in the order of a threshold."""
+    """Queries that the adversary may ask: any values; for `bisect`, ordered by threshold."""
 
     def check(self) -> None:
         try:
@@ -40,11 +40,11 @@ class Session(HostMechanism):
         return Policy(tuple(self.policy), tuple(self.references))
 
     def start(self, data: Any) -> Any:
-        """Make the state of one session: a fresh service that holds the data."""
+        """Return the state of a new session: a fresh service that holds the data."""
         raise NotImplementedError
 
     def step(self, rng: np.random.Generator, state: Any, query: Any) -> Any:
-        """Answer one query, and change the state. An exception is an answer too."""
+        """Answer one query and update the state. An exception also counts as an answer."""
         raise NotImplementedError
 
     def release(self, rng: np.random.Generator, data: Any) -> Any:

@@ -1,6 +1,6 @@
 """Strategies of an adversary: each chooses the next query from the answers so far.
 
-A strategy is a text, so that a spec can name it and a search can try several:
+A strategy is a string, so that a spec can name it and a search can try several:
 
 * `fixed:2`: query 2 in every round;
 * `alternate`: all queries in turn;
@@ -8,7 +8,7 @@ A strategy is a text, so that a spec can name it and a search can try several:
 * `exhaust:1`: query 1 until the service refuses, then the next one, and so on;
 * `bisect`: queries in order of a threshold; the middle one first, then the upper half after an
   answer above, the lower half after one below;
-* `learned`: a policy that was learned on runs of its own.
+* `learned`: a policy that was learned on separate sessions.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ Step = Callable[[np.random.Generator, Any, Any], Any]
 
 REFUSED, BELOW, ABOVE = 0, 1, 2
 CLASSES = 3
-"""Classes of the last answer that a policy tells apart."""
+"""Number of classes of the last answer that a policy distinguishes."""
 
 
 class Refusal:
-    """An exception that a step raised, in place of an answer; it is known by its class alone.
+    """The answer of a step that raised an exception, identified by its class alone.
 
-    A text would be read as a number by attacks that look at numbers.
+    Attacks that look at numbers would read a string as a number.
     """
 
     def __eq__(self, other: object) -> bool:
@@ -112,7 +112,7 @@ def play(
 
 
 def strategies(queries: int, *, learned: bool = False) -> list[str]:
-    """Return the names of the strategies for a number of queries, at most some twenty."""
+    """Return the names of the strategies for a number of queries, about twenty at most."""
     found = [f"fixed:{at}" for at in range(min(queries, 8))]
     if queries > 1:
         found += ["alternate", "bisect", *(f"exhaust:{at}" for at in range(min(queries, 3)))]
@@ -122,11 +122,11 @@ def strategies(queries: int, *, learned: bool = False) -> list[str]:
 
 
 def check_strategy(strategy: str, queries: int, policy: Policy) -> None:
-    """Raise ValueError if a strategy is unknown, or its numbers name no query."""
+    """Raise ValueError if a strategy is unknown, or one of its numbers is not a query."""
     name, _, numbers = strategy.partition(":")
     counts = {"fixed": 1, "alternate": 0, "first": 2, "exhaust": 1, "bisect": 0, "learned": 0}
     if name not in counts:
-        raise ValueError(f"{strategy!r} is none of {', '.join(counts)}")
+        raise ValueError(f"unknown strategy {strategy!r}; use one of {', '.join(counts)}")
     given = [part for part in numbers.split(",") if part]
     if len(given) != counts[name] or not all(
         part.isdecimal() and int(part) < queries for part in given
@@ -137,7 +137,7 @@ def check_strategy(strategy: str, queries: int, policy: Policy) -> None:
         or len(policy.choices) % CLASSES
         or not all(0 <= at < queries for at in policy.choices)
     ):
-        raise ValueError("the strategy learned needs a policy, as learn_policy returns it")
+        raise ValueError("the strategy learned needs a policy, as returned by learn_policy")
 
 
 def _chooser(strategy: str, queries: int, policy: Policy) -> Callable[[list[int], list[Any]], int]:

@@ -1,4 +1,4 @@
-"""Run a function on neighbouring data with equal noise, and judge each noise call."""
+"""Run a function on neighbouring data with the same noise, and judge each call that draws it."""
 
 from __future__ import annotations
 

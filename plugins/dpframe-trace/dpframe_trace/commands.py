@@ -1,4 +1,4 @@
-"""The command trace."""
+"""The command `dpframe trace`."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from dpframe import DpframeError
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 _DATA = "D: .csv (numbers, with a header), .npy or .json."
-_NEIGHBOUR = "D′, in a file like D. Default: neighbours derived from D with --adjacency."
-_ADJACENCY = "replace, add-remove or either: the neighbours of the claim."
+_NEIGHBOUR = "D′, in the same format as D. Default: neighbours derived from D with --adjacency."
+_ADJACENCY = "replace, add-remove or either: the neighbouring relation of the claim."
 
 
 @app.command()
 def trace(
-    function: Annotated[str, typer.Argument(metavar="PKG.FUNCTION", help="One release.")],
+    function: Annotated[str, typer.Argument(metavar="PKG.FUNCTION", help="The function to trace.")],
     data: Annotated[Path, typer.Option(metavar="FILE", help=_DATA)],
     neighbour: Annotated[Path | None, typer.Option(metavar="FILE", help=_NEIGHBOUR)] = None,
     adjacency: Annotated[str | None, typer.Option(help=_ADJACENCY)] = None,
-    low: Annotated[float | None, typer.Option(help="Smallest value of the schema.")] = None,
-    high: Annotated[float | None, typer.Option(help="Largest value of the schema.")] = None,
-    within: Annotated[bool, typer.Option("--within", help="Keep records in the schema.")] = False,
-    epsilon: Annotated[float | None, typer.Option(help="The claim.")] = None,
-    delta: Annotated[float, typer.Option(help="The δ of the claim.")] = 0.0,
-    pairs: Annotated[int, typer.Option(min=1, max=1000, help="Pairs derived from D.")] = 36,
+    low: Annotated[float | None, typer.Option(help="Lower bound of every column.")] = None,
+    high: Annotated[float | None, typer.Option(help="Upper bound of every column.")] = None,
+    within: Annotated[bool, typer.Option("--within", help="Keep records in the bounds.")] = False,
+    epsilon: Annotated[float | None, typer.Option(help="The claimed ε.")] = None,
+    delta: Annotated[float, typer.Option(help="The claimed δ.")] = 0.0,
+    pairs: Annotated[int, typer.Option(min=1, max=1000, help="Number of derived pairs.")] = 36,
     runs: Annotated[int, typer.Option(min=1, help="Number of noise seeds for each pair.")] = 3,
 ) -> None:
     """Run a function on neighbouring data with equal noise, and list its noise by line.
 
-    For each noise call: file and line, scale, the sensitivity seen, and the ε that follows. The
-    function is imported and run in this process.
+    For each line that draws noise, this prints the scale, the observed sensitivity and the
+    resulting ε. The function is imported and run in this process. A trace certifies nothing.
 
-    Exit code: 0; 1 if something was found; 2 if the call is wrong; 3 if something could not be
-    judged.
+    Exit code: 0 if there are no findings; 1 if there are; 2 if the arguments are wrong; 3 if a
+    difference could not be judged.
     """
     from dpframe_trace import tracing
 
@@ -74,12 +74,12 @@ def trace(
 
 
 def _imported(name: str) -> tuple[Any, set[tuple[str, int, str]]]:
-    """Import a function from here, and return it with the seeds that its package fixes."""
+    """Import a function, and return it with the seeds that its package fixes."""
     from dpframe_trace import primitives
 
     module, _, attribute = name.replace(":", ".").rpartition(".")
     if not module:
-        raise DpframeError(f"{name}: write the function as pkg.function")
+        raise DpframeError(f"{name}: name the function as pkg.function")
     sys.path.insert(0, str(Path.cwd()))
     try:
         with primitives.replaced(None), primitives.importing() as tape:
@@ -104,4 +104,4 @@ def _read(path: Path) -> Any:
             return np.atleast_1d(table)
     except (OSError, ValueError) as error:
         raise DpframeError(f"{path}: {error}") from None
-    raise DpframeError(f"{path}: is neither .csv, .npy nor .json")
+    raise DpframeError(f"{path}: must be a .csv, .npy or .json file")

@@ -1,9 +1,9 @@
 """The tape of a run: its noise calls, and the values that their noise was added to.
 
-Noise comes back from a primitive as a number that knows its draw. Multiplying it scales the noise;
-adding a value to it records this value, and gives a plain number. When a tape replays another one,
-each sum gives the number that was recorded, so that both runs release the same noised values: what
-still differs depends on the data in some other way.
+A primitive returns noise as a number that remembers its draw. Multiplying it scales the noise.
+Adding a value to it records the value, and returns a plain number. A tape that replays another tape
+returns the recorded number for each sum, so both runs release the same noised values. Any remaining
+difference depends on the data in another way.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class Call:
     loc: Floats = field(default_factory=lambda: np.zeros(()))
     scale: Floats = field(default_factory=lambda: np.ones(()))
     law: Any = None
-    """What else determines the law of the draw, such as the probabilities of a choice."""
+    """Other parameters of the distribution, such as the probabilities of a choice."""
     result: Any = None
     released: Any = None
-    """What a choice chose."""
+    """The result of a choice."""
     tracked: bool = False
     compared: bool = False
     declared: dict[str, float] = field(default_factory=dict)
-    """Sensitivity, ε and δ that a mechanism of a library was made with."""
+    """Sensitivity, ε and δ given to a library's mechanism."""
 
 
 class Use(NamedTuple):
@@ -148,7 +148,7 @@ class Tape:
         return wrap(self, drawn, ids, np.ones(shape))
 
     def opaque(self, name: str, law: Any, draw: Callable[[Any], Any], legacy: Any = None) -> Any:
-        """Draw what is not followed: integers, permutations, laws without a location."""
+        """Make a draw that is not followed: integers, permutations, families without a location."""
         key = self.key(name)
         call = Call(key, "other", law=law)
         old = self._register(call)
@@ -161,7 +161,7 @@ class Tape:
     def choice(
         self, name: str, pool: Any, chances: Any, draw: Callable[[np.random.Generator], int]
     ) -> Any:
-        """Choose one of a pool with given probabilities, in a replay the one at the same place."""
+        """Choose from a pool with given probabilities; a replay chooses the same position."""
         key = self.key(name)
         options = list(range(pool)) if isinstance(pool, int | np.integer) else list(pool)
         law = np.asarray(plain(chances), float)
@@ -289,7 +289,7 @@ def size_of(size: Any, *parameters: Any) -> tuple[int, ...]:
 
 
 def is_noise(value: Any) -> bool:
-    """True if a value is noise that nothing was added to."""
+    """True if a value is noise to which nothing has been added."""
     return isinstance(value, FloatNoise) or (
         isinstance(value, NoiseArray) and value.tape is not None
     )
@@ -303,7 +303,7 @@ def plain(value: Any) -> Any:
 
 
 def wrap(tape: Tape, value: Any, draws: Any, factor: Any) -> Any:
-    """Return noise that knows its draws and the factor that it was multiplied by since."""
+    """Return noise that remembers its draws and the factor by which it was multiplied."""
     if np.ndim(value) == 0:
         return FloatNoise(float(value), tape, int(draws), float(factor))
     array = np.array(value, float).view(NoiseArray)
@@ -313,7 +313,7 @@ def wrap(tape: Tape, value: Any, draws: Any, factor: Any) -> Any:
 
 
 def listed(values: Any) -> Any:
-    """Return a list of noise as an array that knows its draws, and anything else as it is."""
+    """Return a list of noise as an array that remembers its draws; keep other values."""
     if not (isinstance(values, list | tuple) and values and all(map(_is_float_noise, values))):
         return values
     draws = np.array([value.draws for value in values])

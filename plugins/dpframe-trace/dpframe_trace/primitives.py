@@ -153,7 +153,7 @@ def _choice(original: Callable[..., Any], fallback: Callable[..., Any]) -> Calla
 
 
 def _check_seed(source: Any, on: Tape) -> None:
-    """Note generators made before the trace whose seed is a number that somebody wrote."""
+    """Note generators made before the trace whose seed is a literal number."""
     if getattr(source, "known", True):
         return
     entropy = getattr(getattr(source.bit_generator, "seed_seq", None), "entropy", None)
@@ -162,7 +162,7 @@ def _check_seed(source: Any, on: Tape) -> None:
 
 
 class _Standing(type):
-    """The type of classes that stand in for an original: its instances are theirs."""
+    """The metaclass of replacement classes: instances of the original count as theirs."""
 
     original: type
 
@@ -512,7 +512,7 @@ def _swap_held(
 
 
 def generator_for_argument() -> Any:
-    """Return the generator that a function gets which takes one."""
+    """Return the generator to pass to a function that takes one."""
     return TracedGenerator(np.random.PCG64(0))
 
 

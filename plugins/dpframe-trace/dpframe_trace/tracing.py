@@ -36,14 +36,14 @@ ENDLESS = ("not-a-number", "scale", "declared")
 
 
 class Finding(NamedTuple):
-    """One thing that was seen and that the claim does not allow, or hardly."""
+    """An observation that violates the claim, or probably does."""
 
     kind: str
     """`output`, `path`, `scale`, `not-a-number`, `reused`, `declared`, `budget` or `seed`."""
     text: str
     file: str
     line: int
-    """0 if no line is to blame."""
+    """0 if the finding belongs to no line."""
     pair: str
     """The first pair that shows it."""
 
@@ -79,7 +79,7 @@ class Line:
 
 @dataclass
 class Trace:
-    """What was seen on some pairs, and nothing about others."""
+    """The observations on the given pairs. They say nothing about other pairs."""
 
     pairs: int
     runs: int
@@ -129,12 +129,12 @@ def trace(
         function: called as `function(data)`, or as `function(rng, data)`.
         d0: D, any Python value.
         d1: D′.
-        epsilon: the claim, which the composed loss is compared with; None claims nothing.
+        epsilon: the claimed ε, compared with the composed loss; None for no claim.
         delta: the δ of the claim.
-        runs: different noise to try.
+        runs: number of noise seeds to try.
 
     Returns:
-        What was seen on this pair. An empty list of findings shows nothing about other data.
+        The observations on this pair. No findings does not mean that the function is private.
 
     Raises:
         DpframeError: the function cannot be called with one dataset.
@@ -160,11 +160,11 @@ def trace_table(
         function: as for `trace`.
         table: a table, as `dpframe.search_violation` takes it.
         adjacency: "replace", "add-remove" or "either", as the claim says.
-        schema: of the columns: dicts of name, low, high, integer, categories.
-        epsilon: the claim; None claims nothing.
+        schema: a dict for each column, with name, low, high, integer, categories.
+        epsilon: the claimed ε; None for no claim.
         delta: the δ of the claim.
         pairs: number of pairs.
-        runs: different noise to try with each pair.
+        runs: number of noise seeds to try on each pair.
         more: further parameters of the neighbourhood `records`, such as `beyond`.
 
     Raises:
@@ -204,7 +204,7 @@ def _trace(
     found.lines = sorted(seen.values(), key=lambda line: (line.file, line.line, line.name))
     if not found.lines and not found.findings:
         found.unknown.append(
-            "no noise was seen: the trace follows NumPy, random, secrets, diffprivlib and OpenDP"
+            "no noise was seen; the trace follows NumPy, random, secrets, diffprivlib and OpenDP"
         )
     return found
 
@@ -260,8 +260,8 @@ def _one_pair(
     if strange:
         _say(
             found.unknown,
-            "two runs on D with the same noise differ: there is randomness that "
-            "the trace does not record, so differences of outputs are not judged",
+            "two runs on D with the same noise differ: the function uses randomness that "
+            "the trace does not record, so different outputs are not judged",
         )
     total = float(pure) + _normal_epsilon(float(squares), found.claim[1])
     found.epsilon = math.nan if unknown else float(np.maximum(found.epsilon, total))
@@ -276,7 +276,7 @@ def _one_pair(
             _say(
                 found.unknown,
                 f"{text}, but this is an upper bound: not all noised values are "
-                "released as they are, or a library gives only a bound",
+                "released unchanged, or a library reports only a bound",
             )
 
 
@@ -365,13 +365,13 @@ class _Losses:
         first, second = (run.tape for run in runs)
         self.first, self.second, self.pair, self.found = first, second, pair, found
         self.released = True
-        """True if all values that lose something are in the output, as they were noised."""
+        """True if the output contains every noised value that has a loss, unchanged."""
         self._output = {repr(leaf) for leaf in runs[0].leaves.values()}
         self.pure, self.squares = 0.0, 0.0
         self.covering: set[Key] = set()
-        """Calls whose noise covers something that changed, and that nothing was compared with."""
+        """Calls whose noise hides a change, and whose results were not compared with anything."""
         self._moves: dict[int, float] = {}
-        """By draw: the change that it covers, in scales."""
+        """For each draw, the change that it hides, in units of its scale."""
         self._lines: dict[tuple[str, int, str], _Sums] = {}
         self._compared = Counter(
             key for use in first.uses.values() if use.compared for key in use.calls
@@ -447,7 +447,7 @@ class _Losses:
     def _depends(self, text: str, call: Call) -> None:
         """Report parameters that depend on the data, unless noise that is not followed may."""
         if any(_silent(self.first, call) for call in self.first.calls.values()):
-            text = f"{Path(call.key.file).name}:{call.key.line}: {text}, perhaps covered by "
+            text = f"{Path(call.key.file).name}:{call.key.line}: {text}, perhaps hidden by "
             _say(self.found.unknown, f"{text}noise that the trace does not follow")
         else:
             self._find("scale", text, call)
@@ -478,8 +478,8 @@ class _Losses:
             self._find(
                 "not-a-number",
                 f"the noise of {call.key.name} is added to "
-                f"{np.ravel(value)[at]:g} on D and to {np.ravel(other)[at]:g} on D′, which "
-                "no noise hides",
+                f"{np.ravel(value)[at]:g} on D and to {np.ravel(other)[at]:g} on D′; "
+                "no noise hides this",
                 call,
             )
             sums.moved(math.inf, 1)
@@ -517,7 +517,7 @@ class _Losses:
         self.covering |= set(calls) - compared
 
     def _reused(self, use: Use, mate: Use, call: Call) -> None:
-        """Find draws that cover two values whose changes they cannot both hide."""
+        """Report draws added to two values that change by different amounts."""
         with np.errstate(invalid="ignore", divide="ignore"):
             moves = np.ravel((mate.value - use.value) / use.scale)
         for draw, move in zip(np.ravel(use.draws).tolist(), moves.tolist(), strict=True):
@@ -533,7 +533,7 @@ class _Losses:
                 )
 
     def _declared(self, call: Call, other: Call) -> None:
-        """Judge a mechanism of a library by what it was made with."""
+        """Judge a library's mechanism by the parameters that it was given."""
         said, sums = call.declared, self._sums(call)
         change = _distance(call.law, other.law, 2 if call.family == "normal" else 1)
         sums.moved(math.inf if math.isnan(change) else change, 1)
@@ -651,9 +651,9 @@ def _differences(
     found: Trace,
     strange: bool,
 ) -> None:
-    """Judge what differs although the noised values are equal.
+    """Judge differences between runs whose noised values are equal.
 
-    A difference that stays the same whatever the other noise is, is not covered by that noise.
+    A difference that stays the same with other noise is not hidden by that noise.
     """
     amounts = _amounts(first.tape), _amounts(second.tape)
     sites = [s for s in {**amounts[0], **amounts[1]} if amounts[0].get(s) != amounts[1].get(s)]
@@ -678,7 +678,7 @@ def _differences(
             for key in loose & tape.calls.keys()
         )
     )
-    words = f"in {number + 1} runs with other noise too" if loose else "with equal noised values"
+    words = f"also in {number} repeats with other noise" if loose else "with equal noised values"
     for site in sites:
         drawn = [amount.get(site, 0) for amount in amounts]
         text = f"{site[2]} draws {drawn[0]} numbers on D and {drawn[1]} on D′"
@@ -706,7 +706,7 @@ def _differences(
         else:
             _say(
                 found.unknown,
-                f"{path} differs on D and D′ with the same noise, perhaps covered by noise "
+                f"{path} differs on D and D′ with the same noise, perhaps hidden by noise "
                 "that the trace does not follow",
             )
 
@@ -779,7 +779,7 @@ def _say(where: list[str], text: str) -> None:
 
 def _report(found: Trace) -> Iterator[str]:
     pairs = "1 pair" if found.pairs == 1 else f"{found.pairs} pairs"
-    noise = "1 noise" if found.runs == 1 else f"{found.runs} different noises"
+    noise = "1 noise seed" if found.runs == 1 else f"{found.runs} noise seeds"
     yield f"{pairs} of datasets, {noise} each"
     for line in found.lines:
         yield ""
@@ -791,7 +791,7 @@ def _report(found: Trace) -> Iterator[str]:
     for one in found.findings:
         yield f"FOUND {one.kind}: {one}"
         if one.pair:
-            yield f"    first on the pair: {one.pair}"
+            yield f"    first seen on the pair: {one.pair}"
     for text in found.unknown:
         yield f"CANNOT TELL: {text}"
     claimed, delta = found.claim
@@ -802,11 +802,11 @@ def _report(found: Trace) -> Iterator[str]:
         yield f"ε of all observed noise, composed: {total}{at}{beside}"
     if found.findings:
         yield (
-            "A trace compares runs; it is not a proof. Confirm with dpframe.assert_dp on this pair."
+            "A trace compares runs; it proves nothing. Confirm with dpframe.assert_dp on this pair."
         )
     elif not found.unknown:
-        yield "Nothing was found on these pairs. This says nothing about other data, other noise, "
-        yield "or the quality of the noise itself."
+        yield "No findings on these pairs. This says nothing about other data, other noise, "
+        yield "or the distribution of the noise itself, and certifies nothing."
 
 
 def _about(line: Line) -> str:
@@ -815,7 +815,9 @@ def _about(line: Line) -> str:
         what = "not seen to be added to a number" if not line.followed else ""
         eps = "" if line.epsilon == 0 else f"ε = {line.epsilon:.4g}"
         seen = f"observed sensitivity {line.sensitivity:.6g}" if line.sensitivity else ""
-        return ", ".join(part for part in (what, seen, eps) if part) or "the same law on D and D′"
+        return (
+            ", ".join(part for part in (what, seen, eps) if part) or "same distribution on D and D′"
+        )
     scale = "unknown" if math.isnan(low) else f"{low:.6g}"
     scale += f" to {high:.6g}" if high > low * (1 + TOLERANCE) else ""
     eps = "unknown" if math.isnan(line.epsilon) else f"{line.epsilon:.4g}"

@@ -1,4 +1,4 @@
-"""Build environments, audit what is new, and remember what was found."""
+"""Build environments, audit new versions, and store the results."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def call(words: list[str], folder: Path, seconds: float | None = None) -> Done:
 
 
 class Result(NamedTuple):
-    """A record and what it is about."""
+    """A record and its task."""
 
     key: str
     task: Task
@@ -74,7 +74,7 @@ class State:
     environment and dpframe's version, so an audit is repeated only if one of them has changed.
 
     Args:
-        folder: the directory; it is made if it is missing.
+        folder: the directory; created if it is missing.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -93,7 +93,7 @@ class State:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other processes out; raise DpframeError if one is at work."""
+        """Lock the directory; raise DpframeError if another process holds the lock."""
         lock = FileLock(self.folder / ".lock")
         try:
             lock.acquire(timeout=0)
@@ -114,7 +114,7 @@ class State:
 
     @property
     def problems(self) -> dict[Task, dict[str, str]]:
-        """Date and reason of each task that could not be done when it was last tried."""
+        """Date and reason of each task whose last attempt failed."""
         return {Task(*place.split("/")): one for place, one in self._problems.items()}
 
     def record_of(self, key: str) -> Path:
@@ -132,7 +132,7 @@ class State:
         self._save()
 
     def fail(self, task: Task, reason: str, key: str = "") -> None:
-        """Note why a task could not be done; the same reason keeps its date."""
+        """Store why a task failed; a repeated reason keeps its date."""
         before = self._problems.get(task.place, {})
         if (before.get("reason"), before.get("key")) != (reason, key):
             self._problems[task.place] = {"date": today(), "reason": reason, "key": key}
@@ -152,7 +152,7 @@ class State:
 
 
 def today() -> str:
-    """Return the date in UTC; SOURCE_DATE_EPOCH sets it, for builds that are repeated."""
+    """Return the date in UTC; SOURCE_DATE_EPOCH overrides it, for reproducible builds."""
     given = os.environ.get("SOURCE_DATE_EPOCH")
     now = datetime.fromtimestamp(int(given), UTC) if given else datetime.now(UTC)
     return now.date().isoformat()
@@ -163,9 +163,9 @@ class Watch:
 
     Args:
         registry: the registry.
-        state: what is known already.
-        tell: receives lines about the progress.
-        retry: True to repeat audits that failed, although nothing has changed.
+        state: the earlier results.
+        tell: receives progress messages.
+        retry: True to repeat failed audits even if nothing has changed.
         allow_source: True if packages may be built from source, which runs their code.
     """
 
@@ -183,7 +183,7 @@ class Watch:
         self.seen: list[Task] = []
 
     def run(self) -> None:
-        """Audit what is new; what fails costs its own rows and no others."""
+        """Run the missing audits; a failure affects only its own rows."""
         for library, table in self.registry.content.libraries.items():
             for version in table.versions:
                 try:
@@ -228,7 +228,7 @@ class Watch:
         return self.state.knows(key) or (has_failed and not self.retry)
 
     def _audit(self, task: Task, key: str, place: _Place) -> None:
-        """Audit a task in its environment; counts of an audit that was interrupted are used."""
+        """Audit a task in its environment; continue an interrupted audit from its counts."""
         adapter = self.registry.adapter(task)
         assert adapter is not None
         self.tell(f"{task.library} {task.version}, {task.adapter}: audit")
@@ -276,7 +276,7 @@ class Watch:
         return None
 
     def _finish(self, work: Path, finished: Path) -> None:
-        """Put record, page and witness where they stay, all at once."""
+        """Move record, page and witness to their final place, all at once."""
         new = work / "finished"
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir()
@@ -310,7 +310,7 @@ class _Place:
         self.name, self.table = "", dict[str, Any]()
 
     def describe(self, name: str, table: dict[str, Any]) -> None:
-        """Write the description; another one than before has no lock yet."""
+        """Write the description; a changed one removes the lock and the environment."""
         self.name, self.table = name, table
         text = f"schema = 1\n\n[environments]\n{toml(name)} = {toml(table)}\n"
         if not self.file.is_file() or self.file.read_text(encoding="utf-8") != text:

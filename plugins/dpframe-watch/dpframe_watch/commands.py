@@ -1,4 +1,4 @@
-"""The commands watch and disclose."""
+"""The commands `dpframe watch` and `dpframe disclose`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PRIVATE = "Also show violations without a public report."
 _SOURCE = "Also build packages from source, which runs their code."
 _CELL = "A violated cell, by its id or the label of its mechanism."
 _MODULE = (
-    "Another folder with the mechanism's module. Default: the folder of the record, and this one."
+    "Another folder that may contain the mechanism's module, besides the record's and this one."
 )
 _OUT = "Default: standard output."
 
@@ -35,10 +35,10 @@ def watch(
     retry: Annotated[bool, typer.Option("--retry", help="Repeat audits that failed.")] = False,
     allow_source: Annotated[bool, typer.Option("--allow-source", help=_SOURCE)] = False,
 ) -> None:
-    """Audit what is new in a registry of libraries, and write a static site of all results.
+    """Audit the new versions in a registry of libraries, and write a static site of all results.
 
     This installs the libraries and runs the adapters that the registry names. Records of earlier
-    runs are kept; an interrupted run goes on from its counts. Equal states give equal sites.
+    runs are kept, and an interrupted run continues from its counts. Equal states give equal sites.
 
     Exit code: 0; 1 if a violation has no public report; 2 if the call is wrong; 3 if something
     could not be audited; 130 after an interruption.
@@ -76,7 +76,7 @@ def disclose(
 ) -> None:
     """Write a private report of a violation for the authors of a library, as Markdown.
 
-    Nothing is sent or published. A record without a violation is refused.
+    Nothing is sent or published. The command refuses records without a violation.
     """
     from dpframe_watch.disclosure import cell_to_report, report
 
@@ -93,9 +93,9 @@ def disclose(
         out.write_text(text, encoding="utf-8")
     except OSError as error:
         raise DpframeError(f"{out}: {(error.strerror or str(error)).lower()}") from None
-    _tell(f"{out}: only for the authors of the library")
+    _tell(f"{out}: share it only with the authors of the library")
 
 
 def _tell(text: str) -> None:
-    """Print a line about the progress, without control characters that a package might bring."""
+    """Print a progress message, without control characters that a package might contain."""
     print("".join(c if c.isprintable() else " " for c in text), file=sys.stderr)  # noqa: T201

@@ -1,4 +1,4 @@
-"""Write a violation for the authors of a library: a private report, and a script that shows it."""
+"""Report a violation to the authors of a library: a private report, and a script to repeat it."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _template(name: str) -> str:
 
 
 def _event(cell: Any) -> str | None:
-    """Return the body of a function that tells the witness event; None if words cannot say it."""
+    """Return the body of a function that tests for the witness event, or None if it cannot."""
     words = cell.search.event if cell.search is not None else ""
     if raised := re.fullmatch(r"raises ([A-Za-z_]\w*)\b[^,]*", words):
         return f"return type(answer).__name__ == {raised[1]!r}"
@@ -134,7 +134,7 @@ def _event(cell: Any) -> str | None:
 
 
 def _datasets(cell: Any) -> tuple[str, str]:
-    """Write D and D′ as Python, or say where to write them."""
+    """Write D and D′ as Python, or a placeholder for them."""
     pair = _pair(cell)
     try:
         made: Pair = find_plugin("pair", pair.use).from_params(_floats(pair.params))
@@ -155,7 +155,7 @@ def _pair(cell: Any) -> Any:
 
 
 class _Expression:
-    """A text that stands for itself inside of a `repr`."""
+    """A string whose `repr` is the string itself."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -280,10 +280,10 @@ def _facts(record: Record, cell: Any) -> Iterator[str]:
 
 
 def _mends(cell: Any) -> Iterator[str]:
-    """Say what would mend it, if the record says so."""
+    """Yield likely fixes, if the record names them."""
     for one in cell.exact.witnesses if cell.exact is not None else ():
-        mend = "Clip what enters it, or scale the noise for this change."
-        mend = mend if one.kind == "change" else "Both datasets need answers of the same form."
+        mend = "Clip the input of the query, or scale the noise for this change."
+        mend = mend if one.kind == "change" else "Answers must have the same form on both datasets."
         yield f"The query without noise: {_code(one.words)}. {mend}"
     words = cell.search.event if cell.search is not None else ""
     if words.startswith("raises "):
@@ -305,7 +305,7 @@ def _mends(cell: Any) -> Iterator[str]:
 
 
 def _certainty(record: Record, cell: Any) -> Iterator[str]:
-    """Say how sure the violation is."""
+    """Yield sentences about the confidence of the violation."""
     confidence, alone = record.audit.confidence, record.audit.multiplicity == "none"
     if cell.verdict == "violated":
         of = "this claim were true, it" if alone else "every claim of this audit were true, any"
@@ -320,9 +320,9 @@ def _certainty(record: Record, cell: Any) -> Iterator[str]:
         if confidence < 0.999:
             yield "This confidence is low: run the audit again with `--set audit.confidence=0.999`."
     if cell.exact is not None and cell.exact.exceeding:
-        yield "The change of the query is exact and free of chance, if pair and query are right."
+        yield "If pair and query are correct, the change of the query is exact, without chance."
     yield f"Seed of the draws: {cell.seed}. dpframe {record.environment.dpframe}."
-    yield "Not shown here: whether the pair lies in the documented domain of the library."
+    yield "Please check whether the pair lies in the documented domain of the library."
 
 
 def _claim(cell: Any) -> str:

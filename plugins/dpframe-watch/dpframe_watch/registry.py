@@ -14,10 +14,10 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from dpframe import DpframeError, __version__
 
 LATEST = "latest"
-"""Stands for the newest version that can be installed, whichever that is."""
+"""Stands for the newest version that can be installed."""
 
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=80)]
-"""A name that is also that of a file."""
+"""A name that is also a valid file name."""
 
 Address = Annotated[str, StringConstraints(pattern=r"^https?://\S+$")]
 Inside = Annotated[str, StringConstraints(pattern=r"^[^/\\:.][^/\\:]*(/[^/\\:.][^/\\:]*)*$")]
@@ -51,7 +51,7 @@ class Adapter(_Table):
     """Public reports of violations, by version."""
 
     def problem(self) -> str | None:
-        """Say what is missing or superfluous, if anything is."""
+        """Return a message if a key is missing or superfluous, else None."""
         if (self.spec is None) == (self.module is None):
             return "needs either `spec` or `module`"
         own = self.model_fields_set & {"epsilon", "delta", "params", "pair", "search", "trials"}
@@ -65,7 +65,7 @@ class Adapter(_Table):
 
     @property
     def sources(self) -> list[str]:
-        """Files that decide the outcome, besides the spec of a module."""
+        """Files that affect the outcome, besides the spec of a module."""
         own = [self.spec] if self.spec is not None else [str(self.module)]
         return list(dict.fromkeys([*own, *self.plugins, *self.files]))
 
@@ -142,7 +142,7 @@ class Registry:
             yield Task(library, version, name)
 
     def adapter(self, task: Task) -> Adapter | None:
-        """Return the adapter of a task; None if the registry has it no more."""
+        """Return the adapter of a task; None if the registry no longer has it."""
         library = self.content.libraries.get(task.library)
         return library.adapters.get(task.adapter) if library else None
 
@@ -157,7 +157,7 @@ class Registry:
         return {"requirements": listed} | ({"python": table.python} if table.python else {})
 
     def question(self, task: Task) -> str:
-        """Hash all that decides the outcome of a task, but for its environment."""
+        """Hash everything that affects the outcome of a task, except its environment."""
         adapter = self.content.libraries[task.library].adapters[task.adapter]
         told = adapter.model_dump(mode="json", exclude={"seconds", "reports"})
         files = {one: _digest((self.folder / one).read_bytes()) for one in adapter.sources}

@@ -18,7 +18,7 @@ from dpframe_watch.disclosure import violated
 from dpframe_watch.registry import Registry, Task
 
 MANIFEST = ".dpframe-watch"
-"""File that lists the files of the site, so that the next run removes those that are gone."""
+"""File that lists the files of the site, so that the next run removes obsolete ones."""
 
 MOST_NEWS = 50  # entries of the feed
 SIGNS = {"violated": "✗", "consistent": "○", "inconclusive": "?", "failed": "!"}
@@ -125,7 +125,7 @@ class Site:
         return self._render("badge.svg", label=label, message=message, colour=colour)
 
     def _totals(self) -> dict[str, Any]:
-        """Say how many false alarms chance would give, if all claims were true."""
+        """State the expected number of false alarms if all claims were true."""
         shown = [row for row in self._rows.values() if self._may_show(row)]
         versions: dict[str, set[str]] = {}
         for row in self.rows:
@@ -153,7 +153,7 @@ class Site:
         return Row(row.task, "", "", "no result", problem="not audited, or not shown")
 
     def _current(self, task: Task, key: str | None) -> Row:
-        """Return the row of a task, with what became of it when it was last tried."""
+        """Return the row of a task, with the outcome of its last attempt."""
         problem = self.state.problems.get(task)
         reason = f"{problem['reason']} ({problem['date']})" if problem else ""
         if key is None:
@@ -192,7 +192,7 @@ class Site:
 
 
 def verdict_of(record: Record) -> tuple[str, Any]:
-    """Return the verdict of a whole record, "" for none, and the cell that shows most of it.
+    """Return the verdict of a whole record, "" for none, and the cell with the strongest bound.
 
     One violated cell is a violation. A record is consistent only if every cell that was tested is.
     """
@@ -212,9 +212,9 @@ def verdict_of(record: Record) -> tuple[str, Any]:
 
 
 def words_of(state: str, claim: float | None, lower: float | None) -> str:
-    """Say the result; what was not found is never a promise."""
-    of = "" if claim is None else f" of {claim:.6g}"
-    bound = "" if lower is None else f", ε ≥ {_down(lower, claim)}{of} shown"
+    """Return the result in words; "no violation found" never promises privacy."""
+    of = "" if claim is None else f", claimed {claim:.6g}"
+    bound = "" if lower is None else f"; certified ε ≥ {_down(lower, claim)}{of}"
     if state == "violated":  # by a whole curve, or exactly, if its bound is not above the claim
         return f"violated{bound}" if (lower or 0) > (claim or 0) else "violated, see the report"
     if state == "consistent":
@@ -223,7 +223,7 @@ def words_of(state: str, claim: float | None, lower: float | None) -> str:
 
 
 def _down(value: float, claim: float | None) -> str:
-    """Write a lower bound rounded down, in as many digits as tell it from the claim."""
+    """Write a lower bound rounded down, with enough digits to distinguish it from the claim."""
     if not value:
         return "0"
     exact = Decimal(repr(value))
@@ -235,7 +235,7 @@ def _down(value: float, claim: float | None) -> str:
 
 
 def _order(version: str) -> tuple[Any, ...]:
-    """Return a key that sorts versions; what is none comes first."""
+    """Return a sort key of a version; strings that are not versions come first."""
     try:
         return 1, Version(version), version
     except InvalidVersion:

@@ -210,7 +210,8 @@ def test_a_badge_says_what_was_shown_and_is_not_green(tmp_path, pretended):
     path = tmp_path / "site" / "dpframe-tinylib" / "noisy-sum" / "badge.svg"
     badge = ElementTree.fromstring(path.read_bytes())
     assert re.fullmatch(
-        r"dpframe 2\.0: no violation found, ε ≥ 0\.\d+ of 1 shown", badge.get("aria-label")
+        r"dpframe 2\.0: no violation found; certified ε ≥ 0\.\d+, claimed 1",
+        badge.get("aria-label"),
     )
     text = path.read_text(encoding="utf-8")
     assert COLOURS["consistent"] in text
@@ -228,22 +229,22 @@ def test_a_badge_says_what_was_shown_and_is_not_green(tmp_path, pretended):
     watch(registry)
     assert 'aria-label="dpframe 10.0: no result"' in path.read_text(encoding="utf-8")
     watch(registry, "site", "--private")
-    assert 'aria-label="dpframe 10.0: violated, ' in path.read_text(encoding="utf-8")
+    assert 'aria-label="dpframe 10.0: violated; ' in path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
     ("state", "claim", "lower", "words"),
     [
-        ("consistent", 1.0, 0.43999, "no violation found, ε ≥ 0.439 of 1 shown"),
-        ("consistent", 1.0, 0.0, "no violation found, ε ≥ 0 of 1 shown"),
-        ("consistent", 1.0, 3e-5, "no violation found, ε ≥ 3.00e-5 of 1 shown"),
-        ("violated", 1.0, 1.00012, "violated, ε ≥ 1.0001 of 1 shown"),
-        ("violated", 1.0, 12.3456, "violated, ε ≥ 12.3 of 1 shown"),
+        ("consistent", 1.0, 0.43999, "no violation found; certified ε ≥ 0.439, claimed 1"),
+        ("consistent", 1.0, 0.0, "no violation found; certified ε ≥ 0, claimed 1"),
+        ("consistent", 1.0, 3e-5, "no violation found; certified ε ≥ 3.00e-5, claimed 1"),
+        ("violated", 1.0, 1.00012, "violated; certified ε ≥ 1.0001, claimed 1"),
+        ("violated", 1.0, 12.3456, "violated; certified ε ≥ 12.3, claimed 1"),
         ("inconclusive", 1.0, 0.1, "inconclusive: too few draws to decide"),
         ("", None, 0.1, "no verdict"),
         ("violated", 1.0, 0.9, "violated, see the report"),
         ("violated", 1.0, None, "violated, see the report"),
-        ("violated", None, 0.9, "violated, ε ≥ 0.900 shown"),
+        ("violated", None, 0.9, "violated; certified ε ≥ 0.900"),
     ],
 )
 def test_the_words_of_a_result(state, claim, lower, words):

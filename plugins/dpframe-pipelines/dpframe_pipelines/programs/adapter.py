@@ -1,4 +1,4 @@
-"""The program that runs a user's program where its library is, and gives named numbers."""
+"""A program that runs a user's program in its own environment, and returns named numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MODULES: dict[str, Any] = {}
 
 
 def prepare(params: dict[str, Any], data: Any) -> Callable[[], list[float]]:
-    """Return a function that makes one synthetic table, or one answer, and gives its numbers.
+    """Return a function that makes one synthetic table or answer, and returns its numbers.
 
     Parameters: `file`, the path of a user's program; `given`, the parameters of its `prepare`; for
     synthetic tables `targets`, for answers `categories` by key column.
@@ -37,7 +37,7 @@ def _loaded(path: str) -> Any:
         sys.path.insert(0, os.path.dirname(path))
         spec = importlib.util.spec_from_file_location("dpframe_pipelines_user", path)
         if spec is None or spec.loader is None:
-            raise ImportError(f"{path} is no Python file")
+            raise ImportError(f"{path} is not a Python file")
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         _MODULES[path] = module

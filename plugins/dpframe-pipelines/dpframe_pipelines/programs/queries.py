@@ -69,14 +69,14 @@ def literal(value: Any) -> str:
 
 
 def told(query: Query) -> dict[str, Any]:
-    """Return a query as plain values, without those that are defaults."""
+    """Return a query as plain values, without defaults."""
     found = {**query._asdict(), "group": list(query.group)}
     found["where"] = None if query.where is None else list(query.where)
     return {name: value for name, value in found.items() if value not in (None, [])}
 
 
 def read(given: Any) -> Query:
-    """Return the query of plain values."""
+    """Return a query from plain values."""
     found = dict(given)
     if found.get("where") is not None:
         found["where"] = tuple(found["where"])
@@ -89,14 +89,14 @@ def table_of(data: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def keys_of(query: Query, categories: dict[str, list[Any]]) -> list[list[Any]]:
-    """Return all rows of keys that an answer may have: public values, and NULL."""
+    """Return all combinations of keys in an answer: public values, and NULL."""
     return [
         list(key) for key in itertools.product(*([*categories[at], None] for at in query.group))
     ]
 
 
 def names_of(query: Query, keys: list[list[Any]]) -> list[str]:
-    """Return the names of the numbers that `numbers` gives."""
+    """Return the names of the numbers that `numbers` returns."""
     found = ["number of rows", "number of rows with other keys", "number of repeated keys"]
     for key in keys:
         parts = [f"{n} = {'NULL' if v is None else v}" for n, v in zip(query.group, key)]
@@ -112,7 +112,7 @@ def numbers(answer: Any, keys: list[list[Any]]) -> list[float]:
     Args:
         answer: rows, each the keys and then the value, with or without a header; a frame; a dict
             of values by key; or one value.
-        keys: all rows of keys that there may be.
+        keys: all possible combinations of keys.
     """
     rows = _rows(answer)
     known = {tuple(map(_plain, key)): at for at, key in enumerate(keys)}

@@ -13,7 +13,7 @@ BINS = 4
 """Intervals of equal width into which the bounds of a column of numbers are cut."""
 
 MOST = 4000
-"""Features of marginals, at most; marginals of more columns are left out first."""
+"""At most this many features of marginals; marginals of more columns are dropped first."""
 
 
 def rows_of(table: Any, names: list[str]) -> tuple[list[str], list[list[Any]]]:
@@ -21,7 +21,7 @@ def rows_of(table: Any, names: list[str]) -> tuple[list[str], list[list[Any]]]:
 
     Args:
         table: a frame, a dict of columns, a list of dicts, or rows in the order of `names`.
-        names: the columns that it should have.
+        names: the expected columns.
     """
     if hasattr(table, "columns") and not isinstance(table, dict):
         table = {str(name): list(table[name]) for name in table.columns}
@@ -87,7 +87,7 @@ class Features:
     def of(self, table: Any) -> list[float]:
         """Return the features of a table, as many as there are names; none of them is NaN.
 
-        The smallest number of none is the upper bound of its column, and the largest the lower one.
+        In an empty column, the smallest number is the upper bound and the largest the lower bound.
         """
         names, rows = rows_of(table, self._columns)
         at = [names.index(name) if name in names else -1 for name in self._columns]
@@ -156,7 +156,7 @@ def _same(cell: Any, other: Any) -> bool:
 
 
 def _bins(column: dict[str, Any]) -> list[str]:
-    """Return a name for each bin of a column; the last one has all cells outside of the schema."""
+    """Return a name for each bin of a column; the last bin has all cells outside the schema."""
     if "categories" in column:
         return [*(f"= {one}" for one in column["categories"]), "outside of the schema or missing"]
     low, high = float(column["low"]), float(column["high"])
