@@ -69,9 +69,9 @@ def test_a_broken_and_a_mended_version(tmp_path):
     private = watch("private", "--private")
     assert private.returncode == 1, private.stderr
     # The true loss is 2.5; what is certified of it differs with the packages, as the seed does.
-    assert re.search(r"dpframe-tinylib 1\.0 noisy-sum: violated, ε ≥ [12]\.", private.stderr)
+    assert re.search(r"dpframe-tinylib 1\.0 noisy-sum: violated; certified ε ≥ [12]\.", private.stderr)
     page = (tmp_path / "private" / "index.html").read_text(encoding="utf-8")
-    assert page.count("✗ violated, ε ≥ ") == 1
+    assert page.count("✗ violated; certified ε ≥ ") == 1
     assert page.count("○ no violation found, ε ≥ 0.") == 1
     records = [*tmp_path.glob("private/records/*")]
     assert len(records) == 2
@@ -85,7 +85,7 @@ def test_a_broken_and_a_mended_version(tmp_path):
     public = watch("site")
     assert public.returncode == 1
     assert "it is not on the site" in public.stderr
-    assert b"violated, " not in b"".join(tree(tmp_path / "site").values())
+    assert b"violated; " not in b"".join(tree(tmp_path / "site").values())
 
     # The script that goes to the authors works with the broken version, and fails with the other.
     (witness,) = tmp_path.glob("private/records/*/witness.py")
