@@ -2,12 +2,12 @@
 
     python plugins/dpframe-baselines/figure.py       writes docs/images/against-the-field.svg
 
-It takes five minutes of processor time; --points 3 --repeats 2 --to FILE draws a coarse one. Every estimator
-of specs/against-the-field.toml reads the same scores, of Laplace and of Gaussian noise that lose
-more than they claim. Trials are all draws on a dataset: where an estimator needs a pilot, that is
-a tenth of them. Bounds are medians over repeats. The draws to the verdict are the least at which
-half of the repeats refute the claim at 5 %; `betting` stops when it does, the others have to know
-their number beforehand. The tables are printed in Markdown.
+It takes five minutes of processor time; --points 3 --repeats 2 --to FILE draws a coarse one. Every
+estimator of specs/against-the-field.toml reads the same scores, of Laplace and of Gaussian noise
+that lose more than they claim. Trials are all draws on a dataset: where an estimator needs a pilot,
+that is a tenth of them. Bounds are medians over repeats. The draws to the verdict are the least at
+which half of the repeats refute the claim at 5 %; `betting` stops when it does, the others have to
+know their number beforehand. The tables are printed in Markdown.
 """
 
 from __future__ import annotations
