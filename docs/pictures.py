@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import re
 import shlex
 import shutil
@@ -27,6 +28,7 @@ FEWER = {
     "figure-04-bins": [*FEW, "--set", "audit.repeats=3"],
 }
 """For specs that count many cells."""
+OUT = ("-o", "--report")
 BLOCK = re.compile(r"^```sh\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 
 
@@ -46,12 +48,12 @@ def with_pictures(page: str, gallery: str) -> str:
         gallery: the text of the gallery, which has all commands that are worth a picture; under
             which name they write it is left to each page.
     """
-    if not any(commands(block[1], "plot") for block in BLOCK.finditer(page)):
+    if not any(_drawing(block[1]) for block in BLOCK.finditer(page)):
         return page
     drawn = dict(pictures(gallery))
 
     def shown(block: re.Match[str]) -> str:
-        found = [drawn.get(_nameless(words)) for words in commands(block[1], "plot")]
+        found = [drawn.get(_nameless(words)) for words in _drawing(block[1])]
         return "\n".join([block[0], *(_figure(one) for one in found if one is not None)])
 
     return BLOCK.sub(shown, page)
@@ -59,8 +61,19 @@ def with_pictures(page: str, gallery: str) -> str:
 
 def _nameless(words: list[str]) -> tuple[str, ...]:
     """A command, wherever it writes."""
-    out = words.index("-o") if "-o" in words else len(words)
+    out = next((n for n, word in enumerate(words) if word in OUT), len(words))
     return (*words[:out], *words[out + 2 :])
+
+
+def _name(words: list[str]) -> str:
+    """The file that a command writes."""
+    return next(name for word, name in itertools.pairwise(words) if word in OUT)
+
+
+def _drawing(text: str) -> list[list[str]]:
+    """The commands in a text that draw: of records, and of plans."""
+    plans = [words for words in commands(text, "plan") if "--report" in words]
+    return [*commands(text, "plot"), *plans]
 
 
 def commands(text: str, which: str) -> list[list[str]]:
@@ -73,12 +86,12 @@ def pictures(page: str) -> Iterator[tuple[tuple[str, ...], Drawn]]:
     """Command and picture, for all of a page but those of training, which takes minutes."""
     runs = [words for words in commands(page, "run") if not words[1].startswith("plugins/")]
     wanted = {f"runs/{Path(words[1]).stem}" for words in runs}
-    plots = [words for words in commands(page, "plot") if words[1] in wanted]
+    plots = [words for words in _drawing(page) if words[0] == "plan" or words[1] in wanted]
     folder = KEPT / _digest(page)
     if not folder.is_dir():
         _draw(runs, plots, folder)
     for words in plots:
-        name = words[words.index("-o") + 1]
+        name = _name(words)
         caption = (folder / f"{name}.txt").read_text(encoding="utf-8")
         yield _nameless(words), Drawn(f"/_pictures/{folder.name}/{name}", caption)
 
@@ -113,10 +126,10 @@ def _draw(runs: Iterable[list[str]], plots: Iterable[list[str]], folder: Path) -
                 few = FEWER.get(spec, FEW)
                 _dpframe(*words, *few, "--out", f"runs/{spec}", "--quiet", codes=(0, 1))
             for words in plots:
-                out = words[words.index("-o") + 1]
+                out = _name(words)
                 caption = _dpframe(*words, codes=(0,))
                 (here / out).rename(made / out)
-                text = " ".join(caption.partition(": ")[2].split())
+                text = " ".join(caption.partition(f"{out}: ")[2].split())
                 (made / f"{out}.txt").write_text(text, encoding="utf-8")
         made.rename(folder)
 

@@ -275,6 +275,7 @@ def plan(
     rehearsal: bool = True,
     power: Annotated[float | None, typer.Option(metavar="P")] = None,
     against: Annotated[float | None, typer.Option(metavar="X")] = None,
+    report: options.File = None,
     as_json: options.Json = False,
 ) -> None:
     """Predict the cost of a run and the bounds it could certify.
@@ -283,18 +284,35 @@ def plan(
         rehearsal: Time a few draws to estimate the duration.
         power: Also print the smallest true loss that is detected with this probability.
         against: With --power: the trials needed if the true loss were X times the claimed one.
+        report: With --power: draw power against trials, as .svg, .png or .pdf; needs matplotlib.
     """
+    from dpframe.commands import plot as plotting
     from dpframe.commands.plan import outlook
+    from dpframe.report import figures
     from dpframe.report.terminal.plan import render_plan
 
     audit = options.load(spec, overrides, trials, seed, plugin, python)
     if power is not None and any(type(cell.estimator.value).anytime for cell in audit.cells):
         say("The power of bets is simulated, which takes some seconds for each claim.", stderr=True)
-    found = outlook(audit, rehearse=rehearsal, probability=power, against=against)
+    if report is not None:
+        if power is None:
+            raise DpframeError("--report FILE needs --power P")
+        plotting.check_name(report)
+    found = outlook(
+        audit,
+        rehearse=rehearsal,
+        probability=power,
+        against=against,
+        drawn=report is not None,
+    )
     if as_json:
         options.print_json(found)
     else:
         render_plan(found, console())
+    if report is not None:
+        picture = figures.draw_power(found)
+        plotting.write(picture, report)
+        say(f"{report}: {picture.caption}", stderr=as_json)
 
 
 def show(

@@ -72,6 +72,7 @@ def outlook(
     rehearse: bool = True,
     probability: float | None = None,
     against: float | None = None,
+    drawn: bool = False,
 ) -> Outlook:
     """Describe the run of an audit; `rehearse` times a few draws, for the duration of the run.
 
@@ -80,6 +81,7 @@ def outlook(
         rehearse: see above.
         probability: with which a loss is to be shown; None to leave power out.
         against: a true loss, as a multiple of the claim, whose trials are wanted.
+        drawn: power against trials is computed, too, for a figure.
 
     Raises:
         DpframeError: `probability` or `against` makes no sense.
@@ -93,6 +95,9 @@ def outlook(
         plan = make_plan(loaded, workers)
         time = expected_seconds(plan, cores, workers) if rehearse else None
     cells = loaded.cells
+    shown, unknown = ([], []) if probability is None else powers(plan, probability, against)
+    for asked, row in [each for each in shown if not each[0].simulated][: MOST_DRAWN * drawn]:
+        row["by_trials"] = _by_trials(asked)
     confidence = min((cell.confidence for cell in cells), default=0.95)
     divide = max(1, plan.certifying_cells) if loaded.multiplicity != "none" else 1
     return {
@@ -115,7 +120,8 @@ def outlook(
         "inconclusive": _undecidable(plan),
         "decisions": decisions(plan),
         "skipped": _left_out(plan),
-        "power": [] if probability is None else powers(plan, probability, against),
+        "power": [row for _, row in shown],
+        "without_power": unknown,
     }
 
 
@@ -123,8 +129,27 @@ SHOWN = (1.1, 1.25, 1.5, 2.0)
 """True losses whose power is listed, as multiples of the claim."""
 
 
-def powers(plan: Plan, probability: float, against: float | None) -> list[PowerRow]:
-    """Describe the losses that the trials of each question would show.
+MOST_DRAWN = 4  # questions whose power is drawn against trials: each takes seconds
+
+
+def _by_trials(asked: Question) -> dict[float, list[tuple[int, float]]]:
+    """Return the power at a sixteenth to sixteen times the trials, for each multiple of the claim.
+
+    Bets and canaries are left to the table, because simulating a curve takes minutes.
+    """
+    sizes = sorted({max(1, round(asked.size * 2.0**n)) for n in range(-4, 5)})
+    try:
+        # All losses of one size share its estimates.
+        found = [[power(asked.of(n), x * asked.claimed) for x in SHOWN] for n in sizes]
+    except CellError:  # an author's estimator, on other numbers of trials
+        return {}
+    return {x: list(zip(sizes, each, strict=True)) for x, *each in zip(SHOWN, *found, strict=True)}
+
+
+def powers(
+    plan: Plan, probability: float, against: float | None
+) -> tuple[list[tuple[Question, PowerRow]], list[Skipped]]:
+    """Describe the losses that the trials of each question would show, and the cells without one.
 
     Args:
         plan: of an audit.
@@ -132,11 +157,18 @@ def powers(plan: Plan, probability: float, against: float | None) -> list[PowerR
         against: a true loss, as a multiple of the claim, whose trials are wanted.
     """
     found: dict[Question, PowerRow] = {}
+    unknown: Counter[str] = Counter()
+    if plan.searches:
+        unknown["no model of a loss for a search, which chooses pair and attack"] = len(
+            plan.searches
+        )
     for cell, the_pass in [(cell, each) for each in plan.passes for cell, _ in each.cells]:
         asked = question_of(cell, plan, the_pass)
+        if isinstance(asked, str):
+            unknown[asked] += 1
+            continue
         if asked in found:
             found[asked]["cells"] += 1
-        if asked is None or asked in found:
             continue
         loss = None if against is None else against * asked.claimed
         shown = partial(power, asked)
@@ -154,10 +186,11 @@ def powers(plan: Plan, probability: float, against: float | None) -> list[PowerR
                 "curve": {x: shown(x * asked.claimed) for x in SHOWN},
                 "against": loss,
                 "needed": None if loss is None else trials_needed(asked, loss, probability),
+                "by_trials": {},
             }
-        except CellError:  # an author's estimator; the run will say what is wrong with it
-            continue
-    return list(found.values())
+        except CellError:  # an author's; the run will say what is wrong with it
+            unknown["the estimator fails"] += 1
+    return list(found.items()), [{"reason": why, "cells": n} for why, n in unknown.items()]
 
 
 def _left_out(plan: Plan) -> list[Skipped]:

@@ -79,6 +79,12 @@ def save(
     """
     check_name(out)
     picture = cast("Picture", plot(record, kind, **chosen))
+    write(picture, out)
+    return picture
+
+
+def write(picture: Picture, out: Path) -> None:
+    """Write a picture into a file of a name that was checked; raise OutputError if it fails."""
     from dpframe.report.figures.drawing import content
 
     mask = os.umask(0)
@@ -87,7 +93,6 @@ def save(
         write_whole(out, content(picture, out.suffix[1:].lower()), 0o666 & ~mask)
     except OSError as error:
         raise OutputError(f"{out}: cannot be written: {error.strerror}") from error
-    return picture
 
 
 def check_name(out: Path) -> None:

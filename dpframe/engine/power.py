@@ -108,11 +108,11 @@ class Question(NamedTuple):
 
 def question_of(
     cell: Cell, plan: Plan, the_pass: Pass, looks: Looks = FIRST_LOOK
-) -> Question | None:
-    """Return the question about a cell; None if it has no verdict, or no model of a loss."""
+) -> Question | str:
+    """Return the question about a cell, or why it has none."""
     estimator, gives = cell.estimator.value, cell.attack.value.gives
     if cell.claim is None or not certifies(estimator, cell.claim):
-        return None
+        return "no claim that the estimator can refute"
     run = resolved(plan.audit.run, the_pass.mechanisms[0], cell.trials)
     factor = 1 if plan.audit.multiplicity == "none" else max(1, plan.m)
     question = Question(
@@ -127,8 +127,10 @@ def question_of(
     try:
         hash(question)
     except TypeError:  # a plugin's, whose power could not be remembered
-        return None
-    return question if question.model and 0 < question.claimed < LARGEST_LOSS else None
+        return "the parameters of the estimator cannot be compared"
+    if question.model is None:
+        return "no model of a loss for a claim with this curve"
+    return question if 0 < question.claimed < LARGEST_LOSS else "the claimed ε is 0 or too large"
 
 
 class TwoValued:
@@ -356,7 +358,7 @@ def with_power(plan: Plan, results: Mapping[str, CellRecord]) -> dict[str, CellR
         if (own := basis.get(cell.id)) is None:
             continue
         asked = question_of(cell, plan, the_pass, Looks(number=own.look))
-        if asked is None or asked.simulated:
+        if isinstance(asked, str) or asked.simulated:
             continue
         try:
             loss = detectable(asked.of(min(results[cell.id].trials)), probability)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 import pytest
+from rich.console import Console
 from support.searches import Three, spec
 
 import dpframe
@@ -17,6 +19,7 @@ from dpframe.engine import run as engine
 from dpframe.engine.checkpoint import Store
 from dpframe.engine.ledger import Ledger
 from dpframe.errors import SpecError
+from dpframe.report.terminal.plan import render_plan
 from dpframe.search import arms
 
 if TYPE_CHECKING:
@@ -182,8 +185,14 @@ def test_a_search_ends_once_it_is_decided() -> None:
 
 def test_a_plan_knows_of_searches() -> None:
     loaded = load(spec("laplace", trials=5_000), plugins=[Three])
-    found = outlook(loaded)
+    found = outlook(loaded, probability=0.8)
     assert (found["searches"], found["draws"], found["m"]) == (1, 10_000, 1)
+    # Their power is unknown, and the plan says so.
+    reason = "no model of a loss for a search, which chooses pair and attack"
+    assert (found["power"], found["without_power"]) == ([], [{"reason": reason, "cells": 1}])
+    page = io.StringIO()
+    render_plan(found, Console(file=page, width=100))
+    assert f"– power unknown, 1 cell: {reason}\n" in page.getvalue()
 
 
 class Many(Neighbourhood, name="many"):

@@ -1,7 +1,7 @@
 """Figures of a record, for papers, pages and notebooks, from the record alone.
 
 They need matplotlib, which comes with the extra `plot`. It is imported when something is drawn:
-`draw`, `draw_scores` and `kinds` are those of `dpframe.report.figures.registry`.
+`draw`, `draw_power`, `draw_scores` and `kinds` are those of `dpframe.report.figures.registry`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from dpframe.errors import DpframeError
 
 if TYPE_CHECKING:
-    from dpframe.report.figures.registry import draw, draw_scores, kinds
+    from dpframe.report.figures.registry import draw, draw_power, draw_scores, kinds
 
-__all__ = ["draw", "draw_scores", "kinds", "need_matplotlib"]
+__all__ = ["draw", "draw_power", "draw_scores", "kinds", "need_matplotlib"]
 
 
 def need_matplotlib() -> None:

@@ -8,12 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from dpframe.report import content
+from dpframe.errors import DpframeError
+from dpframe.report import content, words
 from dpframe.report.figures import drawing
 from dpframe.report.figures.comparison import ROW
 from dpframe.report.figures.drawing import INK, Picture
 from dpframe.report.figures.points import told
 from dpframe.report.group import groups, telling
+from dpframe.report.terminal.plan import Outlook
 from dpframe.results.model import CellRecord, Record
 
 MOST_BARS = 40
@@ -112,3 +114,37 @@ def _name_rows(ax: Axes, labels: list[str]) -> None:
     ax.set_ylim(len(labels) - 0.4, -0.6)
     ax.set_yticks(range(len(labels)), labels)
     ax.tick_params(axis="y", length=0)
+
+
+def draw_power(plan: Outlook) -> Picture:
+    """Draw a panel for each claim of a plan: power against trials, a line for each true loss."""
+    rows = [row for row in plan["power"] if row["by_trials"]]
+    if not rows:
+        raise DpframeError("no claim of this plan has a power that can be drawn against trials")
+    picture, axes = drawing.grid(len(rows), across=2)
+    losses = list(rows[0]["by_trials"])
+    handles = []
+    for place, multiple in enumerate(losses):
+        look = drawing.ordered(place, len(losses))
+        style = {"color": look.color, "marker": look.marker, "ls": look.dashes}
+        for ax, row in zip(axes, rows, strict=True):
+            ax.plot(*zip(*row["by_trials"][multiple], strict=True), **style)
+        handles.append(Line2D([], [], **style, label=f"true loss {multiple:g} × claimed"))
+    planned = {"color": drawing.QUIET, "lw": 0.8, "ls": drawing.DOTTED}
+    for ax, row in zip(axes, rows, strict=True):
+        ax.axvline(row["trials"], **planned, zorder=0.5)
+        ax.axhline(row["probability"], color=drawing.FAINT, lw=0.6, zorder=0.5)
+        ax.set(xscale="log", ylim=(-0.03, 1.03))
+        ax.set_title(drawing.shorten(f"{row['label']}: ε = {words.brief(row['claimed'])}", 44))
+    handles.append(Line2D([], [], **planned, label="planned trials"))
+    drawing.name_axes(axes, "trials per dataset", "power")
+    drawing.legend(picture, handles)
+    models = " or ".join(sorted({row["model"] for row in rows}))
+    said = [
+        f"Probability that {drawing.shorten(plan['name'], 60)} refutes a claim, against trials; "
+        f"the grey line is {rows[0]['probability']:g}. Model of the true loss: {models}, for an "
+        "attack that sees all of it. A weaker attack, or another pair, is detected less often.",
+        drawing.more(len(plan["power"]) - len(rows), "claim"),
+    ]
+    picture.caption = " ".join(filter(None, said))
+    return picture

@@ -20,6 +20,7 @@ from dpframe.report.figures import (
 )
 from dpframe.report.figures.drawing import Picture, settings
 from dpframe.report.figures.points import Published, kept
+from dpframe.report.terminal.plan import Outlook
 from dpframe.results.model import Record
 
 
@@ -105,6 +106,14 @@ def draw(
     more |= {"beside": beside} if beside is not None else {}
     found = KINDS[name]
     return _finished(partial(found.draw, record, found.find(record), **more))
+
+
+def draw_power(plan: Outlook) -> Picture:
+    """Draw power against trials from a plan: a record has one detectable loss a cell, no curve.
+
+    Raises DpframeError if the plan has no curve.
+    """
+    return _finished(partial(limits.draw_power, plan))
 
 
 def draw_scores(found: Mapping[str, Any]) -> Picture:

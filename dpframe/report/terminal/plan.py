@@ -66,6 +66,8 @@ class PowerRow(TypedDict):
     against: float | None
     """A true loss whose trials are wanted, and in `needed` the number that shows it."""
     needed: int | None
+    by_trials: dict[float, list[tuple[int, float]]]
+    """Power by the trials, for each multiple of the claim; empty unless it is drawn."""
 
 
 class Outlook(TypedDict):
@@ -94,6 +96,8 @@ class Outlook(TypedDict):
     skipped: list[Skipped]
     power: list[PowerRow]
     """Losses that the run would show; empty if that was not asked for."""
+    without_power: list[Skipped]
+    """Cells whose power is unknown, and why; empty if that was not asked for."""
 
 
 def render_plan(plan: Outlook, console: Console) -> None:
@@ -142,6 +146,9 @@ def render_plan(plan: Outlook, console: Console) -> None:
             calls = words.quantity(math.ceil(factor * plan["calls"]))
             text = f"With the largest of these numbers of trials a run takes about {time}"
             show(console, ink.text(text + (f" and {calls} calls." if plan["calls"] else ".")))
+    for skip in plan["without_power"]:
+        cells = words.plural(skip["cells"], "cell")
+        show(console, ink.text(f"– power unknown, {cells}: {skip['reason']}"))
     for skip in plan["skipped"]:
         cells = words.plural(skip["cells"], "cell")
         show(console, ink.text(f"– skipped, {cells}: {skip['reason']}"))

@@ -69,9 +69,10 @@ def test_the_site_shows_a_picture_below_each_command(pictures, tmp_path, monkeyp
 
     def answer(*words, codes):
         drawn.append(words)
-        if words[0] == "plot":
-            Path(words[words.index("-o") + 1]).write_text("<svg/>")
-        return f"{words[-1]}: What is\nshown."
+        if words[0] != "run":
+            Path(pictures._name(words)).write_text("<svg/>")
+            return f"Table: 1\n{pictures._name(words)}: What is\nshown."
+        return ""
 
     monkeypatch.setattr(pictures, "KEPT", tmp_path / "kept")
     monkeypatch.setattr(pictures, "_dpframe", answer)
@@ -79,8 +80,9 @@ def test_the_site_shows_a_picture_below_each_command(pictures, tmp_path, monkeyp
     runs = {f"runs/{Path(spec).stem}" for spec in RUNS if not spec.startswith("plugins/")}
     plots = [words for words in COMMANDS if words[1] == "plot" and words[2] in runs]
     names = [words[words.index("-o") + 1] for words in plots]
+    names.append("power.svg")  # of a plan
     found = re.findall(r"```{figure} (\S+)\n:alt: What is shown.\n", shown)
-    assert [Path(path).name for path in found] == names
+    assert sorted(Path(path).name for path in found) == sorted(names)
     kept = [tmp_path / "kept" / Path(path).relative_to("/_pictures") for path in found]
     assert all(path.is_file() for path in kept)
     before = len(drawn)

@@ -5,6 +5,7 @@ import re
 import pytest
 from support import ROOT, made_records
 
+from dpframe.errors import DpframeError
 from dpframe.report import figures
 from dpframe.report.figures import limits
 from dpframe.results.store import as_record
@@ -37,3 +38,19 @@ def test_bars_of_slack_add_up_to_the_claim_and_look_as_on_the_page():
     assert page == {name: color for name, (color, _) in limits.PARTS.items() if name in page}
     assert [*page] == list(limits.PARTS)[1:]
     assert "slack" in figures.kinds(as_record(made_records.record([made_records.cell()])))["slack"]
+
+
+def test_power_is_drawn_against_trials_and_a_plan_without_a_curve_is_refused():
+    row = {"label": "laplace", "claimed": 1.0, "trials": 20, "probability": 0.8, "model": "noise"}
+    curve = {1.5: [(10, 0.1), (20, 0.2)], 2.0: [(10, 0.3), (20, 0.9)]}
+    rows = [row | {"by_trials": curve}, row | {"by_trials": {}}]
+    picture = figures.draw_power({"name": "small", "power": rows})
+    (ax,) = picture.axes
+    lines = [(list(line.get_xdata()), list(line.get_ydata())) for line in ax.lines]
+    assert lines[:2] == [([10, 20], [0.1, 0.2]), ([10, 20], [0.3, 0.9])]
+    assert lines[2][0] == [20, 20]
+    said = [text.get_text() for text in picture.legends[0].get_texts()]
+    assert said == ["true loss 1.5 × claimed", "true loss 2 × claimed", "planned trials"]
+    assert "1 more claim is left out" in picture.caption
+    with pytest.raises(DpframeError, match="no claim of this plan"):
+        figures.draw_power({"name": "small", "power": rows[1:]})
