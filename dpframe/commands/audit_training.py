@@ -108,7 +108,7 @@ def _datasets(pair: Any) -> tuple[Any, Any]:
 
 
 def check_differ(data: tuple[Any, Any], names: tuple[str, str], start: str = "") -> None:
-    """Raise DpframeError, with `start` in front, unless two datasets can be read and differ."""
+    """Raise DpframeError, prefixed by `start`, unless both datasets are readable and differ."""
     digests = []
     for name, one in zip(names, data, strict=True):
         try:

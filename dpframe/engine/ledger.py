@@ -4,8 +4,8 @@ The rule. A question holds everything that decides the verdict on given counts: 
 estimator and their code, δ, the error, the cells that share it. It holds nothing that only decides
 the draws: precision, chunks, generator, code of the mechanism. Looks are numbered under seed,
 mechanism, pair and repeat. Asking the same question of the same draws has the same answer and is
-no further look; everything else is the next one, whatever made the draws others. If draws are the
-same is told by what came of them:
+no further look; another question, or other draws for any reason, is the next look. Draws are
+compared by their results:
 
 * A fixed number of trials: by the counts, and by what the pilot fixed.
 * Bets, which are valid at any time, only while they go on with the same draws: by the counts of

@@ -288,7 +288,7 @@ class Shard(NamedTuple):
         return range(whole * (self.number - 1) // self.of, whole * self.number // self.of)
 
     def owns(self, place: int) -> bool:
-        """True if work that cannot be divided is done in it, given its number from 0.
+        """True if this shard does a piece of indivisible work, numbered from 0.
 
         A bet depends on all rounds before, so cells that bet, and searches, go to one shard whole.
         """

@@ -143,7 +143,7 @@ class SearchRun:
         return len(self._rounds) > 0
 
     def is_refuted(self) -> bool:
-        """True if the claim is refuted, by the bets since the finding before."""
+        """True if the bets since the previous finding refute the claim."""
         return self.wealth.best >= -math.log(self.error)
 
     def outcome(self) -> Outcome:

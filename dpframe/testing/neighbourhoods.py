@@ -93,7 +93,7 @@ class Asked:
     neighbourhood: Neighbourhood
 
     def play(self, growth: Callable[[int], float]) -> list[tuple[Pair, ...]]:
-        """Return the proposals, call by call, if the pairs earn what a function says."""
+        """Return the proposals of each call, with evidence from a given function."""
         rng = np.random.default_rng(SEED)
         history: list[Earned] = []
         calls = []

@@ -118,7 +118,7 @@ class SUE(Unary, name="sue"):
 
 
 class OUE(Unary, name="oue"):
-    """Optimised unary encoding: 1 is kept with ½, 0 becomes 1 with 1/(e^ε + 1) [Wang2017].
+    """Optimised unary encoding: 1 stays 1 w.p. ½, 0 becomes 1 w.p. 1/(e^ε + 1) [Wang2017].
 
     Section 4. Claim: ε; true, and tight.
     """

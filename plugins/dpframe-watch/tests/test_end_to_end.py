@@ -69,7 +69,9 @@ def test_a_broken_and_a_mended_version(tmp_path):
     private = watch("private", "--private")
     assert private.returncode == 1, private.stderr
     # The true loss is 2.5; what is certified of it differs with the packages, as the seed does.
-    assert re.search(r"dpframe-tinylib 1\.0 noisy-sum: violated; certified ε ≥ [12]\.", private.stderr)
+    assert re.search(
+        r"dpframe-tinylib 1\.0 noisy-sum: violated; certified ε ≥ [12]\.", private.stderr
+    )
     page = (tmp_path / "private" / "index.html").read_text(encoding="utf-8")
     assert page.count("✗ violated; certified ε ≥ ") == 1
     assert page.count("○ no violation found, ε ≥ 0.") == 1
