@@ -90,7 +90,7 @@ class Sample(NamedTuple):
 
 
 def sample_of(counts: Tree) -> Sample:
-    """Return counts, with the bin of NaN joined to the lowest."""
+    """Return counts, with the bin of NaN merged into the lowest."""
     whole = np.asarray(counts, np.int64)
     own = whole[:, 1:].copy()
     own[:, 0] += whole[:, 0]

@@ -293,7 +293,7 @@ class HadamardResponse(Protocol, name="hadamard-response"):
 
 
 def grr_rates(epsilon: Any, k: int, numpy: Any) -> tuple[Any, Any]:
-    """Return the probabilities of the own value and of each other one."""
+    """Return the probability of the user's value, and that of each other value."""
     other = 1 / (numpy.exp(epsilon) + k - 1)
     return 1 - (k - 1) * other, other
 

@@ -1,4 +1,4 @@
-"""Reports in random order: the claim by amplification by shuffling."""
+"""Reports in random order, with the claim of privacy amplification by shuffling."""
 
 from __future__ import annotations
 

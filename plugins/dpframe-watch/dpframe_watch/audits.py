@@ -28,7 +28,7 @@ NO_REASON = "no reason given"
 
 
 class Done(NamedTuple):
-    """The end of a command of dpframe."""
+    """The result of a finished dpframe command."""
 
     code: int
     said: str  # on standard error
@@ -159,7 +159,7 @@ def today() -> str:
 
 
 class Watch:
-    """Audits of all that a registry lists.
+    """The audits of a registry.
 
     Args:
         registry: the registry.
