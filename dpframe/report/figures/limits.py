@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 
 from dpframe.errors import DpframeError
 from dpframe.report import content, words
-from dpframe.report.figures import drawing
+from dpframe.report.figures import drawing, scales
 from dpframe.report.figures.comparison import ROW
 from dpframe.report.figures.drawing import INK, Picture
 from dpframe.report.figures.points import told
@@ -130,11 +130,13 @@ def draw_power(plan: Outlook) -> Picture:
         for ax, row in zip(axes, rows, strict=True):
             ax.plot(*zip(*row["by_trials"][multiple], strict=True), **style)
         handles.append(Line2D([], [], **style, label=f"true loss {multiple:g} × claimed"))
+    sizes = [n for row in rows for n, _ in row["by_trials"][losses[0]]]
     planned = {"color": drawing.QUIET, "lw": 0.8, "ls": drawing.DOTTED}
     for ax, row in zip(axes, rows, strict=True):
         ax.axvline(row["trials"], **planned, zorder=0.5)
         ax.axhline(row["probability"], color=drawing.FAINT, lw=0.6, zorder=0.5)
         ax.set(xscale="log", ylim=(-0.03, 1.03))
+        scales.log_ticks(ax.xaxis, scales.decades(min(sizes), max(sizes)))
         ax.set_title(drawing.shorten(f"{row['label']}: ε = {words.brief(row['claimed'])}", 44))
     handles.append(Line2D([], [], **planned, label="planned trials"))
     drawing.name_axes(axes, "trials per dataset", "power")

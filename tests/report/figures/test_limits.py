@@ -49,6 +49,7 @@ def test_power_is_drawn_against_trials_and_a_plan_without_a_curve_is_refused():
     lines = [(list(line.get_xdata()), list(line.get_ydata())) for line in ax.lines]
     assert lines[:2] == [([10, 20], [0.1, 0.2]), ([10, 20], [0.3, 0.9])]
     assert lines[2][0] == [20, 20]
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["10", "20"]
     said = [text.get_text() for text in picture.legends[0].get_texts()]
     assert said == ["true loss 1.5 × claimed", "true loss 2 × claimed", "planned trials"]
     assert "1 more claim is left out" in picture.caption
