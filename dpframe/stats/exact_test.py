@@ -24,7 +24,7 @@ Bools = npt.NDArray[np.bool_]
 Region = Callable[[float], Floats]
 
 MOST = 1000  # trials on each side up to which outcomes are enumerated: some 50 ms an outcome
-LEVEL = 0.05  # of the limits that order the outcomes. Any level gives a valid test
+LEVEL = 0.05
 
 SPACING = 0.08  # of the grid of rates, in standard errors
 ROWS, WIDE = 8, 64  # places of the grid that are multiplied together
@@ -64,7 +64,9 @@ def is_enumerable(*trials: int) -> bool:
     return min(trials) >= 1 and max(trials) <= MOST
 
 
-def loss_shown(outcome: Outcome, delta: float, *, either_rate: bool) -> Floats:
+def loss_shown(
+    outcome: Outcome, delta: float, *, either_rate: bool, level: float = LEVEL
+) -> Floats:
     """Return an approximate lower limit of ln((TPR − δ)/FPR), by which outcomes are ordered.
 
     The limits of both rates are combined as in [Zou2008], by the root of the sum of squares. It
@@ -74,9 +76,10 @@ def loss_shown(outcome: Outcome, delta: float, *, either_rate: bool) -> Floats:
         outcome: the counts.
         delta: δ.
         either_rate: also look at ln((1 − FPR − δ)/FNR) and return the larger limit.
+        level: error of the limits of each rate.
     """
     false, n, true, m = outcome
-    lower, upper = _limits(m)[0][true], _limits(n)[1][false]
+    lower, upper = _limits(m, level)[0][true], _limits(n, level)[1][false]
     with np.errstate(divide="ignore", invalid="ignore"):  # where δ is not exceeded
         tpr, fpr = np.log(true / m - delta), np.log((false + 0.5) / (n + 1))
         least, most = np.log(lower - delta), np.log(upper)
@@ -84,12 +87,18 @@ def loss_shown(outcome: Outcome, delta: float, *, either_rate: bool) -> Floats:
         limit = np.round(tpr - fpr - np.hypot(tpr - least, most - fpr), 9)
     found = np.where(lower > delta, limit, -np.inf)
     if either_rate:
-        found = np.maximum(found, loss_shown(outcome.complement, delta, either_rate=False))
+        other = loss_shown(outcome.complement, delta, either_rate=False, level=level)
+        found = np.maximum(found, other)
     return found
 
 
 def exact_region(
-    outcome: Outcome, delta: float, *, either_rate: bool, either_way: bool = False
+    outcome: Outcome,
+    delta: float,
+    *,
+    either_rate: bool,
+    either_way: bool = False,
+    level: float = LEVEL,
 ) -> Region:
     """Return a function from an error a to a staircase that contains (FPR, FNR).
 
@@ -110,13 +119,16 @@ def exact_region(
         delta: δ at which loss orders the outcomes.
         either_rate: see `loss_shown`.
         either_way: if the direction of the event was not fixed beforehand.
+        level: error of the limits that order the outcomes, fixed before the draws. The test is
+            valid with any, and weak if it is far from the error that is asked for, because outcomes
+            at rates near 0 then rank too high or too low.
 
     Returns:
         A function from the error, in (0, 1], to shape [1, corners, 2]. A region that reaches
         FPR + FNR = 1, where nothing is told apart, is cut there.
     """
     n, m = outcome.trials_false, outcome.trials_true
-    shown = functools.partial(loss_shown, delta=delta, either_rate=either_rate)
+    shown = functools.partial(loss_shown, delta=delta, either_rate=either_rate, level=level)
     seen = float(shown(outcome))
     if either_way:
         seen = max(seen, float(shown(outcome.reversed)))
@@ -166,11 +178,11 @@ def _first(holds: Callable[[Ints], Bools], number: int, end: int) -> Ints:
 
 
 @functools.lru_cache(maxsize=16)
-def _limits(trials: int) -> tuple[Floats, Floats]:
+def _limits(trials: int, level: float) -> tuple[Floats, Floats]:
     counts = np.arange(trials + 1)
     return (
-        clopper_pearson_lower(counts, trials, LEVEL),
-        clopper_pearson_upper(counts, trials, LEVEL),
+        clopper_pearson_lower(counts, trials, level),
+        clopper_pearson_upper(counts, trials, level),
     )
 
 

@@ -271,6 +271,18 @@ def test_scores_against_nan_are_told_apart() -> None:
     assert "other than NaN" in found.notes[0] or "from" in found.notes[0]
 
 
+@pytest.mark.parametrize("error", [0.05, 0.05 / 252, 1e-6])
+def test_the_exact_test_is_sharper_at_every_error(error: float) -> None:
+    asked = query(300, claim=PureDP(0.1))._replace(confidence=1 - error)
+    lower = {}
+    for limits in ("clopper-pearson", "joint"):
+        estimator = ThresholdLoss(threshold=0.0, limits=limits)
+        found = estimator.estimate((), counted(100, 200, 100, 200), asked)
+        lower[limits] = found.epsilon_lower
+        assert (found.p_value <= error) == (found.epsilon_lower > 0.1)
+    assert lower["joint"] > lower["clopper-pearson"]
+
+
 def test_nothing_counted() -> None:
     for limits in ("clopper-pearson", "jeffreys"):
         found = ThresholdLoss(threshold=0.0, limits=limits).estimate(

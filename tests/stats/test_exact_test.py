@@ -111,14 +111,15 @@ def size(n: int, epsilon: float, error: float, either_way: bool) -> float:
 
     def hit(false: int, missed: int) -> bool:
         outcome = Outcome(false, n, n - missed, n)
-        region = exact_region(outcome, 0.0, either_rate=True, either_way=either_way)
+        region = exact_region(outcome, 0.0, either_rate=True, either_way=either_way, level=error)
         return epsilon_of(region(error), 0.0) > epsilon
 
     return probability_of(hit, n, 1 / (1 + math.exp(epsilon)), error)
 
 
-def test_most_of_the_error_is_used() -> None:
-    assert 0.03 <= size(30, 1.0, 0.05, True) <= 0.05
+@pytest.mark.parametrize("error", [0.05, 0.05 / 252])
+def test_most_of_the_error_is_used(error: float) -> None:
+    assert 0.6 * error <= size(30, 1.0, error, True) <= error
 
 
 @pytest.mark.slow

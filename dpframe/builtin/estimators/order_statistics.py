@@ -257,7 +257,8 @@ class Precision(Estimator, name="precision"):
 
         # Deciding as the attack says, and the other way round.
         errors = np.array([[ones[0], zeros[1]], [zeros[0], ones[1]]])
-        found = limited([Decisions(each, trials) for each in errors], query.delta, joint=False)
+        rows = [Decisions(each, trials) for each in errors]
+        found = limited(rows, query.delta, 1 - query.confidence, joint=False)
         guesses = np.stack([zeros, ones])
         low = clopper_pearson_lower(guesses, trials, at_level)
         high = clopper_pearson_upper(guesses, trials, at_level)

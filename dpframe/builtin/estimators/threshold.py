@@ -180,10 +180,13 @@ class Limited(NamedTuple):
     evidence: Evidence
 
 
-def limited(ways: Sequence[Decisions], delta: float, *, joint: bool = True) -> Limited:
+def limited(
+    ways: Sequence[Decisions], delta: float, error: float, *, joint: bool = True
+) -> Limited:
     """Limit the error rates of a decision, or of a decision and its reverse.
 
-    Both are tested together, exactly, if the trials are few; see `dpframe.stats.exact_test`.
+    Both are tested together, exactly, if the trials are few; see `dpframe.stats.exact_test`. That
+    test is valid at any error, and strongest near the `error` given here.
     """
     exact = joint and is_enumerable(*ways[0].trials.tolist())
     share = 1.0 if exact else 1 / len(ways)
@@ -191,7 +194,8 @@ def limited(ways: Sequence[Decisions], delta: float, *, joint: bool = True) -> L
     terms = tuple((false, n, missed, m, share) for false, missed, n, m in rows)
     if exact:
         either = len(ways) > 1
-        region = exact_region(ways[0].outcome, delta, either_rate=True, either_way=either)
+        outcome = ways[0].outcome
+        region = exact_region(outcome, delta, either_rate=True, either_way=either, level=error)
         return Limited(region, (share,), Evidence("unconditional", terms))
 
     def alone(error: float) -> Floats:
@@ -325,7 +329,7 @@ class ThresholdLoss(LimitedThreshold, name="threshold"):
                 profile=shown,
                 notes=(price(ways), "Jeffreys limits are approximate: an interval, not a bound"),
             )
-        found = limited(ways, delta, joint=self.limits == "joint")
+        found = limited(ways, delta, 1 - query.confidence, joint=self.limits == "joint")
         exact = found.evidence.theorem == "unconditional"
         return estimate_from_boxes(
             found.regions,
@@ -462,7 +466,7 @@ class GDP(LimitedThreshold, name="gdp"):
             epsilon_upper=high,
             notes=tuple(notes),
             shares=[1 / len(ways) for _ in ways],
-            evidence=limited(ways, query.delta, joint=False).evidence,
+            evidence=limited(ways, query.delta, 1 - query.confidence, joint=False).evidence,
         )
         return found._replace(interval=(low, high))
 
