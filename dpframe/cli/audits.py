@@ -286,8 +286,9 @@ def plan(
         against: With --power: the trials needed if the true loss were X times the claimed one.
         report: With --power: draw power against trials, as .svg, .png or .pdf; needs matplotlib.
     """
-    from dpframe.commands import plot as plotting
     from dpframe.commands.plan import outlook
+    from dpframe.commands.plot import check_name
+    from dpframe.commands.plot import write as write_picture
     from dpframe.report import figures
     from dpframe.report.terminal.plan import render_plan
 
@@ -297,7 +298,7 @@ def plan(
     if report is not None:
         if power is None:
             raise DpframeError("--report FILE needs --power P")
-        plotting.check_name(report)
+        check_name(report)
     found = outlook(
         audit,
         rehearse=rehearsal,
@@ -311,7 +312,7 @@ def plan(
         render_plan(found, console())
     if report is not None:
         picture = figures.draw_power(found)
-        plotting.write(picture, report)
+        write_picture(picture, report)
         say(f"{report}: {picture.caption}", stderr=as_json)
 
 

@@ -125,6 +125,7 @@ def plan():
         "inconclusive": [{"reason": "laplace · precision: ε = 20", "cells": 6}],
         "decisions": [{"claim": "adept · betting: ε = 1", "trials": 12_345.6}],
         "power": [],
+        "without_power": [],
         "confidence": 0.95,
         "multiplicity": "holm",
         "level": 0.05 / 252,
