@@ -135,7 +135,7 @@ def stop(
         return False
     assert process.returncode in STOPPED[number], err
     if process.returncode > 0:
-        assert "goes on from there" in err
+        assert "repeat the command to continue" in err
         assert "Traceback" not in err
     return not (directory / "out" / "record.json").exists()  # else it came to the end just before
 
