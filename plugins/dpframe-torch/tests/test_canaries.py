@@ -143,7 +143,7 @@ class Stream(IterableDataset):
         (Stream(), {}, "not a stream"),
         (table(20), {"number": 21}, "21 canaries, but the data have 20"),
         (table(20), {"number": 0}, "at least 1"),
-        (table(20), {"number": 5, "kind": "odd"}, "none of"),
+        (table(20), {"number": 5, "kind": "odd"}, "is not one of"),
         (table(20), {"number": 5, "classes": 1}, "at least two classes"),
         (table(20), {"number": 5, "kind": "text"}, "token ids"),
         ([3.0] * 20, {"number": 5}, r"\(input, label\)"),

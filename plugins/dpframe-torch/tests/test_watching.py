@@ -211,7 +211,7 @@ def test_noise_that_is_missing_wrong_or_repeated_is_named(monkeypatch):
     assert warnings(real) == []
     assert any("0.5 times the standard deviation" in one for one in warnings(halved))
     assert any("released without noise" in one for one in warnings(silent))
-    assert any("seeded anew" in one for one in warnings(repeated))
+    assert any("is reseeded" in one for one in warnings(repeated))
     monkeypatch.setattr(opacus, "_generate_noise", real)
     canaries = Canaries(table(), 100, seed=0, out="zero")
     script = Script(canaries, noise=0.0).train(1)

@@ -137,7 +137,7 @@ def test_latest_is_the_version_that_is_installed(tmp_path, pretended):
 def test_a_violation_without_a_public_report_is_withheld(tmp_path, pretended):
     registry = made.write_registry(tmp_path)
     assert watch(registry, "site", "--private") == 1
-    key = re.search(r">✗ violated,.*?records/(\w+)/", page(registry), re.DOTALL)[1]
+    key = re.search(r">✗ violated;.*?records/(\w+)/", page(registry), re.DOTALL)[1]
     assert "Private, not for publication" in page(registry)
     assert f"records/{key}/witness.py" in tree(tmp_path / "site")
     (tmp_path / "site" / "CNAME").write_text("mine")
