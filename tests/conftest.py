@@ -71,9 +71,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_finish() -> None:
-    """Leave modules and tests out of all collections of garbage: they stay."""
+    """Write bytecode again as the interpreter was told to."""
     sys.dont_write_bytecode = DONT_WRITE_BYTECODE
-    gc.freeze()
 
 
 QUICK_TO_COMPILE = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
