@@ -341,7 +341,7 @@ class History(NamedTuple):
     mass: Floats
     counts: Ints  # of D and D′ in the round, shape [rounds, 2, groups]
     known: dict[Any, tuple[Floats, Floats]]
-    """What bets on these rounds gave against ends of parts, which bounds at all levels need."""
+    """Wealth and tilts of bets on these rounds against ends of parts, for bounds at all levels."""
 
 
 def history(rounds: Sequence[tuple[Supposed, Ints]]) -> History:

@@ -575,7 +575,7 @@ def test_what_is_remembered_of_keys_and_texts_changes_nothing(monkeypatch):
 
 
 class Tensor:
-    """What is read of a tensor of PyTorch, over an array."""
+    """An array with the methods of a PyTorch tensor that are read."""
 
     __module__ = "torch"
     is_nested = is_quantized = is_meta = False

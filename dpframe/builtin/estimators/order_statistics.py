@@ -257,8 +257,7 @@ class Precision(Estimator, name="precision"):
 
         # Deciding as the attack says, and the other way round.
         errors = np.array([[ones[0], zeros[1]], [zeros[0], ones[1]]])
-        rows = [Decisions(each, trials) for each in errors]
-        found = limited(rows, query.delta, 1 - query.confidence, joint=False)
+        found = limited([Decisions(each, trials) for each in errors], query.delta)
         guesses = np.stack([zeros, ones])
         low = clopper_pearson_lower(guesses, trials, at_level)
         high = clopper_pearson_upper(guesses, trials, at_level)

@@ -180,28 +180,27 @@ class Limited(NamedTuple):
     evidence: Evidence
 
 
-def limited(
-    ways: Sequence[Decisions], delta: float, error: float, *, joint: bool = True
-) -> Limited:
+def limited(ways: Sequence[Decisions], delta: float, error: float | None = None) -> Limited:
     """Limit the error rates of a decision, or of a decision and its reverse.
 
-    Both are tested together, exactly, if the trials are few; see `dpframe.stats.exact_test`. That
-    test is valid at any error, and strongest near the `error` given here.
+    With an `error` both are tested together, exactly, if the trials are few; see
+    `dpframe.stats.exact_test`. That test is valid at any error, and strongest near this one.
     """
-    exact = joint and is_enumerable(*ways[0].trials.tolist())
-    share = 1.0 if exact else 1 / len(ways)
     rows = [(*way.wrong.tolist(), *way.trials.tolist()) for way in ways]
-    terms = tuple((false, n, missed, m, share) for false, missed, n, m in rows)
-    if exact:
-        either = len(ways) > 1
-        outcome = ways[0].outcome
+
+    def terms(share: float) -> tuple[tuple[float, ...], ...]:
+        return tuple((false, n, missed, m, share) for false, missed, n, m in rows)
+
+    if error is not None and is_enumerable(*ways[0].trials.tolist()):
+        either, outcome = len(ways) > 1, ways[0].outcome
         region = exact_region(outcome, delta, either_rate=True, either_way=either, level=error)
-        return Limited(region, (share,), Evidence("unconditional", terms))
+        return Limited(region, (1.0,), Evidence("unconditional", terms(1.0)))
 
     def alone(error: float) -> Floats:
         return upper_rates(ways, error, "clopper-pearson")
 
-    return Limited(alone, (share,) * len(ways), Evidence("clopper-pearson", terms))
+    share = 1 / len(ways)
+    return Limited(alone, (share,) * len(ways), Evidence("clopper-pearson", terms(share)))
 
 
 def _counted(ways: Sequence[Decisions]) -> tuple[Ints, Ints]:
@@ -329,7 +328,7 @@ class ThresholdLoss(LimitedThreshold, name="threshold"):
                 profile=shown,
                 notes=(price(ways), "Jeffreys limits are approximate: an interval, not a bound"),
             )
-        found = limited(ways, delta, 1 - query.confidence, joint=self.limits == "joint")
+        found = limited(ways, delta, 1 - query.confidence if self.limits == "joint" else None)
         exact = found.evidence.theorem == "unconditional"
         return estimate_from_boxes(
             found.regions,
@@ -466,7 +465,7 @@ class GDP(LimitedThreshold, name="gdp"):
             epsilon_upper=high,
             notes=tuple(notes),
             shares=[1 / len(ways) for _ in ways],
-            evidence=limited(ways, query.delta, 1 - query.confidence, joint=False).evidence,
+            evidence=limited(ways, query.delta).evidence,
         )
         return found._replace(interval=(low, high))
 

@@ -28,7 +28,7 @@ class Clients(NamedTuple):
     y: Any
     """Labels, shape [clients, records]."""
     canary_x: Any
-    """Of canary clients, shape [m, records, features]; records = 0 if they send directions."""
+    """Data of canary clients, shape [m, records, features]; no records if they send directions."""
     canary_y: Any
     """Labels of canary clients, shape [m, records]."""
 
