@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from dpframe_trace.tracing import Finding, Line, Trace, trace, trace_table
+from dpframe_trace.report import Finding, Line, Trace
+from dpframe_trace.tracing import trace, trace_table
 
 __all__ = ["Finding", "Line", "Trace", "trace", "trace_table"]

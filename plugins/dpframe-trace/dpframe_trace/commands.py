@@ -42,7 +42,7 @@ def trace(
     Exit code: 0 if there are no findings; 1 if there are; 2 if the arguments are wrong; 3 if a
     difference could not be judged.
     """
-    from dpframe_trace import tracing
+    from dpframe_trace import report, tracing
 
     d0 = _read(data)
     called, seeds = _imported(function)
@@ -66,7 +66,7 @@ def trace(
             **({"beyond": False} if within else {}),
         )
     for file, number, seed in sorted(seeds):
-        found.findings.append(tracing.seeded(file, number, seed, ""))
+        found.findings.append(report.seeded(file, number, seed, ""))
     for line in str(found).split("\n"):
         typer.echo("".join(c if c.isprintable() else " " for c in line))
     if found.exit_code:

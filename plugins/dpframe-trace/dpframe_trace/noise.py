@@ -28,6 +28,9 @@ _Generator = np.random.Generator  # a trace replaces the name in NumPy
 UNKNOWN = float("nan")
 """The scale of noise after a function that is not linear."""
 
+Site = tuple[str, int, str]
+"""A file, a line and the name of a primitive."""
+
 
 class Key(NamedTuple):
     """A place in the code, and the number of earlier visits in this run."""
@@ -38,7 +41,7 @@ class Key(NamedTuple):
     nth: int
 
     @property
-    def site(self) -> tuple[str, int, str]:
+    def site(self) -> Site:
         """The place alone."""
         return self[:3]
 
@@ -99,7 +102,7 @@ class Tape:
         self.uses: dict[Key, Use] = {}
         self.seeds: set[tuple[str, int, str]] = set()
         """Places that seed a generator, and the seed."""
-        self._visits: Counter[tuple[str, int, str]] = Counter()
+        self._visits: Counter[Site] = Counter()
         self._listed: list[Call] = []
         self._draws = 0
         self._inside = 0

@@ -1,0 +1,309 @@
+"""The privacy losses of all noise in two runs with equal noised values."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpframe.plugins import Floats, GaussianDP
+from dpframe_trace.noise import Call, Key, Site, Use, plain
+from dpframe_trace.report import TOLERANCE, Finding, Line, Trace
+from dpframe_trace.runs import Run, amounts, silent
+
+
+class Losses:
+    """Losses of all noise calls of two runs with equal noised values."""
+
+    def __init__(
+        self,
+        runs: tuple[Run, Run],
+        words: str,
+        found: Trace,
+        lines: dict[Site, Line],
+    ) -> None:
+        """Judge each call of two runs, and add its findings to a trace and its loss to its line.
+
+        Args:
+            runs: the runs on D and on D′.
+            words: the description of the pair.
+            found: the trace.
+            lines: its lines, by site; new ones are added.
+        """
+        first, second = (run.tape for run in runs)
+        self.first, self._words, self.found = first, words, found
+        self.released = True
+        """True if the output contains every noised value that has a loss, unchanged."""
+        self._output = {repr(leaf) for leaf in runs[0].leaves.values()}
+        self.pure, self.squares = 0.0, 0.0
+        self.covering: set[Key] = set()
+        """Calls whose noise hides a change, and whose results were not compared with anything."""
+        self._moves: dict[int, float] = {}
+        """For each draw, the change that it hides, in units of its scale."""
+        self._lines: dict[Site, _Sums] = {}
+        self._compared = Counter(
+            key for use in first.uses.values() if use.compared for key in use.calls
+        )
+        for key, call in first.calls.items():
+            other = second.calls.get(key)
+            if other is not None:
+                self._call(call, other)
+        for name, use in first.uses.items():
+            mate = second.uses.get(name)
+            if mate is not None and mate.value.shape == use.value.shape:
+                self._use(use, mate)
+        for site in {key.site for tape in (first, second) for key in tape.calls}:
+            line = lines.setdefault(site, Line(*site))
+            line.draws = max(line.draws, *(amounts(tape)[site] for tape in (first, second)))
+            sums = self._lines.get(site)
+            line.followed = sums is not None or (line.followed and line.sensitivity > 0)
+            if sums is not None:
+                sums.add_to(line, found.claim[1])
+
+    def _call(self, call: Call, other: Call) -> None:
+        if call.family == "choice":
+            one, two = call.law[0], other.law[0]
+            alike = one.shape == two.shape and call.law[1] == other.law[1]
+            self._lose(call, _log_ratio(one, two) if alike else math.nan, result=call.released)
+        elif call.declared:
+            self._declared(call, other)
+        elif call.family != "other" and call.loc.shape == other.loc.shape:
+            scales = call.scale, other.scale
+            if np.any(call.loc != other.loc):
+                self._added(call, (call.loc, other.loc), scales, call.result)
+
+    def _use(self, use: Use, mate: Use) -> None:
+        call = self.first.calls_of(use.draws)[0]
+        if not use.compared:
+            fresh = ~np.isin(use.draws, list(self._moves))
+            scales = use.scale, mate.scale
+            self._added(call, (use.value, mate.value), scales, use.result, fresh, use.calls)
+            self._reused(use, mate, call)
+        elif call.family == "uniform" and self._compared[call.key] > 1:
+            self._lose(call, math.nan)  # such as a search in cumulative probabilities
+        elif call.family == "uniform":
+            with np.errstate(divide="ignore", invalid="ignore"):
+                one, two = (np.ravel(np.clip(u.value / u.scale, 0, 1)) for u in (use, mate))
+            if not np.isnan(one + two).any():
+                self._lose(call, max(_log_ratio(one, two), _log_ratio(1 - one, 1 - two)))
+
+    def _lose(self, call: Call, loss: float, square: float = 0.0, result: Any = None) -> None:
+        """Add a loss: ε, or μ² of normal noise; `result` is the noised value, if it is exact."""
+        if loss == 0 and square == 0:
+            return
+        values = np.ravel(np.asarray(result, object)).tolist()
+        self.released = (
+            self.released
+            and result is not None
+            and all(
+                repr(v.item() if isinstance(v, np.generic) else v) in self._output for v in values
+            )
+        )
+        if not call.compared and call.family != "uniform":
+            self.covering.add(call.key)
+        self.pure, self.squares = self.pure + loss, self.squares + square
+        sums = self._sums(call)
+        sums.pure, sums.square = sums.pure + loss, sums.square + square
+
+    def _sums(self, call: Call) -> _Sums:
+        return self._lines.setdefault(call.key.site, _Sums())
+
+    def _find(self, kind: str, text: str, call: Call) -> None:
+        self.found.find(Finding(kind, text, *call.key[:2], self._words))
+
+    def _depends(self, text: str, call: Call) -> None:
+        """Report parameters that depend on the data, unless noise that is not followed may."""
+        if any(silent(self.first, call) for call in self.first.calls.values()):
+            text = f"{Path(call.key.file).name}:{call.key.line}: {text}, perhaps hidden by "
+            self.found.cannot_tell(f"{text}noise that the trace does not follow")
+        else:
+            self._find("scale", text, call)
+
+    def _added(
+        self,
+        call: Call,
+        values: tuple[Floats, Floats],
+        scales: tuple[Floats, Floats],
+        result: Any,
+        fresh: Any = True,
+        calls: tuple[Key, ...] = (),
+    ) -> None:
+        """Judge noise that was added to a value, or drawn around it."""
+        (value, other), (scale, other_scale) = values, scales
+        if call.family == "uniform":
+            return
+        sums = self._sums(call)
+        same = (value == other) | (np.isnan(value) & np.isnan(other))
+        with np.errstate(invalid="ignore"):
+            change = np.ravel(np.where(same, 0.0, np.abs(value - other)))
+        if scale.shape != value.shape and scale.size == 1:
+            scale, other_scale = (np.broadcast_to(s, value.shape) for s in (scale, other_scale))
+        if scale.shape == other_scale.shape == value.shape:
+            sums.scales += [float(s) for s in (scale.min(initial=math.inf), scale.max(initial=0))]
+        if not np.all(np.isfinite(change)):
+            at = int(np.flatnonzero(~np.isfinite(change))[0])
+            self._find(
+                "not-a-number",
+                f"the noise of {call.key.name} is added to "
+                f"{np.ravel(value)[at]:g} on D and to {np.ravel(other)[at]:g} on D′; "
+                "no noise hides this",
+                call,
+            )
+            sums.moved(math.inf, 1)
+            self._lose(call, math.inf)
+            return
+        norm = {"laplace": 1, "normal": 2}.get(call.family, math.inf)
+        sums.moved(float(np.linalg.norm(change, norm)) if change.size else 0.0, norm)
+        if scale.shape != other_scale.shape:
+            self._lose(call, math.inf)
+            return
+        uneven = np.ravel((scale != other_scale) & ~np.isnan(scale))
+        if uneven.any():
+            both = [np.ravel(s)[np.flatnonzero(uneven)[0]] for s in (scale, other_scale)]
+            self._depends(
+                f"the scale of {call.key.name} depends on the data: {both[0]:.6g} "
+                f"on D, {both[1]:.6g} on D′",
+                call,
+            )
+            self._lose(call, math.inf)
+            return
+        counted = change * np.ravel(np.broadcast_to(fresh, value.shape))
+        moving = counted > 0
+        if not moving.any():
+            return
+        noised = np.ravel(np.broadcast_to(np.asarray(result), value.shape))[moving]
+        widths = np.ravel(np.broadcast_to(scale, value.shape))[moving]
+        with np.errstate(divide="ignore"):
+            ratios = counted[moving] / widths
+        if call.family == "normal":
+            self._lose(call, 0.0, float(np.sum(ratios**2)), noised)
+        else:
+            loss = float(np.sum(ratios)) if call.family == "laplace" else math.nan
+            self._lose(call, loss, result=noised)
+        compared = {key for key in calls if self.first.calls[key].compared}
+        self.covering |= set(calls) - compared
+
+    def _reused(self, use: Use, mate: Use, call: Call) -> None:
+        """Report draws added to two values that change by different amounts."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            moves = np.ravel((mate.value - use.value) / use.scale)
+        for draw, move in zip(np.ravel(use.draws).tolist(), moves.tolist(), strict=True):
+            if not math.isfinite(move):
+                continue
+            before = self._moves.setdefault(draw, move)
+            if not math.isclose(before, move, rel_tol=1e-9, abs_tol=1e-12):
+                self._find(
+                    "reused",
+                    f"the same noise of {call.key.name} is added to values that "
+                    "change by different amounts: their difference has no noise",
+                    call,
+                )
+
+    def _declared(self, call: Call, other: Call) -> None:
+        """Judge a library's mechanism by the parameters that it was given."""
+        said, sums = call.declared, self._sums(call)
+        change = _distance(call.law, other.law, 2 if call.family == "normal" else 1)
+        sums.moved(math.inf if math.isnan(change) else change, 1)
+        if call.family == "opendp":
+            self._lose(call, _opendp_loss(call, change))
+            return
+        if said != other.declared:
+            name = next((n for n in said if said[n] != other.declared.get(n)), "a parameter")
+            both = said.get(name, math.nan), other.declared.get(name, math.nan)
+            self._depends(
+                f"{name} of {call.key.name} depends on the data: {both[0]:.6g} on "
+                f"D, {both[1]:.6g} on D′",
+                call,
+            )
+            self._lose(call, math.inf)
+            return
+        most = said.get("sensitivity", math.inf)
+        if not change <= most * (1 + TOLERANCE):
+            self._find(
+                "declared",
+                f"the input of {call.key.name} changes by {change:.6g}, but its "
+                f"noise is scaled for {most:g}",
+                call,
+            )
+        if "scale" in said:
+            sums.scales.append(said["scale"])
+        if math.isnan(change):
+            self._lose(call, math.inf)
+        elif said.get("scale", 0.0) > 0:
+            ratio = change / said["scale"]
+            normal = call.family == "normal"
+            square = ratio**2 if normal else 0.0
+            self._lose(call, 0.0 if normal else ratio, square, call.result)
+        elif change:
+            share = change / most if 0 < most < math.inf else 1.0
+            self._lose(call, said.get("epsilon", math.nan) * share)
+
+
+class _Sums:
+    """Noise of one line in one run."""
+
+    def __init__(self) -> None:
+        self.pure, self.square = 0.0, 0.0
+        self.scales: list[float] = []
+        self._moved, self._norm = list[float](), 1.0
+
+    def moved(self, distance: float, norm: float) -> None:
+        self._moved.append(distance)
+        self._norm = norm
+
+    def add_to(self, line: Line, delta: float) -> None:
+        if self.scales:
+            low, high = line.scales
+            line.scales = float(np.minimum(low, min(self.scales))), max(high, *self.scales)
+        if self._moved:
+            moved = float(np.linalg.norm(self._moved, self._norm))
+            line.sensitivity = max(line.sensitivity, math.inf if math.isnan(moved) else moved)
+        loss = self.pure + normal_epsilon(self.square, delta)
+        line.epsilon = float(np.maximum(line.epsilon, loss))
+
+
+def normal_epsilon(square: float, delta: float) -> float:
+    """Return ε at δ of normal noise, from μ² [Dong2022, corollary 2.13]."""
+    if square == 0 or math.isnan(square):
+        return square
+    return GaussianDP(math.sqrt(square)).epsilon_at(delta) if math.isfinite(square) else math.inf
+
+
+def _log_ratio(one: Floats, two: Floats) -> float:
+    """Return the largest ratio of two lists of probabilities, in logarithms."""
+    both = (one > 0) | (two > 0)
+    with np.errstate(divide="ignore"):
+        found = np.abs(np.log(one[both]) - np.log(two[both]))
+    return float(found.max(initial=0.0))
+
+
+def _opendp_loss(call: Call, change: float) -> float:
+    """Return the loss that OpenDP's own privacy map gives for the distance of two inputs."""
+    if change == 0:
+        return 0.0
+    measurement: Any = call.declared["map"]
+    for distance in (change, math.ceil(change)) if math.isfinite(change) else ():
+        try:
+            loss = measurement.map(distance)
+        except Exception:  # another type of distance
+            continue
+        return float(loss) if isinstance(loss, int | float) else math.nan
+    return math.nan
+
+
+def _distance(one: Any, other: Any, norm: int) -> float:
+    """Return the distance of two inputs; of vectors of unequal length, how many entries differ."""
+    try:
+        a, b = np.asarray(plain(one), float), np.asarray(plain(other), float)
+    except (TypeError, ValueError):
+        return 0.0 if repr(one) == repr(other) else math.inf
+    if a.shape != b.shape:
+        lists = Counter(np.ravel(a).tolist()), Counter(np.ravel(b).tolist())
+        return float(sum(((lists[0] - lists[1]) + (lists[1] - lists[0])).values()))
+    if np.array_equal(a, b, equal_nan=True):
+        return 0.0
+    with np.errstate(invalid="ignore"):
+        return float(np.linalg.norm(np.ravel(a - b), norm))
