@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -49,9 +49,10 @@ class Player:
         """The question about all rounds so far."""
         return self.query._replace(trials=(self.trials, self.trials))
 
-    def concluded(self) -> Estimate:
+    def concluded(self, only: Literal["p-values"] | None = None) -> Estimate:
         """Return the estimate, with at most `MOST_POINTS` points of the wealth."""
-        found = self.estimator.conclude(self.state, self.layout, self.asked)
+        asked = self.asked._replace(only=only)
+        found = self.estimator.conclude(self.state, self.layout, asked)
         if isinstance(found, Estimate) and len(found.wealth) > MOST_POINTS:
             chosen = np.linspace(0, len(found.wealth) - 1, MOST_POINTS).round().astype(int)
             return found._replace(wealth=tuple(found.wealth[n] for n in chosen.tolist()))
@@ -59,7 +60,8 @@ class Player:
 
     def bound(self, query: Query) -> float | None:
         """Return the bound of all rounds so far in answer to another question."""
-        return self.estimator.conclude(self.state, self.layout, query).epsilon_lower
+        asked = query._replace(only="bound")
+        return self.estimator.conclude(self.state, self.layout, asked).epsilon_lower
 
     def settled(self) -> Settled | None:
         """Return the verdict if the estimator has settled it."""

@@ -190,11 +190,11 @@ def slack(
 
 
 def _loudest(watch: Watch, look_at: Callable[[Any], Estimate]) -> Estimate:
-    """Return the estimate from the most extreme counts of the same rounds."""
+    """Return the p-values of the most extreme counts of the same rounds."""
     loudest, rounds = watch.loudest, watch.player.rounds
     if rounds not in loudest.estimates:
-        player = loudest.after(watch.ends)
-        loudest.estimates[rounds] = guarded("estimate", lambda: look_at(player.concluded()))
+        conclude = loudest.after(watch.ends).concluded
+        loudest.estimates[rounds] = guarded("estimate", lambda: look_at(conclude("p-values")))
     return loudest.estimates[rounds]
 
 

@@ -39,6 +39,8 @@ class Query(NamedTuple):
     """The claim, if any."""
     resolution: float = 0.0
     """Probabilities below this measure the sampler, not the mechanism (float32: 1e-6)."""
+    only: Literal["bound", "p-values"] | None = None
+    """The only part of the answer that is read, if not all: the rest may be left out."""
 
 
 class Contrast(NamedTuple):

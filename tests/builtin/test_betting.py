@@ -12,7 +12,7 @@ from scipy.special import bdtrc
 from support.naive_bets import wealth
 from support.tiers import mostly_slow
 
-from dpframe import ApproxDP, GaussianDP, PureDP, Query
+from dpframe import ApproxDP, GaussianDP, PureDP, Query, audit
 from dpframe.builtin.estimators.betting import (
     EDGES,
     SHUFFLED,
@@ -27,7 +27,7 @@ from dpframe.builtin.estimators.betting import (
     rounds_of_scores,
     sizes,
 )
-from dpframe.stats.output_bets import bets, bound, grouped, history
+from dpframe.stats.output_bets import bets, bound, grouped, history, profile_below
 
 BETTING = Betting()
 
@@ -290,6 +290,46 @@ def test_bounds_at_several_levels_are_those_of_rounds_asked_for_the_first_time()
         assert found[0] > found[2]
     assert state.past is not None
     assert len(state.past[0].known) > 1  # not vacuous
+
+
+@pytest.mark.parametrize("only", ["bound", "p-values"])
+def test_what_is_not_read_of_an_answer_costs_nothing(
+    only: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = asked(0, PureDP(0.3))
+    state = played(some_rounds(5, 12, 6), query)
+    whole = BETTING.conclude(state, np.zeros(0), query)
+    assert whole.profile_lower
+    left_out = ["profile_below", "reaches"] + ["bound"] * (only == "p-values")
+    for name in left_out:
+        monkeypatch.delattr(f"dpframe.builtin.estimators.betting.{name}")
+    part = BETTING.conclude(state, np.zeros(0), query._replace(only=only))
+    if only == "bound":
+        assert part.epsilon_lower == whole.epsilon_lower
+    else:
+        assert (part.p_value, part.p_resolved) == (whole.p_value, whole.p_resolved)
+
+
+def test_an_audit_bounds_one_profile_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        seen.append(args)
+        return profile_below(*args, **kwargs)
+
+    monkeypatch.setattr("dpframe.builtin.estimators.betting.profile_below", counted)
+    record = audit(
+        {
+            "schema": 1,
+            "audit": {"name": "one", "trials": 60},
+            "pair": {"use": "zeros-ones"},
+            "mechanism": [{"use": "randomized-response", "params": {"epsilon": 3.0}}],
+            "attack": [{"use": "majority-vote"}],
+            "estimator": [{"use": "betting"}],
+        }
+    )
+    assert record.cells[0].slack is not None
+    assert len(seen) == 1
 
 
 @pytest.mark.parametrize("kind", mostly_slow(["continuous", "ties", "decision"], {"decision"}))

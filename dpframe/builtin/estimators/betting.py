@@ -399,12 +399,11 @@ class Betting(Estimator, name="betting"):
         return "unreachable"
 
     def conclude(self, state: State, layout: Tree, query: Query) -> Estimate:
-        error = 1 - query.confidence
-        if not state.trials:
-            p_value = None if query.claim is None else 1.0
-            return Estimate(0.0, 0.0, math.inf, p_value=p_value, p_resolved=p_value)
+        error, lower = 1 - query.confidence, 0.0
+        exact, resolved = (None, None) if query.claim is None else state.book.p_values
+        if not state.trials or query.only == "p-values":
+            return Estimate(0.0, lower, math.inf, p_value=exact, p_resolved=resolved)
         claimed = 0.0 if query.claim is None else query.claim.epsilon_at(query.delta)
-        lower = 0.0
         profile: Profile = ()
         if state.rounds:
             assert state.past is not None
@@ -412,24 +411,26 @@ class Betting(Estimator, name="betting"):
                 state.past.append(history(state.rounds))
             past = state.past[0]
             lower = bound(past, query.delta, error, claimed=claimed)
-            profile = profile_below(past, query.delta, error, lower)
-        if query.claim is not None and state.book.p_values[0] > error:
+            if query.only is None:
+                profile = profile_below(past, query.delta, error, lower)
+        if exact is not None and exact > error:
             # The claim's own wealth is part of the grid: a bound above a claim rejects it.
             lower = min(lower, claimed)
+        if query.only == "bound":
+            return Estimate(lower, lower)
         hits = events(state.above, state.trials)
         some, drawn = _limited(state, np.array([query.delta]))
         limit = max(lower, reaches(some, drawn, query.delta, error))
         slope = np.exp(np.array([lower]))
         best = int(choose(state.above, state.trials, slope, query.delta).event[0])
         q, p = (hits[best] / state.trials).tolist()
-        none = query.claim is None
         return Estimate(
             epsilon=epsilon_at(q, p, query.delta),
             epsilon_lower=lower,
             epsilon_upper=limit,
             epsilon_upper_of="every event" if _decided(state) else "chosen thresholds",
-            p_value=None if none else state.book.p_values[0],
-            p_resolved=None if none else state.book.p_values[1],
+            p_value=exact,
+            p_resolved=resolved,
             wealth=state.path,
             # The bound may be smaller: it is less than a claim that is not refuted.
             profile_lower=tuple((e, d if e <= lower else min(d, query.delta)) for e, d in profile),
