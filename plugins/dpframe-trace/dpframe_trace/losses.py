@@ -81,7 +81,8 @@ class Losses:
             fresh = ~np.isin(use.draws, list(self._moves))
             scales = use.scale, mate.scale
             self._added(call, (use.value, mate.value), scales, use.result, fresh, use.calls)
-            self._reused(use, mate, call)
+            if call.family != "uniform":  # which is often turned into other noise, step by step
+                self._reused(use, mate, call)
         elif call.family == "uniform" and self._compared[call.key] > 1:
             self._lose(call, math.nan)  # such as a search in cumulative probabilities
         elif call.family == "uniform":

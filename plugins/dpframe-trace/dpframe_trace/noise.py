@@ -463,6 +463,12 @@ class NoiseArray(np.ndarray[Any, Any]):
             return found
         return wrap(self.tape, found, self.draws[at], self.factor[at])
 
+    def __setitem__(self, at: Any, value: Any) -> None:
+        plain(self)[at] = plain(value)
+        if self.tape is not None:
+            self.factor = np.array(self.factor)
+            self.factor[at] = UNKNOWN  # the array now holds something else than its draws
+
     def __iter__(self) -> Iterator[Any]:
         return (self[at] for at in range(len(self)))
 

@@ -167,6 +167,8 @@ def _one_pair(
         )
     total = float(pure) + normal_epsilon(float(squares), found.claim[1])
     found.epsilon = math.nan if unknown else float(np.maximum(found.epsilon, total))
+    if unknown and found.claim[0] is not None:
+        found.cannot_tell("the loss of some noise is unknown, so the total may exceed the claim")
     _judge_total(total, pair, found, exact=released and not (pure and squares))
 
 
