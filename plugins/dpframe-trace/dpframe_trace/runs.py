@@ -168,10 +168,11 @@ def judge_differences(
         )
         for at in range(number)
     ]
-    moved = not loose or all(
+    moved = (bool(others) or not loose) and all(
         any(_moves(other.tape, tape.calls[key]) for both in others for other in both)
         for tape in tapes
         for key in loose & tape.calls.keys()
+        if _random(tape.calls[key])
     )
     words = f"also in {number} repeats with other noise" if loose else "with equal noised values"
     for one in differences:
@@ -238,8 +239,15 @@ def _others(tapes: tuple[Tape, Tape], loose: frozenset[Key], epsilon: float | No
 def silent(tape: Tape, call: Call) -> bool:
     """True if the trace cannot follow where the noise of a call goes."""
     if call.family in ("uniform", "other"):
-        return True
+        return _random(call)
     return call.tracked and not any(call.key in use.calls for use in tape.uses.values())
+
+
+def _random(call: Call) -> bool:
+    """True unless a call can have one result only."""
+    if call.family == "choice":
+        return bool(np.max(call.law[0], initial=0.0) < 1)
+    return 0 not in call.shape
 
 
 def _moves(tape: Tape, call: Call) -> bool:

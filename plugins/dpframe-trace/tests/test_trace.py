@@ -98,6 +98,12 @@ def unnoised_detail(rng, data):
     return {"sum": clipped(data) + rng.laplace(), "largest": float(data.max())}
 
 
+def noise_by_classes(rng, data):
+    rng.uniform(size=0)
+    rng.choice(1, p=[1.0])
+    return rng.laplace(scale=9.0, size=len(np.unique(data))).sum()
+
+
 FULL = np.ones(127), np.ones(128)
 WRONG = {
     divided_by_n: ("output", D0, FEWER),
@@ -115,6 +121,7 @@ WRONG = {
     reused: ("reused", D0, D1),
     one_draw_for_all: ("reused", D0, D1),
     unnoised_detail: ("output", D0, D1),
+    noise_by_classes: ("path", D0, FEWER),
 }
 
 
