@@ -95,7 +95,7 @@ def assert_dp(
     __tracebackhide__ = True
     from dpframe.commands.assertions import Terms, over_one_pair
 
-    called = (query, sensitivity, norm, tuple(attributes), raises, limit, outputs)
+    called = (query, sensitivity, norm, attributes, raises, limit, outputs)
     terms = Terms(epsilon, delta, claim, confidence, seconds, trials, seed, *called)
     return _report(over_one_pair(release, (d0, d1), terms, _place(out)))
 
@@ -178,7 +178,7 @@ def search_violation(
     __tracebackhide__ = True
     from dpframe.commands.assertions import Terms, over_a_table
 
-    called = (query, sensitivity, norm, tuple(attributes), raises, limit, outputs)
+    called = (query, sensitivity, norm, attributes, raises, limit, outputs)
     terms = Terms(epsilon, delta, claim, confidence, seconds, trials, seed, *called)
     neighbours: dict[str, Any] = {"schema": schema, "adjacency": adjacency, "form": form}
     switches = beyond if beyond is None or isinstance(beyond, bool) else dict(beyond)

@@ -61,7 +61,7 @@ class Terms(NamedTuple):
     query: Callable[[Any], Any] | None  # the value without noise, which is compared exactly
     sensitivity: float | None
     norm: float
-    attributes: tuple[str, ...]  # that are read of an answer that is an object
+    attributes: Sequence[str]  # that are read of an answer that is an object
     raises: str | None
     limit: float | None
     outputs: Mapping[str, bool] | None
@@ -92,6 +92,9 @@ class Terms(NamedTuple):
             raise DpframeError(f"confidence: {self.confidence!r} is not between 0 and 1")
         if self.raises not in (None, "answer", "fail"):
             raise DpframeError(f'raises: {self.raises!r} is not "answer" or "fail"')
+        names = self.attributes
+        if not (isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)):
+            raise DpframeError(f"attributes: {names!r} is not a list of names")
         limit, outputs = self.limit, self.outputs
         if limit is not None and not (is_number(limit) and 0 < limit < math.inf):
             raise DpframeError(f"limit: {limit!r} is not a number above 0")
@@ -306,7 +309,7 @@ def mechanism_of(
         "__module__": str(getattr(inner, "__module__", None) or type(inner).__module__),
         "seedable": seeded,
         "claim": lambda self, pair: claim,
-        "attributes": terms.attributes,
+        "attributes": tuple(terms.attributes),
         "release": one,
     }
     if query is not None:
@@ -324,6 +327,8 @@ def takes_generator(release: Callable[..., Any]) -> bool:
     """
     if not callable(release):
         raise DpframeError(f"release: {release!r} is not a function")
+    if inspect.iscoroutinefunction(release) or inspect.isasyncgenfunction(release):
+        raise DpframeError("release: it is async; wrap it in a function that calls asyncio.run")
     try:
         parameters = list(inspect.signature(release).parameters.values())
     except (TypeError, ValueError):  # some built-in functions have none

@@ -271,8 +271,11 @@ def _entry(one: str | Attack | Estimator) -> dict[str, Any]:
 
 
 def is_number(value: Any) -> bool:
-    """True for a real number that is neither a truth value nor NaN."""
-    return type(value) is not bool and isinstance(value, Real) and not math.isnan(float(value))
+    """True for a real number that a float can hold, but not for a truth value or NaN."""
+    try:
+        return type(value) is not bool and isinstance(value, Real) and not math.isnan(float(value))
+    except OverflowError:
+        return False
 
 
 def _check_numbers(**numbers: Any) -> None:

@@ -178,6 +178,9 @@ def test_any_claim(tmp_path: Path) -> None:
         ({}, "epsilon"),
         ({"epsilon": -1.0}, "epsilon"),
         ({"epsilon": True}, "epsilon"),
+        ({"epsilon": 10**400}, "epsilon"),
+        ({"epsilon": 1.0, "attributes": 3}, "attributes: 3 is not a list of names"),
+        ({"epsilon": 1.0, "attributes": "weights"}, "attributes: 'weights' is not a list"),
         ({"epsilon": 1.0, "delta": 2.0}, "delta"),
         ({"epsilon": 1.0, "claim": GaussianDP(1.0)}, "either the claim"),
         ({"claim": 1.0}, "not a claim"),
@@ -220,8 +223,12 @@ def test_how_a_function_is_called(release: Any, expected: bool) -> None:
     assert takes_generator(release) is expected
 
 
+async def awaited(data: Any) -> float:
+    return 0.0
+
+
 @pytest.mark.parametrize(
-    "release", [None, lambda: 0.0, lambda a, b, c: 0.0, lambda data, *, epsilon: 0.0]
+    "release", [None, awaited, lambda: 0.0, lambda a, b, c: 0.0, lambda data, *, epsilon: 0.0]
 )
 def test_what_cannot_be_called(release: Any) -> None:
     with pytest.raises(DpframeError, match="release"):

@@ -9,6 +9,7 @@ import random
 import re
 import struct
 import sys
+import threading
 from collections import OrderedDict, namedtuple
 from decimal import Decimal
 from enum import Enum
@@ -444,7 +445,9 @@ def test_what_shows_nothing_is_refused(monkeypatch):
         def __init__(self):
             self.__value = 3
 
-    for hidden in (iter([]), np.random.default_rng(3), Secret(), Slots()):
+    in_c = (re.compile("a"), threading.Lock(), partial(len), [].append)
+    code = (lambda: in_c, lambda x=3: x)
+    for hidden in (iter([]), np.random.default_rng(3), Secret(), Slots(), *in_c, *code):
         with pytest.raises(
             UnreadableError, match="has nothing to read: list what to read in `attributes`"
         ):
@@ -460,6 +463,24 @@ def test_what_shows_nothing_is_refused(monkeypatch):
     assert encode(["a"] * 4_000)
     with pytest.raises(UnreadableError, match="more than"):
         encode(["a"] * 5_001)
+
+
+@pytest.mark.parametrize("base", [list, dict, set, tuple, int, float, complex, str, bytes])
+def test_attributes_of_a_class_that_extends_a_built_in_one_are_read(base):
+    class Own(base):
+        pass
+
+    one, other, third = Own(), Own(), Own()
+    one.seen, other.seen, third.seen = 1, 2, 1
+    assert encode(one)[1] != encode(other)[1]
+    assert encode(one)[1] == encode(third)[1]
+    assert kind(one).endswith("with Own (seen: int)")
+    assert "with" not in kind(Own())
+
+
+def test_the_second_of_two_equal_times_is_another_time():
+    first, second = (datetime.datetime(2020, 10, 25, 2, 30, fold=fold) for fold in (0, 1))
+    assert encode(first)[1] != encode(second)[1]
 
 
 def test_data_frames_by_their_columns():

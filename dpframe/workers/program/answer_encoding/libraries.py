@@ -11,14 +11,13 @@ import sys
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
-from struct import pack
+from struct import calcsize, pack
 from typing import Any
 
 from .codes import ABSENT_NUMBER, MOST_NUMBERS, NAN, PLACES, UnreadableError
 from .codes import bytes_of, code, in_short, name_of, number_of, sized
 
-_IN_PYTHON = 1 << 9
-"""The flag of classes that Python code defines; others may hold what no attribute shows."""
+_IN_PYTHON = 1 << 9  # the flag of classes that Python code defines, and of some others
 
 _BASES = (
     *((bool, "bool_"), (int, "int_"), (float, "float_"), (complex, "complex_")),
@@ -55,11 +54,11 @@ def read_other(reader: Any, value: Any, kind: Any) -> str:
     if hasattr(value, "tocoo") and hasattr(value, "shape"):
         whole, shape = value.tocoo(), tuple(map(int, value.shape))
         held = [("shape", shape), ("row", whole.row), ("col", whole.col), ("data", whole.data)]
-        return _read_pairs(reader, value, held)
+        return read_pairs(reader, value, held)
     if package == "numpy" and hasattr(value, "dtype") and hasattr(value, "tobytes"):
         return _read_numpy(reader, value)
     if package == "xarray" and hasattr(value, "to_dict"):  # coordinates, names and attributes too
-        return _read_pairs(reader, value, [("held", value.to_dict("array"))])
+        return read_pairs(reader, value, [("held", value.to_dict("array"))])
     if hasattr(value, "__array__") and not any(hasattr(value, a) for a in reader.attributes):
         return _read_array_like(reader, value, package)
     if isinstance(value, (Fraction, Decimal)):
@@ -80,10 +79,11 @@ def read_other(reader: Any, value: Any, kind: Any) -> str:
 
 def read_fields(reader: Any, value: Any, names: Any) -> str:
     """Read an object by some of its attributes, in their order."""
-    return _read_pairs(reader, value, [(name, getattr(value, name)) for name in names])
+    return read_pairs(reader, value, [(name, getattr(value, name)) for name in names])
 
 
-def _read_pairs(reader: Any, value: Any, pairs: list[tuple[str, Any]]) -> str:
+def read_pairs(reader: Any, value: Any, pairs: list[tuple[str, Any]]) -> str:
+    """Read an object as named values, in their order."""
     reader.part(b"O", sized(name_of(type(value)).encode()) + pack("<Q", len(pairs)))
     held = []
     for name, each in pairs:
@@ -98,36 +98,47 @@ def _read_object(reader: Any, value: Any) -> str:
         return read_fields(reader, value, known)
     if isinstance(value, BaseException) and not hasattr(type(value), "__dataclass_fields__"):
         return read_fields(reader, value, ("args",))
-    held, hidden = _shown(value)
-    plain = all(base.__flags__ & _IN_PYTHON for base in type(value).__mro__[:-1])
-    if held or (plain and not hidden):  # an object without attributes is its class
-        return _read_pairs(reader, value, held)
+    held, hidden = shown(value)
+    if held or not hidden:  # an object without attributes is its class
+        return read_pairs(reader, value, held)
+    return read_hidden(reader, value)
+
+
+def read_hidden(reader: Any, value: Any) -> str:
+    """Read the class of an object that may hold what no attribute shows."""
     if len(reader.open) > 1:  # a part of an object that shows more
         reader.part(b"o", sized(name_of(type(value)).encode()))
         return name_of(type(value))
+    instead = ", or return a list of its items" if hasattr(value, "__next__") else ""
     raise UnreadableError(
         f"it is an object of class {name_of(type(value))}, which has nothing to read: list "
-        "what to read in `attributes`"
+        f"what to read in `attributes`{instead}"
     )
 
 
-def _shown(value: Any) -> tuple[list[tuple[str, Any]], bool]:
-    """Return the public attributes of an object, and if it has others."""
-    names = getattr(type(value), "__dataclass_fields__", None)
-    hidden = False
+def shown(value: Any) -> tuple[list[tuple[str, Any]], bool]:
+    """Return the public attributes of an object, and if it may hold anything else."""
+    kind, slots = type(value), []
+    for base in kind.__mro__:
+        own = base.__dict__.get("__slots__", ())
+        slots += [own] if isinstance(own, str) else list(own)
+    slots = [name for name in slots if name not in ("__dict__", "__weakref__")]
+    # An object of a class that Python code defines has room for nothing but these references.
+    references = len(slots) + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
+    plain = kind.__basicsize__ <= object.__basicsize__ + references * calcsize("P")
+    hidden = not (plain and all(base.__flags__ & _IN_PYTHON for base in kind.__mro__[:-1]))
+    names = getattr(kind, "__dataclass_fields__", None)
     if names is None:
-        names = list(getattr(value, "__dict__", ()))
-        for base in type(value).__mro__:
-            slots = base.__dict__.get("__slots__", ())
-            names += [slots] if isinstance(slots, str) else list(slots)
-        hidden = any(n.startswith("_") and n not in ("__dict__", "__weakref__") for n in names)
+        names = [*getattr(value, "__dict__", ()), *slots]
+        hidden = hidden or any(name.startswith("_") for name in names)
         names = sorted(name for name in names if not name.startswith("_"))
     return [(name, getattr(value, name)) for name in names if hasattr(value, name)], hidden
 
 
 def _read_moment(reader: Any, value: Any) -> str:
     reader.part(b"W", sized(name_of(type(value)).encode()))
-    reader.part(sized(str(value).encode()))
+    fold = " again" if getattr(value, "fold", 0) else ""  # the second of two equal times
+    reader.part(sized((str(value) + fold).encode()))
     if isinstance(value, datetime.timedelta):
         reader.add(value.total_seconds())
     else:
@@ -177,12 +188,12 @@ def _read_array_like(reader: Any, value: Any, package: str) -> str:
     if is_masked(value):
         return name_of(type(value)) + ", " + _read_numpy(reader, value)
     array = value.__array__()
-    held = _shown(value)[0]
+    held = shown(value)[0]
     if isinstance(value, type(array)):  # NumPy hands on what such a class adds: its `__dict__`
         held = sorted(getattr(value, "__dict__", {}).items())
     reader.part(b"J", sized(package.encode()))
     kind = name_of(type(value)) + " as " + _read_numpy(reader, array)
-    return kind + " with " + _read_pairs(reader, value, held) if held else kind
+    return kind + " with " + read_pairs(reader, value, held) if held else kind
 
 
 def _read_masked(reader: Any, value: Any, dtype: Any, shape: tuple[int, ...]) -> str:

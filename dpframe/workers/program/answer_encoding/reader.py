@@ -11,12 +11,13 @@ from typing import Any
 
 from .codes import ABSENT_NUMBER, MOST_NUMBERS, UnreadableError
 from .codes import bytes_of, code, in_short, listed, name_of, number_of, numbers_in, of_int, sized
-from .libraries import read_fields, read_other
+from .libraries import read_fields, read_hidden, read_other, read_pairs, shown
 
 _MOST_PARTS = 1 << 20  # Python objects in one answer, arrays counted as one
 _MOST_DEPTH = 64  # containers within containers
 _MOST_KEYS = 64  # keys of a table that are remembered together
 _MOST_KNOWN = 64  # characters of a text that is remembered
+_DEFAULTS = ("__closure__", "__defaults__", "__kwdefaults__")  # values that a function holds
 _CODE = ("function", "builtin_function_or_method", "method", "module")
 
 
@@ -50,7 +51,11 @@ class Reader:
             raise UnreadableError(f"it is nested deeper than {_MOST_DEPTH} levels")
         self.open.append(id(value))
         try:
-            return self.container(value)
+            kind = self.container(value)
+            if type(value) in _BUILT_IN or not isinstance(value, _BUILT_IN):
+                return kind
+            held = shown(value)[0]  # a class that extends a built-in one may hold more than it
+            return f"{kind} with {read_pairs(self, value, held)}" if held else kind
         finally:
             self.open.pop()
 
@@ -119,6 +124,9 @@ class Reader:
         if kind is list or kind is tuple:
             return self.row(value)
         if isinstance(value, type) or kind.__name__ in _CODE:
+            bound = type(getattr(value, "__self__", sys)) is not type(sys)
+            if len(self.open) == 1 and (bound or any(getattr(value, n, None) for n in _DEFAULTS)):
+                return read_hidden(self, value)
             self.part(b"q", sized(bytes_of(str(value.__name__))))
             return "the object " + str(value.__name__)
         if isinstance(value, dict):
@@ -247,3 +255,5 @@ _PLAIN: dict[Any, Callable[[Reader, Any], str]] = {
     str: Reader.str_,
     bytes: Reader.bytes_,
 }
+
+_BUILT_IN = (*_PLAIN, dict, list, tuple, set, frozenset, bytearray, array)
