@@ -71,8 +71,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_finish() -> None:
-    """Write bytecode again as the interpreter was told to."""
+    """Write bytecode again as the interpreter was told to, and collect no garbage among tests."""
     sys.dont_write_bytecode = DONT_WRITE_BYTECODE
+    gc.freeze()  # libraries and all collected tests live until the end
 
 
 QUICK_TO_COMPILE = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
@@ -132,6 +133,22 @@ def _one_compile_cache() -> None:
         from dpframe.sampling.compile_cache import keep_compiled_programs
 
         keep_compiled_programs()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_command_line() -> Iterator[None]:
+    """Build the commands of an app once, and not for each call."""
+    if "typer" not in sys.modules:
+        yield
+        return
+    import typer.main
+    import typer.testing
+
+    build = functools.cache(typer.main.get_command)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.main, "get_command", build)
+        patch.setattr(typer.testing, "_get_command", build)
+        yield
 
 
 @functools.cache

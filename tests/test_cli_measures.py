@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from dpframe.cli import app
 
-pytestmark = pytest.mark.usefixtures("whole_audits_once")
+pytestmark = pytest.mark.usefixtures("whole_audits_once", "coarse_bounds")
 
 QUICK = SPECS / "quick.toml"
 

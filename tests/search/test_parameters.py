@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+pytestmark = pytest.mark.usefixtures("coarse_bounds")
+
+
 class Clipped(HostMechanism, name="clipped"):
     """A sum of values within a bound; large bounds are forgotten in the noise."""
 

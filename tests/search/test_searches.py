@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from dpframe import Claim, Pair
 
 
+pytestmark = pytest.mark.usefixtures("coarse_bounds")
+
+
 def found(*mechanisms: Any, plugins: tuple[Any, ...] = (), **more: Any) -> Any:
     return dpframe.audit(spec(*mechanisms, **more), plugins=(Three, *plugins)).cells
 
