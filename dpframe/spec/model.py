@@ -262,17 +262,7 @@ class SpecTable(Table):
     """Settings of the draws."""
 
 
-VIEWS = (
-    "kinds",
-    "values",
-    "numbers",
-    "bits",
-    "residues",
-    "equalities",
-    "spread",
-    "labels",
-    "time",
-)
+VIEWS = ("kinds", "values", "numbers", "bits", "residues", "equalities", "spread", "labels", "time")
 """Parts of a black box's answers that a search looks at."""
 
 OBSERVED = ("bits", "time")

@@ -62,7 +62,6 @@ def one_run_rejects(
     correct: int,
     blow_up: Callable[[float], float],
     error: float,
-    choices: int = 2,
 ) -> bool:
     """Return True if a claimed trade-off curve is rejected [Mahloujifar2024].
 
@@ -77,12 +76,11 @@ def one_run_rejects(
         blow_up: the inverse blow-up function of the curve, convex and increasing on [0, 1]: x ↦
             Φ(Φ⁻¹(x) − μ) for μ-GDP.
         error: in (0, 1).
-        choices: k, from which the canary was drawn: 2 for in or out.
     """
     right = error * correct / canaries
     wrong = error * (guesses - correct) / canaries
     for i in range(correct - 1, -1, -1):
-        larger = max(wrong, (choices - 1) * blow_up(right))
+        larger = max(wrong, blow_up(right))
         if larger == wrong:  # nothing changes any more
             break
         right = min(1.0, right + i / (guesses - i) * (larger - wrong))
@@ -151,28 +149,13 @@ def _rejected_up_to(
     return crossing(excess, tolerance=1e-8)  # from below, so a bound stays one
 
 
-def exposures(scores: npt.ArrayLike, reference: npt.ArrayLike) -> Floats:
-    """Return log₂ n − log₂ rank of each score among n reference scores, in bits [Carlini2019].
-
-    The rank is 1 plus the number of reference scores at least as large, but at most n: ties count
-    against the canary. So an exposure is between 0 and log₂ n; without any leak it is about 1 bit
-    in the median and log₂ e = 1.44 bits in the mean.
-
-    Args:
-        scores: with the canary, shape [k]; larger means more like the canary being in. NaN is
-            smaller than everything else.
-        reference: without it, shape [n], n ≥ 1.
-    """
-    values, others = _sortable(scores), np.sort(_sortable(reference))
-    n = len(others)
-    above = n - np.searchsorted(others, values, side="left")
-    return np.asarray(math.log2(n) - np.log2(np.minimum(above + 1, n)), np.float64)
-
-
 def binned_exposures(counts: npt.ArrayLike) -> tuple[Floats, Floats]:
     """Return the exposures of bins, in bits and ascending, and the number of scores that have each.
 
-    All scores of a bin count as ties, so exposures are too small rather than too large.
+    The exposure of a score is log₂ n − log₂ rank among n reference scores [Carlini2019]. The rank
+    is 1 plus the number of reference scores at least as large, but at most n. Scores in one bin
+    count as ties, and ties count against the canary, so an exposure may be too small but never too
+    large. Without a leak it is about 1 bit in the median and log₂ e = 1.44 bits in the mean.
 
     Args:
         counts: shape [2, bins], bins in ascending order of scores; row 0 without the canary, with
@@ -194,14 +177,6 @@ def exposure_epsilon(exposure: float, delta: float = 0.0) -> float:
     if delta >= 0.5:
         return 0.0
     return max(0.0, math.log(0.5 - delta) + exposure * math.log(2))
-
-
-def _sortable(scores: npt.ArrayLike) -> Floats:
-    """Copy scores such that NaN sorts below everything else, −inf included."""
-    values = np.array(scores, np.float64)
-    values[values == -np.inf] = np.finfo(np.float64).min
-    values[np.isnan(values)] = -np.inf
-    return values
 
 
 # The loss between two normal distributions that differ in mean and variance.

@@ -21,7 +21,6 @@ from dpframe.builtin.estimators.events import (
     PilotGrid,
     geometric,
     grid,
-    rank_events,
 )
 from dpframe.builtin.estimators.order_statistics import OrderStatistics, ascending, rank_counts
 from dpframe.interfaces import registry
@@ -364,7 +363,7 @@ def test_very_large_and_very_small_losses() -> None:
 
 def test_rank_events_hold_their_trials() -> None:
     ladder = UP[0].bins(np.array([[5, 3], [1, 9]]))
-    events = rank_events(ladder, np.array([1, 3]), np.array([0.9, 0.9]), np.array([0.5, 0.5]))
+    events = geometric(ladder, 1.0)  # ranks 1 and 3
     assert events.trials_false.tolist() == [8, 8]
     assert events.trials_true.tolist() == [10, 10]
     assert events.true.tolist() == [0, 0]  # rank 1 and 3 both lie in the top bin

@@ -60,10 +60,8 @@ MUTANTS = [
         2,
         "each limit at twice the error: where limits share it",
         f"{ESTIMATORS}/threshold.py",
-        'upper, "jeffreys": jeffreys_upper}[limits]\n'
-        "    return limit(*_counted(ways), error / (2 * len(ways)))\n",
-        'upper, "jeffreys": jeffreys_upper}[limits]\n'
-        "    return limit(*_counted(ways), error / len(ways))\n",
+        "return LIMITS[limits][upper](wrong, trials, error / (2 * len(ways)))\n",
+        "return LIMITS[limits][upper](wrong, trials, error / len(ways))\n",
         (
             "tests/calibration/test_corner.py"
             "::test_built_in_estimators_use_what_they_pay_for_and_no_more",
@@ -98,10 +96,8 @@ MUTANTS = [
         5,
         "the direction of a given threshold is free",
         f"{ESTIMATORS}/threshold.py",
-        'upper, "jeffreys": jeffreys_upper}[limits]\n'
-        "    return limit(*_counted(ways), error / (2 * len(ways)))\n",
-        'upper, "jeffreys": jeffreys_upper}[limits]\n'
-        "    return limit(*_counted(ways), error / 2)\n",
+        "return LIMITS[limits][upper](wrong, trials, error / (2 * len(ways)))\n",
+        "return LIMITS[limits][upper](wrong, trials, error / 2)\n",
         ("tests/builtin/test_threshold_estimator.py",),
     ),
     Mutant(

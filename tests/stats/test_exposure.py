@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from dpframe.builtin.estimators.order_statistics import exposure_note
 from dpframe.stats.joint import threshold_epsilon
-from dpframe.stats.one_run import binned_exposures, exposure_epsilon, exposures
+from dpframe.stats.one_run import binned_exposures, exposure_epsilon
 
 some_scores = hnp.arrays(
     np.float64,
@@ -24,6 +24,21 @@ some_scores = hnp.arrays(
 def below(a: float, b: float) -> bool:
     """NaN is an atom below −inf."""
     return a < b or (math.isnan(a) and not math.isnan(b))
+
+
+def exposures(scores: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """Return log₂ n − log₂ rank of each score among n reference scores [Carlini2019].
+
+    The rank is 1 plus the number of reference scores at least as large, but at most n.
+    """
+
+    def sortable(given: np.ndarray) -> np.ndarray:
+        values = np.where(given == -np.inf, np.finfo(np.float64).min, given)
+        return np.where(np.isnan(values), -np.inf, values)
+
+    n = len(reference)
+    above = n - np.searchsorted(np.sort(sortable(reference)), sortable(scores), side="left")
+    return math.log2(n) - np.log2(np.minimum(above + 1, n))
 
 
 @given(some_scores, some_scores)

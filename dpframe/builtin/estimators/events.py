@@ -231,20 +231,6 @@ def joined(parts: Sequence[Events]) -> Events:
     return Events._make(np.concatenate(column) for column in zip(*parts, strict=True))
 
 
-def rank_events(ladder: Bins | Sorted, ranks: Ints, weight: Floats, share: Floats) -> Events:
-    """Count the events beyond the given ranks of the false scores."""
-    same = np.ones(len(ranks), np.int64)
-    return Events(
-        ranks - 1,
-        ladder.trials_false * same,
-        ladder.at_rank(ranks),
-        ladder.trials_true * same,
-        weight,
-        share,
-        same.astype(bool),
-    )
-
-
 def geometric(ladder: Bins | Sorted, share: float) -> Events:
     """Count events at ranks 1, 3, 9, … up to half of the false scores, favouring rare ones.
 
@@ -256,19 +242,20 @@ def geometric(ladder: Bins | Sorted, share: float) -> Events:
     steps = np.arange(int(np.log(most) / np.log(RATIO) + 1e-9) + 1)
     ranks = np.round(RATIO**steps).astype(np.int64)
     shares = 1 / (steps + 1.5) ** 1.5
-    weight = expected_weight(ranks, ladder.trials_false)
-    return rank_events(ladder, ranks, weight, share * shares / shares.sum())
-
-
-def expected_weight(ranks: Ints | Floats, trials: int) -> Floats:
-    """Guess the weight of the false positives.
-
-    TPR = FPR^{2/3} is assumed, which is right for no mechanism. The best weight is the share of the
-    false positives in the standard error of ln(TPR/FPR).
-    """
-    fpr = np.clip(np.asarray(ranks, np.float64) / trials, 0, 0.5)
+    # The best weight is the share of the false positives in the standard error of ln(TPR/FPR).
+    # No mechanism has TPR = FPR^{2/3} exactly; it is a guess that costs little for any of them.
+    fpr = np.clip(ranks / ladder.trials_false, 0, 0.5)
     tpr = fpr ** (2 / 3)
-    return np.asarray(1 / np.sqrt(1 + fpr * (1 - tpr) / tpr), np.float64)
+    same = np.ones(len(ranks), np.int64)
+    return Events(
+        ranks - 1,
+        ladder.trials_false * same,
+        ladder.at_rank(ranks),
+        ladder.trials_true * same,
+        1 / np.sqrt(1 + fpr * (1 - tpr) / tpr),
+        share * shares / shares.sum(),
+        same.astype(bool),
+    )
 
 
 KEPT = 3  # events whose p-value is computed: those that say most. More would change it little

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -95,7 +94,8 @@ class PilotBins(PilotGrid):
 
     def _range(self, finite: list[Floats]) -> tuple[float, float]:
         seen = [np.sort(scores) for scores in finite if len(scores)]
-        ends = [(scores[_inner(scores)], scores[-1 - _inner(scores)]) for scores in seen]
+        inner = [int(OUTSIDE * len(scores)) for scores in seen]
+        ends = [(scores[at], scores[-1 - at]) for scores, at in zip(seen, inner, strict=True)]
         low = min((float(a) for a, _ in ends), default=0.0) if self.low is None else self.low
         high = max((float(b) for _, b in ends), default=1.0) if self.high is None else self.high
         # A limit that was given may lie beyond what the pilot saw.
@@ -171,10 +171,6 @@ def _deviation(scores: Floats) -> float:
     return largest * (min(plain, quartiles) if quartiles > 0 else plain)
 
 
-def _inner(ascending: Floats) -> int:
-    return int(OUTSIDE * len(ascending))
-
-
 class Binned(Estimator):
     """An estimator from the histograms of the scores, in bins of equal width."""
 
@@ -216,12 +212,6 @@ def profile_of(found: Histograms) -> Points:
     """Return points (ε, δ) of the larger divergence of both directions."""
     epsilons = np.linspace(0.0, largest_epsilon(found), POINTS)
     return points(epsilons, histograms.privacy_profile(found.p, found.q, epsilons))
-
-
-def estimated_curve(profile: Callable[[Floats], Floats], found: Histograms) -> Points:
-    """Return points (FPR, FNR) of the curve that lemma 7 makes of a profile."""
-    epsilons = np.linspace(0.0, largest_epsilon(found), LINES)
-    return points(RATES, tradeoff_of_profile(RATES, epsilons, profile(epsilons)))
 
 
 UNSOUND = (
@@ -320,17 +310,13 @@ class Histogram(Binned, name="histogram"):
         """Return the interval of section 4.3: one radius for both, at all of the error."""
         radius = max(self.radii(found, 1 - query.confidence))
 
-        def lowered(epsilons: Floats) -> Floats:
-            deltas = (
-                histograms.privacy_profile(found.p, found.q, epsilons)
-                - (1 + np.exp(epsilons)) * radius
-            )
-            return np.maximum(deltas, 0.0)
-
+        epsilons = np.linspace(0.0, largest_epsilon(found), LINES)
+        deltas = histograms.privacy_profile(found.p, found.q, epsilons)
+        lowered = np.maximum(deltas - (1 + np.exp(epsilons)) * radius, 0.0)
         return Estimate(
             epsilon=histograms.histogram_epsilon(found.p, found.q, query.delta),
             interval=(epsilon_of(widened(found, (radius, radius)), query.delta), np.inf),
-            tradeoff=estimated_curve(lowered, found),
+            tradeoff=points(RATES, tradeoff_of_profile(RATES, epsilons, lowered)),
             profile=profile_of(found),
             notes=(
                 f"{found.bins} bins; radius {radius:.3g}",

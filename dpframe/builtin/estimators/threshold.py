@@ -157,16 +157,16 @@ def _where(edges: HostArray, cut: int, *, rising: bool) -> str:
 Limits = Literal["clopper-pearson", "jeffreys"]
 
 
-def upper_rates(ways: Sequence[Decisions], error: float, limits: Limits) -> Floats:
-    """Return upper limits (FPR, FNR) of k decision rules, shape [k, 2], each at error / 2k."""
-    limit = {"clopper-pearson": clopper_pearson_upper, "jeffreys": jeffreys_upper}[limits]
-    return limit(*_counted(ways), error / (2 * len(ways)))
+LIMITS = {
+    "clopper-pearson": (clopper_pearson_lower, clopper_pearson_upper),
+    "jeffreys": (jeffreys_lower, jeffreys_upper),
+}
 
 
-def lower_rates(ways: Sequence[Decisions], error: float, limits: Limits) -> Floats:
-    """Return lower limits (FPR, FNR) of k decision rules, shape [k, 2], each at error / 2k."""
-    limit = {"clopper-pearson": clopper_pearson_lower, "jeffreys": jeffreys_lower}[limits]
-    return limit(*_counted(ways), error / (2 * len(ways)))
+def limit_rates(ways: Sequence[Decisions], error: float, limits: Limits, *, upper: bool) -> Floats:
+    """Return limits of (FPR, FNR) of k decision rules, shape [k, 2], each at error / 2k."""
+    wrong, trials = np.stack([way.wrong for way in ways]), np.stack([way.trials for way in ways])
+    return LIMITS[limits][upper](wrong, trials, error / (2 * len(ways)))
 
 
 JOINT = "both directions tested together: either may mean D′"
@@ -197,14 +197,10 @@ def limited(ways: Sequence[Decisions], delta: float, error: float | None = None)
         return Limited(region, (1.0,), Evidence("unconditional", terms(1.0)))
 
     def alone(error: float) -> Floats:
-        return upper_rates(ways, error, "clopper-pearson")
+        return limit_rates(ways, error, "clopper-pearson", upper=True)
 
     share = 1 / len(ways)
     return Limited(alone, (share,) * len(ways), Evidence("clopper-pearson", terms(share)))
-
-
-def _counted(ways: Sequence[Decisions]) -> tuple[Ints, Ints]:
-    return np.stack([way.wrong for way in ways]), np.stack([way.trials for way in ways])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -319,9 +315,9 @@ class ThresholdLoss(LimitedThreshold, name="threshold"):
         turned = np.concatenate([rates, rates[:, ::-1]])  # the complement says D
         shown = profile(np.stack([turned[:, 0], 1 - turned[:, 1]], axis=1))
         limits: Limits = "jeffreys" if self.limits == "jeffreys" else "clopper-pearson"
-        upper = float(loss(*lower_rates(ways, error, limits).T).max())
+        upper = float(loss(*limit_rates(ways, error, limits, upper=False).T).max())
         if limits == "jeffreys":
-            lower = float(loss(*upper_rates(ways, error, limits).T).max())
+            lower = float(loss(*limit_rates(ways, error, limits, upper=True).T).max())
             return Estimate(
                 epsilon,
                 interval=(lower, upper),
@@ -438,9 +434,9 @@ class GDP(LimitedThreshold, name="gdp"):
         error = 1 - query.confidence
         ways = decisions(layout, counts, self.direction, gaussian_mu, query)
         rates = (
-            upper_rates(ways, error, self.limits),
+            limit_rates(ways, error, self.limits, upper=True),
             np.stack([way.rates for way in ways]),
-            lower_rates(ways, error, self.limits),
+            limit_rates(ways, error, self.limits, upper=False),
         )
         mu = [max(0.0, float(gaussian_mu(*each.T).max())) for each in rates]
         low, epsilon, high = (_epsilon(each, query.delta) for each in mu)
@@ -459,7 +455,7 @@ class GDP(LimitedThreshold, name="gdp"):
         # At every δ the curve through a point shows at least what the point shows, so its ε limits
         # what this threshold can show, Gaussian or not. It is no lower limit.
         found = estimate_from_boxes(
-            lambda level: upper_rates(ways, level, self.limits),
+            lambda level: limit_rates(ways, level, self.limits, upper=True),
             query,
             epsilon=epsilon,
             epsilon_upper=high,

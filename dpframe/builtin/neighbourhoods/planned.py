@@ -22,10 +22,7 @@ def planned(bench: Bench) -> Iterator[Draft]:
     if bench.user is not None:
         yield from users(bench)
     numbers, categories = (odd(bench, places) for places in (bench.numbers(), bench.categories()))
-
-    def next_of(these: Iterator[Draft], number: int) -> Iterator[Draft]:
-        return itertools.islice(these, number)
-
+    next_of = itertools.islice
     yield from ends(bench, 0.0)
     yield from next_of(numbers, 1)
     yield from corners(bench, at=0)
