@@ -20,7 +20,7 @@ from dpframe.common.machine import at_work, available_cores
 from dpframe.common.types import HostArray, Tree
 from dpframe.engine import programs
 from dpframe.engine.plan import Pass
-from dpframe.engine.programs import DrawChunks, DrawTask, Place, drawn
+from dpframe.engine.programs import DrawChunks, DrawTask
 from dpframe.engine.rounds import ends
 from dpframe.engine.trace import resolved, score_dims, unstacked
 from dpframe.interfaces.attack import Attack, Target
@@ -182,11 +182,10 @@ class Draws:
                 raise scheduling.Stopped
             if self.until is not None and time.monotonic() > self.until:
                 raise scheduling.Overdue
-            return drawn(task, Place(stream, *of, chunks.start, chunks.stop))
+            return DrawChunks(task, stream, *of, chunks.start, chunks.stop)()
 
         def by_executor(of: tuple[int, int], chunks: range) -> list[HostArray]:
-            place = Place(stream, *of, chunks.start, chunks.stop)
-            asked = DrawChunks(task, place, until=self.until)
+            asked = DrawChunks(task, stream, *of, chunks.start, chunks.stop, until=self.until)
             found: list[HostArray] = result(self.executor, asked, self.until)
             return found
 
@@ -217,10 +216,10 @@ class Draws:
     @cached_property
     def seconds(self) -> float:
         """Seconds that a chunk takes here, once the program is compiled."""
-        place = Place(FIT, 0, 0, 0, 1)
-        drawn(self._draw_task, place)
+        draw = DrawChunks(self._draw_task, FIT, 0, 0, 0, 1)
+        draw()
         started = time.monotonic()
-        drawn(self._draw_task, place)
+        draw()
         return time.monotonic() - started
 
     @property

@@ -41,15 +41,16 @@ class Origin(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Chunks first … stop − 1, and of each the first `limit` rows; the first has the first key."""
+    """The first `limit` rows of each of the chunks first … stop − 1."""
 
     first: Any
     stop: Any
     limit: Any
     ends: Any = None
-    """Ends of rounds within the first chunk, int32 [slots]: the counts then have slots before all
-    other axes. Everything goes into slot 0; but from first = −1 on the first chunk is counted
-    again for each step, up to the end of its slot. None: no slots."""
+    """Ends of rounds within the first chunk, int32 [slots]; None for no slots.
+
+    With slots, every leaf of the counts has them as its first axis. All counts go into slot 0,
+    unless `first` is −1: then step k counts the first chunk up to `ends[k]` into slot k."""
 
 
 ACCELERATOR_ELEMENTS = 1 << 24
@@ -202,9 +203,9 @@ def score_given(attack: Any, state: Tree, outputs: Array) -> Array:
 
 
 class CountTask(NamedTuple):
-    """All that decides the counts of a pass over a traced mechanism, once its attacks have learned.
+    """Everything that determines the counts of a traced pass whose attacks have learned.
 
-    Any process can count segments from it.
+    Any process can count segments with it.
     """
 
     zeros: Any  # per scorer counts of nothing; every leaf [padded lanes, attacks, …]
@@ -218,7 +219,7 @@ class CountTask(NamedTuple):
     lanes: int
     rows: int  # of a chunk
     elements: int  # coordinates of one output
-    in_rounds: bool  # whether rounds end within the first chunk
+    in_rounds: bool  # True if rounds end within the first chunk
 
 
 def count_segment(
@@ -276,59 +277,22 @@ def count_segment(
 
 
 class DrawTask(NamedTuple):
-    """All that decides what a traced mechanism gives: any process can draw from it.
+    """Everything that determines the draws of a traced mechanism; any process can draw from it.
 
-    What attacks learn from travels as it is. What a pilot sees is scored where it is drawn, and
-    only the scores travel: a model has thousands of numbers, and a pilot looks at one of them.
+    Outputs that attacks learn from are sent back whole. Outputs of a pilot are scored where they
+    are drawn, and only the scores are sent: one score may stand for a model of thousands of
+    numbers.
     """
 
     mechanisms: tuple[Any, ...]  # one per lane, leaves in the dtype of the run
     data: tuple[Tree, Tree]  # D and D′, in the precision of the run
-    stream: Stream  # of the pass; a `Place` names one of its streams
+    stream: Stream  # of the pass; `DrawChunks` names one of its streams
     prng: str
     precision: str
     rows: int  # of a chunk
     scoring: tuple[tuple[tuple[Any, Tree], ...], ...] = ()
-    """For every lane attacks, with what they learned, whose scores are wanted in place of outputs;
-    empty if outputs are."""
-
-
-class Place(NamedTuple):
-    """Consecutive chunks of one stream, lane and dataset."""
-
-    stream: str
-    lane: int
-    dataset: int
-    first: int
-    stop: int
-
-
-def drawn(task: DrawTask, place: Place) -> list[HostArray]:
-    """Draw some chunks, and score them if the task says so.
-
-    A chunk is drawn, and scored, by one call of a program for chunks: so it is the same to the bit
-    in every process, and beside any other chunks.
-
-    Returns:
-        One array, the outputs; or the scores under each attack. Shape [n, …].
-
-    Raises:
-        CellError: the author's mistake.
-    """
-    stream, mechanism = task.stream.of(place.stream), task.mechanisms[place.lane]
-
-    def chunk(key: HostArray) -> list[HostArray]:
-        origin = Origin(key, task.data[place.dataset], np.int32(place.dataset))
-        draw = partial(draw_chunk, mechanism, origin, rows=task.rows, prng=task.prng)
-        outputs = guarded("sample", draw)
-        if not task.scoring:
-            return [np.asarray(outputs)]
-        calls = [partial(score_given, *one, outputs) for one in task.scoring[place.lane]]
-        return [np.asarray(guarded("score", call)) for call in calls]
-
-    with jax.enable_x64(task.precision == "float64"):
-        keys = chunk_keys(stream, task.prng, place.dataset, place.first, place.stop)
-        return [np.concatenate(parts) for parts in zip(*map(chunk, keys), strict=True)]
+    """By lane: attacks and their states, whose scores are wanted instead of outputs; empty if
+    outputs are wanted."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -377,31 +341,50 @@ class CountSegment(Task):
     @property
     def plugins(self) -> tuple[type, ...]:
         shared = self.shared
-        found = [
-            *plugin_classes([shared.padded[0], *shared.attacks]),
-            *map(type, shared.statistics),
-        ]
-        return tuple(dict.fromkeys(found))
+        own = plugin_classes([shared.padded[0], *shared.attacks])
+        return tuple(dict.fromkeys([*own, *map(type, shared.statistics)]))
 
 
 @dataclasses.dataclass(frozen=True)
 class DrawChunks(Task):
-    """Draw some chunks, or score them: see `drawn`."""
+    """Draw consecutive chunks of one stream, lane and dataset, and score them if `shared` says so.
+
+    A program draws, or scores, one chunk per call. So a chunk is the same to the bit in every
+    process, and beside any other chunks.
+    """
 
     shared: DrawTask
-    place: Place
+    stream: str
+    lane: int
+    dataset: int
+    first: int
+    stop: int
 
     def run(self, shared: DrawTask) -> list[HostArray]:
-        """Return outputs, or scores under each attack."""
-        return drawn(shared, self.place)
+        """Return one array, the outputs; or the scores under each attack. Shape [n, …]."""
+
+        def chunk(key: HostArray) -> list[HostArray]:
+            origin = Origin(key, shared.data[self.dataset], np.int32(self.dataset))
+            mechanism = shared.mechanisms[self.lane]
+            draw = partial(draw_chunk, mechanism, origin, rows=shared.rows, prng=shared.prng)
+            outputs = guarded("sample", draw)
+            if not shared.scoring:
+                return [np.asarray(outputs)]
+            calls = [partial(score_given, *one, outputs) for one in shared.scoring[self.lane]]
+            return [np.asarray(guarded("score", call)) for call in calls]
+
+        with jax.enable_x64(shared.precision == "float64"):
+            stream = shared.stream.of(self.stream)
+            keys = chunk_keys(stream, shared.prng, self.dataset, self.first, self.stop)
+            return [np.concatenate(parts) for parts in zip(*map(chunk, keys), strict=True)]
 
     def checked(self, found: Any) -> list[HostArray]:
         """Return arrays of outputs or scores, if there is one for each row."""
-        scoring, place = self.shared.scoring, self.place
-        number = len(scoring[place.lane]) if scoring else 1
+        scoring = self.shared.scoring
+        number = len(scoring[self.lane]) if scoring else 1
         if not isinstance(found, list) or len(found) != number:
             raise WrongResultError("no list of arrays")
-        rows = (place.stop - place.first) * self.shared.rows
+        rows = (self.stop - self.first) * self.shared.rows
         for array in found:
             if not isinstance(array, np.ndarray) or array.dtype.hasobject:
                 raise WrongResultError("something that is not an array of numbers")
@@ -410,9 +393,8 @@ class DrawChunks(Task):
         return found
 
     def __str__(self) -> str:
-        place = self.place
-        words = chunks_in_words(place.first, place.stop, place.dataset)
-        return f"{words} of the stream {place.stream}"
+        words = chunks_in_words(self.first, self.stop, self.dataset)
+        return f"{words} of the stream {self.stream}"
 
     @property
     def plugins(self) -> tuple[type, ...]:

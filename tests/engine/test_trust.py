@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -311,11 +312,8 @@ def test_outputs_of_boxes_are_not_believed(
 
 
 def test_draws_that_attacks_learn_from_are_checked() -> None:
-    task = DrawChunks.__new__(DrawChunks)
-    shared = type("Shared", (), {"scoring": (), "rows": 4})
-    place = type("Place", (), {"lane": 0, "first": 2, "stop": 5})
-    object.__setattr__(task, "shared", shared)
-    object.__setattr__(task, "place", place)
+    shared: Any = SimpleNamespace(scoring=(), rows=4)
+    task = DrawChunks(shared, "fit", lane=0, dataset=0, first=2, stop=5)
     right = [np.zeros((12, 3))]
     assert task.checked(right) is right
     for wrong in (None, [], right * 2, [right[0][:11]], [right[0].astype(object)], ["x"]):

@@ -15,7 +15,7 @@ from support.training import Trains
 from dpframe.commands.audit import make_plan
 from dpframe.engine import draws as draws_module
 from dpframe.engine.draws import Draws
-from dpframe.engine.programs import Place, drawn
+from dpframe.engine.programs import DrawChunks
 from dpframe.sampling.address import FIT, both_as_made
 from dpframe.workers.executor import HERE, ThisProcess
 from dpframe.workers.scheduling import Stopped, handed_out, in_daemon
@@ -28,10 +28,10 @@ class Near(ThisProcess):
 
     def __init__(self) -> None:
         super().__init__(3)
-        self.asked: list[Place] = []
+        self.asked: list[DrawChunks] = []
 
     def submit(self, task: Any) -> Future[Any]:
-        self.asked.append(task.place)
+        self.asked.append(task)
         return super().submit(task)
 
 
@@ -52,14 +52,14 @@ def test_outputs_are_the_same_whoever_draws_them(near: Near) -> None:
         here, there = of(document).outputs(FIT, lane), of(document, near).outputs(FIT, lane)
         assert [one.tobytes() for one in here] == [one.tobytes() for one in there]
         assert [one.shape for one in there] == [(50, 2)] * 2
-        in_turn = drawn(of(document)._draw_task, Place(FIT, lane, 0, 0, 13))
+        in_turn = DrawChunks(of(document)._draw_task, FIT, lane, 0, 0, 13)()
         assert here[0].tobytes() == in_turn[0][:50].tobytes()  # and not by several threads
-        other = drawn(of(document)._draw_task, Place(FIT, lane, 1, 0, 13))
+        other = DrawChunks(of(document)._draw_task, FIT, lane, 1, 0, 13)()
         assert here[1].tobytes() == other[0][:50].tobytes()
         same = of(document)
         for index in (0, 1):
             recipe = same._draw_task._replace(data=(same._draw_task.data[index],) * 2)
-            found = drawn(recipe, Place(FIT, lane, 1, 0, 13))[0]
+            found = DrawChunks(recipe, FIT, lane, 1, 0, 13)()[0]
             assert (found.tobytes() == other[0].tobytes()) == index
     assert near.asked
     assert not (here[0] == here[1]).any()
@@ -74,7 +74,7 @@ def test_a_fast_mechanism_is_drawn_here(near: Near, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(draws_module, "LONG", 0.0)
     monkeypatch.setattr(draws_module, "RATE", 1e12)
     assert [one.tobytes() for one in of(document, near).outputs(FIT, 0)] == wanted
-    assert {place.stream for place in near.asked} == {FIT}
+    assert {task.stream for task in near.asked} == {FIT}
     near.asked.clear()
     monkeypatch.setattr(draws_module, "RATE", 1e-3)  # it would travel for hours
     of(document, near).outputs(FIT, 0)
