@@ -1,4 +1,4 @@
-"""An arm of a search of a black box, and the sizes of its first rounds."""
+"""An arm of a search of a black box, and the choices of such a search that depend on time."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from dpframe.search.arms import MOST_EXAMINED, Arm, Output, in_short
 from dpframe.search.black_box_draws import BlackBoxDraws
 from dpframe.search.events import AnswerEvents
 from dpframe.search.wealth import LOSS_LIMIT, WAYS, Point, Seen, mean, paid
+from dpframe.workers.scheduling import Clock
 
 WARM_UP = 16
 """Answers of each dataset with which a pair begins: half to learn from, half to guess by."""
@@ -224,31 +225,88 @@ def is_fast(own: Sequence[Sequence[float]], all_pairs: Sequence[Sequence[float]]
     return all(paces and min(paces) <= SLOWER * limit for paces in own)
 
 
-class LookSizes:
-    """The sizes of all looks of one search, in their order."""
+LEAST = 0.1  # share of its seconds that a search gets however often it was interrupted
+EVERY = 0.5  # seconds between two notes of the time used
 
-    def __init__(self, store: Store, stream: Stream, key: str) -> None:
-        self._store, self._stream, self._key = store, stream, key
-        kept = store.load(stream, key)
-        # A file may hold anything: only what `next` gives is taken from it.
-        usual = (0, *(1 << power for power in range(LOOK.bit_length())))
-        known = kept is not None and all(type(one) is int and one in usual for one in kept.leaves)
-        self._sizes: list[int] = list(kept.leaves) if kept is not None and known else []
-        self._taken = 0
-        self.last = 0
+
+class KeptChoices:
+    """Choices of a search that depend on time: sizes of looks, number of pairs, seconds used.
+
+    They are kept beside its counts. An interrupted search repeats them with kept answers, at no
+    cost to its time budget, and so bets on the same rounds.
+
+    `question` names the search among those of a stream; `limit` is its time budget in seconds, None
+    for none.
+    """
+
+    def __init__(
+        self, store: Store, stream: Stream, question: str, clock: Clock, limit: float | None
+    ) -> None:
+        self._store, self._stream, self._question = store, stream, question
+        self._clock, self._limit = clock, limit
+        self.last_look = 0
         """Answers per dataset that a pair had after the last look; 0 if the box is too slow."""
+        self._sizes: list[int] = []
+        self._taken = 0
+        self._most_begun: int | None = None  # pairs begun until half of the time was spent
+        self._until, self._seconds = 0, 0.0  # draws of the last try to be repeated, and its seconds
+        usual = (0, *(1 << power for power in range(LOOK.bit_length())))
+        match self._load("looks"):  # a file may hold anything
+            case Saved(leaves=sizes) if all(type(one) is int and one in usual for one in sizes):
+                self._sizes = list(sizes)
+        match None if limit is None else self._load("spent"):
+            case Saved(done=(until, _), leaves=[float(seconds)]) if 0 <= seconds < math.inf:
+                self._until, self._seconds = until, seconds
 
-    def next(self, fast: bool, most: int) -> int:
+    def look(self, fast: bool, most: int) -> int:
         """Return the answers per dataset that a pair should have after its look, at most `most`."""
         if self._taken == len(self._sizes):
             fits = min(most, LOOK) if fast else 0
             # Powers of two: a program compiled for one size serves all pairs.
             self._sizes.append(1 << (fits.bit_length() - 1) if fits else 0)
-            number = len(self._sizes)
-            self._store.save(self._stream, self._key, Saved((number, number), [*self._sizes]))
-        self.last = self._sizes[self._taken]
+            self._save("looks", len(self._sizes), [*self._sizes])
+        self.last_look = self._sizes[self._taken]
         self._taken += 1
-        return self.last
+        return self.last_look
+
+    def are_enough(self, begun: int) -> bool:
+        """True if no more pairs are begun, because half of the time is spent."""
+        if self._limit is None:
+            return False
+        if self._most_begun is None:
+            left = self._clock.left()
+            if (kept := self._load("begun")) is not None:
+                self._most_begun = kept.done[0]
+            elif left is not None and left < self._limit / 2:
+                self._save("begun", begun, [begun])
+                self._most_begun = begun
+        return self._most_begun is not None and begun >= self._most_begun
+
+    def note_time(self, drawn: int) -> None:
+        """Note the time used until now, when the search has so many draws of each dataset."""
+        if self._limit is None:
+            return
+        if drawn < self._until:
+            self._clock.set(0.0)
+            return
+        if self._until:
+            self._until = 0
+            self._clock.set(min(self._seconds, (1 - LEAST) * self._limit))
+            return
+        used = self._clock.used()
+        if used >= self._seconds + EVERY:
+            self._seconds = used
+            self._save("spent", drawn, [round(used, 3)])
+
+    def forget_time(self) -> None:
+        """End the search: if it is repeated, it has all of its seconds again."""
+        self._store.forget(self._stream, f"spent-{self._question}")
+
+    def _load(self, what: str) -> Saved | None:
+        return self._store.load(self._stream, f"{what}-{self._question}")
+
+    def _save(self, what: str, number: int, leaves: list[Any]) -> None:
+        self._store.save(self._stream, f"{what}-{self._question}", Saved((number, number), leaves))
 
 
 MOST_NEEDED = 2**50  # draws beyond which no search is worth it

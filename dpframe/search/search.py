@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpframe.engine.checkpoint import Saved, Store
 from dpframe.engine.ledger import resolution_of
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded
@@ -17,7 +16,7 @@ from dpframe.interfaces.pair import Earned, Pair
 from dpframe.results.plain import text
 from dpframe.sampling.address import EVAL, Stream, digest, host_generator
 from dpframe.search.arms import Arm, Counter
-from dpframe.search.black_box_arms import LOOK, BlackBoxArm, LookSizes, is_fast
+from dpframe.search.black_box_arms import LOOK, BlackBoxArm, KeptChoices, is_fast
 from dpframe.search.black_box_draws import MOST_PAIRS
 from dpframe.search.leaks import KnownLeaks, Leak, leak_of, name_of
 from dpframe.search.proposals import ArmMaker
@@ -99,15 +98,12 @@ class SearchRun:
             self.search.neighbourhood.value,
         )
         self._stream = Stream(cell.seed, self.maker.group([]), cell.repeat, EVAL)
-        self._question = digest([settings.asked[cell.id], repr(self.error)])
-        where = settings.store, self._stream
-        self._looks = LookSizes(*where, f"looks-{self._question}")
-        self._used = UsedTime(*where, f"spent-{self._question}", self._clock, limit)
+        where = settings.store, self._stream, digest([settings.asked[cell.id], repr(self.error)])
+        self._kept = KeptChoices(*where, self._clock, limit)
         self._known: dict[tuple[Pair, Setting], Arm | None] = {}
         """Every proposed pair, in order, with its arm if draws were spent on it."""
         self._waiting: list[tuple[Pair, Setting]] = []  # proposed, and not drawn from yet
         self._asked_at = 0  # draws at the last proposal
-        self._most_begun: int | None = None  # pairs begun until half of the time was spent
         self._raised: set[int] = set()  # kinds on pairs on which every answer was an exception
         self._rounds: list[HostArray] = []  # what was counted, round by round
         self._zs: dict[int, tuple[Any, float]] = {}  # results of `_z`, with their arguments
@@ -127,7 +123,7 @@ class SearchRun:
         for arm in self.arms:
             if isinstance(arm, BlackBoxArm):
                 arm.conclude()
-        self._used.forget()
+        self._kept.forget_time()
 
     def settle(self) -> None:
         """Charge for the look that the draws turned out to be, which may be later than expected."""
@@ -236,7 +232,8 @@ class SearchRun:
 
     def _goes_on(self) -> bool:
         """Take one step; False if none is left."""
-        is_half_spent = self._is_half_spent()
+        is_limited = self._is_black_box and len(self.arms) > 0
+        is_half_spent = is_limited and self._kept.are_enough(len(self._known))
         if self._waiting and is_half_spent:
             self._waiting.clear()
             self._asked_at = self.drawn
@@ -279,24 +276,6 @@ class SearchRun:
     @property
     def _is_black_box(self) -> bool:
         return isinstance(self.search.mechanism.value, HostMechanism)
-
-    def _is_half_spent(self) -> bool:
-        """True if no more pairs are begun, because half of the time is spent.
-
-        The number of pairs begun is kept, so that a repeated search bets on the same rounds.
-        """
-        limit, begun = self.settings.run.seconds, len(self._known)
-        if limit is None or not self._is_black_box or not self.arms:
-            return False
-        key, stream = f"begun-{self._question}", self._stream
-        if self._most_begun is None:
-            kept = self.settings.store.load(stream, key)
-            if kept is not None:
-                self._most_begun = kept.done[0]
-            elif (left := self._clock.left()) is not None and left < limit / 2:
-                self.settings.store.save(stream, key, Saved((begun, begun), [begun]))
-                self._most_begun = begun
-        return self._most_begun is not None and begun >= self._most_begun
 
     def _propose(self) -> None:
         history: dict[Pair, Earned] = {}
@@ -371,7 +350,7 @@ class SearchRun:
         """
         z, trials = self._z(arm), arm.seen.trials
         if self._is_black_box and z <= arm.least:  # its next draws are a look, which earns nothing
-            trials = max(trials, self._looks.last // 2)
+            trials = max(trials, self._kept.last_look // 2)
         return expected_gain(z - LUCK) / (2 * trials)
 
     def _suggests(self, arm: Arm) -> float:
@@ -393,7 +372,7 @@ class SearchRun:
             return 0
         most = self._left // (2 * len(self.arms))
         paces = [told for one in self.arms if isinstance(one, BlackBoxArm) for told in one.paces]
-        return arm.up_to(self._looks.next(is_fast(arm.paces, paces), most), self._left)
+        return arm.up_to(self._kept.look(is_fast(arm.paces, paces), most), self._left)
 
     def _look(self, arm: Arm, draws: int) -> None:
         """Draw answers to learn from: on what the pair has shown nothing would be bet."""
@@ -417,7 +396,7 @@ class SearchRun:
 
     def _spend(self, draws: int) -> None:
         self.drawn += draws
-        self._used.note(self.drawn)
+        self._kept.note_time(self.drawn)
         self._progress(2 * draws)
 
 
@@ -469,46 +448,3 @@ class Leading:
             self._led += draws
         else:
             self._others += draws
-
-
-LEAST = 0.1  # share of its seconds that a search gets however often it was interrupted
-EVERY = 0.5  # seconds between two notes of the time used
-
-
-class UsedTime:
-    """The seconds that a search has used, kept beside its counts until the search ends.
-
-    An interrupted search repeats its steps with kept answers, at no cost to its time budget.
-    `limit` is its time budget in seconds; None for none.
-    """
-
-    def __init__(
-        self, store: Store, stream: Stream, key: str, clock: Clock, limit: float | None
-    ) -> None:
-        self._store, self._stream, self._key = store, stream, key
-        self._clock, self._limit = clock, limit
-        kept = None if limit is None else store.load(stream, key)
-        self._until, self._seconds = 0, 0.0  # draws of the last try to be repeated, and its seconds
-        match kept:  # a file may hold anything
-            case Saved(done=(until, _), leaves=[float(seconds)]) if 0 <= seconds < math.inf:
-                self._until, self._seconds = until, seconds
-
-    def note(self, drawn: int) -> None:
-        """Note the progress of the search: the draws of each dataset until now."""
-        if self._limit is None:
-            return
-        if drawn < self._until:
-            self._clock.set(0.0)
-            return
-        if self._until:
-            self._until = 0
-            self._clock.set(min(self._seconds, (1 - LEAST) * self._limit))
-            return
-        used = self._clock.used()
-        if used >= self._seconds + EVERY:
-            self._seconds = used
-            self._store.save(self._stream, self._key, Saved((drawn, drawn), [round(used, 3)]))
-
-    def forget(self) -> None:
-        """End the search: if it is repeated, it has all of its seconds again."""
-        self._store.forget(self._stream, self._key)

@@ -19,9 +19,8 @@ from dpframe.commands.audit import load, make_plan
 from dpframe.engine.checkpoint import Saved, Store
 from dpframe.engine.run import run
 from dpframe.sampling.address import Stream, digest
-from dpframe.search.black_box_arms import LookSizes
+from dpframe.search.black_box_arms import KeptChoices
 from dpframe.search.black_box_draws import AnswerFile, AnswerFiles, KeptRound, _line
-from dpframe.search.search import UsedTime
 from dpframe.workers.in_process import Here
 from dpframe.workers.scheduling import Clock
 
@@ -230,15 +229,14 @@ def test_a_search_ends_the_same_beside_forged_files(
 @pytest.mark.parametrize("leaves", [["a"], [-1], [3], [True], [2**70], [[8]], [8.0], None, [8, 5]])
 def test_forged_sizes_of_looks_are_chosen_again(leaves: Any) -> None:
     store, stream = Store(), Stream(0, "a" * 8, 0, "eval")
-    store.save(stream, "looks", Saved((1, 1), leaves or []))
-    assert LookSizes(store, stream, "looks").next(True, 100) == LookSizes(
-        Store(), stream, "looks"
-    ).next(True, 100)
+    store.save(stream, "looks-one", Saved((1, 1), leaves or []))
+    forged, fresh = (KeptChoices(s, stream, "one", Clock(None), None) for s in (store, Store()))
+    assert forged.look(True, 100) == fresh.look(True, 100)
 
 
 @pytest.mark.parametrize("leaves", [["a"], [-1.0], [math.nan], [math.inf], [], [2**70], [[8.0]]])
 def test_forged_seconds_of_a_search_are_not_taken(leaves: Any) -> None:
     store, stream, clock = Store(), Stream(0, "a" * 8, 0, "eval"), Clock(60.0)
-    store.save(stream, "time", Saved((5, 5), leaves))
-    UsedTime(store, stream, "time", clock, 60.0).note(0)
+    store.save(stream, "spent-one", Saved((5, 5), leaves))
+    KeptChoices(store, stream, "one", clock, 60.0).note_time(0)
     assert clock.left() == pytest.approx(60.0, abs=1.0)

@@ -14,7 +14,7 @@ from dpframe import HostMechanism, PureDP
 from dpframe.engine.checkpoint import Store
 from dpframe.sampling.address import EVAL, Asking, Stream
 from dpframe.search import black_box_arms
-from dpframe.search.black_box_arms import LOOK, MOMENT, LookSizes, is_fast
+from dpframe.search.black_box_arms import LOOK, MOMENT, KeptChoices, is_fast
 from dpframe.search.black_box_draws import AnswerFiles, BlackBoxDraws
 from dpframe.search.search import SearchRun
 from dpframe.workers.in_process import Here
@@ -52,10 +52,14 @@ def _looked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[float, int]]
     yield seen
 
 
+def choices(store: Store, question: str = "one") -> KeptChoices:
+    return KeptChoices(store, STREAM, question, Clock(None), None)
+
+
 def test_a_look_takes_a_moment_of_the_box() -> None:
-    sizes = LookSizes(Store(), STREAM, "looks")
-    assert [sizes.next(fast, 10**9) for fast in (True, False, True)] == [LOOK, 0, LOOK]
-    assert sizes.next(True, 100) == 64
+    sizes = choices(Store())
+    assert [sizes.look(fast, 10**9) for fast in (True, False, True)] == [LOOK, 0, LOOK]
+    assert sizes.look(True, 100) == 64
     line = MOMENT / (2 * LOOK)
     paces = [([took], [took]) for took in (0.0, line, 1.01 * line)]
     assert [is_fast(both, both) for both in paces] == [True, True, False]
@@ -73,12 +77,12 @@ def test_what_counts_is_the_median_of_all_pairs_and_not_one_that_is_dear() -> No
 
 def test_who_repeats_a_search_looks_at_as_many() -> None:
     store = Store()
-    first = LookSizes(store, STREAM, "looks")
-    sizes = [first.next(True, 10**9) for _ in range(2)]
-    again = LookSizes(store, STREAM, "looks")
-    assert [again.next(False, 10**9) for _ in sizes] == sizes
-    assert again.next(False, 10**9) == 0  # new boxes are measured
-    assert LookSizes(store, STREAM, "others").next(False, 10**9) == 0
+    first = choices(store)
+    sizes = [first.look(True, 10**9) for _ in range(2)]
+    again = choices(store)
+    assert [again.look(False, 10**9) for _ in sizes] == sizes
+    assert again.look(False, 10**9) == 0  # new boxes are measured
+    assert choices(store, "another").look(False, 10**9) == 0
 
 
 def test_what_shows_nothing_is_looked_at_and_not_bet_on(looks: list[tuple[float, int]]) -> None:

@@ -11,7 +11,7 @@ from support.leaky_boxes import searched
 from dpframe.engine.checkpoint import Store
 from dpframe.sampling.address import EVAL, Stream
 from dpframe.search import black_box_arms
-from dpframe.search.search import EVERY, LEAST, UsedTime
+from dpframe.search.black_box_arms import EVERY, LEAST, KeptChoices
 from dpframe.workers import scheduling as pace
 
 STREAM = Stream(0, "searched", 0, EVAL)
@@ -25,12 +25,12 @@ class Try:
     def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(pace.time, "monotonic", lambda: self.now)
         self.clock = pace.Clock(60.0)
-        self.spent = UsedTime(store, STREAM, "spent", self.clock, 60.0)
+        self.spent = KeptChoices(store, STREAM, "one", self.clock, 60.0)
 
     def draws(self, drawn: int, seconds: float) -> float | None:
         with self.clock.running():
             self.now += seconds
-            self.spent.note(drawn)
+            self.spent.note_time(drawn)
         return self.clock.left()
 
 
@@ -45,7 +45,7 @@ def test_who_goes_on_has_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     assert again.draws(300, 5.0) == 35.0
     third = Try(store, monkeypatch)
     assert third.draws(300, 25.0) == 35.0
-    third.spent.forget()
+    third.spent.forget_time()
     assert Try(store, monkeypatch).draws(300, 25.0) == 35.0  # all 60 together
 
 
@@ -58,7 +58,7 @@ def test_who_has_used_all_gets_some_all_the_same(monkeypatch: pytest.MonkeyPatch
 def test_short_times_are_not_put_down(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store()
     Try(store, monkeypatch).draws(100, EVERY / 2)
-    assert store.load(STREAM, "spent") is None
+    assert store.load(STREAM, "spent-one") is None
 
 
 @pytest.mark.slow
@@ -80,13 +80,13 @@ def test_a_search_goes_on_where_its_time_was(monkeypatch: pytest.MonkeyPatch) ->
         with pytest.raises(KeyboardInterrupt):
             searched(boxes.clipped_mean, 1.0, 2_000, run=run, store=store)
     lefts: list[float] = []
-    note = UsedTime.note
+    note = KeptChoices.note_time
 
-    def noted(self: UsedTime, much: int) -> None:
+    def noted(self: KeptChoices, much: int) -> None:
         note(self, much)
         lefts.append(self._clock.left() or 0.0)
 
-    monkeypatch.setattr(UsedTime, "note", noted)
+    monkeypatch.setattr(KeptChoices, "note_time", noted)
     found = searched(boxes.clipped_mean, 1.0, 2_000, run=run, store=store)
     assert max(lefts[:8]) > 590.0  # eight pairs are begun again
     assert lefts[-1] < 600.0 - 9 * 20.0
