@@ -17,6 +17,11 @@ total-variation  k, n, t, n', b: with b bins rates are within sqrt(b/n)/2 + sqrt
                  k/n and 1 - t/n' (Canonne 2020; McDiarmid 1989).
 one-run          m, r, v, s: B(v) + 2 m delta max_i (B(v - i) - B(v))/i <= as, where B(j) is
                  Pr[Bin(r, e^eps/(1 + e^eps)) >= j] (Steinke, Nasr, Jagielski 2023, theorem 5.2).
+betting          b, w, t, k, k', g, h: k draws from D and k' from D' fell into bins of weights g, h
+                 in round t of way w (of 2, each has half of the wealth) to bet against the bound (b
+                 = 0), the claim (1), or it at rates raised by the resolution (2). The product of
+                 g^k h^k' has mean <= 1 if S = delta (max g + max h) + (max(e^eps g + h) +
+                 max(g + e^eps h)) (1 - delta)/(1 + e^eps) <= 2; wealth >= 1/a rejects (Ville 1939).
 """
 
 import hashlib
@@ -34,7 +39,13 @@ ZERO, ONE, OUT = Decimal(0), Decimal(1), Decimal("1e-25")
 CLOSE, MARGIN = Decimal("1e-6"), 1e-12  # of a stated bound, relative; of floats
 NORMAL, CURVED = NormalDist(), ("gaussian-dp", "subsampled-gaussian-dp")
 LN_2_PI = Decimal("1.83787706640934548356065947281123527972279494727556682563430308")
-FIELDS = {"joint": 6, "clopper-pearson": 5, "total-variation": 5, "one-run": 4}
+FIELDS = {"joint": 6, "clopper-pearson": 5, "total-variation": 5, "one-run": 4, "betting": 7}
+
+
+def must(right: Any, why: str) -> None:
+    """Refuse the certificate if something is not right."""
+    if not right:
+        raise ValueError(why)
 
 
 @lru_cache(4096)
@@ -47,25 +58,23 @@ def ln_factorial(n: int) -> Decimal:
     return (n + ONE / 2) * Decimal(n).ln() + series
 
 
-def ratio(n: int, k: int, odds: Any, depth: int = 8) -> tuple[Any, Any, int]:
-    """Return numbers around Pr[X >= k]/Pr[X = k], X binomial (Uspensky 1937), float or decimal.
-
-    It is 1/(1 - c_1/(1 + d_1/(1 - c_2/ ...))), where c_m fall, and c_1 < 1. The depth leaves 1e-13.
-    """
+def ratio(n: int, k: int, odds: Decimal, depth: int = 8) -> tuple[Decimal, Decimal]:
+    """Return numbers around Pr[X >= k]/Pr[X = k], X binomial, to 1e-13 (Uspensky 1937)."""
+    # It is 1/(1 - c_1/(1 + d_1/(1 - c_2/ ...))), where c_m fall, and c_1 < 1.
     depth = min(depth, n - k)
     j = k + 2 * depth
-    low, high = odds * 0, odds * ((n - k - depth) * (k + depth)) / (j * (j + 1))
+    low, high = ZERO, odds * ((n - k - depth) * (k + depth)) / (j * (j + 1))
     for m in range(depth, 0, -1):
         j = k + 2 * m
         c = odds * ((n - k - m + 1) * (k + m - 1)) / ((j - 2) * (j - 1))
         d = odds * (m * (n + m)) / ((j - 1) * j)
         low, high = c / (1 + d / (1 - high)), c / (1 + d / (1 - low))
     low, high = 1 / (1 - low), 1 / (1 - high)
-    if isinstance(odds, Decimal) or depth == n - k or high - low < 1e-13 * low:
-        return low, high, depth
-    return ratio(n, k, odds, 2 * depth)
+    near = depth == n - k or (high - low) * 10**13 < low
+    return (low, high) if near else ratio(n, k, odds, 2 * depth)
 
 
+@lru_cache(100_000)
 def chance(n: int, k: int, p: Decimal) -> Decimal:
     """Return Pr[Bin(n, p) = k]."""
     log = ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k)
@@ -78,41 +87,28 @@ def tail(n: int, k: int, p: Decimal) -> tuple[Decimal, Decimal]:
         return (ONE, ONE) if k <= 0 else (ZERO, ZERO)
     if (n - k) * p >= (k + 1) * (1 - p):  # k is below the mean
         return tuple(1 - each for each in tail(n, n - k + 1, 1 - p)[::-1])  # type: ignore
-    low, high, _ = ratio(n, k, p / (1 - p), ratio(n, k, float(p / (1 - p)))[2])
+    low, high = ratio(n, k, p / (1 - p))
     return chance(n, k, p) * low * (1 - OUT), chance(n, k, p) * high * (1 + OUT)
-
-
-def guess(n: int, k: int, z: float) -> float:
-    """Return about U(k, n, Pr[N > z]), by Newton's method on a concave logarithm; no proof."""
-    rare = math.erfc(abs(z) / math.sqrt(2)) / 2
-    wanted = math.log1p(-rare) if z < 0 else math.log(rare)
-    x, log_n = (k + 1) / (n + 1), math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-    x = min(max(x + z * math.sqrt(x * (1 - x) / n), x / 8), (7 + x) / 8)
-    for _ in range(60):
-        odds, log = x / (1 - x), log_n + k * math.log(x) + (n - k) * math.log1p(-x)
-        if (n - k) * odds > k + 0.5:
-            log_cdf = log + math.log(ratio(n, n - k, 1 / odds)[0])
-        else:
-            above = ratio(n, k + 1, odds)[0] * odds * (n - k) / (k + 1)
-            log_cdf = math.log1p(-min(math.exp(log) * above, 1 - 1e-15))
-        step = (log_cdf - wanted) * (1 - x) / (n - k) * math.exp(log_cdf - log)
-        x = min(max(x + step, x / 8), (7 + x) / 8)
-        if abs(step) < 1e-13 * x:
-            break
-    return x
 
 
 @lru_cache(100_000)
 def limit(k: int, n: int, level: Any, side: int) -> Decimal:
     """Return a number proved to be above U(k, n, level) (side 1) or below (-1); near it (0)."""
-    z = level if isinstance(level, float) else -NORMAL.inv_cdf(float(level))
-    x = Decimal(1 if k >= n else guess(n, k, z))
     level = normal_tail(level) if isinstance(level, float) else level  # Pr[N > z]
-    for power in range(-12, 0) if side and 0 < x < 1 else ():
-        place = x + side * min(x, 1 - x) * Decimal(10) ** power
-        if (tail(n, n - k, 1 - place)[side > 0] - level) * side <= 0:
-            return place
-    return Decimal(max(side, 0)) if side and 0 < x < 1 else x
+    if k >= n:
+        return ONE
+    if side:
+        x = limit(k, n, level, 0)
+        place = (x + side * min(x, 1 - x) * Decimal(10) ** power for power in range(-12, 0))
+        proved = (p for p in place if (tail(n, n - k, 1 - p)[side > 0] - level) * side <= 0)
+        return next(proved, Decimal(max(side, 0)))
+    x = (k + ONE) / (n + 1)
+    step = (x * (1 - x) / n).sqrt() * Decimal(-NORMAL.inv_cdf(max(float(level), 1e-300)))
+    while abs(step) > x / 10**13:  # Newton's method on a concave logarithm; no proof
+        x = min(max(x + step, x / 8), (7 + x) / 8)
+        cdf = tail(n, n - k, 1 - x)[0]
+        step = (cdf / level).ln() * (1 - x) / (n - k) * cdf / chance(n, n - k, 1 - x)
+    return x
 
 
 def normal_tail(z: float) -> Decimal:
@@ -133,8 +129,7 @@ def region(theorem: str, term: Any, a: Decimal, side: int) -> list[tuple[Any, An
         return [((k, n, own / 2), (j, n_true, own / 2))]
     z = [-NORMAL.inv_cdf(float(own * part) / 10) for part in (1, 8)]
     cap, critical = (each + side * (abs(each) + 1) * MARGIN for each in z)
-    if (2 * normal_tail(cap) + normal_tail(critical) - own) * side > 0:
-        raise ValueError(f"no region is proved at {own}")
+    must((own - 2 * normal_tail(cap) - normal_tail(critical)) * side >= 0, "no region is proved")
     w, v = float(term[4]), math.sqrt(1 - float(term[4]) ** 2)
     first = max(min((critical - v * cap) / w, cap), -8.0)
     z = [first + (cap - first) * step / 64 for step in range(65)]
@@ -143,37 +138,43 @@ def region(theorem: str, term: Any, a: Decimal, side: int) -> list[tuple[Any, An
     return [((k, n, one), (n_true - j, n_true, two)) for one, two in zip(x, y, strict=False)]
 
 
-def curve(claim: Any, x: Any) -> Any:
-    """Return f(x) of lines (e^eps, delta); or of a Gaussian (q, mu) up to where f(x) = x."""
-    kind, numbers, _ = claim
-    if kind == "lines":
-        return max(max(1 - d - e * x, (1 - d - x) / e, x * 0) for e, d in numbers)
-    q, mu = numbers
-    top = NORMAL.cdf(-mu / 2) if q < 1 else 1 - 1e-16  # from there on a line of slope -1
-    at = max(min(float(x), top), 1e-300)
-    return q * NORMAL.cdf(-NORMAL.inv_cdf(at) - mu) + (1 - q) * (1 - at) + at - float(x)
-
-
 def gap(claim: Any, corner: tuple[Any, Any], side: int) -> Any:
-    """Return how far a corner lies below the curve of a claim, which is its own mirror image."""
+    """Return how far a corner lies below a curve; of a Gaussian, f(x) <= x is not needed."""
     ends = [each if isinstance(each, Decimal) else limit(*each, side) for each in corner]
     x, y = sorted(min(each + claim[2], ONE) for each in ends)
-    return Decimal(curve(claim, x)) - y - side * (OUT if claim[0] == "lines" else CLOSE / 10**7)
+    if claim[0] not in CURVED:
+        return max(max(1 - d - e * x, (1 - d - x) / e, ZERO) for e, d in claim[1]) - y - side * OUT
+    q, mu = claim[1]
+    top = NORMAL.cdf(-mu / 2) if q < 1 else 1 - 1e-16  # from there on a line of slope -1
+    at = max(min(float(x), top), 1e-300)
+    f = q * NORMAL.cdf(-NORMAL.inv_cdf(at) - mu) + (1 - q) * (1 - at) + at - float(x)
+    return Decimal(f) - y - side * CLOSE / 10**7
 
 
 def rejected(one: Any, found: Any, a: Decimal, claim: Any, side: int) -> bool:
-    """Prove that evidence rejects a claim at a level (side 1), or that it does not (-1)."""
-    theorem, terms = terms_of(one, found)
-    if theorem == "one-run":
-        return by_guesses(terms, a, claim, side) == (side > 0)
+    """Prove that possible terms reject a claim at a level (side 1), or that they do not (-1)."""
+    theorem, terms = found["theorem"], [tuple(term) for term in found["terms"]]
+    bets, guesses, bins = (theorem == name for name in ("betting", "one-run", "total-variation"))
+    last = [term[-1] for term in terms]
+    for j, k, t, n, *rest in terms:
+        counts = [(t, k), (k, j)] if guesses else [(j, k), (t, n)]
+        most, weights = 10**6 if guesses else 10**12, [n] if guesses else rest
+        if bets:
+            counts, weights = [(j, 2), (k, 1), (t, most), (n, most), (rest[0], most)], rest[1:]
+        own = all(type(k) is type(n) is int and 0 <= k <= n and 0 < n <= most for k, n in counts)
+        own = own and all(type(s) in (int, Decimal) and s > 0 for s in weights)
+        own = own and (bets or guesses or sorted((k, n)) == sorted(one["trials"]))
+        shared = rest == last[:1] == [int(last[0])] if bins else bets or sum(last) <= 1 + CLOSE
+        must(own and shared and 4 + len(rest) == FIELDS[theorem], f"{one['id']}: odd terms")
+    if bets or guesses:
+        return (by_bets if bets else by_guesses)(one, terms, a, claim, side) == (side > 0)
     regions = [region(theorem, term, a, side) for term in terms]
     if side > 0:
         return any(all(gap(claim, corner, 1) > 0 for corner in one) for one in regions)
-    orders = (sorted(one, key=lambda corner: gap(claim, corner, 0)) for one in regions)
-    return all(any(gap(claim, corner, -1) <= 0 for corner in one) for one in orders)
+    return all(any(gap(claim, corner, -1) <= 0 for corner in one) for one in regions)
 
 
-def by_guesses(terms: Any, a: Decimal, claim: Any, side: int) -> bool:
+def by_guesses(_: Any, terms: Any, a: Decimal, claim: Any, side: int) -> bool:
     """Return True if a number of correct guesses in one run rejects one of some lines."""
     for m, r, v, share in terms:
         for e, d in claim[1]:
@@ -187,20 +188,21 @@ def by_guesses(terms: Any, a: Decimal, claim: Any, side: int) -> bool:
     return False
 
 
-def terms_of(one: Any, found: Any) -> Any:
-    """Return terms if they are possible, match the trials, and share at most the error."""
-    theorem, terms, last = found["theorem"], found["terms"], [term[-1] for term in found["terms"]]
-    guesses, bins = theorem == "one-run", theorem == "total-variation"
-    for a, b, c, d, *rest in terms:
-        counts = [(c, b), (b, a)] if guesses else [(a, b), (c, d)]
-        most, shares = 10**6 if guesses else 10**12, [d] if guesses else rest
-        own = all(type(k) is type(n) is int and 0 <= k <= n and 0 < n <= most for k, n in counts)
-        own = own and all(type(s) in (int, Decimal) and s > 0 for s in shares)
-        own = own and (guesses or sorted((b, d)) == sorted(one["trials"]))
-        own = own and (rest == last[:1] == [int(last[0])] if bins else sum(last) <= 1 + CLOSE)
-        if not own or 4 + len(rest) != FIELDS[theorem]:
-            raise ValueError(f"{one['id']}: its terms do not fit its theorem, trials and error")
-    return theorem, tuple(map(tuple, terms))
+def by_bets(one: Any, terms: Any, a: Decimal, claim: Any, _: int) -> bool:
+    """Return True if the wealth of bets rejects a claim of one line, or a bound."""
+    kind, ((e, d), *_), slack = claim
+    b = 0 if kind == "bound" else 1 if not slack and any(term[0] == 1 for term in terms) else 2
+    d = min(d + one["basis"]["resolution"] * (1 + e) if b == 2 else d, ONE)
+    logs, left = [ZERO, ZERO], [min(one["trials"])] * 2
+    for way, t in {term[1:3] for term in terms if term[0] == b}:
+        k, k_true, g, h = zip(*(term[3:] for term in terms if term[:3] == (b, way, t)), strict=True)
+        near = [max(e * x + y for x, y in zip(*of, strict=True)) for of in ((g, h), (h, g))]
+        most = d * (max(g) + max(h)) + (1 - d) / (1 + e) * sum(near)
+        must(kind == "stated" or 0 <= 2 - most <= CLOSE / 1000, "its bets are not scaled to S = 2")
+        left[way] -= sum(k)
+        must(sum(k) == sum(k_true) and left[way] >= 0, "its bets are not on its draws")
+        logs[way] += sum(n * w.ln() for n, w in zip(k + k_true, g + h, strict=True) if n)
+    return sum(log.exp() for log in logs) / 2 * (1 - OUT) * a >= 1
 
 
 def claim_of(one: Any) -> tuple[str, Any, str | None]:
@@ -210,30 +212,28 @@ def claim_of(one: Any) -> tuple[str, Any, str | None]:
         e, own = (said["epsilon"] * ONE).exp(), said["delta"] * ONE
         corner = (1 - own) / (1 + e)  # a line at another delta touches the curve there
         more = [((1 - delta - corner) / corner, delta)] if own < delta < 1 - 2 * corner else []
-        if e >= 1 and 0 <= own < 1 and not (own and kind == "pure-dp"):
-            return "lines", [(e, own), *more], None
-    elif kind in CURVED and one["estimate"]["evidence"]["theorem"] != "one-run":
+        must(e >= 1 and 0 <= own < 1 and not (own and kind == "pure-dp"), "an impossible claim")
+        return "lines", [(e, own), *more], None
+    if kind in CURVED and one["estimate"]["evidence"]["theorem"] not in ("one-run", "betting"):
         q = said["sampling_probability"] * ONE if kind == CURVED[1] else ONE
         mu = said["mu"] if kind == CURVED[0] else ONE / said["noise_multiplier"]
-        if 0 < q <= 1 and mu >= 0:
-            return kind, (float(q), float(mu)), None
-    else:
-        lines = [((e * ONE).exp(), d * ONE) for e, d in one["claim"]["profile"] if e != "inf"]
-        return "lines", lines, "the curve of its claim is only stated, not derived"
-    raise ValueError(f"{one['id']}: its claim is impossible")
+        must(0 < q <= 1 and mu >= 0, "an impossible claim")
+        return kind, (float(q), float(mu)), None
+    lines = [((e * ONE).exp(), d * ONE) for e, d in one["claim"]["profile"] if e != "inf"]
+    return "stated", lines, "the curve of its claim is only stated, not derived"
 
 
-def check(certificate: Any) -> dict[int, str]:  # noqa: PLR0912
+def check(certificate: Any) -> dict[int, str]:
     """Check the conclusions of a certificate; return which were not checked, and why."""
     audit, left, spent = certificate["audit"], {}, []
     m, error = audit["m"], 1 - audit["confidence"]
     tests, fall = {"holm": (m, 1), "bonferroni": (m, 0), "none": (1, 0)}[audit["multiplicity"]]
     found = [one["verdict"] for one in certificate["conclusions"]]  # in the order of tests
     proved, stated, rare, last = 0, 0, 0, found.count("violated")  # rare: for the sampler
-    right = found and "violated" not in found[last:] and type(m) is int and 0 < error < 1
+    must(found and "violated" not in found[last:], "no conclusions, or not in the order of tests")
     tested = {(one["id"], one["repeat"]) for one in certificate["conclusions"] if one["basis"]}
-    if not right or not 0 <= m - len(tested) <= certificate["failed"]:
-        raise ValueError("its tests, their number, their order or the confidence are impossible")
+    right = type(m) is int and 0 <= m - len(tested) <= certificate["failed"] and 0 < error < 1
+    must(right, "the number of tests or the confidence is impossible")
     for place, one in enumerate(certificate["conclusions"]):
         basis, estimate, verdict = one["basis"], one["estimate"], one["verdict"]
         evidence, look, slack = estimate["evidence"], basis.get("look", 1), basis.get("resolution")
@@ -241,17 +241,19 @@ def check(certificate: Any) -> dict[int, str]:  # noqa: PLR0912
         bound, delta = estimate["epsilon_lower"] * ONE, estimate["delta"]
         own = not basis or (basis["confidence"] == audit["confidence"] and 0 <= slack < 1)
         own = own and type(look) is int and look > 0 and 0 < level < 1 and bound >= 0 <= delta < 1
-        if not own or (verdict is None) != (not basis):
-            raise ValueError(f"{one['id']}: its look, levels, resolution or bound are impossible")
+        must(own and (verdict is None) == (not basis), f"{one['id']}: its numbers are impossible")
         spent.append(level * price / error)
         if not evidence or evidence["theorem"] not in FIELDS:
             left[place] = "its theorem is unknown to this program"
             stated += verdict == "violated"
             continue
-        for side in (1, -1) if bound else (-1,):
-            growth = (bound * (1 - side * CLOSE) + (side < 0) * CLOSE / 1000).exp()
-            if not rejected(one, evidence, level, ("lines", [(growth, delta)], ZERO), side):
-                raise ValueError(f"{one['id']}: its bound is too {('large', 'small')[side < 0]}")
+        bets = evidence["theorem"] == "betting"  # their weights are scaled against the bound itself
+        near = ZERO if bets else CLOSE
+        for side in (1,) if bets else (1, -1) if bound else (-1,):
+            growth = (bound * (1 - side * near) + (side < 0) * near / 1000).exp()
+            right = rejected(one, evidence, level, ("bound", [(growth, delta)], ZERO), side)
+            right = right or (bets and not bound)
+            must(right, f"{one['id']}: its bound is too {('large', 'small')[side < 0]}")
         if verdict is None:
             continue
         *claim, why = claim_of(one)
@@ -265,14 +267,12 @@ def check(certificate: Any) -> dict[int, str]:  # noqa: PLR0912
             side, a = {"consistent": (1, first), "inconclusive": (-1, second)}[verdict]
             right = rejected(one, basis["extreme"], a, (*claim, slack), side)
             right = right and rejected(one, evidence, rarest, (*claim, ZERO), -1)
-        if not right and not stated:
-            raise ValueError(f"{one['id']}: its counts do not imply {verdict}")
+        must(right or stated, f"{one['id']}: its counts do not imply {verdict}")
         if why or not right:
             left[place] = why or "depends on other verdicts that were not checked"
             stated += verdict == "violated"
         proved = found[: place + 1].count("violated") - stated
-    if (max if audit["multiplicity"] == "none" else sum)(spent) > 1 + CLOSE:
-        raise ValueError("the conclusions together spend more than the error of the audit")
+    must((max if audit["multiplicity"] == "none" else sum)(spent) <= 1 + CLOSE, "too much error")
     return left
 
 
@@ -284,8 +284,8 @@ def main(arguments: list[str]) -> int:
         rest = {key: content[key] for key in content if key != "digest"}
         both = [json.dumps(of, sort_keys=True, separators=(",", ":")) for of in (rest, content)]
         own = "sha256:" + hashlib.sha256(both[0].encode()).hexdigest()
-        if both[1] + "\n" != text or (content["digest"], content["certificate"]) != (own, 1):
-            raise ValueError("not in canonical form, or the digest is wrong")
+        right = both[1] + "\n" == text and (content["digest"], content["certificate"]) == (own, 1)
+        must(right, "not in canonical form, or the digest is wrong")
         left, all_ = check(json.loads(text, parse_float=Decimal)), content["conclusions"]
     except Exception as error:  # whatever is not a certificate is refused
         print(f"REFUSED: {type(error).__name__}: {str(error)!a}")

@@ -7,19 +7,58 @@ import json
 import math
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from dpframe import Record, load
-from dpframe.plugins import DpframeError
+from dpframe import Record, audit, load
+from dpframe.plugins import DpframeError, hookimpl
 
 RECORD = ("environment", "environments", "plugins")
 CELL = ("id", "repeat", "seed", "draw_group", "mechanism", "pair", "attack", "estimator")
 ESTIMATE = ("assumption", "delta", "confidence", "epsilon_lower", "evidence")
 BASIS = ("confidence", "look", "resolution", "extreme")
+
+
+@hookimpl
+def dpframe_estimators() -> list[type]:
+    """Return the estimator that puts its bets into the record."""
+    from dpframe_certify.bets import CertifiedBetting
+
+    return [CertifiedBetting]
+
+
+def with_bets(record: Record) -> Record:
+    """Run an audit again, and return its record with the bets of `betting` as evidence.
+
+    The draws have the addresses of the record, so everything else must be as it was.
+
+    Raises:
+        DpframeError: the run differs from the record.
+    """
+    try:
+        said: dict[str, Any] = tomllib.loads(record.spec.text)
+    except tomllib.TOMLDecodeError:  # of a mapping
+        said = json.loads(record.spec.text)
+    estimators = said["estimator"]
+    for each in [estimators] if isinstance(estimators, dict) else estimators:
+        if each.get("use") == "betting":
+            each["label"] = each.get("label", "betting")
+            each["use"] = "certified-betting"
+    again = audit(said, overrides=record.spec.overrides)
+    for one, other in zip(record.cells, again.cells, strict=True):
+        results = [
+            (each.verdict, each.trials, each.p_value, each.estimate and each.estimate.epsilon_lower)
+            for each in (one, other)
+        ]
+        if results[0] != results[1]:
+            raise DpframeError(f"{one.id}: repeated, it gives {results[1]}, not {results[0]}")
+    return again
+
+
 CLAIM = ("kind", "parameters", "profile")
 
 
@@ -49,7 +88,7 @@ def certificate(record: Record) -> dict[str, Any]:
                 **_part(cell, (*CELL, "trials", "verdict")),
                 "claim": _part(cell["claim"], CLAIM),
                 "estimate": _part(cell["estimate"], ESTIMATE),
-                "basis": _part(cell["basis"], BASIS),
+                "basis": _basis(cell["basis"]),
             }
             for cell in sorted(cells, key=_order)
         ],
@@ -60,6 +99,15 @@ def certificate(record: Record) -> dict[str, Any]:
 
 def _part(whole: Mapping[str, Any] | None, keys: Iterable[str]) -> dict[str, Any]:
     return {key: whole[key] for key in keys} if whole else {}
+
+
+def _basis(whole: Mapping[str, Any] | None) -> dict[str, Any]:
+    basis = _part(whole, BASIS)
+    if (extreme := basis.get("extreme")) and extreme["theorem"] == "betting":
+        # No bound is derived from the most extreme counts.
+        terms = [term for term in extreme["terms"] if term[0] > 0]
+        basis["extreme"] = {**extreme, "terms": terms}
+    return basis
 
 
 def _order(cell: Mapping[str, Any]) -> tuple[bool, float]:
@@ -85,6 +133,9 @@ def certify(
         Path, typer.Argument(metavar="RUN", help="A record, or the directory of a run.")
     ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="To write.")],
+    bets: Annotated[
+        bool, typer.Option("--bets", help="Repeat the run, and add the bets of `betting`.")
+    ] = False,
     key: Annotated[
         Path | None,
         typer.Option("--sign", metavar="KEY", help="A minisign or ssh-keygen key to sign with."),
@@ -92,9 +143,13 @@ def certify(
 ) -> None:
     """Write a certificate of a run, for certcheck.py to check without dpframe.
 
+    With --bets the run is repeated for the bets of `betting`, which its record leaves out; read
+    paths in its spec from the working directory.
+
     Exit code: 0, or 2 if the record certifies nothing or cannot be read.
     """
-    found = certificate(load(run))
+    record = load(run)
+    found = certificate(with_bets(record) if bets else record)
     part, place = out.with_name(f".{out.name}.part"), key or out
     try:
         start = place.read_bytes()[:18] if key else b""
