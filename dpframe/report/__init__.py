@@ -1,7 +1,7 @@
-"""Reports of a record, for people and for machines.
+"""Reports of a record.
 
-The package can be called: `dpframe.report(record, path)` is `dpframe.report.made.report`. Python
-has one name for a package and for what `dpframe` offers beside it.
+`dpframe.report` is both this package and a public function, so the package can be called:
+`dpframe.report(record, path)` calls `dpframe.report.made.report`.
 """
 
 from __future__ import annotations

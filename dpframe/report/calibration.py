@@ -14,8 +14,8 @@ from dpframe.report.group import same, settings
 Row = dict[str, Any]
 
 OWN_KEYS = ("attack.", "estimator.")
-"""Swept keys that tell the lines of a table apart, not the tables; so does audit.trials."""
-MANY = 10_000  # repeats from which on hundredths of a percent mean something
+"""Prefixes of swept keys that distinguish the lines of a table, as audit.trials does."""
+MANY = 10_000  # repeats from which hundredths of a percent are shown
 WIDTH = 110  # of a page
 HEADS = ("n", "attack · estimator", "above the truth", "typical", "of true ε", "promise")
 CORNER_HEADS = ("estimator", "of a", "above", "promised", "one event", "paid", "promise")
@@ -30,11 +30,11 @@ class Section(NamedTuple):
     explanation: str  # "" if the beginning explains the table
     heads: tuple[str, ...]
     rows: list[tuple[str | None, tuple[str, ...]]]
-    """The fate of the promise ("kept", "broken", "failed" or None), and the texts of a line."""
+    """State of the promise ("kept", "broken", "failed" or None) and texts of each line."""
 
 
 def calibration_page(found: dict[str, Any], command: str, day: str) -> str:
-    """Return the page of the documents: result of `dpframe.calibrate`, command and day."""
+    """Return the page in docs/ on a result of `dpframe.calibrate`, its command and its day."""
     return "\n".join(_lines(found, command, day)) + "\n"
 
 
@@ -198,7 +198,7 @@ def row_name(row: Row) -> str:
 
 
 def tables(rows: list[Row], own: tuple[str, ...] = OWN_KEYS) -> list[list[Row]]:
-    """Sort rows into tables, by mechanism and by the swept values that are not a line's own."""
+    """Sort rows into tables by mechanism and by the swept values that a table shares."""
     found: dict[str, list[Row]] = {}
     for row in rows:
         found.setdefault(same([row["mechanism"]["label"], place_of(row, own)]), []).append(row)
@@ -206,7 +206,7 @@ def tables(rows: list[Row], own: tuple[str, ...] = OWN_KEYS) -> list[list[Row]]:
 
 
 def place_of(row: Row, own: tuple[str, ...] = OWN_KEYS) -> dict[str, Any]:
-    """Return the swept values that all lines of a table share."""
+    """Return the swept values whose keys do not begin with one of `own`."""
     return {key: value for key, value in row["swept"].items() if not key.startswith(own)}
 
 
@@ -233,7 +233,7 @@ def conclusion(found: dict[str, Any]) -> str:
 
 
 def failures(found: dict[str, Any]) -> Iterator[str]:
-    """List the lines that could not be run, and the reasons why combinations were left out."""
+    """List the lines that could not be run, and the reasons for skipped combinations."""
     for row in found["rows"]:
         if row["status"] == "failed":
             yield f"{row['mechanism']['label']} · {_name(row)}: failed: {row['reason']}"

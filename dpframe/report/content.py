@@ -1,4 +1,4 @@
-"""The parts that written reports share, as plain values: mechanisms, cells and estimators."""
+"""Texts that all reports share: mechanisms, cells, estimators and slack."""
 
 from __future__ import annotations
 
@@ -42,10 +42,7 @@ class Mechanism(NamedTuple):
 
 
 def mechanisms(record: Record) -> Iterator[Mechanism]:
-    """Summarise each mechanism: its verdicts, and its worst cell in words.
-
-    Mechanisms that were only skipped are named too: nothing is known of them.
-    """
+    """Summarise the verdicts and the worst cell of each mechanism, skipped ones included."""
     members: dict[str, list[Group]] = {}
     for one in group.groups(record.cells):
         members.setdefault(one.names[0], []).append(one)
@@ -62,7 +59,7 @@ def mechanisms(record: Record) -> Iterator[Mechanism]:
 
 
 def _worst(ran: list[CellRecord], found: list[Group]) -> tuple[str, bool]:
-    """Describe the worst of the cells that ran, and say if it is one of several."""
+    """Describe the worst of the cells that ran; True if it is the worst of several."""
     cell = group.worst(ran)
     if cell is None:
         return "nothing was tested", False
@@ -89,7 +86,7 @@ def _place(cell: CellRecord, found: list[Group]) -> str:
 
 
 class Estimator(NamedTuple):
-    """The promise of an estimator in one audit, its assumption and its source."""
+    """An estimator's guarantee, assumption and source in one audit."""
 
     label: str
     use: str
@@ -183,7 +180,7 @@ def meanings_of_slack() -> dict[str, str]:
 
 
 def bound(cell: CellRecord) -> str:
-    """Write the bound in as many digits as show on which side of the claim it is."""
+    """Write the bound with enough digits to tell it from the claim."""
     lower = cell.estimate.epsilon_lower if cell.estimate else None
     if lower is None:
         return "–"

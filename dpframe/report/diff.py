@@ -20,13 +20,13 @@ from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
 
 Floats = npt.NDArray[np.float64]
 
-LEVEL = 0.01  # probability at most that any cell is reported as different although none is
-SAME = 1e-9  # relative difference up to which two claims are the same number
-MOST = 20  # cells that a list of lines names; JSON has them all
+LEVEL = 0.01  # limit on the probability that any cell is reported as different although none is
+SAME = 1e-9  # claims are equal up to this relative difference
+MOST = 20  # cells in each list of lines; JSON has them all
 
 _DECIDED = ("violated", "consistent")
 _AT_MOST_ONE = {"DecisionCounts", "BinCounts", "PilotBins", "PilotGrid", "ThresholdCounts"}
-"""Statistics to each of whose counts a draw adds one or nothing."""
+"""Statistics in which a draw adds at most 1 to each count."""
 
 
 class Match(NamedTuple):
@@ -113,10 +113,10 @@ def _settings(record: Record) -> dict[str, Any]:
 
 
 def worse(pair: Match) -> str | None:
-    """Return the reason why a verdict is worse than it was; None if it is not.
+    """Return the reason why a verdict is worse than before; None if it is not.
 
-    Worse is: a violation that the new spec does not expect; a cell that can no longer be run; a
-    decision that is no longer made; an expectation that was met and is not.
+    These are worse: a violation that the new spec does not expect, a cell that can no longer be
+    run, a decision that is no longer made, and an expectation that is no longer met.
     """
     before, after = state(pair.old), state(pair.new)
     if before != "failed" and after == "failed":
@@ -133,10 +133,10 @@ def worse(pair: Match) -> str | None:
 
 
 def match(old: list[CellRecord], new: list[CellRecord]) -> Matches:
-    """Find the cells of one record in another, by id; then those that differ in labels only.
+    """Match the cells of two records by id, then cells that differ only in their labels.
 
-    The ids of cells contain labels. A cell with another id that is the same in everything else is
-    the same cell under another name, if there is only one such cell on either side.
+    An id contains labels. Two cells with different ids and otherwise equal definitions match if
+    each record has only one such cell.
     """
     at = {cell.id: cell for cell in old}
     partner = {cell.id: at[cell.id] for cell in new if cell.id in at}
@@ -183,10 +183,10 @@ def _comparable(match: Match) -> bool:
 def differ(match: Match, tests: int) -> bool:
     """True if the probability of some event has changed beyond chance.
 
-    Each count is binomial. Of two with the same probability, one confidence interval
-    [Clopper1934] lies beside the other with probability at most four times the error of an
-    interval's side: one of four limits must have failed. That is paid for by the number of
-    events, of datasets and of comparable cells (`tests`); the runs may share draws.
+    Each count is binomial. If two counts have the same probability and their confidence intervals
+    [Clopper1934] are disjoint, one of the four limits has failed. So the error of each limit is
+    `LEVEL` divided by four, the number of events on both datasets, and the number of comparable
+    cells (`tests`). The runs may share draws.
     """
     old, new = _counts(match.old), _counts(match.new)
     if old is None or new is None or (old / _trials(match.old) == new / _trials(match.new)).all():
@@ -198,9 +198,10 @@ def differ(match: Match, tests: int) -> bool:
 
 
 def _apart(match: Match) -> bool:
-    """True if no value lies within the limits of what the attack shows in both runs.
+    """True if the intervals from certified bound to the attack's limit are disjoint.
 
-    For runs that counted different events. Limits of chosen thresholds are not the attack's.
+    This serves runs that counted different events. Limits of chosen thresholds are not limits of
+    the attack, so they are not compared.
     """
     limits = []
     for cell in match:
@@ -248,7 +249,7 @@ def _same_claim(old: ClaimRecord | None, new: ClaimRecord | None) -> bool:
     keys = (old.parameters.keys() | new.parameters.keys()) - {"delta"}
     return (
         old.kind == new.kind
-        and (close or old.delta != new.delta)  # the same claim may be read at another δ
+        and (close or old.delta != new.delta)  # the δ of the cell is no part of the claim
         and all(_same(old.parameters.get(key), new.parameters.get(key)) for key in keys)
     )
 
@@ -261,7 +262,7 @@ def _same(old: Any, new: Any) -> bool:
 
 
 def lines(old: Record, new: Record, found: Changes) -> Iterator[str]:
-    """Describe the differences in words: verdicts that got worse come first."""
+    """Describe the differences in words, verdicts that got worse first."""
     yield f"old: {old.audit.name}: {sentences.verdict(old)}"
     yield f"new: {new.audit.name}: {sentences.verdict(new)}"
     if found.settings:

@@ -1,4 +1,4 @@
-"""The growth of evidence by anytime estimators, read from the record."""
+"""The growth of the wealth of anytime estimators."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from dpframe.report.group import Group, settings
 from dpframe.results.model import CellRecord, Record
 from dpframe.results.verdict import look_price
 
-SAME_LINE = 0.015  # share of the picture below which two lines look like one
+SAME_LINE = 0.015  # share of the picture; lines that differ by less look alike
 STEPS = 32  # places at which lines are compared
-DEEP = 2.0  # depth below 0 down to which lines differ, as a multiple of what refutes a claim
+DEEP = 2.0  # lines are compared down to minus this multiple of the level that refutes a claim
 
 
 class Growth(NamedTuple):
-    """The earnings of bets against the claim of one cell."""
+    """The wealth of the bets against the claim of one cell."""
 
     cell: CellRecord
     name: str
     points: list[tuple[float, float]]
     """Draws on each dataset, and the logarithm of the wealth; two or more."""
     level: float
-    """Logarithm of the wealth that refutes the claim alone, at the cell's share of the error."""
+    """Logarithm of the wealth that refutes this claim at the cell's share of the error."""
 
 
 class Line(NamedTuple):
-    """Cells whose evidence has grown equally, to the same verdict; in the order of the record."""
+    """Cells with nearly equal wealth at all draws and the same verdict, in the record's order."""
 
     cells: list[Growth]
 
@@ -40,10 +40,9 @@ class Line(NamedTuple):
 
 
 def needed(record: Record, look: int = 1) -> float:
-    """Return the logarithm of the wealth that refutes a claim alone, at its share of the error.
+    """Return the logarithm of the wealth that refutes a claim at its share of the error.
 
-    The record decides the number of claims and the confidence; `look` is the number of the look
-    at the draws of the cell, from 1.
+    `look` is the number of the look at the draws of the cell, from 1.
     """
     divide = max(1, record.summary.m) if record.audit.multiplicity != "none" else 1
     return math.log(divide * look_price(look) / (1 - record.audit.confidence))
@@ -66,14 +65,15 @@ def growths(found: list[Group], record: Record) -> list[Growth]:
 
 
 def levels(found: Iterable[Growth]) -> str:
-    """Write the levels at which the claims are refuted: a further look needs more."""
+    """Write the levels at which the claims are refuted; each further look raises the level."""
     return " or ".join(dict.fromkeys(f"{growth.level:.3g}" for growth in found))
 
 
 def distinct(found: Sequence[Growth], most: int) -> list[Line]:
-    """Return at most `most` lines that differ, in the order of the record.
+    """Return at most `most` different lines, in the order of the record.
 
-    The one that earned most is among them; then come those that lie farthest from all before.
+    The line with the largest wealth is chosen first, then always the line farthest from all chosen
+    ones.
     """
     shapes = _shapes(found)
 
@@ -100,9 +100,9 @@ def distinct(found: Sequence[Growth], most: int) -> list[Line]:
 
 
 def named(line: Line, names: Sequence[str]) -> str:
-    """Name a line by the names of its cells, parts with " · " between them.
+    """Name a line by the names of its cells, whose parts are separated by " · ".
 
-    If these differ in one part alone, its values are listed.
+    If the names differ in only one part, its values are listed.
     """
     parts = [name.split(" · ") for name in names]
     if len({len(own) for own in parts}) == 1:
@@ -114,11 +114,8 @@ def named(line: Line, names: Sequence[str]) -> str:
 
 def _joined(values: list[str]) -> str:
     """Join settings of one key: `dim 1, 2, 8`."""
-    first, *others = values
-    key = first.rpartition(" ")[0]
-    return ", ".join(
-        [first, *(value.removeprefix(f"{key} ") if key else value for value in others)]
-    )
+    key = "".join(values[0].rpartition(" ")[:2])
+    return key + ", ".join(value.removeprefix(key) for value in values)
 
 
 def _shapes(found: Sequence[Growth]) -> list[list[float]]:

@@ -16,7 +16,7 @@ from dpframe.report.words import SYMBOL, WORDS, number, setting
 from dpframe.results.model import CellRecord, EstimateRecord, Record, SkipRecord
 
 FIRST_KEYS = ("mechanism.epsilon",)
-"""Swept keys that come first and go down the rows, because the claim is about them."""
+"""Swept keys that come first, as rows, because the claim depends on them."""
 SEARCH = "search"  # stands for the attack of a searched cell
 TABLE_KEYS = 2  # swept keys that a table can show: one down, one across
 MOST_DIGITS = 8
@@ -63,14 +63,15 @@ class Spot:
         return [value for value in values if value is not None]
 
     def mean(self, name: str) -> float | None:
-        """Return the mean over the replicates; it is infinite as soon as one value is."""
+        """Return the mean over the replicates, which is infinite if one value is."""
         values = self.estimates(name)
         # statistics.mean refuses a mixture of finite and infinite values.
         return sum(values) / len(values) if values else None
 
-    def deviation(self, name: str) -> float | None:
-        """Return the standard deviation over the replicates."""
-        values = self.estimates(name)
+    @property
+    def deviation(self) -> float | None:
+        """The standard deviation of the point values over the replicates."""
+        values = self.estimates("epsilon")
         if len(values) < 2 or not all(map(math.isfinite, values)):
             return None
         return statistics.stdev(values)
@@ -132,9 +133,9 @@ def _group(labels: tuple[str, str, str], cells: list[CellRecord]) -> Group:
 def _separating(swept: list[dict[str, Any]]) -> tuple[str, ...]:
     """Return the keys that tell the cells apart.
 
-    A parameter that follows from others, such as a sensitivity filled in from the pair, varies
-    too but separates nothing that its causes did not. Causes come first (a pair never depends on
-    a mechanism), so taking each key only if it separates more leaves the swept ones.
+    A parameter that follows from others, such as a sensitivity filled in from the pair, varies with
+    them. Parameters come after those that they follow from (a pair never depends on a mechanism),
+    so a key is taken only if cells with equal values of all earlier keys differ in it.
     """
     chosen: list[str] = []
     for key in dict.fromkeys(key for values in swept for key in values):
@@ -193,8 +194,8 @@ def same(value: Any) -> str:
 def names(cell: CellRecord) -> tuple[str, str, str]:
     """Return the labels of a cell's mechanism, attack and estimator.
 
-    The attack of a searched cell is part of the result and not of its name: with other draws, or
-    in another release of a library, it is another one.
+    The attack of a searched cell depends on the draws, so it is part of the result and the name has
+    `SEARCH` instead.
     """
     attack = SEARCH if cell.is_searched else cell.attack.label
     return cell.mechanism.label, attack, cell.estimator.label
@@ -234,9 +235,9 @@ def place(cell: CellRecord | SkipRecord, *, repeated: bool = False) -> str:
 
 
 def cell_name(cell: CellRecord | SkipRecord, *, repeated: bool = False) -> str:
-    """Name a cell, or a combination that was left out, by its labels and swept values.
+    """Name a cell, or a skipped combination, by its labels and swept values.
 
-    If its audit has repeats, their number belongs into the name.
+    The name includes the number of the repeat if the audit has repeats (`repeated`).
     """
     if isinstance(cell, SkipRecord):
         labels, repeat = (cell.mechanism, cell.attack, cell.estimator), ""
@@ -246,7 +247,7 @@ def cell_name(cell: CellRecord | SkipRecord, *, repeated: bool = False) -> str:
 
 
 def attack_of(cell: CellRecord) -> str:
-    """Return the label of the attack that a cell's numbers are of; a failed search has none."""
+    """Return the label of the attack that earned a cell's numbers; a failed search has none."""
     return "–" if cell.is_searched and cell.estimate is None else cell.attack.label
 
 
@@ -273,13 +274,13 @@ def is_unexpected(cell: CellRecord) -> bool:
 
 
 def tallies(cells: Iterable[CellRecord]) -> list[tuple[str | None, str]]:
-    """Return each verdict that was given, and its count in words."""
+    """Return each verdict that occurs, with its count in words."""
     counts = Counter(map(state, cells))
     return [(v, f"{SYMBOL[v]} {counts[v]} {WORDS[v]}") for v in SYMBOL if counts[v]]
 
 
 def sources(record: Record) -> dict[str, str]:
-    """Return the source of each estimator's numbers; old records name none."""
+    """Return the reference of each estimator by name; old records have none."""
     return {
         plugin.name: plugin.reference
         for plugin in record.plugins
@@ -308,8 +309,8 @@ class Weight(NamedTuple):
 def weight(cell: CellRecord) -> Weight | None:
     """Return bound and claim of a cell; None if one of them is missing.
 
-    A claim that is a curve may be refuted at another δ than the one asked for. Then bound and
-    claim are those of the δ that says most.
+    A claim that is a curve may be refuted at another δ than the cell's. Then bound and claim are
+    those at the δ with the strongest evidence.
     """
     estimate, claim = cell.estimate, cell.claim
     if estimate is None or claim is None or estimate.epsilon_lower is None:
@@ -324,11 +325,10 @@ def weight(cell: CellRecord) -> Weight | None:
 
 
 def worst(cells: Iterable[CellRecord]) -> CellRecord | None:
-    """Return the cell with the strongest evidence against its mechanism.
+    """Return the cell with the strongest evidence against its mechanism; None if none ran.
 
-    Violated cells go before others. Within each of the two, the largest certified bound divided by
-    the claim decides; if no cell has both, the largest bound; if none has a bound, the largest
-    estimate. Of equals the first is returned.
+    Cells are compared by these in turn: being violated, certified ÷ claimed ε, the certified bound,
+    the point value. The first of equal cells is returned.
     """
     ran = [cell for cell in cells if cell.estimate is not None]
     return max(ran, key=_gravity, default=None)
@@ -345,7 +345,7 @@ def _gravity(cell: CellRecord) -> tuple[float, ...]:
 
 
 def measure(cell: CellRecord) -> str:
-    """Say what was certified of a cell and what is claimed, bounds rounded down."""
+    """Write the certified bound of a cell, rounded down, and its claim."""
     estimate, found = cell.estimate, weight(cell)
     if estimate is None:
         return "could not be run"
@@ -361,7 +361,7 @@ def measure(cell: CellRecord) -> str:
 
 
 def told_apart(lower: float, claimed: float) -> tuple[str, str]:
-    """Write a bound and a claim with as many digits as show which of them is larger."""
+    """Write a bound and a claim with enough digits to show which is larger."""
 
     def as_float(text: str) -> float:
         return float(text.replace("∞", "inf").replace("–", "nan"))
@@ -373,7 +373,7 @@ def told_apart(lower: float, claimed: float) -> tuple[str, str]:
     return shown
 
 
-# Maps of a sweep: the cells of groups in rows and columns, for every report that draws some.
+# Maps of a sweep: cells in rows and columns, for the terminal, the page and the figure.
 
 
 class Map(NamedTuple):
@@ -397,7 +397,7 @@ class Map(NamedTuple):
 
 
 def maps(found: Sequence[Group]) -> Iterator[Map]:
-    """Lay out groups: those that sweep one key together, each of the others by itself."""
+    """Lay out groups in maps: groups that sweep the same single key share one."""
     naming = telling(list(found))
     yield from _unswept([one for one in found if not one.keys])
     yield from _bands([one for one in found if len(one.keys) == 1], naming)

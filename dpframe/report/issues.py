@@ -1,4 +1,4 @@
-"""Collect what needs attention in a record: a line for each reason, with its cells."""
+"""Cells of a record that need attention, by reason."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
 from dpframe.results.model import CellRecord, Record
 from dpframe.results.verdict import SAW_NOTHING, TOGETHER, is_refuted_together, saw_nothing
 
-MOST_PLACES = 12  # longer lists of places end in a count of the rest: the record has them all
+MOST_PLACES = 12  # longer lists end in a count of the rest, because the record has all places
 
 Place = tuple[str, ...]  # swept keys, each with its value
 Names = tuple[str, str, str]  # labels of a mechanism, an attack and an estimator
@@ -39,7 +39,7 @@ class Issues(NamedTuple):
 
     @property
     def cells(self) -> int:
-        """Cells and combinations that they concern."""
+        """Number of cells and combinations with such an issue."""
         return sum(issue.cells for issue in self.found)
 
 
@@ -97,7 +97,7 @@ def _reasons(cell: CellRecord) -> Iterator[tuple[str, str]]:
 
 
 def _stepped(cell: CellRecord) -> str | None:
-    """Explain a violation that the cell's own bound does not show."""
+    """Explain a violation although the cell's own bound does not exceed the claim."""
     claim = cell.claim
     bound = cell.estimate.epsilon_lower if cell.estimate else None
     if cell.verdict != "violated" or not claim or bound is None or bound > claim.epsilon:
@@ -113,7 +113,7 @@ def _stepped(cell: CellRecord) -> str | None:
 
 
 def _merged(found: Collected) -> Iterator[Issue]:
-    """Make one issue of all names that a reason concerns at equal places."""
+    """Merge the names with the same reason and the same places into one issue."""
     for text, members in found.items():
         at: dict[str, list[Names]] = {}
         for names, places in members.items():
@@ -125,7 +125,7 @@ def _merged(found: Collected) -> Iterator[Issue]:
 
 
 def _listed(places: list[Place]) -> str:
-    """List places; by key, if every value of one goes with every value of the others."""
+    """List places; a full grid of values is listed key by key."""
     places = list(dict.fromkeys(places))
     axes = [list(dict.fromkeys(parts)) for parts in zip(*places, strict=False)]
     full = math.prod(map(len, axes)) == len(places)

@@ -19,11 +19,11 @@ from dpframe.report.sentences import Kind, outcomes
 from dpframe.results import store
 from dpframe.results.model import Record, SkipRecord
 
-MOST = 10  # GitHub's runner shows no more annotations of one kind in a step
+MOST = 10  # annotations of one kind that GitHub's runner shows for a step
 
 
 class Report(str):
-    """A report in HTML; a notebook shows it, in a frame so that neither alters the other."""
+    """A report in HTML that a notebook shows in a frame, so that their styles do not mix."""
 
     __slots__ = ()
 
@@ -42,11 +42,11 @@ def report(
     Args:
         record: a record as `dpframe.audit` returns it, its file, or the folder of a run; or the
             answer of `dpframe.score` or `dpframe.score_one_run`, or the file of its JSON.
-        path: the report's file. Its suffix decides the format: .html, .md, .csv or .xml (JUnit, of
-            audits alone). Without it the HTML is returned, which a notebook shows.
+        path: the file of the report. Its suffix decides the format: .html, .md, .csv, or .xml
+            (JUnit, only for audits). Without a path the HTML is returned, which a notebook shows.
 
     Raises:
-        RecordError: it is no record, or was altered.
+        RecordError: it is not a record, or it was altered.
         OutputError: no report has this suffix, a library is missing, or the file cannot be
             written.
     """
@@ -57,19 +57,19 @@ def report(
     return None
 
 
-def report_as(suffix: str, record: Record | Mapping[str, Any]) -> str:
+def report_as(suffix: str, record: Record | Mapping[str, Any], asked: str = "") -> str:
     """Return a report of a run, or of scores made elsewhere, as text.
 
-    The suffix is that of a built-in format, or of one that a plugin provides. Raises
-    OutputError if there is no such report.
+    The suffix is that of a built-in format or of a plugin's. Raises OutputError if there is no such
+    report; its message begins with `asked`.
     """
     if isinstance(record, Mapping):
         return scores.document(record, suffix)
-    return _writer(suffix, f"a report as {suffix}")(record)
+    return _writer(suffix, asked or f"a report as {suffix}")(record)
 
 
 def check(path: Path, *, of_scores: bool = False) -> None:
-    """Find out, before a long run, if its report could be written; raise as `write` does."""
+    """Raise before a long run what `write` would raise after it."""
     if of_scores:
         scores.check(path.suffix)
     else:
@@ -78,15 +78,12 @@ def check(path: Path, *, of_scores: bool = False) -> None:
 
 
 def write(record: Record | Mapping[str, Any], path: Path) -> None:
-    """Write a report of a run, or of scores made elsewhere; the file is never half there.
+    """Write a report of a run, or of scores made elsewhere, and replace its file as a whole.
 
-    The suffix says which report; folders are made. Raises OutputError if no report has this
-    suffix, or the file cannot be written.
+    The suffix selects the report; missing folders are made. Raises OutputError if no report has
+    this suffix, or the file cannot be written.
     """
-    if isinstance(record, Mapping):
-        text = scores.document(record, path.suffix)
-    else:
-        text = _writer(path.suffix, str(path))(record)
+    text = report_as(path.suffix, record, str(path))
     target = _prepare(path)
     try:
         files.replace(target, text)
@@ -95,7 +92,7 @@ def write(record: Record | Mapping[str, Any], path: Path) -> None:
 
 
 def _writer(suffix: str, asked: str) -> Callable[[Record], str]:
-    """Return the function that writes reports with a suffix; plugins load for others' alone."""
+    """Return the writer of reports with a suffix; plugins are loaded only if no built-in fits."""
     formats: dict[str, Any] = dict(dpframe_reports())
     if suffix.lower() not in formats:
         from dpframe.interfaces import registry
@@ -112,7 +109,7 @@ def _writer(suffix: str, asked: str) -> Callable[[Record], str]:
 
 
 def _prepare(path: Path) -> Path:
-    """The file itself, whatever link leads there, in a folder that exists."""
+    """Return the path with links resolved, and make its folder."""
     try:
         target = path.resolve()
         if target.exists() and not target.is_file():
@@ -135,17 +132,15 @@ def brief(record: Record) -> str:
 
 
 Record.in_notebooks = brief
-load = store.load  # `dpframe.load` comes from here, so that notebooks show what it returns
+load = store.load  # `dpframe.load` is imported from here, which gives records their HTML
 
 
-def alarms(
-    record: Record, file: str, line: Callable[[str], int | None], most: int = MOST
-) -> Iterator[str]:
+def alarms(record: Record, file: str, line: Callable[[str], int | None]) -> Iterator[str]:
     """Return annotations for GitHub Actions: a line for every cell that makes the job fail.
 
-    `file` is the path of the spec from the root of the checkout, "" if it was no file; `line`
-    finds the line of the spec that names a mechanism, by its label. The last of at most `most`
-    annotations counts those that are left out.
+    `file` is the path of the spec from the root of the checkout, "" if the spec was not a file.
+    `line` returns the line of the spec that names a mechanism, by its label. The last of at most
+    `MOST` annotations counts those that are left out.
     """
     found = [
         (cell.mechanism if isinstance(cell, SkipRecord) else cell.mechanism.label, name, message)
@@ -154,7 +149,7 @@ def alarms(
     ]
     if not record.cells:
         found.append(("", record.audit.name, "no cell was run, so nothing was tested"))
-    shown = found if len(found) <= most else found[: most - 1]
+    shown = found if len(found) <= MOST else found[: MOST - 1]
     for label, title, message in shown:
         yield _command(file, line(label), title, message)
     if rest := found[len(shown) :]:

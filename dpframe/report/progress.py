@@ -1,4 +1,4 @@
-"""The display of a run that is going on."""
+"""The progress display of a run."""
 
 from __future__ import annotations
 
@@ -37,9 +37,8 @@ def run_progress(
 ) -> Iterator[Progress]:
     """Show cells done, draws per second and time left; the display vanishes at the end.
 
-    Lines printed through `console` meanwhile, or to standard error, appear above the display.
-    It is of standard error, so that standard output stays for results. Nothing is shown if it
-    is no terminal. `total_draws` is 0 if unknown; `unit` is the noun for what is counted.
+    Lines printed through `console` or to standard error appear above the display. Nothing is shown
+    if the console is not a terminal. `total_draws` is 0 if unknown; `unit` is the noun for draws.
     """
     if quiet or console.quiet or not console.is_terminal or console.is_dumb_terminal:
         yield ignore
@@ -73,7 +72,7 @@ def run_progress(
         def report(*, cells_done: int, draws_done: int, label: str) -> None:
             nonlocal begun
             if not begun:
-                # The first draws of a resumed run took no time now, so they are no speed.
+                # Draws that a resumed run read from its checkpoint must not count as speed.
                 display.reset(task, completed=draws_done)
                 begun = True
             display.update(

@@ -13,7 +13,7 @@ Found = Mapping[str, Any]
 Row = dict[str, Any]
 
 ONE_RUN = "score-one-run"  # the kind of answer about canaries, whose bounds hold together
-DEFAULT = "order-statistics"  # the estimator of the headline, named before any scores are seen
+DEFAULT = "order-statistics"  # the estimator of the headline, fixed before any scores are seen
 LOW_RATES = (0.01, 0.001)  # false-positive rates at which the headline names the true-positive rate
 
 
@@ -43,10 +43,10 @@ def conclusion(found: Found) -> str:
 
 
 def best(found: Found) -> str:
-    """State one bound that holds with the confidence beside it; empty if there is none.
+    """State one bound with its confidence; empty if there is none.
 
-    Bounds on canaries hold together, so it is the largest. Of others it is the only one, or that
-    of the default estimator, or the largest, which pays for the choice.
+    For canaries this is the largest bound, because their bounds hold together. For other scores it
+    is the default estimator's bound, or else the largest, with a confidence lowered for the choice.
     """
     rows, confidence = certified_rows(found), found["audit"]["confidence"]
     if not rows:
@@ -71,7 +71,7 @@ def best(found: Found) -> str:
 
 
 def larger(found: Found) -> str:
-    """Name the largest bound if it is not that of the headline; empty if it is."""
+    """Name the largest bound if the headline shows another one, else return ""."""
     rows = certified_rows(found)
     named = [lower(row) for row in rows if row["estimator"]["use"] == DEFAULT]
     if found["kind"] == ONE_RUN or not named:
@@ -127,14 +127,14 @@ def reversal(found: Found) -> str:
 
 
 def untested(found: Found) -> str:
-    """Warn that nothing tested the claim: it must not look as if it had held."""
+    """Warn that no estimator tested the claim, so that it is not taken as confirmed."""
     if found["claim"] is None or found["refuted"] is not None:
         return ""
     return "! The claim was not tested: no selected estimator can test it on these scores."
 
 
 def warnings(found: Found) -> list[str]:
-    """Return all warnings, those of the tool that made the scores last."""
+    """Return all warnings; those of the tool that made the scores come last."""
     own = [f"! {text}" for text in found.get("warnings", ())]
     return [line for line in (reversal(found), untested(found), *own) if line]
 

@@ -1,4 +1,4 @@
-"""The findings of a run in sentences: the verdict first, then its limits."""
+"""The findings of a run and their limits, in sentences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpframe.report.words import WORDS, plural
 from dpframe.results.model import CellRecord, Record, SkipRecord
 from dpframe.results.verdict import exceeds, surprising
 
-MOST = 8  # mechanisms, witnesses, names or reasons that a list of sentences has; the record has all
+MOST = 8  # mechanisms, witnesses, names or reasons that a report lists; the record has all
 LONGEST = 120  # characters of a dataset in a sentence
 NO_REASON = "no reason given"
 PROCEDURES = {"holm": "Holm", "bonferroni": "Bonferroni"}
@@ -76,7 +76,7 @@ def common(record: Record) -> str:
 
 
 def raised(record: Record) -> str:
-    """Say how many answers were exceptions where that may be what a verdict rests on."""
+    """Give the shares of exceptions among the answers, which may have decided a verdict."""
     tested = [cell for cell in record.cells if cell.verdict is not None]
     violated = [cell for cell in tested if cell.verdict == "violated"]
     of = [cell.exceptions for cell in violated or tested if cell.exceptions]
@@ -98,7 +98,7 @@ def _exact_finding(record: Record) -> str | None:
 
 
 def _others(record: Record, verdicts: Counter[str | None]) -> tuple[str, str]:
-    """State the result of the claims that are not violated, and the confidence of it all."""
+    """State the result of the claims that are not violated, and the confidence of all results."""
     m = record.summary.m
     if not m:
         return "", ""
@@ -169,7 +169,7 @@ def caveats(record: Record) -> Iterator[str]:
 
 
 def _exact_sentences(record: Record) -> Iterator[str]:
-    """Describe the exact comparison of queries, the first cell of each mechanism."""
+    """Describe the exact comparison of the query in the first cell of each mechanism."""
     wrong: dict[str, CellRecord] = {}
     kept: dict[str, CellRecord] = {}
     for cell in record.cells:
@@ -242,12 +242,12 @@ def _dataset(value: object) -> str:
 
 def warning(record: Record) -> str | None:
     """Return the warning that verdicts are not adjusted; None if they are."""
-    m, audit = record.summary.m, record.audit
-    return unadjusted(m, audit.confidence) if m > 1 and audit.multiplicity == "none" else None
+    m = record.summary.m
+    return None if m < 2 or _is_adjusted(record) else unadjusted(m, record.audit.confidence)
 
 
 def unadjusted(m: int, confidence: float) -> str:
-    """Warn that verdicts, each at this confidence, do not account for the m claims tested."""
+    """Warn that verdicts at this confidence do not account for the number m of claims."""
     return (
         f"Not adjusted for testing {m} claims (multiplicity = none): each verdict and each "
         f"bound holds only on its own at {words.percent(confidence)}. If all claims were true, on "
@@ -260,7 +260,7 @@ class Expectations(NamedTuple):
 
     sentence: str
     met: bool
-    surprises: str | None  # the number of violations that nothing was expected of
+    surprises: str | None  # the number of violations in cells without an expectation
 
 
 def expectations(record: Record) -> Expectations | None:
@@ -286,7 +286,7 @@ def expectations(record: Record) -> Expectations | None:
     )
 
 
-# The outcome of each cell for a job that waits for it.
+# The outcome of each cell for a CI job.
 
 
 class Kind(Enum):
@@ -340,7 +340,7 @@ def outcome(cell: CellRecord | SkipRecord) -> Outcome:
 
 
 def _by_draws(cell: CellRecord) -> str:
-    """State the verdict and its reason, each word of it once."""
+    """State the verdict and its reason, which may begin with the verdict itself."""
     word, reason = WORDS[cell.verdict], cell.reason or ""
     if cell.verdict is None:
         bound = cell.estimate is not None and cell.estimate.certified
@@ -350,7 +350,7 @@ def _by_draws(cell: CellRecord) -> str:
     return f"{word}: {reason}" if reason else word
 
 
-# The limits of an audit, so that "no violation found" is not taken for more than it is.
+# The limits of an audit, so that "no violation found" is not read as "private".
 
 
 def untried(record: Record) -> Iterator[str]:

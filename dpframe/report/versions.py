@@ -15,10 +15,10 @@ from dpframe.results.model import CellRecord, Record
 from dpframe.results.verdict import exceeds
 
 OWN = "this Python"  # name of the environment of dpframe itself
-VERSIONS = 2  # least environments in which a mechanism ran: one alone has nothing to compare with
-SPARSE = 2  # a table in which fewer than one of so many places is filled is split
+VERSIONS = 2  # environments of a mechanism that make a matrix, at least
+SPARSE = 2  # a table is split if fewer than 1/SPARSE of its places are filled
 GRAVITY = ("violated", "failed", "inconclusive", None, "consistent")
-"""Order of the cells in one place; the first is shown."""
+"""Verdicts from the gravest; a place shows the gravest of its cells."""
 
 
 class Place(NamedTuple):
@@ -56,9 +56,9 @@ def versions(record: Record) -> Versions | None:
 
 
 def blocks(found: Versions) -> list[Versions]:
-    """Split a sparse matrix into tables of the environments and mechanisms that belong together.
+    """Split a sparse matrix into tables of environments and mechanisms that were tried together.
 
-    If several libraries were audited, most environments have nothing to do with most mechanisms.
+    If several libraries were audited, most mechanisms ran in a few of the environments only.
     """
     filled = sum(place is not None for _, places in found.rows for place in places)
     if SPARSE * filled >= len(found.rows) * len(found.mechanisms):
@@ -90,7 +90,7 @@ def _environment(cell: CellRecord) -> str:
 
 
 def _titles(cells: Sequence[CellRecord]) -> dict[str, str]:
-    """Return the column of each label: one mechanism may have a label in each environment."""
+    """Return the column of each label; a mechanism may have another label in each environment."""
     environments: dict[str, dict[str, None]] = {}
     content: dict[str, str] = {}
     for cell in cells:
@@ -105,20 +105,15 @@ def _titles(cells: Sequence[CellRecord]) -> dict[str, str]:
     titles: dict[str, str] = {}
     for members in together.values():
         distinct = {where for label in members for where in environments[label]}
-        common = _common(members) if len(distinct) == len(members) else ""
+        common = members[0] if len(members) == 1 else ""
+        if 1 < len(distinct) == len(members):  # the words that all labels begin and end with
+            split = [label.split() for label in members]
+            start = _prefix(split)
+            end = _prefix([words[len(start) :][::-1] for words in split])[::-1]
+            common = " ".join([*start, *end]).strip(" ,:·-")
         titles |= {label: common or label for label in members}
     uses = Counter(titles[members[0]] for members in together.values())
     return {label: label if uses[title] > 1 else title for label, title in titles.items()}
-
-
-def _common(labels: Sequence[str]) -> str:
-    """Return the words that labels begin and end with."""
-    if len(labels) == 1:
-        return labels[0]
-    split = [label.split() for label in labels]
-    start = _prefix(split)
-    end = _prefix([words[len(start) :][::-1] for words in split])[::-1]
-    return " ".join([*start, *end]).strip(" ,:·-")
 
 
 def _prefix(split: Sequence[Sequence[str]]) -> list[str]:

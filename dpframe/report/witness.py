@@ -19,21 +19,18 @@ from dpframe.results.model import CellRecord, ChoiceRecord, PairRecord, Record
 from dpframe.results.verdict import exceeds
 
 KINDS = ("mechanism", "pair", "attack", "estimator")  # plugins that a spec names
-DRAWING_KEYS = ("precision", "prng", "chunk")
-"""Keys of [run] that may decide whether a finding can be repeated; others say when a run ends."""
+DRAWING_KEYS = ("precision", "prng", "chunk")  # keys of [run] that change the draws
 LOCAL = "local"  # origin of plugins that a program passed as classes
 
-MORE = 8
-"""Draws of a witness as a multiple of those that its search spent; it ends once it is decided."""
+MORE = 8  # limit on the draws of a witness, as a multiple of those that its search spent
 LEAST = 1_000  # least draws of the witness of a search
 MOST_LEARNED = 100_000  # most draws that the attack of a black box's witness learns from
 
 
 def witness_of(record: Record, name: str | None = None) -> CellRecord:
-    """Return the cell whose evidence is shown: the worst violated one, or the one with a name.
+    """Return the worst violated cell, or the worst cell with a name.
 
-    The name is a cell's id, or the label of its mechanism. Raises DpframeError if there is
-    none.
+    The name is a cell's id or its mechanism's label. Raises DpframeError if there is no such cell.
     """
     cells = [
         cell
@@ -54,15 +51,15 @@ def witness_of(record: Record, name: str | None = None) -> CellRecord:
 
 
 def noise_too_small(cell: CellRecord) -> str:
-    """Describe the worst excess of a query, which is exact and involves no chance."""
+    """Describe the worst change of a query beyond its sensitivity."""
     assert cell.exact is not None
     return f"sensitivity exceeded (exact, without draws): {cell.exact.witnesses[0].words}"
 
 
 def with_finding(cell: CellRecord, number: int) -> CellRecord:
-    """Return a searched cell with another of its leaks as the witness, from 1.
+    """Return a searched cell with its leak of this number, from 1, as the witness.
 
-    Raises DpframeError if it has not so many.
+    Raises DpframeError if the cell has fewer leaks.
     """
     found = cell.search.findings if cell.search is not None else []
     if not 1 <= number <= 1 + len(found):
@@ -95,24 +92,20 @@ def next_of(record: Record) -> str:
     lines = ["[search]", f"ignore = {listed}"]
     if path := record.spec.path:
         files = dict.fromkeys(name for cell in cells for name in _files(cell, record))
-        options = [*(f"--plugin {shlex.quote(name)}" for name in files)]
-        options += [f"--set {shlex.quote(change)}" for change in _changes(record)]
-        options.append(f"--set {shlex.quote(f'search.ignore={listed}')}")
+        changes = [o for o in record.spec.overrides if not o.startswith("search.ignore=")]
+        changes.append(f"search.ignore={listed}")
+        options = [f"--plugin {shlex.quote(name)}" for name in files]
+        options += [f"--set {shlex.quote(change)}" for change in changes]
         lines.insert(0, f"# {' '.join(['dpframe run', shlex.quote(path), *options])}")
     return "\n".join(lines)
-
-
-def _changes(record: Record) -> list[str]:
-    """Return the overrides of a run, without what it ignored."""
-    return [one for one in record.spec.overrides if not one.startswith("search.ignore=")]
 
 
 def needs(
     cell: CellRecord, record: Record | None = None, pair: PairRecord | None = None
 ) -> Iterator[str]:
-    """Name the optional features of a witness, a sentence each, and say how to search without.
+    """Name the optional features of a pair, a sentence each, and how to search without them.
 
-    The witness is the pair of the cell, unless another pair is given.
+    The pair is the cell's, unless another one is given.
     """
     path = record.spec.path if record is not None else ""
     for need in (pair or cell.pair).needs:
@@ -133,8 +126,8 @@ def needs(
 def as_tables(cell: CellRecord, record: Record | None = None) -> dict[str, Any]:
     """Return a spec that runs one cell again on other draws and expects the same verdict.
 
-    A search chose pair and attack by its draws; the spec fixes them beforehand. The record of
-    the cell knows what was installed where the mechanism ran.
+    It fixes the pair and the attack that a search chose by its draws. `record`, if given, adds the
+    confidence, the [run] table and the requirements of the cell's environment.
     """
     pair = cell.pair
     if cell.exact is not None and cell.exact.witnesses and cell.verdict != "violated":
@@ -192,7 +185,7 @@ def as_test(cell: CellRecord, record: Record | None = None) -> str:
     evidence = "\n".join(_evidence(cell, record))
     body = pprint.pformat(_in_python(tables), width=96, sort_dicts=False)
     exact = "    assert not (cell.exact and cell.exact.exceeding), cell.exact\n"
-    # A text in the body may contain "math." too; then the import is superfluous.
+    # A text in the body may contain "math." too; then the import does no harm.
     needs = "import math\n\n" if "math." in body else ""
     return (
         f'"""{evidence}"""\n\n{needs}import dpframe\n\nSPEC = {body}\n\n\n'
@@ -216,7 +209,7 @@ def _evidence(cell: CellRecord, record: Record | None) -> list[str]:
             f"{found.trials[0]:,} draws on D and {found.hits[1]:,} times in "
             f"{found.trials[1]:,} on D′."
         )
-    # Neither a spec nor an option can name functions of a test or classes of a notebook.
+    # No spec and no option can name a function of a test or a class of a notebook.
     if kinds := [kind for kind, origin in _origins(cell, record).items() if origin == LOCAL]:
         names = ", ".join(f"{kind} {shown(getattr(cell, kind).use)}" for kind in kinds)
         lines.append(
@@ -251,13 +244,13 @@ def _asked(cell: CellRecord) -> dict[str, Any]:
     asked = cell.asked
     if asked is None:
         return {}
-    found: dict[str, Any] = {"raises": asked.raises, "limit": asked.limit}
     seen = {name: True for name in ("time", "bits", "messages") if getattr(asked, name)}
-    return {k: v for k, v in found.items() if v is not None} | ({"outputs": seen} if seen else {})
+    found = {"raises": asked.raises, "limit": asked.limit, "outputs": seen or None}
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def _run(cell: CellRecord, record: Record | None) -> dict[str, Any]:
-    """Return the [run] table; the witness of a search ends when it is decided, as the search."""
+    """Return the [run] table; the witness of a search stops when it is decided."""
     found = {} if record is None else _drawing(record)
     if cell.is_searched:
         found["stop"] = "decided"
@@ -278,7 +271,7 @@ def _drawing(record: Record) -> dict[str, Any]:
         if key.startswith("run."):
             try:
                 found[key.removeprefix("run.")] = tomli.loads(f"value = {value}")["value"]
-            except ValueError:  # --set takes text too
+            except ValueError:  # --set also takes plain text
                 found[key.removeprefix("run.")] = value
     return {key: found[key] for key in DRAWING_KEYS if key in found}
 
@@ -291,7 +284,7 @@ _NUMBERS = {word: float(word) for word in ("nan", "inf", "-inf", "NaN", "Infinit
 
 
 def _read(value: Any) -> Any:
-    """Turn the words that JSON has for non-finite numbers into numbers again."""
+    """Turn the JSON words for non-finite numbers back into numbers."""
     if isinstance(value, list):
         return [_read(part) for part in value]
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Numbers and verdicts in words: the same in every report, bounds rounded the safe way."""
+"""Numbers and verdicts as text, the same in every report; bounds are rounded conservatively."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _significant(value: float | None, rounding: str, most: int = 3) -> str:
 
 
 def setting(value: Any) -> str:
-    """Write a parameter's value as briefly as possible: 0.1, 10, zero."""
+    """Write a parameter's value briefly: 0.1, 10, zero."""
     if value is None:
         return "–"
     if isinstance(value, float):
@@ -144,7 +144,7 @@ _TOGETHER = re.compile(
 
 
 def together(text: str, glue: str = "\u00a0") -> str:
-    """Replace blanks at which a line must not end: between a number and its unit or relation."""
+    """Replace the blanks between a number and its unit or relation, so that no line ends there."""
     return _TOGETHER.sub(glue, text)
 
 

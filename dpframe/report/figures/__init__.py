@@ -1,7 +1,6 @@
-"""Figures of a record, for papers, pages and notebooks, from the record alone.
+"""Figures of a record, for papers, pages and notebooks.
 
-They need matplotlib, which comes with the extra `plot`. It is imported when something is drawn:
-`draw`, `draw_power`, `draw_scores` and `kinds` are those of `dpframe.report.figures.registry`.
+They need matplotlib, which comes with the extra `plot` and is imported with the first figure.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from dpframe.report.figures.curves import numbers_in
 from dpframe.report.figures.drawing import CLAIMED, INK, TRUTH, Picture
 from dpframe.report.figures.points import told
 from dpframe.report.figures.scales import Scale
-from dpframe.report.group import Spot, groups, same, telling
+from dpframe.report.group import groups, same, telling
 from dpframe.report.words import setting
 from dpframe.results.model import CellRecord, EstimateRecord, Record
 from dpframe.stats.histograms import hockey_stick
@@ -43,7 +43,7 @@ class Panel(NamedTuple):
 
 def draw_comparison(record: Record, found: list[Panel]) -> Picture:
     """Draw a panel for each mechanism and swept value, with a row for each estimator."""
-    panels = [Panel(p.title, p.rows[:MOST_ROWS]) for p in found[:MOST_PANELS]]
+    panels = [panel._replace(rows=panel.rows[:MOST_ROWS]) for panel in found[:MOST_PANELS]]
     heights = [len(panel.rows) + 2.4 for panel in panels]
     picture = drawing.new(drawing.PAGE, ROW * sum(heights) + 0.3)
     axes = picture.subplots(len(panels), 1, squeeze=False, height_ratios=heights).ravel()
@@ -70,8 +70,9 @@ def find_comparison(record: Record) -> list[Panel] | str:
     panels: dict[tuple[str, ...], Panel] = {}
     for group in found:
         for spot in group.spots:
-            row = _first(spot)
-            if row is None:
+            # The first replicate: replicates are not estimators to compare.
+            ran = ((c, c.estimate) for c in spot.done if c.estimate is not None)
+            if (cell := next(ran, None)) is None:
                 continue
             own = [k for k in spot.values if k.startswith(("estimator.", "attack."))]
             rest = [k for k in spot.values if k not in own]
@@ -79,17 +80,12 @@ def find_comparison(record: Record) -> list[Panel] | str:
             title = drawing.shorten(" · ".join([group.names[0], *told(spot, rest)]), 60)
             names = [*group.names[1 if several else 2 :], *told(spot, own)]
             label = drawing.shorten(" · ".join(names), 40)
-            panels.setdefault(who, Panel(title, [])).rows.append(row._replace(label=label))
+            panels.setdefault(who, Panel(title, [])).rows.append(Row(label, *cell))
     if not panels:
         return "none of its cells has an estimate"
     if max(len(panel.rows) for panel in panels.values()) < 2:
         return "there is nothing to compare: one attack, one estimator"
     return list(panels.values())
-
-
-def _first(spot: Spot) -> Row | None:
-    """Return the first replicate: replicates are not estimators to compare."""
-    return next((Row("", c, c.estimate) for c in spot.done if c.estimate is not None), None)
 
 
 def _draw(ax: Axes, panel: Panel) -> None:
@@ -103,9 +99,7 @@ def _draw(ax: Axes, panel: Panel) -> None:
     for place, row in enumerate(panel.rows):
         _draw_row(ax, place, row.estimate, scaled)
     scales.dress(ax, "x", scaled)
-    ax.set_ylim(len(panel.rows) - 0.4, -0.6)
-    ax.set_yticks(range(len(panel.rows)), [row.label for row in panel.rows])
-    ax.tick_params(axis="y", length=0)
+    drawing.name_rows(ax, [row.label for row in panel.rows])
 
 
 def _stretches(rows: list[Row], name: str) -> list[tuple[float, int, int]]:
@@ -182,7 +176,7 @@ def _legend(rows: list[Row]) -> list[Line2D]:
     ]
 
 
-# The best order: the spread of σ as read off each hockey-stick divergence.
+# The best order: the spread of σ if it is computed from the divergence of each order.
 
 FEWEST = 8  # replicates from which a spread can be told
 MOST = 6  # mechanisms in one figure

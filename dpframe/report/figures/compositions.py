@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ from dpframe.report.figures.drawing import DOTTED, INK, Picture, named, shorten
 from dpframe.report.figures.points import Published
 from dpframe.report.figures.scales import Scale
 from dpframe.report.group import Group, Spot, groups, telling
+from dpframe.report.group import same as same_value
 from dpframe.report.words import number
 from dpframe.results.model import CellRecord, Record
 
@@ -134,7 +134,7 @@ def _name(found: list[Group], group: Group) -> str:
     def settings(one: Group) -> str:
         estimator = one.spots[0].cells[0].estimator
         params = {k: v for k, v in estimator.params.items() if k != PARAMETER}
-        return json.dumps([estimator.use, params], sort_keys=True, default=str)
+        return same_value([estimator.use, params])
 
     same = {other.names[2] for other in found if settings(other) == settings(group)}
     if len(group.spots) == 1 and len(same) > 1:
@@ -173,7 +173,7 @@ class Line(NamedTuple):
 
 
 def draw_convergence(record: Record, found: list[Line]) -> Picture:
-    """Draw a line for each mechanism, its slope, and the slope that theorem 4 promises."""
+    """Draw the error of each mechanism, its slope, and the slope of [Koskela2024, theorem 4]."""
     shown = found[:MOST]
     picture = drawing.new(drawing.COLUMN, 2.6)
     ax = picture.subplots()
@@ -250,7 +250,7 @@ def find_wealth(record: Record) -> list[Growth] | str:
 
 
 def draw_wealth(record: Record, every: list[Growth]) -> Picture:
-    """Draw the wealth of each cell, its verdict at the end, and where a claim is refuted."""
+    """Draw the wealth of each cell up to its verdict, and the wealth that refutes a claim."""
     lines = evidence.distinct(every, MOST_WEALTH)
     shown = [line.first for line in lines]
     picture = drawing.new(drawing.COLUMN, 2.6)

@@ -22,19 +22,19 @@ from dpframe.stats.tradeoff import certified_delta, matching_mu, tradeoff_hull, 
 At = Callable[[float], float]
 
 MOST_LINES = 8
-GAUSSIAN = ("gdp", "gdp-fit")  # estimators that mean the curve of a Gaussian mechanism
+GAUSSIAN = ("gdp", "gdp-fit")  # estimators that assume a Gaussian mechanism
 
 
 class Subject(NamedTuple):
-    """A mechanism with its parameters, as one attack sees it.
+    """A mechanism with its parameters, behind one attack.
 
-    It has one cell for each estimator: the one with the largest bound if δ or a parameter is swept.
-    If nothing is certified, it has one for each value of a swept parameter of the estimator.
+    It has one cell for each estimator, the one with the largest bound if δ or a parameter is swept.
+    If nothing is certified, it has one for each swept value of the estimator's parameters.
     """
 
     title: str
     cells: tuple[CellRecord, ...]
-    names: tuple[str, ...]  # of the estimators, each with such a value
+    names: tuple[str, ...]  # estimators, each with its swept value if there is one
 
 
 def subjects(record: Record) -> list[Subject]:
@@ -46,7 +46,8 @@ def subjects(record: Record) -> list[Subject]:
     titles = {}
     for group in found:
         for spot in group.spots:
-            cells = [c for c in spot.done if c.estimate is not None and _is_single(c)]
+            released_once = [c for c in spot.done if c.estimator.params.get("compositions", 1) == 1]
+            cells = [cell for cell in released_once if cell.estimate is not None]
             if not cells:
                 continue
             keys = [k for k in spot.values if not k.startswith(("audit.", "estimator."))]
@@ -58,18 +59,13 @@ def subjects(record: Record) -> list[Subject]:
             own = [k for k in spot.values if k.startswith("estimator.")]
             name = " · ".join([label, *told(spot, own, own)]).replace("_", " ")
             varied.setdefault(who, {}).setdefault(name, cells[0])
-    shown = {who: _all_or_best(varied[who], best) for who, best in kept.items()}
-    return [
-        Subject(titles[who], tuple(cells.values()), tuple(cells)) for who, cells in shown.items()
-    ]
-
-
-def _all_or_best(
-    varied: dict[str, CellRecord], best: dict[str, CellRecord]
-) -> dict[str, CellRecord]:
-    """Return the cells of all parameters of the estimators if they are few and none is a bound."""
-    certified = any(c.estimate is not None and c.estimate.certified for c in varied.values())
-    return best if certified or len(varied) > MOST_LINES else varied
+    listed = []
+    for who, best in kept.items():
+        every = varied[who]
+        certified = any(c.estimate is not None and c.estimate.certified for c in every.values())
+        cells = best if certified or len(every) > MOST_LINES else every
+        listed.append(Subject(titles[who], tuple(cells.values()), tuple(cells)))
+    return listed
 
 
 def find_curves(record: Record) -> list[Subject] | str:
@@ -90,7 +86,7 @@ def _has_curve(cell: CellRecord) -> bool:
 
 
 def _foremost(found: list[Subject], most: int) -> list[Subject]:
-    """Choose the subjects that show most against their claims, in the order of the record.
+    """Choose the subjects with the largest certified ÷ claimed ε, in the order of the record.
 
     Mechanisms take turns, because one of them may lead in all of its settings.
     """
@@ -114,10 +110,6 @@ def _largest_share(subject: Subject) -> float:
     return max(shares, default=0.0)
 
 
-def _is_single(cell: CellRecord) -> bool:
-    return bool(cell.estimator.params.get("compositions", 1) == 1)
-
-
 def _strength(cell: CellRecord) -> tuple[float, int]:
     estimate = cell.estimate
     assert estimate is not None
@@ -125,7 +117,7 @@ def _strength(cell: CellRecord) -> tuple[float, int]:
 
 
 def _curve_of(of: ClaimRecord | TruthRecord, delta: float) -> At:
-    """Return the false-negative rate, by the false-positive rate, of a claim or a truth."""
+    """Return the trade-off function of a claim or a truth."""
     if of.tradeoff:
         points = [(x, y) for x, y in of.tradeoff if math.isfinite(x + y)]
         return Curve(tuple(sorted(points))).at
@@ -338,10 +330,10 @@ LEAST_TRADEOFF = 1e-6  # smallest rate on logarithmic axes, unless nothing is so
 
 
 def draw_tradeoff(record: Record, found: list[Subject]) -> Picture:
-    """Draw two panels for each mechanism: linear axes, and logarithmic ones for rare errors."""
+    """Draw two panels for each mechanism: linear axes, and logarithmic axes for rare errors."""
     shown = _foremost(found, MOST_TRADEOFF)
     labels = list(dict.fromkeys(name for s in shown for name in s.names))
-    # Alone, a pair of panels is as wide as the page; else two pairs share it.
+    # A single pair of panels is as wide as the page; several pairs stand two in a row.
     rows, across = (1, 1) if len(shown) == 1 else (math.ceil(len(shown) / 2), 2)
     picture = drawing.new(drawing.PAGE, (2.9 if across == 1 else 2.1) * rows + 0.3)
     axes = picture.subplots(rows, 2 * across, squeeze=False).reshape(-1, 2)
@@ -402,7 +394,7 @@ def logarithmic_rates(ax: Axes, least: float, most: int = 9) -> None:
 def _draw_curves(
     ax: Axes, subject: Subject, labels: list[str], fpr: Floats, *, power: bool
 ) -> set[object]:
-    """Draw all curves; return the kinds of lines there are."""
+    """Draw all curves; return the styles in use, as `drawing.curve_key` takes them."""
 
     def height(fnr: Floats) -> Floats:
         return np.maximum(1 - fnr, 1e-12) if power else fnr

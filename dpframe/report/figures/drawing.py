@@ -34,7 +34,7 @@ DOTTED: Any = (0, (1, 1.2))
 CLAIMED, TRUTH = "claimed", "exact (truth)"
 ESTIMATE, CERTIFIED = "estimate, no bound", "certified"
 
-# The sign of a way of drawing, in a legend: black and without a line, as no estimator is drawn.
+# The marker of a drawing style in a legend: black without a line, unlike any estimator.
 SIGN: Any = {"color": INK, "marker": "o", "ls": "none"}
 
 # Published values.
@@ -105,20 +105,18 @@ _DASHES: tuple[Any, ...] = (
 
 
 def named(index: int) -> Look:
-    """Return the look of one of several things without an order."""
-    return Look(
-        _NAMED[index % len(_NAMED)], _MARKERS[index % len(_MARKERS)], _DASHES[index % len(_DASHES)]
-    )
+    """Return the look of one of several lines without an order."""
+    return _look(_NAMED[index % len(_NAMED)], index)
 
 
 def ordered(index: int, count: int) -> Look:
-    """Return the look of one of `count` ordered things; later ones are lighter."""
+    """Return the look of one of `count` ordered lines; later ones are lighter."""
     place = index * (len(_ORDERED) - 1) // max(count - 1, 1)
-    return Look(
-        _ORDERED[min(place, len(_ORDERED) - 1)],
-        _MARKERS[index % len(_MARKERS)],
-        _DASHES[index % len(_DASHES)],
-    )
+    return _look(_ORDERED[min(place, len(_ORDERED) - 1)], index)
+
+
+def _look(color: str, index: int) -> Look:
+    return Look(color, _MARKERS[index % len(_MARKERS)], _DASHES[index % len(_DASHES)])
 
 
 def mark(verdict: str | None) -> Any:
@@ -225,9 +223,9 @@ def draw_bound(ax: Axes, x: Floats, y: Floats, place: int, **marks: Any) -> None
 
 
 def curve_key(labels: Sequence[str], drawn: Collection[object]) -> list[Line2D]:
-    """Return a handle for each estimator, by its look, and for each way of drawing in use.
+    """Return a handle for each estimator and each style in `drawn`.
 
-    `drawn` has `CLAIMED`, `TRUTH`, `CERTIFIED` and `ESTIMATE`, and `(label,)` of each
+    `drawn` holds any of `CLAIMED`, `TRUTH`, `CERTIFIED` and `ESTIMATE`, and `(label,)` for each
     estimator.
     """
     handles = []
@@ -345,13 +343,19 @@ def name_axes(axes: list[Axes], along: str, up: str) -> None:
     """Name the axes that panels of a grid share, at its lower and its left edge."""
     for ax in axes:
         place = ax.get_subplotspec()
-        if place is None or place.is_first_col():
+        assert place is not None
+        if place.is_first_col():
             ax.set_ylabel(up)
-        below = (
-            place is None or place.rowspan.stop * place.get_gridspec().ncols + place.colspan.start
-        )
-        if place is None or below >= len(axes):
+        below = place.rowspan.stop * place.get_gridspec().ncols + place.colspan.start
+        if below >= len(axes):
             ax.set_xlabel(along)
+
+
+def name_rows(ax: Axes, labels: list[str]) -> None:
+    """Name the rows of a panel, from the top."""
+    ax.set_ylim(len(labels) - 0.4, -0.6)
+    ax.set_yticks(range(len(labels)), labels)
+    ax.tick_params(axis="y", length=0)
 
 
 def content(picture: Figure, kind: str) -> bytes:

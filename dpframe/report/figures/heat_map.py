@@ -1,4 +1,4 @@
-"""Certified ε / claimed ε of every cell, with its verdict: where in a sweep a claim fails."""
+"""The heat map of certified ε / claimed ε, which shows where in a sweep a claim fails."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.lines import Line2D
 
@@ -46,8 +47,10 @@ def share(spot: Spot) -> float | None:
 def draw(record: Record, found: list[Map]) -> Picture:
     """Draw certified ε / claimed ε of every cell, with its verdict."""
     panels = [_cut(panel) for panel in found[:MOST_PANELS]]
-    width = _width(panels)
-    numbers = len(panels) == 1 and _room(panels[0], width) >= CELL
+    single = len(panels) == 1
+    column = single and _room(panels[0], drawing.COLUMN) >= CELL
+    width = drawing.COLUMN if column else drawing.PAGE
+    numbers = single and _room(panels[0], width) >= CELL
     down, across = (max(len(p.rows) for p in panels), max(len(p.heads) for p in panels))
     height = min(max(0.2 * down + 0.2, 0.6), 3.2)
     sides = {(p.directions, *p.heads, *(label for label, _ in p.rows)) for p in panels}
@@ -56,16 +59,22 @@ def draw(record: Record, found: list[Map]) -> Picture:
     picture, axes = drawing.grid(
         len(panels), height=height + 0.055 * letters, shared=len(sides) == 1, width=width
     )
-    wide = _room(panels[0], width) if len(panels) == 1 else 1.9 / across
+    wide = _room(panels[0], width) if single else 1.9 / across
     for ax, panel in zip(axes, panels, strict=True):
         _draw(ax, panel, norm, 72 * min(wide, height / down), numbers=numbers)
         ax.set(xlabel=_named(panel.across), ylabel=_named(panel.down))
         if len(sides) == 1:
             ax.label_outer()
-    _bar(picture, axes, norm)
+    bar = picture.colorbar(ScalarMappable(norm, _MAP), ax=axes, aspect=22, pad=0.015, shrink=0.9)
+    bar.set_ticks([0, 0.5, 1, 1.5, 2], labels=["0", "0.5", "1", "1.5", "≥ 2"])
+    bar.set_label("certified / claimed")
+    bar.outline.set_linewidth(0.4)
+    bar.ax.axhline(1, color=INK, lw=1.2)
+    there = {spot.verdict for panel in panels for spot in panel.spots}
+    handles = [_handle(verdict) for verdict in WORDS if verdict in there]
     return drawing.finish(
         picture,
-        _legend([spot for panel in panels for spot in panel.spots]),
+        handles,
         record,
         f"Certified ε / claimed ε of {drawing.audit_name(record)}, a cell each; above 1 "
         "the claim is refuted.",
@@ -84,12 +93,6 @@ def _cut(panel: Map) -> Map:
 
 def _named(key: str) -> str:
     return "claimed ε" if key == "ε" else "" if key == "estimator" else key
-
-
-def _width(panels: list[Map]) -> float:
-    """Return the width of one column if a single table fits, else of a page."""
-    fits = len(panels) == 1 and _room(panels[0], drawing.COLUMN) >= CELL
-    return drawing.COLUMN if fits else drawing.PAGE
 
 
 def _room(panel: Map, width: float) -> float:
@@ -152,20 +155,6 @@ def _is_dark(share: float | None) -> bool:
     return share is not None and share > 1.3
 
 
-def _bar(picture: Picture, axes: list[Axes], norm: Normalize) -> None:
-    from matplotlib.cm import ScalarMappable
-
-    bar = picture.colorbar(ScalarMappable(norm, _MAP), ax=axes, aspect=22, pad=0.015, shrink=0.9)
-    bar.set_ticks([0, 0.5, 1, 1.5, 2], labels=["0", "0.5", "1", "1.5", "≥ 2"])
-    bar.set_label("certified / claimed")
-    bar.outline.set_linewidth(0.4)
-    bar.ax.axhline(1, color=INK, lw=1.2)
-
-
-def _legend(spots: list[Spot]) -> list[Line2D]:
-    there = list(dict.fromkeys(spot.verdict for spot in spots))
-    order = [verdict for verdict in WORDS if verdict in there]
-    return [
-        Line2D([], [], ls="none", marker=mark(v), color=INK, markerfacecolor=face, label=WORDS[v])
-        for v, face in ((v, "none" if v == "consistent" else INK) for v in order)
-    ]
+def _handle(verdict: str | None) -> Line2D:
+    style = {"marker": mark(verdict), "label": WORDS[verdict], "color": INK, "ls": "none"}
+    return Line2D([], [], **style, markerfacecolor="none" if verdict == "consistent" else INK)

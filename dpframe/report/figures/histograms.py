@@ -19,7 +19,7 @@ from dpframe.report.group import groups, same, telling
 from dpframe.report.words import number, setting
 from dpframe.results.model import CellRecord, Record
 
-FEWEST = 4  # edges; histograms with fewer are of decisions, or almost
+FEWEST = 4  # edges; a histogram with fewer counts decisions rather than scores
 
 _THRESHOLD = re.compile(r"scores (?:from|above|below|up to) (-?[\d.]+(?:e[-+]?\d+)?)")
 
@@ -82,7 +82,7 @@ def _histogram(title: str, cell: CellRecord) -> Histogram | None:
 
 
 def _thresholds(cell: CellRecord) -> list[float]:
-    """Return the thresholds that the statistic or a remark of the estimator names."""
+    """Return the thresholds in the statistic and in the estimator's notes."""
     listed = cell.statistic.get("threshold")
     found = [float(listed)] if isinstance(listed, int | float) else []
     remarks = cell.estimate.notes if cell.estimate is not None else []
@@ -90,7 +90,7 @@ def _thresholds(cell: CellRecord) -> list[float]:
 
 
 MOST_PANELS = 9
-BARS = 64  # most bars in a panel, about; each consists of whole bins
+BARS = 64  # bars in a panel, at most about; each consists of whole bins
 TAIL = 5e-4  # share of the draws beyond either end of a panel
 SMALLEST = 1e-300
 D_COLOR, D1_COLOR, DASHED = "#0072B2", "#D55E00", (0, (3, 1))
@@ -184,7 +184,7 @@ def _bars(histogram: Histogram) -> tuple[Floats, Floats, Floats | None]:
     return places, density(counts), None if exact is None else density(exact)
 
 
-# Inverse distribution functions of the scores: the score at each quantile.
+# The inverse distribution functions of the scores.
 
 NOTHING = 1e-12  # rounding of probabilities
 NAN: Any = {"facecolor": "none", "edgecolor": FAINT, "hatch": "////"}
@@ -233,7 +233,7 @@ def _draw_inverse(ax: Axes, histogram: Histogram) -> None:
 
 
 def _curve(ax: Axes, below: Floats, edges: Floats, **look: Any) -> None:
-    """Draw from the last edge with nothing below it to the first with everything below it."""
+    """Draw from the last edge without scores below it to the first with all scores below it."""
     first = max(int(np.searchsorted(below, NOTHING, "right")) - 1, 0)
     last = int(np.searchsorted(below, below[-1] - NOTHING, "left")) + 1
     ax.plot(below[first:last], edges[first:last], zorder=2, **look)
@@ -279,7 +279,7 @@ def draw_total_variation(record: Record, found: Distances) -> Picture:
 
 
 def _claims(record: Record) -> dict[str, float]:
-    """Return the claimed δ at ε = 0, which is the total variation distance that a claim allows."""
+    """Return the claimed δ at ε = 0, the total variation distance that a claim allows."""
     return {
         cell.mechanism.label: cell.claim.profile[0][1]
         for cell in record.cells

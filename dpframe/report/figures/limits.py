@@ -1,10 +1,9 @@
-"""Figures of the limits of an audit: power before it, slack after it."""
+"""Figures of the power that a plan expects, and of the slack that a run leaves."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
@@ -85,7 +84,7 @@ def draw_slack(record: Record, found: list[Bar]) -> Picture:
     cut = low < -BEYOND or high > BEYOND + 1
     ax.set_xlim(max(1.03 * low, -BEYOND), min(1.03 * high, BEYOND + 1))
     ax.axvline(1, **drawing.REFERENCES[drawing.CLAIMED], zorder=3)
-    _name_rows(ax, [bar.label for bar in bars])
+    drawing.name_rows(ax, [bar.label for bar in bars])
     ax.set_xlabel("ε / claimed ε")
     drawn = {name for bar in bars for name in bar.parts}
     handles = [
@@ -108,12 +107,6 @@ def draw_slack(record: Record, found: list[Bar]) -> Picture:
         drawing.promise(record),
         drawing.more(len(found) - len(bars), "bar"),
     )
-
-
-def _name_rows(ax: Axes, labels: list[str]) -> None:
-    ax.set_ylim(len(labels) - 0.4, -0.6)
-    ax.set_yticks(range(len(labels)), labels)
-    ax.tick_params(axis="y", length=0)
 
 
 def draw_power(plan: Outlook) -> Picture:

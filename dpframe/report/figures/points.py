@@ -62,7 +62,7 @@ def claimed(spot: Spot) -> float | None:
 
 
 def _single(spot: Spot) -> bool:
-    """Return True for one release, as claim and truth of a record are about one release."""
+    """True if the estimates are about one release, as the claim and the truth are."""
     return all(cell.estimator.params.get("compositions", 1) == 1 for cell in spot.cells)
 
 
@@ -79,9 +79,8 @@ MOST_LISTED = 12
 def kept(record: Record, where: Mapping[str, object]) -> Record:
     """Return the record with only the cells that have these labels and swept values.
 
-    `where` has the label of `mechanism`, `attack` or `estimator`, or the value of a swept key;
-    a list stands for any of its items. Raises DpframeError if nothing has such a key, or such a
-    value.
+    `where` maps `mechanism`, `attack` or `estimator` to a label, or a swept key to a value; a list
+    stands for any of its items. Raises DpframeError if no cell has such a key or value.
     """
     cells = record.cells
     for key, wanted in where.items():
@@ -101,7 +100,7 @@ def kept(record: Record, where: Mapping[str, object]) -> Record:
 
 
 def value_of(spot: Spot, key: str) -> Any:
-    """Return the value of a swept key, also if all cells left of a group share it."""
+    """Return the value of a swept key, even if all remaining cells of a group share it."""
     return spot.values.get(key, spot.cells[0].swept.get(key))
 
 
@@ -118,7 +117,7 @@ def _is(value: object, wanted: object) -> bool:
     return value == wanted or setting(value) == setting(wanted)
 
 
-MOST_LINES = 8  # in a panel; of more, evenly chosen ones are shown
+MOST_LINES = 8  # lines of a panel; if there are more, every so many are shown
 TITLE = 38  # letters that fit above a panel
 
 
@@ -155,10 +154,10 @@ class Plan(NamedTuple):
 
 
 def planned(record: Record, together: Sequence[Sequence[str]] = ()) -> Plan:
-    """Lay out a record with a swept parameter; without panels if none is swept.
+    """Lay out a record with a swept parameter; the plan has no panels if none is swept.
 
-    `together` are labels of mechanisms, those of one panel together; default: a panel for each.
-    Raises DpframeError if a panel names a mechanism that is not there.
+    `together` lists the labels of mechanisms that share a panel; default: a panel for each. Raises
+    DpframeError if a panel names an unknown mechanism.
     """
     found = groups(record.cells)
     key = _along(found)
@@ -166,11 +165,15 @@ def planned(record: Record, together: Sequence[Sequence[str]] = ()) -> Plan:
     line_key = _between(found, key)
     if line_key is None and 2 in telling(found):
         line_key = "estimator"
-    values = _line_values(found, line_key)
+    every = [_line_value(group, spot, line_key) for group in found for spot in group.spots]
+    values = list({same(value): value for value in every}.values())
     ordered = line_key != "estimator" and all(number(value) is not None for value in values)
     if ordered:
         values.sort(key=float)
-    shown = _some(values)
+    shown = values
+    if len(values) > MOST_LINES:
+        step = (len(values) - 1) / (MOST_LINES - 1)
+        shown = [values[round(index * step)] for index in range(MOST_LINES)]
     places = {same(value): place for place, value in enumerate(shown)}
     bins: dict[tuple[str, ...], dict[int, list[tuple[float, Spot]]]] = {}
     for group in found:
@@ -199,7 +202,7 @@ def _along(found: list[Group]) -> str:
 
 
 def _between(found: list[Group], along: str) -> str | None:
-    """Return the key that tells lines apart: of those left, the one with most values."""
+    """Return the remaining key with most values, up to `MOST_LINES`: it tells the lines apart."""
     counts: dict[str, int] = {}
     for group in found:
         for key in group.keys:
@@ -211,18 +214,6 @@ def _between(found: list[Group], along: str) -> str | None:
 
 def _line_value(group: Group, spot: Spot, key: str | None) -> Any:
     return group.names[2] if key == "estimator" else value_of(spot, key) if key else ""
-
-
-def _line_values(found: list[Group], key: str | None) -> list[Any]:
-    values = [_line_value(group, spot, key) for group in found for spot in group.spots]
-    return list({same(value): value for value in values}.values())
-
-
-def _some(values: list[Any]) -> list[Any]:
-    if len(values) <= MOST_LINES:
-        return values
-    step = (len(values) - 1) / (MOST_LINES - 1)
-    return [values[round(index * step)] for index in range(MOST_LINES)]
 
 
 def _panel(group: Group, spot: Spot, key: str, line_key: str | None) -> tuple[str, ...]:
@@ -282,8 +273,8 @@ class Published:
 
         It is CSV with the columns `mechanism` (a label or the name of a plugin), `epsilon`
         (inf is allowed) and the swept keys, or other parameters, that tell the cells of a
-        mechanism apart. Lines before these that begin with # are left out. Raises
-        DpframeError if columns are missing, or a value is no number.
+        mechanism apart. Lines above the table that begin with # are ignored. Raises
+        DpframeError if a column is missing or a value is not a number.
         """
         rows = text.splitlines()
         before = len(list(itertools.takewhile(lambda row: row.startswith("#"), rows)))

@@ -1,4 +1,4 @@
-"""The kinds of figures: which fit a record, and their pictures."""
+"""The kinds of figures, and the choice of those that fit a record."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from dpframe.results.model import Record
 class Kind(NamedTuple):
     """A kind of figure."""
 
-    find: Callable[[Record], Any]  # returns what is drawn; a text says why a record does not fit
-    draw: Callable[..., Picture]  # of the record and of what was found
+    find: Callable[[Record], Any]  # returns the content, or a text with the reason for none
+    draw: Callable[..., Picture]  # takes the record and the content
 
 
 # The first that fits a record is its default.
@@ -52,7 +52,10 @@ KINDS = {
 
 def kinds(record: Record) -> dict[str, str | None]:
     """Return all kinds of figures, each with None if it fits the record, else the reason."""
-    found = {name: kind.find(record) for name, kind in KINDS.items()}
+    return _reasons({name: kind.find(record) for name, kind in KINDS.items()})
+
+
+def _reasons(found: Mapping[str, Any]) -> dict[str, str | None]:
     return {name: one if isinstance(one, str) else None for name, one in found.items()}
 
 
@@ -84,7 +87,8 @@ def draw(
     record = kept(record, where or {})
     if not record.cells:
         raise DpframeError("this record has no cells, so there is nothing to draw")
-    reasons = kinds(record)
+    found = {name: kind.find(record) for name, kind in KINDS.items()}
+    reasons = _reasons(found)
     unfit = [f"   {name}: {reason}" for name, reason in reasons.items() if reason is not None]
     fit = [name for name, reason in reasons.items() if reason is None]
     fitting = f"kinds that fit it: {', '.join(fit) or 'none'}"
@@ -104,15 +108,11 @@ def draw(
         raise DpframeError(f"panels can be combined in the kind sweep, not in {name}")
     more: dict[str, Any] = {"together": panels} if panels else {}
     more |= {"beside": beside} if beside is not None else {}
-    found = KINDS[name]
-    return _finished(partial(found.draw, record, found.find(record), **more))
+    return _finished(partial(KINDS[name].draw, record, found[name], **more))
 
 
 def draw_power(plan: Outlook) -> Picture:
-    """Draw power against trials from a plan: a record has one detectable loss a cell, no curve.
-
-    Raises DpframeError if the plan has no curve.
-    """
+    """Draw power against trials from a plan; raise DpframeError if the plan has no curve."""
     return _finished(partial(limits.draw_power, plan))
 
 

@@ -128,7 +128,7 @@ def _caption(found: Mapping[str, Any], certified: bool) -> Iterator[str]:
     yield drawing.NO_PROOF if found["refuted"] is False else "Other scores may show more."
 
 
-# μ against the threshold: the loss that one cut of the scores implies for Gaussian noise.
+# μ against the threshold: the loss that one threshold implies if the noise is Gaussian.
 
 MOST_THRESHOLD_CURVE = 6  # mechanisms in one figure
 EXACT: Any = {**drawing.REFERENCES[TRUTH], "zorder": 1.5}
@@ -162,13 +162,12 @@ def draw_threshold_curve(record: Record, found: dict[str, list[Cut]]) -> Picture
         if name in claims:
             ax.axhline(claims[name], color=INK, lw=1.6, zorder=1)
         for cut in cuts:
-            ends = scaled.places((cut.low, cut.high))
-            at = [cut.threshold, cut.threshold]
+            ends, at = scaled.places((cut.low, cut.high)), [cut.threshold] * 2
             ax.plot(at, ends, color=look.color, lw=0.9, marker="_", markersize=4, zorder=2)
         places = scaled.places(cut.mu for cut in cuts)
         ax.plot([c.threshold for c in cuts], places, **point, ls=drawing.DOTTED, zorder=3)
-        exact = [(cut.threshold, scaled.place(cut.exact)) for cut in cuts if cut.exact >= 0]
-        ax.plot([x for x, _ in exact], [y for _, y in exact], **EXACT)
+        exact = [(cut.threshold, cut.exact) for cut in cuts if cut.exact >= 0]
+        ax.plot(*scaled.columns(exact), **EXACT)
         scales.dress(ax, "y", scaled)
     drawing.name_axes(axes, "threshold", "μ")
     handles = [

@@ -14,7 +14,7 @@ from dpframe.report import words
 from dpframe.report.figures.drawing import FAINT, INK
 
 DECADES = 3.0  # decades that a logarithmic axis reaches below the smallest claim, at most
-WIDE = 20.0  # values whose largest is so many times the smallest are drawn on a logarithmic axis
+WIDE = 20.0  # ratio of the largest value to the smallest from which an axis is logarithmic
 
 
 class Scale(NamedTuple):
@@ -43,7 +43,8 @@ class Scale(NamedTuple):
             return math.log(at / low) / math.log(high / low)
         return (at - low) / (high - low)
 
-    def _shifted(self, value: float, by: float) -> float:
+    def shifted(self, value: float, by: float) -> float:
+        """Return the position `by` decades, or units of a linear axis, beyond a value."""
         return value * 10**by if self.log else value + by
 
     @property
@@ -52,14 +53,14 @@ class Scale(NamedTuple):
         edge = 0.04 * self._length
         below = self.band if self.tiny else edge if self.log else edge / 2
         above = self.band if self.infinite else edge
-        return self._shifted(self.low, -below), self._shifted(self.high, above)
+        return self.shifted(self.low, -below), self.shifted(self.high, above)
 
     def place(self, value: float) -> float:
         """Return the position of a value; NaN if it has none."""
         if value == math.inf:
-            return self._shifted(self.high, self.band * 0.55)
+            return self.shifted(self.high, self.band * 0.55)
         if value < self.low and self.tiny:
-            return self._shifted(self.low, -self.band * 0.55)
+            return self.shifted(self.low, -self.band * 0.55)
         return min(max(value, self.low), self.high)
 
     def places(self, values: Iterable[float]) -> list[float]:
@@ -109,12 +110,12 @@ def dress(ax: Axes, which: str, scaled: Scale) -> None:
     texts = [words.setting(tick) for tick in ticks]
     if scaled.infinite:
         ticks, texts = [*ticks, scaled.place(math.inf)], [*texts, "∞"]
-        _cut(ax, which, scaled._shifted(scaled.high, scaled.band * 0.12))
+        _cut(ax, which, scaled.shifted(scaled.high, scaled.band * 0.12))
     if scaled.tiny:
         rounded = float(f"{scaled.low:.1g}")
-        lowest = scaled._shifted(scaled.low, -scaled.band * 0.55)
-        ticks, texts = [*ticks, lowest], [*texts, f"<{words.setting(rounded)}"]
-        _cut(ax, which, scaled._shifted(scaled.low, -scaled.band * 0.12))
+        ticks = [*ticks, scaled.place(-math.inf)]
+        texts = [*texts, f"<{words.setting(rounded)}"]
+        _cut(ax, which, scaled.shifted(scaled.low, -scaled.band * 0.12))
     log_ticks(axis, ticks, texts)
 
 

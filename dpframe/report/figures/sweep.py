@@ -115,7 +115,7 @@ def _face(verdict: str | None, color: str) -> dict[str, Any]:
 
 
 def _name_coinciding(ax: Axes, panel: Panel, plan: Plan, scaled: Scale) -> None:
-    """Name the lines that lie on each other, of which only the last can be seen."""
+    """Name lines that lie on each other: only the last of them can be seen."""
     together: list[tuple[dict[float, float], list[Line]]] = []
     for line in panel.lines:
         means = {x: m for x, spot in line.marks if (m := spot.mean("epsilon")) is not None}
@@ -169,17 +169,11 @@ def _draw_reference(ax: Axes, panel: Panel, plan: Plan, name: str, scaled: Scale
         if not found or (name == TRUTH and found == claims) or tuple(found) in drawn:
             continue
         drawn.add(tuple(found))
-        style = dict(REFERENCES[name])
+        style = drawing.REFERENCES[name]
         if different:
-            style["color"] = _look(line.place, plan).color
+            style = style | {"color": _look(line.place, plan).color}
         one = "_" if len(found) == 1 else None  # a line of one point would not be seen
         ax.add_line(Line2D(*scaled.columns(found), **style, marker=one, markersize=9, zorder=2))
-
-
-REFERENCES: dict[str, dict[str, Any]] = {
-    CLAIMED: {"color": INK, "lw": 1.6, "ls": "-"},
-    TRUTH: {"color": QUIET, "lw": 1.2, "ls": drawing.DOTTED},
-}
 
 
 def _known(line: Line, name: str) -> list[tuple[float, float]]:
@@ -229,9 +223,9 @@ def _legend(plan: Plan, panels: Sequence[Panel]) -> list[Line2D | Patch]:
         }
         handles.append(Line2D([], [], **style, label=drawing.shorten(text, 40)))
     if any(points.claimed(spot) is not None for spot in spots):
-        handles.append(Line2D([], [], **REFERENCES[CLAIMED], label=CLAIMED))
+        handles.append(Line2D([], [], **drawing.REFERENCES[CLAIMED], label=CLAIMED))
     if any(points.exact(spot) not in (None, points.claimed(spot)) for spot in spots):
-        handles.append(Line2D([], [], **REFERENCES[TRUTH], label=TRUTH))
+        handles.append(Line2D([], [], **drawing.REFERENCES[TRUTH], label=TRUTH))
     certified = drawing.CERTIFIED
     if bounded and apart:
         handles.append(Line2D([], [], **drawing.SIGN, label=f"{certified}: at least this"))

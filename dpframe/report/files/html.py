@@ -1,7 +1,7 @@
 """A record as one self-contained HTML page, without network.
 
-The first screen is the answer: the verdict, the worst cell, the map. Everything can be read without
-the script, which sorts and filters the table and shows the numbers of a cell beside the pointer.
+The first screen shows the verdict, the worst cell and the map. Everything can be read without the
+script, which sorts and filters the table and shows the numbers of a cell beside the pointer.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _shown(value: Any) -> Any:
 
 
 def values(record: Record, *, brief: bool = False) -> dict[str, Any]:
-    """Return everything that a template shows, or the summary of notebooks, as plain values."""
+    """Return the values of the page's template, or with `brief` those of the summary."""
     found = sentences.verdict(record)
     head = {
         "name": record.audit.name,
@@ -225,7 +225,7 @@ def _head(cell: CellRecord) -> dict[str, Any]:
 
 
 def _detail(cell: CellRecord, index: int, *, several: bool) -> dict[str, Any]:
-    """Return everything that is known of a cell, as names and values."""
+    """Return all facts about a cell, as names and values."""
     return _head(cell) | {
         "id": f"cell-{index}",
         "name": group.cell_name(cell, repeated=several),
@@ -397,7 +397,7 @@ def pictures(record: Record) -> tuple[list[tuple[str, Markup]], list[str]]:
 
 
 def harmless(element: str) -> bool:
-    """True if an SVG element is a drawing alone, which fetches and runs nothing."""
+    """True if an SVG element neither fetches nor runs anything."""
     try:
         root = ElementTree.fromstring(element)
     except ElementTree.ParseError:

@@ -1,8 +1,8 @@
-"""A record as JUnit XML: a case a cell, for what shows tests of continuous integration.
+"""A record as JUnit XML, with one test case for each cell.
 
-A suite is red exactly where `dpframe run` exits with another code than 0. A green case says that a
-cell met its expectation or that no violation was found, which is written into it; what decided
-nothing is skipped, not green.
+The suite is red if and only if `dpframe run` exits with another code than 0. A case is green if its
+cell met its expectation, or if no violation was found, and says which. A cell without a decision is
+a skipped case.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ELEMENTS = {Kind.FAILED: "failure", Kind.BROKEN: "error", Kind.UNDECIDED: "skipp
 
 
 def document(record: Record) -> str:
-    """Return the whole file; Jenkins and others read its elements and attributes."""
+    """Return the whole file, in the elements and attributes that Jenkins and others read."""
     found = list(outcomes(record))
     kinds = Counter(one.kind for _, _, one in found)
     totals = {
@@ -53,7 +53,7 @@ def document(record: Record) -> str:
 
 
 def _case(cell: CellRecord | SkipRecord | None, name: str, found: Outcome, suite: str) -> Element:
-    """Return a test case; without a cell it is about the whole audit."""
+    """Return a test case of a cell, or of the whole audit if `cell` is None."""
     kind, seconds, text = "nothing" if cell is None else "skipped", 0.0, ""
     if isinstance(cell, CellRecord):
         kind, seconds = state(cell) or "no verdict", cell.seconds

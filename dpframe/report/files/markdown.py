@@ -28,10 +28,7 @@ _LEGEND = (
 
 
 def document(record: Record, most: int = MOST_BYTES) -> str:
-    """Return the whole page; the more cells there are, the fewer it shows.
-
-    If no page has at most `most` bytes, it is empty.
-    """
+    """Return the page with as many rows as fit into `most` bytes; "" if nothing fits."""
     for cap in _CAPS:
         text = "\n\n".join(_sections(record, cap)) + "\n"
         if len(text.encode()) <= most:
@@ -94,7 +91,7 @@ def _versions(record: Record, cap: int) -> Iterator[str]:
 
 
 def _alarms(record: Record, cap: int) -> Iterator[str]:
-    """Return a table of violated cells, and lists of what else needs attention."""
+    """Return a table of violated cells, and lists of the other issues."""
     violated = [cell for cell in record.cells if cell.verdict == "violated"]
     if violated:
         yield f"## Violated\n\n{_table(record, violated, cap)}"
@@ -172,7 +169,7 @@ def plain(text: object, most: int = LONGEST) -> str:
 
 
 def code(text: str, most: int) -> str:
-    """Return text as a block that nothing in it can end."""
+    """Return text as a code block with a fence longer than any in the text."""
     shown = escape(text.replace("\r\n", "\n"), "\n\t")
     if len(shown) > most:
         shown = f"{shown[:most]}\n…"
@@ -182,11 +179,11 @@ def code(text: str, most: int) -> str:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of texts that are Markdown already."""
+    """Return a table of texts that are already Markdown."""
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def folded(summary: str, body: str) -> str:
-    """Return a part that is folded away."""
+    """Return a part of the page that is folded at first."""
     return f"<details>\n<summary>{summary}</summary>\n\n{body}\n\n</details>"

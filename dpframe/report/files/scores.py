@@ -10,22 +10,10 @@ from typing import Any
 from markupsafe import Markup
 
 from dpframe.errors import DpframeError, OutputError
-from dpframe.report import words
+from dpframe.report import scores, words
 from dpframe.report.files import markdown
 from dpframe.report.files.table import field
-from dpframe.report.scores import (
-    ONE_RUN,
-    Found,
-    Row,
-    certified_rows,
-    headline,
-    lower,
-    meaning,
-    sources,
-    terms,
-    unadjusted,
-    warnings,
-)
+from dpframe.report.scores import ONE_RUN, Found, Row
 from dpframe.report.words import SYMBOL, WORDS
 
 SUFFIXES = (".html", ".md", ".csv")
@@ -38,9 +26,9 @@ COLUMNS = (
 
 def _lines(found: Found) -> Iterator[Row]:
     """Yield a line for each estimator and δ, best bounds first."""
-    best = certified_rows(found)
+    best = scores.certified_rows(found)
     if found["kind"] != ONE_RUN:
-        best.sort(key=lower, reverse=True)
+        best.sort(key=scores.lower, reverse=True)
     rest = [row for row in found["rows"] if row not in best]
     for row in [*best, *rest, *found["skipped"]]:
         estimate = row.get("estimate") or {}
@@ -110,18 +98,24 @@ def _rest(found: Found) -> list[str]:
         for row in found["rows"]
         if row["status"] == "failed"
     ]
-    said = (unadjusted(found), meaning(found), *failed, *sources(found), terms(found))
+    said = (
+        scores.unadjusted(found),
+        scores.meaning(found),
+        *failed,
+        *scores.sources(found),
+        scores.terms(found),
+    )
     return [line for line in said if line]
 
 
 def _markdown(found: Found) -> str:
     plain = markdown.plain
-    first, *more = headline(found) or ["No bound"]
+    first, *more = scores.headline(found) or ["No bound"]
     heads, rows = _table(found)
     parts = [
         f"## {plain(first)}",
         *map(plain, more),
-        *(f"**{plain(line)}**" for line in warnings(found)),
+        *(f"**{plain(line)}**" for line in scores.warnings(found)),
     ]
     parts.append(markdown.table(heads, [[plain(cell) for cell in row] for row in rows]))
     return "\n\n".join([*parts, *(plain(line, 1000) for line in _rest(found))]) + "\n"
@@ -142,8 +136,8 @@ def _rendered(template: str, found: Found, **values: Any) -> str:
         environment()
         .get_template(template)
         .render(
-            headline=headline(found) or ["No bound"],
-            warnings=warnings(found),
+            headline=scores.headline(found) or ["No bound"],
+            warnings=scores.warnings(found),
             grave=found["refuted"],
             heads=heads,
             rows=rows,

@@ -1,7 +1,7 @@
-"""A record as a CSV file, for spreadsheets.
+"""A record as a CSV file for spreadsheets, by RFC 4180 in UTF-8.
 
-As RFC 4180 has it, in UTF-8. Numbers are those of the record, not rounded; one that is not finite
-is `inf`, `-inf` or `nan`, one that is missing is empty.
+Numbers are not rounded. A number that is not finite is written as `inf`, `-inf` or `nan`; a missing
+number is an empty field.
 """
 
 from __future__ import annotations

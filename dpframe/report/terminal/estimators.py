@@ -1,6 +1,6 @@
-"""Tables of estimators: comparisons, and the answer about scores that were made elsewhere.
+"""Tables of estimators for comparisons and for scores made elsewhere.
 
-Bounds come first, the best on top; estimates stand apart.
+Certified bounds come first, the largest on top; estimates follow separately.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Ranked(NamedTuple):
     refutes: bool = False  # true if this line alone refutes the claim
     draws: float | None = None
     seconds: float | None = None
-    repeats: int = 1  # more than one: the numbers are means, and a mean of bounds is none
+    repeats: int = 1  # of several the numbers are means, and a mean of bounds is not a bound
 
 
 def _cells(entry: Ranked) -> dict[str, str]:
@@ -65,31 +65,26 @@ def _cells(entry: Ranked) -> dict[str, str]:
     }
 
 
-class Notes:
-    """Assumptions, explained once below the tables and referred to by number."""
+Notes = dict[str, int]  # assumptions, explained once below the tables, with their numbers
 
-    def __init__(self) -> None:
-        self._texts: list[str] = []
 
-    def mark(self, text: str) -> str:
-        """Return the reference to a text."""
-        if text not in self._texts:
-            self._texts.append(text)
-        return f"[{self._texts.index(text) + 1}]"
+def _mark(notes: Notes, assumption: str) -> str:
+    """Return the reference to an assumption."""
+    return f"[{notes.setdefault(assumption, len(notes) + 1)}]"
 
-    def lines(self, ink: Ink) -> Iterator[Text]:
-        """Return the texts."""
-        for text in self._texts:
-            yield ink.text(f"{self.mark(text)} assumes {text}", "dim")
+
+def _explained(notes: Notes, ink: Ink) -> Iterator[Text]:
+    for text, number in notes.items():
+        yield ink.text(f"[{number}] assumes {text}", "dim")
 
 
 def ranking(
     entries: Sequence[Ranked], title: str, columns: Sequence[str], notes: Notes, ink: Ink
 ) -> Table:
-    """Draw a table: entries that certify first, the best on top, the others in their order.
+    """Draw a table of certified bounds, the largest on top, and then of estimates in their order.
 
-    `title` is that of the names and `columns` are keys of `_cells`. The last column refers to
-    the assumptions, which `notes` collects.
+    `title` heads the names and `columns` are keys of `_cells`. The last column refers to the
+    assumptions, which `notes` collects.
     """
     table = ink.table(2)
     table.add_column(ink.text(title), overflow="fold")
@@ -105,7 +100,7 @@ def ranking(
         texts = _cells(entry)
         cells = [ink.text(texts[head], style) for head in columns]
         name = ink.text(entry.name, "bold" if entry.certified else "dim")
-        table.add_row(name, *cells, ink.text(notes.mark(entry.assumption), style))
+        table.add_row(name, *cells, ink.text(_mark(notes, entry.assumption), style))
     return table
 
 
@@ -126,7 +121,7 @@ def render_comparison(found: dict[str, Any], console: Console) -> None:
             table = ranking(entries, "attack · estimator", columns, notes, ink)
             print_fitted(table, ink, console)
     console.print()
-    for line in (*notes.lines(ink), *_remarks(found, ink)):
+    for line in (*_explained(notes, ink), *_remarks(found, ink)):
         show(console, line)
 
 
@@ -200,9 +195,9 @@ def render_scores(
 ) -> None:
     """Print the answer of `dpframe.score` or `score_one_run`, then a line for each bound.
 
-    `remarks` prints the notes of estimators, not only their number. `estimates` prints lines of
-    estimators that certify nothing; without any bound they are printed anyway. `every` prints
-    these lines, the estimators that were left out, and the curves.
+    `remarks` prints the notes of estimators instead of their number. `estimates` adds estimators
+    that certify nothing, which are also printed if no estimator certifies. `every` adds these, the
+    skipped estimators and the curves.
     """
     ink, notes = Ink.of(console), Notes()
     rows = [row for row in found["rows"] if row["status"] == "ok"]
@@ -224,11 +219,10 @@ def render_scores(
         console.print()
         print_fitted(draw(found, shown, notes, ink), ink, console)
         console.print()
-    for line in (*notes.lines(ink), *_score_remarks(found, certified, shown, remarks, every, ink)):
+    lines = [*_explained(notes, ink)]
+    lines += _score_remarks(found, certified, shown, remarks, every, ink)
+    for line in lines + (list(_curves(found, certified, ink, console.width)) if every else []):
         show(console, line)
-    if every:
-        for line in _curves(found, certified, ink, console.width):
-            show(console, line)
 
 
 def _table(found: dict[str, Any], rows: list[Row], notes: Notes, ink: Ink) -> Table:
@@ -254,7 +248,7 @@ def _score_entry(row: Row, found: dict[str, Any]) -> Ranked:
 
 
 def _canaries_table(found: dict[str, Any], rows: list[Row], notes: Notes, ink: Ink) -> Table:
-    """Draw bounds at each δ, beside the most that so many canaries could show."""
+    """Draw the bounds at each δ beside the largest possible bound of these canaries."""
     table = ink.table(2)
     judged = found["claim"] is not None
     heads = ["estimator", "δ", "bound", "can show", "estimate"]
@@ -283,7 +277,7 @@ def _canaries_table(found: dict[str, Any], rows: list[Row], notes: Notes, ink: I
             title = ink.text(
                 "" if place else row["estimator"]["label"], "bold" if certified else "dim"
             )
-            mark = "" if place else notes.mark(row["estimate"]["assumption"])
+            mark = "" if place else _mark(notes, row["estimate"]["assumption"])
             table.add_row(title, *shown, ink.text(mark, style))
     return table
 

@@ -1,4 +1,4 @@
-"""The heat map: a sign and a shade for each cell of a sweep, mechanisms beside each other."""
+"""The heat map: a sign and a shade for each cell of a sweep."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WIDEST_LEAD = 0.5
 
 
 def mapped(found: list[Group]) -> list[Group]:
-    """Return the groups of a sweep in which something is certified beside a claim."""
+    """Return the groups of a sweep that have a certified bound beside a claim."""
     return [
         one
         for one in found
@@ -33,7 +33,7 @@ def mapped(found: list[Group]) -> list[Group]:
 
 
 def heat(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
-    """Draw maps of at least one group, as many beside each other as `width` has room for."""
+    """Draw the maps of groups, as many beside each other as fit into `width`."""
     drawn = list(maps(found))
     directions = {one.directions for one in drawn}
     common = directions.pop() if len(directions) == 1 else ""
@@ -68,7 +68,7 @@ def _key(
 
 
 def _block(one: Map, directions: str, mark: bool, ink: Ink, width: int) -> Iterator[Text]:
-    """Return the lines of one map; one that is too wide is cut into maps below each other."""
+    """Return the lines of one map; a map that is too wide is cut into several."""
     for text in filter(None, (one.title, directions)):
         yield from ink.folded(text, "bold" if text == one.title else "dim", width)
     labels = [ink.line(label) for label, _ in one.rows]

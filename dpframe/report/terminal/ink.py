@@ -1,4 +1,4 @@
-"""Text, tables and bars for any terminal: colours for both backgrounds, ASCII if it must be."""
+"""Text, tables and bars for any terminal, in colours for both backgrounds and in ASCII."""
 
 from __future__ import annotations
 
@@ -45,9 +45,8 @@ ASCII = {
 }
 """Replacements of the report's own symbols if the encoding cannot show them."""
 
-# The user's theme tunes the 16 named colours for its background. "No violation found" is blue grey
-# in the middle of the scale: green would be read as "fine", and themes make blue unreadable on
-# black.
+# The user's theme adapts the 16 named colours to its background. "No violation found" is a fixed
+# blue grey, because green would be read as "fine" and some themes make blue unreadable on black.
 STYLE: dict[str | None, str] = {
     "violated": "bold red",
     "consistent": "color(67)",
@@ -77,7 +76,7 @@ BAR_KEY = {
 
 @dataclasses.dataclass(frozen=True)
 class Ink:
-    """Makes text for one console; labels of users go through it too and are not read as markup."""
+    """Makes text for one console; no text is read as markup."""
 
     encoding: str
     ascii_only: bool
@@ -114,11 +113,11 @@ class Ink:
         return self.plain(text).replace("\n", " ")
 
     def folded(self, text: str, style: str, width: int) -> list[Text]:
-        """Return text in as many lines as it takes; nothing of it is lost at any width."""
+        """Fold text into lines of a width; nothing is cut."""
         return wrapped(self.text(text.replace("\n", " "), style), width)
 
     def joined(self, parts: list[Text], width: int) -> Text:
-        """Put phrases on a line, and those that do not fit on the next, indented."""
+        """Join phrases on a line; those that do not fit go on the next line, indented."""
         text, used = Text(), 0
         for part in parts:
             if used and used + GAP + part.cell_len > width:
@@ -138,7 +137,7 @@ class Ink:
 
 
 def wrapped(text: Text, width: int) -> list[Text]:
-    """Fold a text into lines, without a break between a number and its unit or its relation."""
+    """Fold a text into lines, but never between a number and its unit or relation."""
     glued = text.copy()
     glued.plain = words.together(text.plain, _GLUE)  # of equal length, so styles stay in place
     lines = glued.wrap(_PLAIN, max(width, 2), overflow="fold")
@@ -158,7 +157,7 @@ def show(console: Console, line: RenderableType) -> None:
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:
-    """Pad text with blanks to a width in columns of the terminal, behind it or before it."""
+    """Pad text with blanks to a width in columns of the terminal, on the left if `right`."""
     blanks = " " * (width - cell_len(text))
     return blanks + text if right else text + blanks
 
@@ -187,13 +186,13 @@ def cuts(sizes: list[int], room: int, gap: int) -> Iterator[tuple[int, int]]:
 
 
 def print_fitted(table: Table, ink: Ink, console: Console) -> None:
-    """Print a table if no word of it has to be broken, else a line for every cell."""
+    """Print a table if it fits without breaking a word, else a line for every cell."""
     for part in fitted(table, ink, console.width):
         console.print(part)
 
 
 def fitted(table: Table, ink: Ink, width: int) -> Iterator[Table | Text]:
-    """Return the table if no word of it has to be broken, else its rows, a line for every cell.
+    """Return the table if it fits without breaking a word, else a line for every cell.
 
     The first column names the rows.
     """
@@ -213,7 +212,7 @@ def fitted(table: Table, ink: Ink, width: int) -> Iterator[Table | Text]:
 
 
 def _share(columns: list[Column], room: int) -> None:
-    """Fix all widths: rich would rather break a word than fold two columns."""
+    """Fix all widths, because rich may break a word although two columns could be folded."""
     widths = list(map(_least, columns))
     most = [max(map(cell_len, _all(column).split("\n"))) for column in columns]
     # The widest is folded first: names and prose, not numbers.

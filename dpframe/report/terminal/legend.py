@@ -42,23 +42,20 @@ class Line(NamedTuple):
 
 def empirical(spot: Spot) -> tuple[str, str | None]:
     """Write the point value, and its standard deviation if there are replicates."""
-    mean, deviation = spot.mean("epsilon"), spot.deviation("epsilon")
+    mean, deviation = spot.mean("epsilon"), spot.deviation
     if mean is None or deviation is None:
         return words.point(mean), None
     return words.spread(mean, deviation)
 
 
 def certified(spot: Spot) -> tuple[str, str]:
-    """Write the certified bound and its sign; of replicates the mean, which is no bound."""
+    """Write the certified bound and its sign, or the mean of replicates, which is not a bound."""
     sign = AVERAGE if len(spot.estimates("epsilon_lower")) > 1 else BOUND
     return sign, words.lower(spot.mean("epsilon_lower"))
 
 
 def limit(spot: Spot) -> str:
-    """Write the most that the attack can show beside what is not violated.
-
-    It is "" for a violation, and if several replicates each have a limit.
-    """
+    """Write the most that the attack can show; "" for a violation and for several replicates."""
     limits = [] if blind(spot) else spot.estimates("epsilon_upper")
     shown = spot.verdict in ("consistent", "inconclusive") and len(limits) == 1
     return words.upper(limits[0]) if shown else ""
@@ -86,9 +83,9 @@ def tally(spot: Spot) -> str | None:
 
 
 def lines(spot: Spot, *, claim: bool) -> list[Line]:
-    """Return the lines of a cell of the grid, the verdict's sign with the empirical ε first.
+    """Return the lines of a cell of the grid, first the verdict's sign and the empirical ε.
 
-    If `claim`, the cell must show the claimed ε, because the row does not.
+    `claim` adds the claimed ε, which a row cannot show if its cells have different claims.
     """
     verdict = spot.verdict
     style = STYLE[verdict]
@@ -145,7 +142,7 @@ def verdicts_key(found: list[Group], ink: Ink, width: int) -> Text:
 
 
 def numbers_key(found: list[Group], seen: set[str], ink: Ink, width: int) -> Iterator[Text]:
-    """Explain the signs that tables of groups use, and no others; `seen` are all their texts."""
+    """Explain the signs that occur in the tables of groups; `seen` has all their texts."""
     rows = list(_rows([spot for group in found for spot in group.spots], seen))
     samples = [ink.plain(sample) for sample, _ in rows]
     lead = max(map(cell_len, samples), default=0)
@@ -166,7 +163,7 @@ def _rows(spots: list[Spot], texts: set[str]) -> Iterator[tuple[str, str]]:
     if any(spot.done for spot in spots):
         signs = " ".join(SYMBOL[verdict] for verdict in verdicts if verdict != "failed")
         yield f"{signs} 0.12", "empirical ε, the point value of the estimator"
-    if any(spot.deviation("epsilon") is not None for spot in spots):
+    if any(spot.deviation is not None for spot in spots):
         yield "± 0.01", "its standard deviation over the repeats; the others are means"
     if any(tally(spot) for spot in spots):
         yield "2/3", "violated of all repeats"
@@ -197,7 +194,7 @@ def _limits(spots: list[Spot]) -> Iterator[str]:
             known = found.epsilon_upper_of or "chosen thresholds"
             of.setdefault(known, {})[cell.estimator.label] = None
     if limited and not of:
-        yield LIMITED["every event"]  # all are ∞: no limit, so it is of no event in particular
+        yield LIMITED["every event"]  # all limits are ∞
     for what in (known for known in LIMITED if known in of):
         yield LIMITED[what] + (f" ({', '.join(of[what])})" if len(of) > 1 else "")
 

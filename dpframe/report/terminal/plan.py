@@ -146,12 +146,10 @@ def render_plan(plan: Outlook, console: Console) -> None:
             calls = words.quantity(math.ceil(factor * plan["calls"]))
             text = f"With the largest of these numbers of trials a run takes about {time}"
             show(console, ink.text(text + (f" and {calls} calls." if plan["calls"] else ".")))
-    for skip in plan["without_power"]:
-        cells = words.plural(skip["cells"], "cell")
-        show(console, ink.text(f"– power unknown, {cells}: {skip['reason']}"))
-    for skip in plan["skipped"]:
-        cells = words.plural(skip["cells"], "cell")
-        show(console, ink.text(f"– skipped, {cells}: {skip['reason']}"))
+    for what, left in (("power unknown", plan["without_power"]), ("skipped", plan["skipped"])):
+        for skip in left:
+            cells = words.plural(skip["cells"], "cell")
+            show(console, ink.text(f"– {what}, {cells}: {skip['reason']}"))
 
 
 def _facts(plan: Outlook) -> Iterator[tuple[str, str]]:
@@ -225,13 +223,8 @@ def _reach(rows: list[Reach], ink: Ink) -> Table:
 
 def _coarse(rows: list[Reach]) -> str:
     """Warn of claims that float32 samplers cannot refute, if there are any."""
-    limits = [
-        row["largest_claim"]
-        for row in rows
-        if row["largest_claim"] is not None
-        and row["largest_epsilon"] is not None
-        and row["largest_claim"] < row["largest_epsilon"]
-    ]
+    known = [(row["largest_claim"], row["largest_epsilon"]) for row in rows]
+    limits = [x for x, bound in known if x is not None and bound is not None and x < bound]
     if not limits:
         return ""
     return (

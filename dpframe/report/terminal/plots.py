@@ -84,7 +84,7 @@ class Upright(NamedTuple):
     place: Callable[[float], float]  # maps a value to its place, from 0 below to 1 above
     texts: dict[float, str]  # numbers, by their places
     guessing: Callable[[float], float]
-    """The dotted line: for curves the result of guessing without a look at the output."""
+    """The dotted line; for trade-off curves the rates of guessing without the output."""
 
     @property
     def margin(self) -> int:
@@ -110,10 +110,10 @@ def draw(
     ink: Ink,
     upright: Upright = FALSE_NEGATIVES,
 ) -> list[Text]:
-    """Draw a curve without gaps, and points, each with its sign.
+    """Draw a curve and points, each with its sign.
 
-    Values of the curve beyond the vertical axis and points beyond the horizontal one are left out.
-    `size` is columns and rows with both axes; all lines are as wide as it says.
+    Values of the curve beyond the vertical axis and points beyond the horizontal axis are left out.
+    `size` is the number of columns and rows, axes included.
     """
     width, height = size[0] - upright.margin - 2, size[1] - 2
     cells: Cells = [[(" ", "")] * width for _ in range(height)]
@@ -246,7 +246,7 @@ def evidence(cell: CellRecord) -> Plotted | None:
 
 
 def useful(listed: Sequence[Sequence[float]]) -> list[Point]:
-    """Return the points that no line between two others, or the ends of guessing, runs below."""
+    """Return the corners of the lower convex hull of the points, without the ends of guessing."""
     hull = tradeoff_hull(point for point in _finite(listed) if sum(point) < 1)
     return [point for point in hull if point not in ENDS]
 
@@ -260,7 +260,7 @@ def _quantile(probability: float) -> float:
 
 
 def plots(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
-    """Plot the cells whose claim is a curve; if there are many, those that reach lowest."""
+    """Plot cells whose claim is a curve, at most `MOST` with the deepest certified points."""
     shown: list[tuple[Plotted, str]] = []
     for group in found:
         for spot in group.spots:
@@ -302,7 +302,7 @@ def _title(cell: CellRecord, name: str, ink: Ink) -> Text:
 
 def _panels(best: Plotted, ink: Ink, width: int) -> Iterator[Text]:
     verdict = best.cell.verdict
-    # Down to where curve and points have come within a hundredth of 1.
+    # The axis begins where curve and points have reached 0.99.
     axes = [log_axis(decades([x for x, y in (*best.claimed.points, *best.certified) if y < 0.99]))]
     if width >= 2 * NARROWEST + GAP:
         axes.append(linear_axis())
@@ -325,7 +325,7 @@ ORDER = (None, "consistent", "inconclusive", "violated")
 
 
 def against(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
-    """Draw groups with enough claims, as many beside each other as `width` has room for."""
+    """Draw groups with enough claims, as many beside each other as fit into `width`."""
     shown = [(group, spots) for group in found if (spots := _plotted(group))]
     if not shown or width < SIZES[0]:
         return
@@ -401,7 +401,7 @@ def _drawn(spots: list[Spot], ink: Ink, size: int) -> list[Text]:
 
 
 def growths(found: list[Group], record: Record, ink: Ink, width: int) -> Iterator[Text]:
-    """Plot how wealth grew; of many cells those in which it differs most."""
+    """Plot the wealth of at most `MOST` cells, those that differ most."""
     every = growth.growths(found, record)
     if not every:
         return

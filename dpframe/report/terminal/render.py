@@ -1,4 +1,4 @@
-"""The report of a run in the terminal. Reads the record and nothing else."""
+"""The report of a run in the terminal, from the record alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dpframe.report.terminal import legend
 from dpframe.report.terminal.heat import heat, mapped
 from dpframe.report.terminal.ink import GAP, STYLE, Ink, padded, show, wrapped
 from dpframe.report.terminal.plots import against, growths, plots
-from dpframe.report.terminal.tables import Grid, fits, fits_wide, grid_of, grid_tables, list_tables
+from dpframe.report.terminal.tables import fits, fits_wide, grid_of, grid_tables, list_tables
 from dpframe.report.versions import Versions, blocks, versions
 from dpframe.results.model import Record
 from dpframe.results.rows import share
@@ -39,17 +39,16 @@ NARROW = 16  # least columns of a mechanism in the version matrix; below, each p
 
 
 def render(record: Record, console: Console, *, numbers: bool = False) -> None:
-    """Print the whole report: verdict, map, tables, what needs attention, summary.
+    """Print the whole report: verdict, map, tables, issues, summary.
 
-    It is plain text if the console is not a terminal. `numbers` shows tables of a sweep too;
-    groups that the map cannot show are in tables anyway.
+    `numbers` adds tables for the groups on the map; other groups always get a table.
     """
     ink, width = Ink.of(console), console.width
     found = groups(record.cells)
     unadjusted = sentences.warning(record)
     warning = [ink.text(f"! {unadjusted}", STYLE["failed"])] if unadjusted else []
     drawn = mapped(found)
-    # The list of failures says all about groups that failed throughout.
+    # Groups in which every cell failed appear only in the list of failures.
     ran = [group for group in found if any(spot.done for spot in group.spots)]
     on_map = set(map(id, drawn))
     listed = [group for group in ran if numbers or id(group) not in on_map]
@@ -94,7 +93,7 @@ def _numbers(found: list[Group], console: Console) -> None:
 
 
 def _slack(record: Record, ink: Ink, width: int) -> Iterator[Text]:
-    """Write for each cell the parts that claimed − certified ε consists of, and their meanings."""
+    """Write the parts of claimed − certified ε for each cell, and the meanings of the parts."""
     cells = [cell for cell in record.cells if cell.slack is not None]
     if not cells:
         return
@@ -121,7 +120,17 @@ def _tables(found: list[Group], ink: Ink, width: int) -> Iterator[Text | Table]:
         yield Text()
         for lines in list_tables(single, ink, width):
             yield from lines
-    laid_out = [(group, _laid_out(group, ink)) for group in found if group.keys]
+    laid_out = [
+        (
+            group,
+            [
+                (name, part, grid_of(part, ink) if len(part.keys) == TABLE_KEYS else None)
+                for name, part in parts(group)
+            ],
+        )
+        for group in found
+        if group.keys
+    ]
     grids = [grid for _, cut in laid_out for _, _, grid in cut if grid is not None]
     wide = all(fits_wide(grid, width) for grid in grids)
     fit = all(fits(grid, width) for grid in grids)
@@ -134,13 +143,6 @@ def _tables(found: list[Group], ink: Ink, width: int) -> Iterator[Text | Table]:
             if name:
                 yield from [Text(), *ink.folded(name, "bold", width)]
             yield from grid_tables(grid, ink, width, wide=wide) if grid and fit else next(lists)
-
-
-def _laid_out(group: Group, ink: Ink) -> list[tuple[str, Group, Grid | None]]:
-    return [
-        (name, part, grid_of(part, ink) if len(part.keys) == TABLE_KEYS else None)
-        for name, part in parts(group)
-    ]
 
 
 def render_notes(record: Record, console: Console) -> None:
@@ -156,10 +158,10 @@ def render_notes(record: Record, console: Console) -> None:
 
 
 def overview(record: Record, ink: Ink, width: int) -> Iterator[Text]:
-    """Summarise each mechanism in a few lines, because tables may have scrolled away."""
+    """Summarise each mechanism in a few lines, as tables may have scrolled off the screen."""
     results = list(mechanisms(record))
     if len(record.cells) == len(results) and all(one.tested for one in results):
-        return  # the table says all of it
+        return  # each mechanism has one cell, which the table shows
     names = [ink.line(one.label) for one in results]
     lead = max((Text(name).cell_len for name in names), default=0) + GAP
     beside = lead - GAP <= width * WIDEST_NAME
@@ -180,7 +182,7 @@ def overview(record: Record, ink: Ink, width: int) -> Iterator[Text]:
 
 
 def issue_lines(record: Record, ink: Ink) -> Iterator[Text]:
-    """List what needs attention, the gravest first."""
+    """List the issues of a record, the gravest first."""
     for kind in issues(record):
         for text, where, _ in kind.found[:MOST_LINES]:
             line = ink.text("")

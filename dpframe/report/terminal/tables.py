@@ -42,11 +42,11 @@ class Row(NamedTuple):
 
 
 def list_tables(found: list[Group], ink: Ink, width: int) -> list[list[Table | Text]]:
-    """Lay out groups that sweep one key, each by itself, or all that sweep none together.
+    """Lay out groups that sweep one key in a table each, or groups that sweep none in one table.
 
-    All tables have the same columns, so that bars stand under bars. Rows are named by the swept
-    value, or else by the groups' names. Names are never cut: those that are too long for a
-    column get lines of their own, and if columns themselves are too wide, every number does.
+    All tables have the same columns. Rows are named by the swept value, or else by the group's
+    name. Names are never cut: a name that is too long for its column gets a line of its own, and if
+    the columns are too wide, so does every number.
     """
     by_group = [_ordered(group) for group in found]
     spots = [spot for ordered in by_group for spot in ordered]
@@ -161,7 +161,7 @@ def _ordered(group: Group) -> list[Spot]:
 
 
 def _names(found: list[Group], by_group: list[list[Spot]]) -> Iterator[tuple[str, ...]]:
-    """Name the rows of all tables: by their swept values, if there are any."""
+    """Name the rows of all tables by their swept values, or else by their groups."""
     naming = telling(found)
     for group, spots in zip(found, by_group, strict=True):
         for spot in spots:
@@ -210,7 +210,7 @@ def _bounds_title(spots: list[Spot]) -> str:
 
 
 def _verdict(spot: Spot, ink: Ink, worded: bool) -> Text:
-    """Return the sign of the verdict, its meaning, and of repeats the number of violated ones."""
+    """Return the sign of the verdict and its meaning, or the share of violated repeats."""
     tally = legend.tally(spot)
     text = tally or ""
     if worded:
@@ -270,7 +270,7 @@ def fits(grid: Grid, width: int) -> bool:
 def grid_tables(grid: Grid, ink: Ink, width: int, *, wide: bool) -> Iterator[Table]:
     """Draw the grid, in as many tables as the width requires.
 
-    If `wide`, certified numbers stand beside the empirical ones, not below.
+    If `wide`, certified numbers stand beside the empirical numbers, else below them.
     """
     body = grid.wide if wide else grid.stacked
     # Tighter columns and shorter titles are better than a second table.
@@ -289,7 +289,7 @@ def _room(grid: Grid, width: int, gap: int) -> int:
 def _leads(
     name: str, rows: list[Any], spots: list[list[Spot | None]]
 ) -> tuple[list[list[str]], bool]:
-    """Return the columns before the grid, titles first, and whether cells must show claims."""
+    """Return the columns before the grid, titles first; True if cells must show claims."""
     claims = [{spot.claim for spot in row if spot is not None} - {None} for row in spots]
     labels = words.align([words.setting(row) for row in rows])
     if any(len(found) > 1 for found in claims):
