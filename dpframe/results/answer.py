@@ -20,10 +20,10 @@ ROUNDING = 1e-6  # relative difference of two numbers that count as equal
 
 
 def checked(estimate: Any, *, certified: bool, tested: bool) -> Estimate:
-    """Return an estimate with plain Python numbers, as `Estimator.estimate` returned it.
+    """Return the answer of `Estimator.estimate` with plain Python numbers.
 
-    It is `certified` if the estimator promises a valid bound, `tested` if the cell gets a
-    verdict. Raises CellError if it contradicts itself, or is no proper `Estimate`.
+    `certified` says that the estimator promises a valid bound, `tested` that the cell gets a
+    verdict. Raises CellError if the answer contradicts itself or is not an `Estimate`.
     """
     if not isinstance(estimate, Estimate):
         raise CellError(f"estimate returned {shown(estimate)}; it must return an Estimate")
@@ -77,7 +77,7 @@ def _number(name: str, value: Any) -> float:
         raise CellError(f"estimate gave {shown(value)} for {name}; it must be a number")
     try:
         return float(value)
-    except Exception as error:  # an integer above all floats, or a number of the author's own
+    except Exception as error:  # an integer above all floats, or a plugin's own number class
         raise CellError(f"estimate gave {shown(value)} for {name}, too large a float") from error
 
 

@@ -1,4 +1,4 @@
-"""Build the record of a run: its cells, and what holds for the run as a whole."""
+"""Build the record of a run."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def cell_record(
 ) -> model.CellRecord:
     """Return one cell of the record, without its verdict and adjusted p-value.
 
-    A claim may be a plugin's. One that raises fails the cell.
+    A claim of a plugin that raises an exception fails the cell.
 
     Args:
         cell: the cell; in a search with the pair and the attack of its witness.
@@ -172,13 +172,8 @@ def _asked(cell: Cell) -> model.AskedRecord | None:
     if not isinstance(box.value, HostMechanism):
         return None
     raises = box.raises or (None if cell.search is None else "answer")
-    return model.AskedRecord(
-        raises=cast("Any", raises),
-        limit=box.limit,
-        time=box.time,
-        bits=box.bits,
-        messages=box.messages,
-    )
+    asked = {name: getattr(box, name) for name in ("limit", "time", "bits", "messages")}
+    return model.AskedRecord(raises=cast("Any", raises), **asked)
 
 
 def choice_record(choice: Choice[Any]) -> model.ChoiceRecord:
@@ -232,10 +227,10 @@ def estimate_record(
     *,
     anytime: bool = False,
 ) -> model.EstimateRecord:
-    """Return an estimate that was `checked`, without the bound if that is not certified.
+    """Return an estimate that was `checked`, without its bound unless it is certified.
 
-    The query is the question that it answers, and `notes` are remarks beside the estimator's
-    own. `anytime` says that the bound is valid at every number of trials at once.
+    The estimate answers `query`; `notes` follow the estimator's own. `anytime` says that the bound
+    is valid at all numbers of trials simultaneously.
     """
     upper = estimate.epsilon_upper
     limited = upper is not None and math.isfinite(upper)
@@ -277,15 +272,8 @@ def profile_points(claim: Claim) -> list[list[float]]:
 
 def skip_record(skip: Skip) -> model.SkipRecord:
     """Return one entry of the record's `skipped`."""
-    return model.SkipRecord(
-        mechanism=skip.mechanism,
-        pair=skip.pair,
-        attack=skip.attack,
-        estimator=skip.estimator,
-        swept=plain(dict(skip.swept)),
-        reason=text(skip.reason),
-        expected=cast("model.Verdict | None", skip.expected),
-    )
+    stored = {"swept": plain(dict(skip.swept)), "reason": text(skip.reason)}
+    return model.SkipRecord(**{**vars(skip), **stored})
 
 
 def build(
@@ -301,12 +289,10 @@ def build(
     looks: int = 1,
     calls: int | None = None,
 ) -> model.Record:
-    """Judge the cells of a run and put everything into a record.
+    """Judge the cells of a run and make its record.
 
-    There is one cell for each that was planned, in the order of the spec, not yet judged; m
-    counts the tests planned, failed ones included. `peak_rss_bytes` is the largest resident
-    memory of the process, if the system tells; `looks` the largest number of looks at any
-    cell's draws; `calls` are releases that black boxes were asked for, None if there is none.
+    `cells` has one cell for each planned cell, in the order of the spec and without verdicts; m is
+    the number of planned tests, failed ones included. The other arguments are fields of the record.
     """
     cells = judged(cells, m, audit.multiplicity)
     record = model.Record(
@@ -331,7 +317,7 @@ def build(
 
 
 def installed_records(audit: Audit) -> list[model.InstalledRecord]:
-    """Return the environments of an audit by name, without their places on this machine."""
+    """Return the environments of an audit by name, without their paths on this machine."""
     return [
         model.InstalledRecord(
             name=text(one.name),
@@ -344,7 +330,7 @@ def installed_records(audit: Audit) -> list[model.InstalledRecord]:
 
 
 def first_seed(audit: Audit) -> int:
-    """Return the seed, or the first of those that are swept."""
+    """Return the seed, or the first of several swept seeds."""
     return audit.cells[0].seed if audit.cells else 0
 
 

@@ -1,8 +1,8 @@
-"""Compare a record with itself: whatever its numbers determine is derived again.
+"""Check a record for contradictions by deriving what its numbers determine.
 
-The step from counts to p-values and bounds is not derived again. It would take the estimator's
-code, which reading a record must never run, its layout, which the record describes but does not
-hold, and for a large record as long as the estimates of the run. The digest covers that step.
+P-values and bounds are not derived from the counts. This would need the estimator's code, which
+reading a record must never run, and its layout, which the record does not hold; and it would take
+as long as in the run. The digest covers this step.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ ROUNDING = 1e-9  # relative difference between two ways to compute the same
 
 
 def digest_of(contents: dict[str, Any]) -> str:
-    """Return a hash of everything in a record, as strict JSON values, but the digest itself.
+    """Return a hash of a record, given as strict JSON values, without its own digest.
 
-    It shows accidents and careless edits, not forgery, because anyone can compute it again.
+    It detects accidents and careless edits. It does not detect forgery, because anyone can compute
+    it.
     """
     rest = {key: value for key, value in contents.items() if key != "digest"}
     written = json.dumps(rest, sort_keys=True, separators=(",", ":"))
@@ -45,8 +46,8 @@ def digest_of(contents: dict[str, Any]) -> str:
 def is_old(record: Record) -> bool:
     """True if a record was written before records had a digest.
 
-    A record that lacks only the digest has lost it: fields that came with the digest, or later,
-    must be missing too. An old record that was written again has them all, and all are null.
+    An old record also lacks the fields that were introduced with the digest or later, or all of
+    them are null because it was written again. Otherwise a missing digest was removed.
     """
     if record.digest is not None:
         return False
@@ -179,9 +180,13 @@ def _verdicts(record: Record) -> Iterator[str]:
 
 
 def _old_verdicts(record: Record) -> Iterator[str]:
-    """Judge as far as a record without the basis of its verdicts allows."""
+    """Check the verdicts of a record that does not have their basis, as far as possible."""
     tested = [cell for cell in record.cells if is_tested(cell)]
-    priced = [(cell.p_value or 1.0) * look_price(_look(cell)) for cell in tested]
+    priced = []
+    for cell in tested:
+        listed = [look.trials for look in cell.looks or ()]
+        look = listed.index(cell.trials) + 1 if cell.trials in listed else 1
+        priced.append((cell.p_value or 1.0) * look_price(look))
     again = adjusted_p_values(priced, record.summary.m, record.audit.multiplicity)
     for cell, p_adjusted in zip(tested, again, strict=True):
         error = 1 - _confidence(cell, record)
@@ -193,14 +198,9 @@ def _old_verdicts(record: Record) -> Iterator[str]:
 
 
 def _confidence(cell: CellRecord, record: Record) -> float:
-    """Return the confidence of all verdicts together, as the cell's spec asks for it."""
+    """Return the confidence of all verdicts together that the cell's spec sets."""
     swept = cell.swept.get("audit.confidence")
     return swept if isinstance(swept, float) else record.audit.confidence
-
-
-def _look(cell: CellRecord) -> int:
-    listed = [look.trials for look in cell.looks or ()]
-    return listed.index(cell.trials) + 1 if cell.trials in listed else 1
 
 
 def _levels(record: Record) -> Iterator[str]:

@@ -45,9 +45,9 @@ class Part(Described, BaseModel):
 
 
 class _InWords:
-    """A float that may be infinite or NaN, and is then a word in JSON.
+    """A float; infinities and NaN are words in JSON.
 
-    Words are tried only if there is no number, so that reading stays native code.
+    Numbers are tried before words, so that usual files are read by native code.
     """
 
     @classmethod
@@ -668,7 +668,7 @@ class Record(Part):
     """hash of everything else, to detect changes. Missing in old records"""
 
     in_notebooks: ClassVar[Callable[[Record], str] | None] = None
-    """Makes the HTML for notebooks; `audit` and `load` set it, because records know no reports."""
+    """Makes the HTML for notebooks; `audit` and `load` set it, as records do not import reports."""
 
     def _repr_html_(self) -> str | None:
         show = type(self).in_notebooks
@@ -680,11 +680,11 @@ class Record(Part):
         yield "violated", self.summary.violated
 
     def as_dict(self) -> dict[str, Any]:
-        """The record as dictionaries and lists; numbers that are not finite stay floats."""
+        """Return the record as dictionaries and lists; numbers that are not finite stay floats."""
         return self.model_dump(by_alias=True)
 
     def as_json(self) -> dict[str, Any]:
-        """The same as strict JSON values: numbers that are not finite are words."""
+        """Return the record as strict JSON values: numbers that are not finite are words."""
         return self.model_dump(mode="json", by_alias=True)
 
     def to_pandas(self) -> Any:

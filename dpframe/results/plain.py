@@ -1,4 +1,4 @@
-"""Turn any value of a plugin into JSON values; never fails, so that no record is lost over it."""
+"""Turn any value of a plugin into JSON values."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ DEEPEST = 50  # values nested deeper become text, because readers of JSON limit 
 def plain(value: Any, depth: int = 0) -> Any:
     """Return a value as JSON holds it: lists, dicts with text keys, numbers, text, bool and None.
 
-    It never fails, so that no record is lost over what a plugin returns. NumPy and JAX arrays
-    become lists; what has no counterpart becomes its `repr`.
+    NumPy and JAX arrays become lists; a value without a counterpart in JSON becomes its `repr`. The
+    function never fails, so that no plugin can make a record impossible.
     """
     if type(value) in (float, int):  # the usual types; the checks below are slow
         return value
@@ -46,7 +46,7 @@ def _scalar(value: Any) -> Any:
 
 
 def text(value: str) -> str:
-    """Return a text that UTF-8 can encode: lone surrogates, as in file names, are escaped."""
+    """Escape lone surrogates, which occur in file names and have no UTF-8 encoding."""
     return value.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -69,7 +69,7 @@ def in_words(number: float) -> float | str:
 
 
 def strict(value: Any) -> Any:
-    """Return a JSON value with the numbers that are not finite as words."""
+    """Replace the numbers in a JSON value that are not finite by words."""
     if isinstance(value, float):
         return in_words(value)
     if isinstance(value, dict):

@@ -54,7 +54,7 @@ COLUMNS = {
     "seconds": "seconds spent on its draws",
     "reason": "the reason for the verdict, or for the failure",
 }
-"""The columns of every table; after them comes one for each swept key, by its name."""
+"""The columns of every table; a column for each swept key follows."""
 
 ESTIMATED = (
     *("delta", "epsilon", "epsilon_lower", "epsilon_upper", "epsilon_upper_of"),
@@ -97,7 +97,12 @@ def row(cell: CellRecord) -> dict[str, Any]:
         choice = getattr(cell, part)
         values |= {f"{part}_use": choice.use, f"{part}_params": choice.params}
     values |= cell.swept
-    return {name: _flat(value) for name, value in values.items()}
+    return {
+        name: json.dumps(strict(value), ensure_ascii=False)
+        if isinstance(value, dict | list | tuple)
+        else value
+        for name, value in values.items()
+    }
 
 
 def share(cell: CellRecord) -> float | None:
@@ -108,15 +113,8 @@ def share(cell: CellRecord) -> float | None:
     return lower / cell.claim.epsilon
 
 
-def _flat(value: Any) -> Any:
-    """Return JSON for a table or a list, anything else unchanged."""
-    if isinstance(value, dict | list | tuple):
-        return json.dumps(strict(value), ensure_ascii=False)
-    return value
-
-
 def frame(record: Record) -> Any:
-    """Return a pandas DataFrame, as `Record.to_pandas` says."""
+    """Return the pandas DataFrame of `Record.to_pandas`."""
     try:
         pandas: Any = importlib.import_module("pandas")
     except ImportError as error:

@@ -24,7 +24,7 @@ from dpframe.results.verdict import totals
 
 NAME = "record.json"
 ANSWERS = ("score", "score-one-run")
-"""Kinds of answers about scores made elsewhere: no records, but figures show them."""
+"""Kinds of answers about scores made elsewhere, which figures and reports take like records."""
 MOST_BYTES = 1 << 28  # bytes of an answer
 MOST_RECORD_BYTES = 4 << 30  # Bytes of a record. A million cells take 3 GiB.
 _ANSWER = re.compile(rb'\s*\{\s*"schema":\s*\d+,\s*"kind":\s*"score')
@@ -32,7 +32,7 @@ _MARKS = (b'"schema"', b'"cells"', b'"draw_group"')
 
 
 def upgraded(record: Record) -> Record:
-    """Return the record in today's terms: `draws` once were coordinates and are releases."""
+    """Return an old record with `draws` as releases, where it has coordinates."""
     if not is_old(record):
         return record
     cells = [
@@ -44,10 +44,10 @@ def upgraded(record: Record) -> Record:
 
 
 def answer_at(path: Path) -> dict[str, Any] | None:
-    """Return the answer in a file, as JSON values; None if the file holds no answer.
+    """Return the output of `dpframe score --json` in a file, as JSON values; None if it has none.
 
-    The file has the output of `dpframe score --json`, or a directory holds it in the place of a
-    record. Raises RecordError if it begins like an answer, and is none.
+    `path` may also be a directory that holds this file in place of a record. Raises RecordError if
+    the file begins like an answer but is not JSON.
     """
     path = path / NAME if path.is_dir() else path
     if not path.is_file():
@@ -86,9 +86,9 @@ def write(record: Record, directory: Path) -> Path:
 
 
 def set_aside(directory: Path) -> Path | None:
-    """Rename the file in the place of the record, if no run wrote it; return its new place.
+    """Rename a file called like the record that no run wrote; return its new path.
 
-    None if it may be a record, however damaged.
+    Returns None if the file may be a damaged record, or cannot be read.
     """
     file = directory / NAME
     try:
@@ -105,14 +105,14 @@ def set_aside(directory: Path) -> Path | None:
 
 
 def load(path: str | os.PathLike[str]) -> Record:
-    """Read a record that a run has written, and check that it agrees with itself.
+    """Read a record that a run has written, and check it for contradictions.
 
     Args:
         path: the file, or the directory of a run.
 
     Raises:
-        RecordError: it is not there, not JSON, not a record that this version understands, or was
-            altered after it was written.
+        RecordError: there is no such file, it is not a record that this version understands, or it
+            was altered.
     """
     file = Path(path)
     file = file / NAME if file.is_dir() else file
@@ -153,8 +153,8 @@ def _no_collection() -> Iterator[None]:
 def as_record(contents: Any, content: bytes | None = None) -> Record:
     """Return a record from its JSON values; numbers that are not finite may be floats.
 
-    `content` is the same as text, if there is such a text. Raises RecordError if it is no
-    record, or not one that this version understands.
+    `content` is the JSON text of the same values, if known. Raises RecordError if they are not a
+    record that this version understands.
     """
     if isinstance(contents, Record):
         return contents
@@ -186,10 +186,10 @@ def _first_problem(error: ValidationError) -> str:
 def subject(
     record: Record | Mapping[str, Any] | str | os.PathLike[str],
 ) -> Record | Mapping[str, Any]:
-    """Return the subject of a figure or report: a record, or the answer about scores.
+    """Return the subject of a figure or report: a record, or an answer about scores.
 
-    It is either of them, the path of one, or the directory of a run. Raises RecordError if it
-    is neither.
+    `record` is either of them, the path of one, or the directory of a run. Raises RecordError for
+    anything else.
     """
     if isinstance(record, str | os.PathLike):
         return answer_at(Path(record)) or load(record)

@@ -25,8 +25,8 @@ _TOO_RARE = (
 def look_price(number: int) -> int:
     """Return the factor by which a look multiplies p-values and divides the error of bounds.
 
-    Look k ≥ 2 costs k(k + 1) and the first (1) nothing. All looks together then err with at
-    most 1.5 times the error of the first, because 1/(2·3) + 1/(3·4) + … = 1/2.
+    It is 1 for the first look and k(k + 1) for look k ≥ 2. All looks together then err with at most
+    1.5 times the probability of the first, because 1/(2·3) + 1/(3·4) + … = 1/2.
     """
     return 1 if number == 1 else number * (number + 1)
 
@@ -36,7 +36,7 @@ class Looks(NamedTuple):
 
     earlier: tuple[tuple[int, int], ...] = ()  # trials per dataset at the known earlier looks
     number: int = 1
-    """Number of this look. A repetition of an earlier look keeps the earlier number."""
+    """Number of this look, from 1. A repeated look keeps its number."""
 
     @property
     def price(self) -> int:
@@ -72,10 +72,10 @@ def totals(cells: Sequence[CellRecord]) -> dict[str, int]:
 
 
 def judged(cells: Sequence[CellRecord], m: int, multiplicity: str) -> list[CellRecord]:
-    """Return the cells, in any order, with their verdicts, derived from the numbers in them.
+    """Return the cells with verdicts that are derived from their numbers.
 
-    A cell is tested if it has an estimate, a p-value and a basis. m is the number of tests
-    planned, failed ones included; the multiplicity is "holm", "bonferroni" or "none".
+    A cell is tested if it has an estimate, a p-value and a basis. m is the number of planned tests,
+    failed ones included; the multiplicity is "holm", "bonferroni" or "none".
     """
     tests = [
         (place, cell, cell.p_value, cell.basis, look_price(cell.basis.look))
@@ -102,9 +102,9 @@ def judged(cells: Sequence[CellRecord], m: int, multiplicity: str) -> list[CellR
 
 
 def adjusted_p_values(p_values: list[float], m: int, multiplicity: str) -> list[float]:
-    """Adjust the p-values of an audit for the number m of tests planned, as `judged` says.
+    """Adjust the p-values of an audit for the number m of planned tests, as in `judged`.
 
-    Each is multiplied by the price of its look already, and may be above 1.
+    Each p-value already includes the price of its look, and may be above 1.
     """
     paid = [min(p, 1.0) for p in p_values]
     if multiplicity == "none":
@@ -136,7 +136,7 @@ def _verdict(
 
 
 def _would_show(cell: CellRecord) -> str:
-    """Say which loss the trials would have shown, rounded up, and to which attack."""
+    """Say which loss, rounded up, an ideal attack would have shown."""
     if (power := cell.power) is None or saw_nothing(cell):
         return ""
     digits = 10 ** (3 - math.floor(math.log10(power.epsilon)))
@@ -218,8 +218,8 @@ SAW_NOTHING = "this attack saw nothing: every score was equal"
 def saw_nothing(cell: CellRecord) -> bool:
     """True if every draw from D and from D′ got the same decision, or the same score.
 
-    All scores fall into one bin then: one of a grid whose edges are all one number, because it
-    comes from a pilot of equal scores, or one that is as narrow as a float.
+    Equal scores fall into one bin, whose grid has only one edge value because the scores of its
+    pilot were equal, or whose edges are adjacent floats.
     """
     name, edges = cell.statistic.get("name"), cell.statistic.get("edges", [])
     if not isinstance(cell.counts, list):
@@ -270,7 +270,7 @@ def exit_code(record: Record | Mapping[str, Any]) -> int:
 
 
 def exceeds(cell: CellRecord) -> bool:
-    """True if the query of a cell changes more than its noise is made for, without any draw."""
+    """True if the query of a cell changes by more than its sensitivity, found without draws."""
     return cell.exact is not None and cell.exact.exceeding > 0
 
 
