@@ -35,7 +35,7 @@ class Mechanism(NamedTuple):
 
     label: str
     tallies: list[tuple[str | None, str]]  # states, each with its count in words
-    worst: str  # the worst cell, or why there is none
+    worst: str  # the worst cell, or the reason for none
     several: bool  # true if it is the worst of several cells
     tested: bool
     decided: bool

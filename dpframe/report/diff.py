@@ -216,7 +216,7 @@ def _apart(match: Match) -> bool:
 
 
 def _counts(cell: CellRecord) -> Floats | None:
-    """Return the counts as float64 [2, k]; None if the cell has others, or none."""
+    """Return the counts as float64 [2, k]; None if the cell has no counts of this shape."""
     try:
         counts = np.asarray(cell.counts, np.float64)
     except (TypeError, ValueError):

@@ -49,7 +49,7 @@ def needed(record: Record, look: int = 1) -> float:
 
 
 def growths(found: list[Group], record: Record) -> list[Growth]:
-    """Return the growth of each cell that bets."""
+    """Return the wealth of each cell whose estimator bets."""
     shown = []
     for group in found:
         for spot in group.spots:

@@ -54,7 +54,7 @@ class Spot:
 
     @property
     def unexpected(self) -> bool:
-        """True if the verdict of some replicate is not the one that the spec expects."""
+        """True if the verdict of a replicate differs from the spec's expectation."""
         return any(map(is_unexpected, self.cells))
 
     def estimates(self, name: str) -> list[float]:
@@ -268,7 +268,7 @@ def state(cell: CellRecord) -> str | None:
 
 
 def is_unexpected(cell: CellRecord) -> bool:
-    """True if the cell ran and its verdict is not the one that the spec expects."""
+    """True if the cell ran and its verdict differs from the spec's expectation."""
     expected = cell.expected
     return expected is not None and cell.status == "ok" and cell.verdict != expected
 
@@ -296,7 +296,7 @@ class Weight(NamedTuple):
 
     lower: float
     claimed: float
-    delta: float | None  # their δ, if it is not the one that the cell is about
+    delta: float | None  # their δ, if it is not the cell's
 
     @property
     def ratio(self) -> float:

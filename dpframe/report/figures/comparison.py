@@ -178,7 +178,7 @@ def _legend(rows: list[Row]) -> list[Line2D]:
 
 # The best order: the spread of σ if it is computed from the divergence of each order.
 
-FEWEST = 8  # replicates from which a spread can be told
+FEWEST = 8  # replicates for a standard deviation, at least
 MOST = 6  # mechanisms in one figure
 ORDERS = np.geomspace(1, 10, 25)
 

@@ -106,7 +106,7 @@ def _style(place: int) -> dict[str, Any]:
 
 
 def find_compositions(record: Record) -> list[Panel] | str:
-    """Return the lines of each panel, or why there is none."""
+    """Return the lines of each panel, or the reason for none."""
     found = groups(record.cells)
     several = 1 in telling(found)
     panels: dict[tuple[str, ...], Panel] = {}
@@ -210,7 +210,7 @@ def draw_convergence(record: Record, found: list[Line]) -> Picture:
 
 
 def find_convergence(record: Record) -> list[Line] | str:
-    """Return the lines, or why there is none."""
+    """Return the lines, or the reason for none."""
     found = groups(record.cells)
     several = 2 in telling(found)
     lines = []
@@ -244,7 +244,7 @@ MOST_WEALTH = 6  # lines in one figure
 
 
 def find_wealth(record: Record) -> list[Growth] | str:
-    """Return the wealth of each cell, or why there is none."""
+    """Return the wealth of each cell, or the reason for none."""
     nothing = "no cell has bets; only the estimator betting and searches make them"
     return evidence.growths(groups(record.cells), record) or nothing
 

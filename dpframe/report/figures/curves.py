@@ -38,7 +38,7 @@ class Subject(NamedTuple):
 
 
 def subjects(record: Record) -> list[Subject]:
-    """List the settings that have curves of their own, in the order of the record."""
+    """List the settings with an estimate of one release, in the order of the record."""
     found = groups(record.cells)
     several = 1 in telling(found)
     kept: dict[tuple[str, ...], dict[str, CellRecord]] = {}
@@ -63,13 +63,13 @@ def subjects(record: Record) -> list[Subject]:
     for who, best in kept.items():
         every = varied[who]
         certified = any(c.estimate is not None and c.estimate.certified for c in every.values())
-        cells = best if certified or len(every) > MOST_LINES else every
-        listed.append(Subject(titles[who], tuple(cells.values()), tuple(cells)))
+        shown = best if certified or len(every) > MOST_LINES else every
+        listed.append(Subject(titles[who], tuple(shown.values()), tuple(shown)))
     return listed
 
 
 def find_curves(record: Record) -> list[Subject] | str:
-    """Return the settings with curves of their own, or why there is none."""
+    """Return the settings that have curves, or the reason for none."""
     found = subjects(record)
     if not found:
         return "none of its cells has an estimate of one release"
@@ -369,18 +369,15 @@ def least_rate(rates: list[float]) -> float:
 
 
 def linear_rates(ax: Axes) -> None:
-    """Set the axes of a trade-off, with the line of guessing."""
+    """Set the linear axes of a trade-off, and draw the line of guessing."""
     ax.plot([0, 1], [1, 0], color=FAINT, lw=0.6, zorder=0.5)
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="false-positive rate", ylabel="false-negative rate")
 
 
 def logarithmic_rates(ax: Axes, least: float, most: int = 9) -> None:
-    """Set the logarithmic axes of an ROC from the least rate up, with the line of guessing.
+    """Set the logarithmic axes of an ROC, and draw the line of guessing.
 
-    Args:
-        ax: the axes.
-        least: the smallest rate, a power of 10.
-        most: labels that fit beside each other.
+    `least` is the smallest rate, a power of 10; `most` is the number of labels that fit.
     """
     ax.plot([least, 1], [least, 1], color=FAINT, lw=0.6, zorder=0.5)
     ax.set(xscale="log", yscale="log", xlim=(least, 1), ylim=(least, 1.15))

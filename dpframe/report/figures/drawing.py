@@ -21,8 +21,8 @@ from matplotlib.lines import Line2D
 from dpframe.report import words
 from dpframe.results.model import Record
 
-# Colour never carries meaning alone, because figures are printed in grey: lines differ in marker
-# and dashes too, ordered ones also in darkness.
+# Figures are printed in grey, so lines differ not only in colour but also in marker and dashes, and
+# ordered lines in darkness.
 
 
 Floats = npt.NDArray[np.float64]
@@ -89,7 +89,7 @@ class Look(NamedTuple):
     dashes: Any
 
 
-# Okabe and Ito's colours without yellow, which paper swallows, and black, which is the claim's.
+# Okabe and Ito's colours without yellow, which is lost on paper, and black, which marks the claim.
 _NAMED = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 # From cividis, dark to light, not so light that a thin line is lost on paper.
 _ORDERED = ("#00224e", "#32406c", "#575d6d", "#7d7c78", "#a49d6f", "#c9b75f")
@@ -182,7 +182,7 @@ def repeats(record: Record) -> str:
 
 
 def more(count: int, what: str) -> str:
-    """Say what was left out for lack of room; empty if nothing was."""
+    """Say how many items were left out for lack of room; empty if the count is not positive."""
     return f"{_count(count, f'more {what}', 'is', 'are')} left out." if count > 0 else ""
 
 

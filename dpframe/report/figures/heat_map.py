@@ -20,7 +20,7 @@ from dpframe.results.model import Record
 MOST_PANELS = 12
 BEYOND = 2.0  # all shares from here on are equally dark
 
-# White at nothing, a grey up to the claim, and from there on a red that is darker than every grey.
+# White at 0, greys up to the claim, and beyond it reds that are darker than every grey.
 _MAP = LinearSegmentedColormap.from_list(
     "certified", [(0, "#ffffff"), (0.5, "#a9bdd0"), (0.501, "#e08a5b"), (1, "#8c2f04")]
 )
@@ -30,7 +30,7 @@ CELL = 0.27  # least width of a cell with a number in it, in inches
 
 
 def find(record: Record) -> list[Map] | str:
-    """Return the maps of a record, or why there is none."""
+    """Return the maps of a record, or the reason for none."""
     found = list(maps(groups(record.cells)))
     if not any(share(spot) is not None for one in found for spot in one.spots):
         return "none of its cells has a claim and a certified bound"

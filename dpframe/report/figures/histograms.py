@@ -100,7 +100,7 @@ THRESHOLD: Any = {"color": INK, "lw": 0.9, "ls": (0, (5, 1.5))}
 
 
 def find_histograms(record: Record) -> list[Histogram] | str:
-    """Return the histograms of a record, or why there is none."""
+    """Return the histograms of a record, or the reason for none."""
     return histograms(record) or "none of its cells counted scores in bins"
 
 
@@ -288,7 +288,7 @@ def _claims(record: Record) -> dict[str, float]:
 
 
 def find_total_variation(record: Record) -> Distances | str:
-    """Return the distances, or why there is none."""
+    """Return the distances, or the reason for none."""
     found: Distances = {}
     for group in groups(record.cells):
         points: dict[float, list[float]] = {}

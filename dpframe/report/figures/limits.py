@@ -42,7 +42,7 @@ class Bar(NamedTuple):
 
 
 def find_slack(record: Record) -> list[Bar] | str:
-    """Return a bar for each certified cell with slack, or why there is none."""
+    """Return a bar for each certified cell with slack, or the reason for none."""
     found, bars = groups(record.cells), []
     naming = telling(found)
     for group in found:
@@ -75,7 +75,7 @@ def draw_slack(record: Record, found: list[Bar]) -> Picture:
     ax = picture.subplots()
     low, high = 0.0, 1.0
     for row, bar in enumerate(bars):
-        ends = {True: 0.0, False: 0.0}  # of positive parts, to the right; of negative ones
+        ends = {True: 0.0, False: 0.0}  # right end of positive parts, left end of negative parts
         for name, size in bar.parts.items():
             color, hatch = PARTS[name]
             ax.barh(row, size, 0.72, ends[size > 0], color=color, hatch=hatch, ec=INK, lw=0.3)

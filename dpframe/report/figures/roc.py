@@ -189,7 +189,7 @@ def draw_threshold_curve(record: Record, found: dict[str, list[Cut]]) -> Picture
 
 
 def find_threshold_curve(record: Record) -> dict[str, list[Cut]] | str:
-    """Return the cuts of mechanisms that have several, or why there is none."""
+    """Return the cuts of each mechanism with several of them, or the reason for none."""
     found: dict[str, list[Cut]] = {}
     for group in groups(record.cells):
         for spot in group.spots:

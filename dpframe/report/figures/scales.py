@@ -78,10 +78,10 @@ class Scale(NamedTuple):
 def scale(
     values: Iterable[float], anchors: Iterable[float] = (), *, log: bool | None = None
 ) -> Scale:
-    """Return a scale on which losses, 0 and ∞ among them, can be told apart.
+    """Return a scale for losses, which may be 0 or ∞.
 
-    A logarithmic axis goes `DECADES` below the smallest of the anchors, which are claimed and
-    exact losses. By default it is logarithmic if the values are far apart.
+    A logarithmic axis reaches `DECADES` below the smallest of the anchors, which are claimed and
+    exact losses. By default the axis is logarithmic if the values are far apart.
     """
     known = [value for value in values if not math.isnan(value)]
     fixed = [a for a in anchors if math.isfinite(a) and a > 0]
@@ -149,7 +149,7 @@ def _cut(ax: Axes, which: str, at: float) -> None:
 
 
 def decades(low: float, high: float) -> list[float]:
-    """Return ticks of a logarithmic axis: powers of ten, or finer ones if these are too few."""
+    """Return ticks of a logarithmic axis: powers of ten, or finer ticks if fewer than two fit."""
     begin, end = math.floor(math.log10(low)), math.ceil(math.log10(high))
     every = max(1, round((end - begin) / 6))
     ticks = [10.0**p for p in range(begin, end + 1, every) if low <= 10.0**p <= high]

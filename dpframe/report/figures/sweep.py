@@ -1,4 +1,4 @@
-"""Loss against the swept parameter, beside the claim: a panel for each mechanism."""
+"""Loss and claim against the swept parameter, in a panel for each mechanism."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VARIANTS = ("-", (0, (4, 1.5)), (0, (1, 1)))
 
 
 def find(record: Record) -> Plan | str:
-    """Return the layout of the figure, or why there is none."""
+    """Return the layout of the figure, or the reason for none."""
     if not any(cell.estimate for cell in record.cells):
         return "none of its cells has an estimate"
     plan = points.planned(record)

@@ -312,7 +312,7 @@ def _value(value: Any) -> str:
 
 
 def _maps(cells: list[CellRecord], linked: Mapping[int, int]) -> tuple[list[dict[str, Any]], int]:
-    """Return the maps of what is swept, and the number of those left out.
+    """Return the maps of swept parameters, and the number of maps left out.
 
     `linked` are the indices of the cells whose details are on the page, by the cells' identity.
     """

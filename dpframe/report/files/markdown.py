@@ -154,7 +154,7 @@ LONGEST = 300  # characters of a label or a reason; the record has the rest
 _MARKS = re.compile(r"([\\`*_\[\]|~$])")
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _NOTHING = "<!-- -->"
-"""Separates a sign from a name, so that nobody is notified and nothing is linked."""
+"""Separates a sign from a name, so that GitHub neither notifies a user nor makes a link."""
 
 
 def plain(text: object, most: int = LONGEST) -> str:

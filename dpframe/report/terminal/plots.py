@@ -214,7 +214,7 @@ class Curve(NamedTuple):
         if x0 > 0 and x1 < 1 and y1 > 0 and y0 < 1:
             share = (_quantile(fpr) - _quantile(x0)) / (_quantile(x1) - _quantile(x0))
             return NORMAL.cdf(_quantile(y0) + share * (_quantile(y1) - _quantile(y0)))
-        # At an end the neighbour's distance goes on, and the end itself is a limit.
+        # Beyond the last inner point its distance in quantiles is kept, up to the end point.
         x, y = (x1, y1) if x0 <= 0 or y0 >= 1 else (x0, y0)
         distance = -_quantile(x) - _quantile(y)
         return min(max(NORMAL.cdf(-_quantile(fpr) - distance), y1), y0)
@@ -321,7 +321,7 @@ SIZES = (24, 40)  # narrowest and widest plot, its axis included
 MARGIN = 6
 BELOW = 1e-2  # estimates below this share of the smallest claim are drawn at the bottom
 ORDER = (None, "consistent", "inconclusive", "violated")
-"""Later verdicts are drawn over earlier ones."""
+"""The order in which verdicts are drawn, so that violations are on top."""
 
 
 def against(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:

@@ -22,7 +22,7 @@ class Row(NamedTuple):
 
     name: str
     origin: str
-    handed: str  # what it gives or takes
+    handed: str  # kinds of scores that it gives or takes
     text: str
 
 
@@ -36,10 +36,10 @@ def render_plugins(
     exchange: Callable[[type[Any]], dict[str, Any]],
     console: Console,
 ) -> None:
-    """Print a table per kind, then a line for everything that could not be loaded.
+    """Print a table for each kind, then a line for each plugin that could not be loaded.
 
-    `entries` and `broken` are those of the registry; `exchange` returns what a class gives or
-    takes.
+    `entries` and `broken` are those of the registry; `exchange` returns the kinds of scores that a
+    class gives or takes.
     """
     ink = Ink.of(console)
     kinds: dict[str, list[Row]] = {}
@@ -101,7 +101,7 @@ def _stacked(kind: str, rows: list[Row], ink: Ink, console: Console) -> None:
 def render_plugin(
     entry: Any, parameters: Iterable[Any], exchange: dict[str, Any], console: Console
 ) -> None:
-    """Print the description of one plugin, what it gives or takes, and its parameters in order."""
+    """Print the description of a plugin, the scores that it gives or takes, and its parameters."""
     ink = Ink.of(console)
     heading = ink.text(entry.name, "bold")
     heading.append(ink.plain(f" · {entry.kind} · {_origin(entry)}"))
@@ -127,7 +127,7 @@ def render_plugin(
 
 
 def _handed(exchange: dict[str, Any]) -> list[str]:
-    """Return what a plugin gives or takes, in words; nothing for one that does neither."""
+    """List the kinds of scores that an attack gives or an estimator takes; [] for other plugins."""
     if "gives" in exchange:
         return [MANY.get(exchange["gives"], exchange["gives"])]
     if "takes" not in exchange:
@@ -153,7 +153,7 @@ def _sentences(exchange: dict[str, Any]) -> Iterator[str]:
 
 
 def _reflowed(paragraph: str) -> str:
-    """Join the lines of prose, so that they break at the console's width, not the source's."""
+    """Join the lines of prose, so that they are folded at the console's width."""
     lines = paragraph.splitlines()
     return paragraph if any(line[:1] in " *-" for line in lines) else " ".join(lines)
 

@@ -9,7 +9,6 @@ from rich.table import Table
 from rich.text import Text
 
 from dpframe.report import content, sentences, words
-from dpframe.report.content import mechanisms
 from dpframe.report.group import (
     TABLE_KEYS,
     Group,
@@ -21,8 +20,6 @@ from dpframe.report.group import (
     settings,
 )
 from dpframe.report.issues import issues
-from dpframe.report.sentences import caveats, expectations, verdict
-from dpframe.report.sentences import worst as worst_of
 from dpframe.report.terminal import legend
 from dpframe.report.terminal.heat import heat, mapped
 from dpframe.report.terminal.ink import GAP, STYLE, Ink, padded, show, wrapped
@@ -159,7 +156,7 @@ def render_notes(record: Record, console: Console) -> None:
 
 def overview(record: Record, ink: Ink, width: int) -> Iterator[Text]:
     """Summarise each mechanism in a few lines, as tables may have scrolled off the screen."""
-    results = list(mechanisms(record))
+    results = list(content.mechanisms(record))
     if len(record.cells) == len(results) and all(one.tested for one in results):
         return  # each mechanism has one cell, which the table shows
     names = [ink.line(one.label) for one in results]
@@ -198,12 +195,12 @@ def issue_lines(record: Record, ink: Ink) -> Iterator[Text]:
 def headline(record: Record, ink: Ink) -> Iterator[Text]:
     """Write the verdict without its confidence, and the worst cell."""
     yield _verdict(record, ".", ink)
-    if len(record.cells) > 1 and (text := worst_of(record)):
+    if len(record.cells) > 1 and (text := sentences.worst(record)):
         yield ink.text(f"Worst: {text}")
 
 
 def _verdict(record: Record, rest: str, ink: Ink) -> Text:
-    found = verdict(record)
+    found = sentences.verdict(record)
     sentence = ink.text("")
     sentence.append(ink.plain(found.finding), STYLE["violated"] if found.grave else "bold")
     return sentence.append(ink.plain(found.others + rest), "bold")
@@ -211,12 +208,12 @@ def _verdict(record: Record, rest: str, ink: Ink) -> Text:
 
 def summary_lines(record: Record, ink: Ink) -> Iterator[Text]:
     """Write the limits of the verdict, then the expectations, then the verdict."""
-    yield from map(ink.text, caveats(record))
-    if expected := expectations(record):
+    yield from map(ink.text, sentences.caveats(record))
+    if expected := sentences.expectations(record):
         yield ink.text(expected.sentence, "" if expected.met else STYLE["failed"])
         if expected.surprises:
             yield ink.text(expected.surprises)
-    yield _verdict(record, verdict(record).rest, ink)
+    yield _verdict(record, sentences.verdict(record).rest, ink)
 
 
 def matrix(record: Record, ink: Ink, width: int) -> Iterator[Text | Table]:

@@ -184,7 +184,7 @@ def _empirical(spots: list[Spot], ink: Ink) -> list[str]:
 
 
 def _bounds(spots: list[Spot], ink: Ink) -> list[str]:
-    """Write the certified bound, and unless violated the limit of what the attack can show.
+    """Write the certified bound and the limit of the attack, which a violated cell does not have.
 
     If nothing is certified, write the approximate interval in parentheses.
     """
@@ -257,12 +257,12 @@ def grid_of(group: Group, ink: Ink) -> Grid:
 
 
 def fits_wide(grid: Grid, width: int) -> bool:
-    """True if the grid needs no stacking; a report stacks all of its tables or none."""
+    """True if the grid fits without stacking; a report stacks either all of its tables or none."""
     return _total(grid.wide, grid.heads, GAP) <= _room(grid, width, GAP)
 
 
 def fits(grid: Grid, width: int) -> bool:
-    """True if at least one column of the grid has room beside the names of the rows."""
+    """True if every column of the grid fits beside the names of the rows."""
     columns = zip(grid.stacked, grid.short_heads, strict=True)
     return all(_total([cells], [head], 1) <= _room(grid, width, 1) for cells, head in columns)
 
