@@ -192,8 +192,8 @@ def over_a_table(
 def _vectors(answers: Any, neighbours: dict[str, Any], terms: Terms) -> dict[str, Any]:
     """Return the parameters of a search for vectors of query answers like the given one.
 
-    The bounds are those of the schema, which has one entry for all answers; else from the smallest
-    to the largest answer, and at least `STEPS` steps wide.
+    The bounds are those of the schema, which has one entry for all answers. Without a schema they
+    reach from the smallest to the largest answer, and at least over `STEPS` steps.
     """
     adjacency = neighbours["adjacency"]
     for name, given in (("query", terms.query), *neighbours.items()):
@@ -223,7 +223,7 @@ def _vectors(answers: Any, neighbours: dict[str, Any], terms: Terms) -> dict[str
 
 
 def _name_columns(params: dict[str, Any]) -> dict[str, Any]:
-    """Take the names of a schema for the columns of a table that has none, such as an array."""
+    """Name the columns of a table without names, such as an array, after those of its schema."""
     rows, schema = params["table"], params.get("schema", [])
     first = rows[0] if isinstance(rows, list) and rows else {}
     if isinstance(first, dict) or "columns" in params:
@@ -240,7 +240,7 @@ def _audit(
     terms: Terms,
     place: Callable[[], Path],
 ) -> Outcome:
-    """Audit in worker processes, or in this one if a worker cannot get what is `handed` to it."""
+    """Audit in worker processes, or in this process if `handed` cannot be sent to a worker."""
     from dpframe.sampling.compile_cache import keep_compiled_programs
 
     try:
@@ -305,7 +305,7 @@ def mechanism_of(
         inner = inner.func
     body: dict[str, Any] = {
         "__doc__": "A function that makes one release.",
-        # The module of the code: a worker that cannot import it gets the code itself.
+        # The module of the code; a worker that cannot import it receives the code.
         "__module__": str(getattr(inner, "__module__", None) or type(inner).__module__),
         "seedable": seeded,
         "claim": lambda self, pair: claim,
@@ -356,8 +356,8 @@ def takes_generator(release: Callable[..., Any]) -> bool:
 def _pair_of(data: tuple[Any, Any]) -> tuple[type[Neighbourhood], type[Pair], str]:
     """Return a neighbourhood that proposes one pair, the pair, and the digest of the data.
 
-    The digest is the parameter of both. Raises DpframeError if the data are the same, or cannot be
-    read.
+    The digest is the parameter of both classes. Raises DpframeError if the data are equal or cannot
+    be read.
     """
     check_differ(data, ("d0", "d1"))
 
@@ -446,7 +446,7 @@ def _leak(cell: CellRecord) -> Iterator[str]:
 
 
 def _data(cell: CellRecord) -> Iterator[str]:
-    """Yield D and D′ if a search found them, as a spec could name them."""
+    """Yield D and D′ if a search found them."""
     tables = as_tables(cell)["pair"]
     if tables["use"] == GIVEN:  # the test's own pair: its author knows it
         return
@@ -471,7 +471,7 @@ def _undecided(record: Record, terms: Terms) -> Iterator[str]:
         f"refuted by {words.quantity(cell.draws)} runs"
     )
     yield f"  why: {cell.reason}"
-    # The most extreme answers would have refuted the claim after about so many draws.
+    # The number of draws after which the most extreme answers would have refuted the claim.
     needed = draws_needed(terms.claimed(), 1 - record.audit.confidence)
     if needed is None:
         yield "  sufficient: no number of runs"

@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 import time
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,7 @@ def environment(prng: str) -> EnvironmentRecord:
 
 
 def versions() -> dict[str, str]:
-    """Versions of what computes; starts no device."""
+    """Return versions of dpframe, its numeric libraries, Python and the system; start no device."""
     import jax
     import numpy as np
     import scipy
@@ -60,7 +61,7 @@ def versions() -> dict[str, str]:
 
 
 def peak_rss_bytes() -> int | None:
-    """Peak resident memory of this process; None where the system does not tell."""
+    """Return the peak resident memory of this process; None if the system does not report it."""
     try:
         import resource
     except ImportError:
@@ -70,7 +71,7 @@ def peak_rss_bytes() -> int | None:
 
 
 def plugin_records(loaded: Audit) -> list[PluginRecord]:
-    """Every plugin that an audit uses, once."""
+    """Return every plugin of an audit once."""
     from dpframe.engine.fingerprint import program_code
 
     choices: set[Any] = {
@@ -79,22 +80,13 @@ def plugin_records(loaded: Audit) -> list[PluginRecord]:
         for c in (cell.mechanism, cell.pair, cell.attack, cell.estimator)
     }
     described = [plugin_record(*choice) for choice in choices]
-    return sorted(
-        described,
-        key=lambda plugin: (
-            plugin.kind,
-            plugin.name,
-            plugin.distribution,
-            plugin.version,
-            plugin.code,
-        ),
-    )
+    return sorted(described, key=attrgetter("kind", "name", "distribution", "version", "code"))
 
 
 def plugin_record(
     use: str, distribution: str, version: str, cls: type[Plugin], program: str | None = None
 ) -> PluginRecord:
-    """Return one plugin as the record names it; `program` is the digest of one that it runs."""
+    """Return the record of a plugin; `program` is the digest of the program that it runs."""
     from dpframe.engine.fingerprint import code_digest
 
     reference = str(cls.reference) if issubclass(cls, Estimator) else ""
@@ -129,19 +121,20 @@ def audit(
     plugins: Iterable[type[Plugin] | str | os.PathLike[str]] = (),
     pythons: Mapping[str, str] | None = None,
 ) -> Record:
-    """Runs an audit and returns its record; writes nothing.
+    """Run an audit and return its record; write nothing.
 
-    A notebook shows the verdict and the worst cell of each mechanism. Fields are attributes, and
-    items by their keys in JSON too: `record.cells[0].verdict`, `record["cells"][0]["verdict"]`.
+    A notebook shows the verdict and the worst cell of each mechanism. Fields of the record can be
+    read as attributes, `record.cells[0].verdict`, or by their keys in JSON,
+    `record["cells"][0]["verdict"]`.
 
     Args:
         spec: path of a TOML file, or the same content as a mapping.
         overrides: "KEY=VALUE" as `dpframe run --set` takes them.
         trials: draws per dataset, instead of the spec's.
         seed: instead of the spec's.
-        plugins: classes to make available beside the installed ones, and paths of Python files that
-            define some, as `--plugin` takes them.
-        pythons: paths of interpreters, by the names of environments, as `--python` takes them.
+        plugins: plugin classes and paths of Python files with plugin classes, in addition to the
+            installed plugins.
+        pythons: paths of interpreters by names of environments.
 
     Raises:
         SpecError: the spec cannot be run; lists every mistake.
@@ -151,17 +144,16 @@ def audit(
 
 
 def silent(cells: int, draws: int) -> AbstractContextManager[Progress]:
-    """Open a display that shows nothing."""
+    """Return a display that shows nothing."""
     from dpframe.engine.run import quiet
 
     return contextlib.nullcontext(quiet)
 
 
 def recorded(loaded: Audit, display: Display = silent, source: Source | None = None) -> Record:
-    """Run an audit that was loaded; write nothing.
+    """Run a loaded audit; write nothing.
 
-    The outputs of black boxes come from `source`; by default from worker processes that end
-    with it.
+    `source` makes the outputs of black boxes; default: worker processes that end with the run.
     """
     from dpframe.engine.resources import planned_draws
     from dpframe.engine.run import run
@@ -185,7 +177,7 @@ def load(
     plugins: Iterable[type[Plugin] | str | os.PathLike[str]] = (),
     pythons: Mapping[str, str] | None = None,
 ) -> Audit:
-    """Reads a spec; arguments and exceptions are those of `audit`."""
+    """Read a spec; arguments and exceptions are those of `audit`."""
     from dpframe.spec import audit_from_dict, load_audit
 
     found = load_plugins(plugins)
@@ -196,9 +188,9 @@ def load(
 
 
 def load_plugins(plugins: Iterable[type[Plugin] | str | os.PathLike[str]] = ()) -> Registry:
-    """Return the installed plugins and some classes more, or those of files.
+    """Return the installed plugins together with further classes, or the classes of files.
 
-    Raises PluginError if one of the classes is not a plugin class, or a file cannot be used.
+    Raises PluginError if one is not a plugin class, or a file cannot be used.
     """
     given = list(plugins)
     files = [Path(one) for one in given if isinstance(one, str | os.PathLike)]
@@ -209,8 +201,8 @@ def load_plugins(plugins: Iterable[type[Plugin] | str | os.PathLike[str]] = ()) 
 def make_plan(loaded: Audit, source: Source | None = None) -> Plan:
     """Arrange an audit for the engine.
 
-    `source` calls black boxes for the first time; by default worker processes of their own do.
-    Raises DpframeError if this machine has not the memory for it.
+    `source` makes the first calls of black boxes; default: separate worker processes. Raises
+    DpframeError if this machine has too little memory.
     """
     from dpframe.common.machine import available_cores
     from dpframe.engine.plan import plan
@@ -220,7 +212,7 @@ def make_plan(loaded: Audit, source: Source | None = None) -> Plan:
     with within(free_bytes()):
         check_data(loaded)
         made = plan(loaded, generator_name(loaded.run.prng), source)
-        with contextlib.suppress(StuckError):  # the run will say who hangs
+        with contextlib.suppress(StuckError):  # the run will name the plugin that hangs
             with_timeout(Footprint(made, available_cores()).check, loaded.run.seconds)
     return made
 
@@ -230,8 +222,8 @@ def make_record(
 ) -> Record:
     """Return the record of a run.
 
-    There is one cell per planned cell, not yet judged. `calls` are releases that black boxes
-    were asked for, `looks` the largest number of looks at any cell's draws.
+    `cells` has one cell for each planned cell, without verdicts. `calls` is the number of releases
+    requested from black boxes, `looks` the largest number of looks at any cell's draws.
     """
     from dpframe.interfaces.mechanism import HostMechanism
 

@@ -48,12 +48,11 @@ class Training(NamedTuple):
 def training(
     train: Callable[..., Any], pair: Any, *, claim: Claim | None, seedable: bool, may_be_nan: bool
 ) -> Training:
-    """Make a mechanism of a training function, and a pair of its data, a pair or D and D′.
+    """Make a mechanism of a training function, and a pair of its data, given as a pair or D and D′.
 
-    The data travel with the function: D and D′ may be of any kind and differ in size. The
-    function is called as `train(seed, *data)` and returns scores; it is `seedable` if all
-    randomness comes from the seed. Raises DpframeError if the function or the data cannot be
-    used.
+    D and D′ are sent with the function, so they may have any type and differ in size. The function
+    is called as `train(seed, *data)` and returns scores; it is `seedable` if all randomness comes
+    from the seed. Raises DpframeError if the function or the data cannot be used.
     """
     if not callable(train):
         raise DpframeError(f"train: {train!r} is not a function")
@@ -183,20 +182,21 @@ def audit_training(
     fresh: bool = False,
     quiet: bool = False,
 ) -> Record:
-    """Audit a training function: many models on D, as many on D′, told apart by their scores.
+    """Audit a training function: train many models on D and on D′, and compare their scores.
 
-    Models are trained in worker processes, one per core. The function is called as
-    `train(seed, *D)` or `train(seed, *D′)`, so with D = (x, y) as `train(seed, x, y)`, on a copy
-    of the data. All randomness must come from the seed; two processes check it. It returns a score,
-    larger if the model looks more like one of D′, such as minus its loss on the record that only
-    D′ has; or several, for an attack that takes several.
+    Models are trained in worker processes, one per core. The function is called on a copy of the
+    data, as `train(seed, *D)` or `train(seed, *D′)`; with D = (x, y) that is `train(seed, x, y)`.
+    All randomness must come from the seed, which two processes check. The function returns a score
+    that is larger if the model was more likely trained on D′, such as minus its loss on the record
+    that only D′ has. It returns several scores for an attack that takes several.
 
-    With `out` the run can be interrupted at any moment, and the same call goes on. The address of
-    the models includes the function and everything that it refers to in the script or notebook:
-    another function begins anew.
+    With `out` the run can be interrupted at any moment, and the same call continues it. Models are
+    reused only for the same function, including everything that it refers to in the script or
+    notebook.
 
     Args:
-        train: the function. One of a script or a notebook travels to the workers as code.
+        train: the function. The code of a function in a script or a notebook is sent to the
+            workers.
         pair: the two neighbouring datasets, (D, D′), each a tuple of arrays of any shape and
             length; or a pair.
         models: trained on each of them.
@@ -300,12 +300,12 @@ def _display(*, quiet: bool) -> Any:
     return display
 
 
-# Digest of what a function does, the same in every process.
+# A digest of a function that is the same in every process.
 #
-# Pickled bytes differ: classes of a script are pickled under a random number. So a function of a
-# script or a notebook is read part by part: its bytecode, what it closes over, and everything of
-# the script that it refers to by name. Imported code is known by its name, and by its files unless
-# it is an installed library.
+# Pickled bytes differ, because classes of a script are pickled under a random number. So the digest
+# covers the bytecode of a function of a script or a notebook, its closure, and everything in the
+# script that it refers to by name. For imported code it covers the name, and the files unless they
+# belong to an installed library.
 
 
 def function_digest(function: Any) -> str:
@@ -316,7 +316,7 @@ def function_digest(function: Any) -> str:
 
 
 class _Reader(Reader):
-    """Reads code by what it does, and other values as data are read."""
+    """Reads functions and classes by their code, and other values as data."""
 
     def __init__(self, tell: Callable[[bytes], object]) -> None:
         super().__init__(tell)
@@ -367,7 +367,7 @@ class _Reader(Reader):
     def parts_of(self, value: Any) -> list[Any]:
         try:
             return super().parts_of(value)
-        except CellError:  # known by its bytes; at worst those differ in every process
+        except CellError:  # pickled bytes may differ in every process; then models are not reused
             return ["pickled", cloudpickle.dumps(value)]
 
     def _tell_names(self, kind: str, *names: object) -> None:
@@ -379,7 +379,7 @@ _OF_ANY_CLASS = ("__dict__", "__weakref__", "__doc__", "__module__", "__firstlin
 
 @functools.cache
 def _files(module: str) -> tuple[Path, ...]:
-    """Return Python files of the package of a module; none of Python's or dpframe's own."""
+    """Return the Python files of a module's package; () for Python's own and for libraries."""
     top = module.partition(".")[0]
     if top in sys.stdlib_module_names:
         return ()

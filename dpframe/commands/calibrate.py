@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 REPEATS = 10_000
 
-# Overrides of every calibration: each bound holds alone, and the repeats are made here.
+# Overrides of every calibration: each bound holds alone, and `calibrate` makes the repeats.
 SETTINGS = ('audit.multiplicity="none"', "audit.repeats=1")
 
-# All intervals of a calibration hold together with this error, so a kept promise is hardly ever
-# reported as broken, however many there are.
+# All intervals of a calibration together fail with at most this probability, so a kept promise is
+# rarely reported as broken, even among many.
 FALSE_ALARMS = 0.01
 
 
@@ -41,10 +41,10 @@ def calibrate(
     plugins: Iterable[type[Plugin]] = (),
     workers: int | None = 1,
 ) -> dict[str, Any]:
-    """Repeat small audits of mechanisms whose true ε is known, and counts bounds above it.
+    """Repeat small audits of mechanisms with known true ε, and count bounds above it.
 
-    Every repeat has its own draws, the same that `dpframe run` makes with as many repeats and with
-    the chunk and pilot that the result names.
+    Every repeat has its own draws. They are those of `dpframe run` with the same number of repeats
+    and with the chunk and pilot in the result.
 
     Args:
         spec: path of a TOML file, or the same content as a mapping; cells of a mechanism that
@@ -53,12 +53,13 @@ def calibrate(
         trials: draws per dataset, one calibration for each; default: the spec's.
         overrides: "KEY=VALUE" as `dpframe run --set` takes them.
         seed: instead of the spec's.
-        plugins: classes to make available beside the installed ones.
+        plugins: plugin classes in addition to the installed plugins.
         workers: processes; None is one per core. More than one needs a script that can be
             imported, as all use of processes does.
 
     Returns:
-        What `dpframe calibrate --json` prints: a row per mechanism, trials, attack and estimator.
+        The content of `dpframe calibrate --json`: a row for each mechanism, number of trials,
+        attack and estimator.
 
     Raises:
         SpecError: the spec cannot be run; lists every mistake.
@@ -75,8 +76,8 @@ def calibration(
 ) -> dict[str, Any]:
     """Calibrate the estimators of audits that were loaded with `SETTINGS`.
 
-    There is at least one audit; they differ in their trials. `workers` are processes, by
-    default one per core; the display is opened for a number of experiments and of estimates.
+    `loaded` has at least one audit; they differ in their trials. `workers` is the number of
+    processes, by default one per core. The display counts experiments and estimates.
     """
     from dpframe.results.build import skip_record
 
@@ -139,7 +140,7 @@ def _arranged(loaded: Sequence[Audit]) -> Experiments:
 
 
 def _check_repeats(repeats: int, found: Experiments, error: float) -> None:
-    """Raise DpframeError if every estimator would pass."""
+    """Raise DpframeError if the repeats are too few for any estimator to fail."""
     if repeats < 1:
         raise DpframeError(f"--repeats: {repeats} must be at least 1")
     for part in (part for experiment in found.experiments for part in experiment.parts):

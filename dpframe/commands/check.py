@@ -23,10 +23,10 @@ from dpframe.testing.plugins import made
 
 
 def check(loaded: Audit) -> int:
-    """Look for expectations that no draws can meet; return the bytes of memory of a run, about.
+    """Look for expectations that no draws can meet; return the estimated memory of a run in bytes.
 
-    Raises SpecError, which lists each different one with its reason, if there are some, and
-    DpframeError if this machine has too little memory.
+    Raises SpecError, which lists these expectations with their reasons, and DpframeError if this
+    machine has too little memory.
     """
     plan = make_plan(loaded)
     found = Counter(_unmeetable(plan))
@@ -64,7 +64,7 @@ def _name(cell: Cell) -> str:
 
 
 TARGETS = {"mechanism": ("mechanism", "pair"), "attack": ("attack", "mechanism", "pair")}
-"""Kinds whose parameters matter for a plugin of a kind, where these are more than its own."""
+"""Kinds of plugins with which a plugin of a kind is tried; default: only its own kind."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,12 +84,12 @@ class Conformance:
 def conformance(
     name: str | None, settings: Iterable[str] = (), files: Sequence[Path] = ()
 ) -> list[Conformance]:
-    """Check every promise of the plugins with a name, or distribution/name; None: all of the files.
+    """Check every promise of the plugins with a name or distribution/name, or of all in `files`.
 
-    `files` are Python files that bring plugins beside the installed ones. `settings` are
-    KIND.X=VALUE: parameters of the plugin, and of the mechanism and the pair that it is tried
-    with; `mechanism.use` and `pair.use` choose these. Raises DpframeError if there is no such
-    plugin, or it cannot be tried with these parameters.
+    `files` are Python files with plugins in addition to the installed ones. `settings` are
+    KIND.X=VALUE: parameters of the plugin, and of the mechanism and the pair that it is tried with.
+    The keys `mechanism.use` and `pair.use` choose these two. Raises DpframeError if there is no
+    such plugin, or it cannot be tried with these parameters.
     """
     known = registry.load(files=files)
     entries = tuple(entry for entry in known.entries if entry.distribution in known.files)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpframe.results.model import CellRecord, TruthRecord
     from dpframe.spec.audit import Audit, Cell, RunSettings
 
-ALONE = 'audit.multiplicity="none"'  # a comparison picks nothing, so every bound stands for itself
+ALONE = 'audit.multiplicity="none"'  # a comparison chooses no bound, so it adjusts none
 
 
 def compare(
@@ -32,18 +32,18 @@ def compare(
 ) -> dict[str, Any]:
     """Run an audit and compare its estimators and attacks; write nothing.
 
-    Every bound holds alone at the spec's confidence, whatever multiplicity the spec asks for.
+    Every bound holds alone at the spec's confidence; the multiplicity of the spec is ignored.
 
     Args:
         spec: path of a TOML file, or the same content as a mapping.
         overrides: "KEY=VALUE" as `dpframe run --set` takes them.
         trials: draws per dataset, instead of the spec's.
         seed: instead of the spec's.
-        plugins: classes to make available beside the installed ones.
+        plugins: plugin classes in addition to the installed plugins.
 
     Returns:
-        What `dpframe compare --json` prints: a row per mechanism, pair, attack, estimator and
-        combination of swept values.
+        The content of `dpframe compare --json`: a row for each mechanism, pair, attack, estimator
+        and combination of swept values.
 
     Raises:
         SpecError: the spec cannot be run; lists every mistake.
@@ -53,7 +53,7 @@ def compare(
 
 
 def comparison(loaded: Audit, display: Display = silent) -> dict[str, Any]:
-    """Run an audit that was loaded with `ALONE`, and compare."""
+    """Run an audit that was loaded with the override `ALONE`, and compare."""
     from dpframe.engine.run import run as run_plan
     from dpframe.workers.executor import source_of
 
@@ -120,7 +120,7 @@ def _row(
 
 
 def _draws(shown: CellRecord, planned: Cell, run: RunSettings) -> dict[str, int]:
-    """Return the outputs of the mechanism behind a row, on both datasets, by purpose."""
+    """Return the number of outputs on both datasets for a row, by their purpose."""
     learns = planned.attack.value.learns()
     run = resolved(run, planned.mechanism.value, planned.trials)
     estimator = planned.estimator.value

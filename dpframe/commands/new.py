@@ -21,11 +21,10 @@ NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 def new(kind: str, name: str, folder: Path) -> list[Path]:
-    """Write the package of a plugin of a kind into a new or empty folder; return its files.
+    """Write the package of a plugin into a new or empty folder; return its files, the module first.
 
-    The name is that of the distribution and of the plugin: small letters, digits and hyphens.
-    The module is the first file. Raises DpframeError if the kind or the name will not do, or
-    something is there already.
+    The distribution and the plugin get the name: lower-case letters, digits and hyphens. Raises
+    DpframeError if the kind or the name cannot be used, or the folder contains something.
     """
     if kind not in KINDS:
         raise DpframeError(
@@ -71,7 +70,7 @@ def _module(name: str) -> str:
 
 
 def _class_name(name: str, kind: str) -> str:
-    """Return the class name; a name that dpframe has gets its kind as a suffix."""
+    """Return the class name, with its kind as a suffix if dpframe has a class of this name."""
     found = "".join(part.capitalize() for part in name.split("-"))
     return f"{found}{kind.capitalize()}" if found in dir(dpframe.plugins) else found
 

@@ -21,16 +21,18 @@ from dpframe.stats.betting import growth_rate
 from dpframe.workers.executor import source_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from dpframe.engine.plan import Plan
-    from dpframe.interfaces.estimator import Estimator
+    from dpframe.interfaces.estimator import Estimate, Estimator
     from dpframe.report.terminal.plan import Decision, Outlook, PowerRow, Reach, Skipped
     from dpframe.spec.audit import Audit, Cell
 
 
 EVENTS = np.concatenate([np.geomspace(1e-9, 0.5, 120), 1 - np.geomspace(0.5, 1e-9, 120)])
-"""False-positive rates at which the true curve is looked at."""
+"""False-positive rates at which the true curve is evaluated."""
 
-MOST_CELLS = 1000  # cells that are looked at; a plan should not take as long as a run
+MOST_CELLS = 1000  # cells or claims that are examined; a plan should not take as long as a run
 
 
 def decisions(plan: Plan) -> list[Decision]:
@@ -40,7 +42,7 @@ def decisions(plan: Plan) -> list[Decision]:
     for cell in cells[:MOST_CELLS]:
         try:
             trials = _expected(cell, plan)
-        except Exception:  # an author's claim or truth; the run will say what is wrong with it
+        except Exception:  # a plugin's claim or truth; the run will report the mistake
             continue
         if trials is not None and cell.claim is not None:
             claimed = f"ε = {cell.claim.epsilon_at(cell.delta):.4g}"
@@ -74,14 +76,14 @@ def outlook(
     against: float | None = None,
     drawn: bool = False,
 ) -> Outlook:
-    """Describe the run of an audit; `rehearse` times a few draws, for the duration of the run.
+    """Describe the run of an audit.
 
     Args:
         loaded: the audit.
-        rehearse: see above.
-        probability: with which a loss is to be shown; None to leave power out.
-        against: a true loss, as a multiple of the claim, whose trials are wanted.
-        drawn: power against trials is computed, too, for a figure.
+        rehearse: time a few draws to estimate the duration of the run.
+        probability: with which a loss should be detected; None leaves out the power.
+        against: a true loss, as a multiple of the claim, for which the trials are computed.
+        drawn: also compute power against trials, for a figure.
 
     Raises:
         DpframeError: `probability` or `against` makes no sense.
@@ -119,7 +121,10 @@ def outlook(
         "estimators": _reaches(plan),
         "inconclusive": _undecidable(plan),
         "decisions": decisions(plan),
-        "skipped": _left_out(plan),
+        "skipped": _counted(
+            [skip.reason for skip in plan.skipped]
+            + [f"would fail: {reason}" for _, reason in plan.failed]
+        ),
         "power": [row for _, row in shown],
         "without_power": unknown,
     }
@@ -129,19 +134,19 @@ SHOWN = (1.1, 1.25, 1.5, 2.0)
 """True losses whose power is listed, as multiples of the claim."""
 
 
-MOST_DRAWN = 4  # questions whose power is drawn against trials: each takes seconds
+MOST_DRAWN = 4  # questions whose power is drawn against trials, because each takes seconds
 
 
 def _by_trials(asked: Question) -> dict[float, list[tuple[int, float]]]:
     """Return the power at a sixteenth to sixteen times the trials, for each multiple of the claim.
 
-    Bets and canaries are left to the table, because simulating a curve takes minutes.
+    Bets and canaries get no curve, because its simulation takes minutes.
     """
     sizes = sorted({max(1, round(asked.size * 2.0**n)) for n in range(-4, 5)})
     try:
         # All losses of one size share its estimates.
         found = [[power(asked.of(n), x * asked.claimed) for x in SHOWN] for n in sizes]
-    except CellError:  # an author's estimator, on other numbers of trials
+    except CellError:  # a plugin's estimator, on other numbers of trials
         return {}
     return {x: list(zip(sizes, each, strict=True)) for x, *each in zip(SHOWN, *found, strict=True)}
 
@@ -149,12 +154,9 @@ def _by_trials(asked: Question) -> dict[float, list[tuple[int, float]]]:
 def powers(
     plan: Plan, probability: float, against: float | None
 ) -> tuple[list[tuple[Question, PowerRow]], list[Skipped]]:
-    """Describe the losses that the trials of each question would show, and the cells without one.
+    """Return the power of each question, and the reasons why cells have none.
 
-    Args:
-        plan: of an audit.
-        probability: with which a loss is to be shown.
-        against: a true loss, as a multiple of the claim, whose trials are wanted.
+    `probability` and `against` are those of `outlook`.
     """
     found: dict[Question, PowerRow] = {}
     unknown: Counter[str] = Counter()
@@ -188,14 +190,13 @@ def powers(
                 "needed": None if loss is None else trials_needed(asked, loss, probability),
                 "by_trials": {},
             }
-        except CellError:  # an author's; the run will say what is wrong with it
+        except CellError:  # a plugin's estimator; the run will report the mistake
             unknown["the estimator fails"] += 1
-    return list(found.items()), [{"reason": why, "cells": n} for why, n in unknown.items()]
+    return list(found.items()), _counted(unknown)
 
 
-def _left_out(plan: Plan) -> list[Skipped]:
-    reasons = [skip.reason for skip in plan.skipped]
-    reasons += [f"would fail: {reason}" for _, reason in plan.failed]
+def _counted(reasons: Iterable[str]) -> list[Skipped]:
+    """Return each reason with the number of its cells."""
     return [{"reason": reason, "cells": count} for reason, count in Counter(reasons).items()]
 
 
@@ -210,11 +211,8 @@ def _reaches(plan: Plan) -> list[Reach]:
     return list(found.values())
 
 
-MOST_CLAIMS = 1000  # claims that are looked at; a plan should not take as long as a run
-
-
 def _undecidable(plan: Plan) -> list[Skipped]:
-    """Return the claims that even the most extreme counts would not refute at first."""
+    """Return the claims that even the most extreme counts would not refute at the first look."""
     factor = 1 if plan.audit.multiplicity == "none" else plan.m
     known: dict[Any, bool] = {}
     found: Counter[str] = Counter()
@@ -228,22 +226,23 @@ def _undecidable(plan: Plan) -> list[Skipped]:
             query = Query(trials, cell.delta, cell.confidence, cell.claim, resolution)
             dims = the_pass.shape.dims
             key = (estimator, query, dims)
-            if key not in known and len(known) < MOST_CLAIMS:
-                known[key] = _extreme_p(estimator, query, dims) * factor > 1 - cell.confidence
+            if key not in known and len(known) < MOST_CELLS:
+                most = _most_extreme(estimator, query, dims)
+                p_value = most.p_resolved if most else None
+                known[key] = (p_value or 0.0) * factor > 1 - cell.confidence
             if known.get(key):
                 name = " · ".join((cell.mechanism.label, cell.estimator.label))
                 found[f"{name}: ε = {cell.claim.epsilon_at(cell.delta):.4g}"] += 1
-    return [{"reason": name, "cells": count} for name, count in found.items()]
+    return _counted(found)
 
 
-def _extreme_p(estimator: Estimator, query: Query, dims: tuple[int, ...]) -> float:
-    """Return the p-value of the most extreme counts, as the sampler resolves it; 0 if unknown."""
+def _most_extreme(estimator: Estimator, query: Query, dims: tuple[int, ...]) -> Estimate | None:
+    """Return the estimate from the most extreme counts possible; None if it fails."""
     try:
         layout = ideal_layout(estimator.statistic(), dims)
-        most = estimator.estimate(layout, estimator.extreme(layout, query.trials), query)
-    except Exception:  # an author's estimator; the run will say what is wrong with it
-        return 0.0
-    return most.p_resolved or 0.0
+        return estimator.estimate(layout, estimator.extreme(layout, query.trials), query)
+    except Exception:  # a plugin's estimator; the run will report the mistake
+        return None
 
 
 def _reach(cell: Cell, plan: Plan, dims: tuple[int, ...]) -> Reach:
@@ -253,12 +252,7 @@ def _reach(cell: Cell, plan: Plan, dims: tuple[int, ...]) -> Reach:
     if certifies:
         trials = (cell.trials, cell.trials)
         query = Query(trials, cell.delta, 1 - share_of_error(cell, plan), cell.claim)
-        try:
-            layout = ideal_layout(estimator.statistic(), dims)
-            found = estimator.estimate(layout, estimator.extreme(layout, trials), query)
-        except Exception:  # an author's estimator; the run will say what is wrong with it
-            found = None
-        if found is not None:
+        if (found := _most_extreme(estimator, query, dims)) is not None:
             largest = found.epsilon_lower
             raised = np.array(found.tradeoff or [(1.0, 1.0)]) + resolution_of(cell, plan)
             claim = epsilon_of(raised, cell.delta) if found.tradeoff else largest

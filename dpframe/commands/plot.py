@@ -35,9 +35,9 @@ def plot(
     panels: Sequence[Sequence[str]] = (),
     beside: str | os.PathLike[str] | None = None,
 ) -> Figure:
-    """Draw a figure of a record, or of scores made elsewhere; needs the extra `plot`.
+    """Draw a figure of a record, or of scores made elsewhere; this needs the extra `plot`.
 
-    The figure shows itself in a notebook, has a `caption`, and does not use pyplot.
+    A notebook shows the figure. It has a `caption`, and does not use pyplot.
 
     Args:
         record: what `dpframe.audit`, `dpframe.score` or `dpframe.score_one_run` returned, or the
@@ -51,8 +51,8 @@ def plot(
             and `compositions`: columns `mechanism`, `epsilon` and swept keys, or other parameters.
 
     Raises:
-        DpframeError: matplotlib is not there, or no such figure can be made of this record.
-        RecordError: it is no record.
+        DpframeError: matplotlib is missing, or no such figure can be made of this record.
+        RecordError: it is not a record.
     """
     found = subject(record)
     if isinstance(found, Record):

@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from dpframe.workers.scheduling import Source
 
 
-# Tells GitHub Actions what a run found, where the run is part of a job of theirs.
+# Annotations and a summary, if the run is part of a job of GitHub Actions.
 
 
-MOST_SUMMARY = 1 << 20  # bytes of a step's summary; of a longer one nothing is shown
+MOST_SUMMARY = 1 << 20  # bytes of a step's summary; a longer summary is not shown at all
 
 
 def announce(record: Record, environment: Mapping[str, str], say: Callable[[str], None]) -> None:
     """Print annotations for GitHub Actions and add the report to the summary of the step.
 
-    Elsewhere, as the environment variables tell, it does nothing. `say` prints a line where the
-    runner reads it, and is told of a summary that cannot be written too.
+    Do nothing if the environment variables are not those of GitHub Actions. `say` prints a line
+    that the runner reads.
     """
     if environment.get("GITHUB_ACTIONS") == "true":
         from dpframe.report import made as github
@@ -49,8 +49,14 @@ def announce(record: Record, environment: Mapping[str, str], say: Callable[[str]
         for line in github.alarms(record, file, lines_of(record).get):
             say(line)
     if summary := environment.get("GITHUB_STEP_SUMMARY"):
+        from dpframe.report.files import markdown
+
+        page = Path(summary)
         try:
-            _append(record, Path(summary))
+            there = page.stat().st_size if page.exists() else 0
+            text = markdown.document(record, most=MOST_SUMMARY - there - 1).encode()
+            with page.open("ab") as out:
+                out.write(b"\n" * bool(there) + text)
         except OSError as error:
             say(f"cannot write the step summary: {error.strerror or error}")
 
@@ -75,7 +81,7 @@ def lines_of(record: Record) -> dict[str, int]:
 
 
 def _from_checkout(path: str, checkout: str | None) -> str:
-    """A path as the runner wants it: from the root of the checkout, if it lies in there."""
+    """Return a path relative to the root of the checkout, if it lies inside."""
     if not path or not checkout:
         return path
     full, root = os.path.abspath(path), os.path.abspath(checkout)  # noqa: PTH100  # no link
@@ -86,16 +92,7 @@ def _from_checkout(path: str, checkout: str | None) -> str:
     return Path(os.path.relpath(full, root)).as_posix() if inside else path
 
 
-def _append(record: Record, summary: Path) -> None:
-    from dpframe.report.files import markdown
-
-    there = summary.stat().st_size if summary.exists() else 0
-    text = markdown.document(record, most=MOST_SUMMARY - there - 1).encode()
-    with summary.open("ab") as out:
-        out.write(b"\n" * bool(there) + text)
-
-
-# A run in a directory: what the command line does around an audit.
+# A run in a directory.
 
 
 CHECKPOINT = "checkpoint"
@@ -106,7 +103,7 @@ class Invocation(NamedTuple):
 
     out: Path | None = None  # directory of the run; default: runs/<audit name>
     device: str | None = None  # "cpu" or "gpu"; default: the fastest there is
-    resume: bool = True  # go on with what the directory holds, instead of discarding it
+    resume: bool = True  # continue from the counts in the directory, instead of discarding them
     cluster: str | None = None
     """Address of an executor, such as that of a Dask scheduler, or local:N; default: this
     machine."""
@@ -119,10 +116,10 @@ def run(
 ) -> Record:
     """Run an audit and write its record; a complete identical run is read, not repeated.
 
-    However the run ends, what was counted stays in the directory, and the next run goes on
-    there. `display` opens a progress display for a number of cells and of draws; `warn` is told
-    what went wrong without ending the run. Raises OutputError if the directory cannot be
-    written to, or another run is using it, DpframeError if the device is not there.
+    The counts stay in the directory even if the run is interrupted, and the next run continues from
+    them. `display` opens a progress display for a number of cells and of draws; `warn` prints
+    problems that do not end the run. Raises OutputError if the directory cannot be written to or is
+    in use by another run, DpframeError if there is no such device.
     """
     directory = files.made(invocation.out or Path("runs") / loaded.name)
     select_device(invocation.device or loaded.run.device)
@@ -178,7 +175,7 @@ def _run(
 
 
 def _earlier(directory: Path, warn: Callable[[str], None]) -> Record | None:
-    """The record of an earlier run in the same place; one that is damaged is not trusted."""
+    """Return the record of an earlier run in the directory; None if it is missing or damaged."""
     if not (directory / records.NAME).exists():
         return None
     try:
@@ -232,7 +229,7 @@ def _complete(earlier: Record, plan: Plan) -> bool:
 
 
 def select_device(device: str | None) -> None:
-    """Makes JAX use one kind of device, before anything has started it."""
+    """Make JAX use one kind of device; call it before JAX has started a device."""
     if device is None:
         return
     import jax

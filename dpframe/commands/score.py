@@ -32,7 +32,7 @@ from dpframe.scores.tables import as_scores, read_members, read_scores
 
 
 class ScoreRecord(dict[str, Any]):
-    """The answer about scores made elsewhere: what `--json` prints, as a dictionary."""
+    """The answer about scores made elsewhere, as a dictionary with the keys of `--json`."""
 
     def __repr__(self) -> str:
         return escape(f"<scores made elsewhere: {'; '.join(headline(self))}>")
@@ -54,7 +54,7 @@ class ScoreRecord(dict[str, Any]):
 
 
 class Candidate(NamedTuple):
-    """An estimator to be asked."""
+    """An estimator and its entry in the registry."""
 
     entry: Entry
     estimator: Estimator
@@ -63,11 +63,11 @@ class Candidate(NamedTuple):
 def candidates(
     found: Registry, wanted: Sequence[str | Estimator] | None, parameters: dict[str, Any]
 ) -> tuple[list[Candidate], list[dict[str, str]]]:
-    """Make the estimators to ask; return those that cannot be asked too, each with the reason.
+    """Make the estimators to ask; also return those that cannot be asked, with the reasons.
 
-    `wanted` are names or estimators; None means every one that needs no parameters. Each named
-    one gets the parameters that it has by name. Raises PluginError if a name is unknown, or a
-    parameter is refused or belongs to none of them.
+    `wanted` are names or estimators; None selects every installed estimator that needs no
+    parameters. Each estimator given by name gets those `parameters` that it has. Raises PluginError
+    if a name is unknown, or a parameter is refused or belongs to none of the estimators.
     """
     chosen: list[Any] = list(found.of_kind("estimator")) if wanted is None else list(wanted)
     made: list[Candidate] = []
@@ -110,7 +110,7 @@ def check_confidence(confidence: float) -> None:
 
 
 def deltas_of(delta: float | Sequence[float] | None, claim: Claim | None) -> list[float]:
-    """Return the δ that are asked for, each once; raise DpframeError if there is none in range."""
+    """Return the requested values of δ without repeats; raise DpframeError if one is not valid."""
     if delta is None:
         given = [claim.default_delta if claim is not None else 0.0]
     else:
@@ -176,32 +176,32 @@ def score(
     Every bound holds alone at the confidence; nothing is adjusted for their number.
 
     Args:
-        scores_in: scores of an attack where the record is in the data (D′): an array of shape [n]
-            of floats, integers or booleans (decisions), or the path of a file with them.
-        scores_out: the same without the record (D); the lengths may differ. None if `scores_in` is
-            the path of a file that has both, and says in a column of memberships which is which.
-        column: title of the scores in files that have several columns, or their place from 1.
-        member: the same of the memberships: 1 (or true) with the record, 0 without.
+        scores_in: scores of an attack with the record in the data (D′): an array of shape [n] of
+            floats, integers or booleans (decisions), or the path of a file with them.
+        scores_out: scores without the record (D); the lengths may differ. None if `scores_in` is
+            the path of a file with all scores and a column of memberships.
+        column: title of the column of scores, or its position from 1.
+        member: title or position of the column of memberships: 1 (or true) with the record, 0
+            without.
         delta: δ at which ε is estimated; default: the claim's own, else 0.
         confidence: level of each bound.
         claim: what is claimed, for p-values.
         estimators: their names, or estimators; default: every installed one that certifies a
-            bound, or without any all.
-        parameters: given to each estimator of these that has a parameter of the name; one that is
-            handed over as an estimator keeps its own.
+            bound, or all if none does.
+        parameters: values by name, for each estimator given by name that has such a parameter.
         seed: decides which scores are set aside for a pilot.
-        plugins: classes to make available beside the installed ones.
-        lower_is_member: False if larger scores mean more like D′, True if lower ones do. Default:
-            True for a column named `loss`; else larger is assumed, and a twentieth of the scores,
-            which no bound uses, tests that. With True they stay aside.
-        every: ask also the installed estimators that certify no bound.
+        plugins: plugin classes in addition to the installed plugins.
+        lower_is_member: False if larger scores indicate D′, True if lower scores do. Default: True
+            for a column named `loss`; else False, which a twentieth of the scores tests that no
+            bound uses. With True these scores are not used either.
+        every: also ask the installed estimators that certify no bound.
 
     Returns:
-        What `dpframe score --json` prints: inputs, a row per estimator, and which were left out. A
-        notebook shows the headline and a table.
+        The content of `dpframe score --json`: inputs, a row for each estimator, and the skipped
+        estimators. A notebook shows the headline and a table.
 
     Raises:
-        ScoresError: the scores cannot be read, or are no scores.
+        ScoresError: the scores cannot be read, or are not scores.
         PluginError: there is no such estimator or parameter.
         DpframeError: δ or the confidence is out of range.
     """
@@ -271,35 +271,36 @@ def certifies(estimator: Estimator, claim: Claim | None) -> bool:
 
 
 def oriented(values: HostArray, *, lower: bool | None) -> HostArray:
-    """Negate scores if lower ones mean the record."""
+    """Negate scores if lower scores indicate the record."""
     if not lower:
         return values
     return ~values if values.dtype == np.bool_ else -values
 
 
 class Told(NamedTuple):
-    """The direction of the scores, as far as the caller and the title of the column tell."""
+    """The direction of the scores according to the caller and the title of the column."""
 
     lower_is_member: bool | None
     is_loss: bool
 
     @property
     def lower(self) -> bool | None:
-        """True if lower scores mean the record; None if nothing tells."""
+        """True if lower scores indicate the record; None if this is not known."""
         return True if self.lower_is_member is None and self.is_loss else self.lower_is_member
 
     def set_aside(self, count: int, seed: int, side: int) -> HostArray:
-        """Choose scores that test the direction, shape [count], booleans.
+        """Choose the scores that test the direction; return booleans of shape [count].
 
-        They stay aside if lower ones are said to mean the record, because that may be the answer to
-        the test: a direction chosen by scores that are then bounded would void the bound.
+        They are also set aside if the caller says that lower scores indicate the record. The caller
+        may know this from an earlier test of these scores, and a bound on scores that chose the
+        direction would not be valid.
         """
         if self.lower_is_member is False or (self.is_loss and self.lower):
             return np.zeros(count, bool)
         return set_aside(count, host_generator(Stream(seed, "direction", side, PILOT)))
 
     def direction(self, outside: HostArray, inside: HostArray) -> dict[str, Any]:
-        """Return what is known of the direction, by the scores that were set aside."""
+        """Return the direction, and its test on the scores that were set aside."""
         p_value = reversed_p_value(outside, inside) if self.lower is None else None
         return {
             "lower_is_member": self.lower,
@@ -314,8 +315,8 @@ class Told(NamedTuple):
 def _refuted(rows: list[dict[str, Any]], confidence: float) -> bool | None:
     """True if all rows together refute the claim; None if no row tested it.
 
-    Each row refutes at its own level. Together they pay for their number (Bonferroni), including
-    failed ones, because it is not known beforehand which of them fail.
+    P-values are corrected for the number of rows (Bonferroni). Failed rows count too, because it is
+    not known beforehand which estimators fail.
     """
     tested = [row["p_value"] for row in rows if row["p_value"] is not None]
     failed = sum(row["status"] == "failed" for row in rows)
@@ -433,7 +434,7 @@ def _row(
 
 
 def _set_aside(estimator: Estimator) -> tuple[str, ...]:
-    """Return a remark if some scores are not counted because they choose bins or thresholds."""
+    """Return a note if some scores are not counted because they choose bins or thresholds."""
     splits = type(estimator).estimate_scores is Estimator.estimate_scores
     if not (splits and estimator.statistic().needs_pilot()):
         return ()

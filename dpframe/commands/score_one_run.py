@@ -10,19 +10,9 @@ from typing import Any
 import numpy as np
 
 from dpframe.claims import Claim
+from dpframe.commands import score as scoring
 from dpframe.commands.audit import load_plugins
-from dpframe.commands.score import (
-    Candidate,
-    ScoreRecord,
-    Told,
-    answer,
-    ask,
-    candidates,
-    certifies,
-    check_confidence,
-    deltas_of,
-    oriented,
-)
+from dpframe.commands.score import Candidate, ScoreRecord, Told
 from dpframe.errors import DpframeError
 from dpframe.interfaces.estimator import Estimate, Estimator, Query
 from dpframe.interfaces.plugin import Plugin
@@ -50,16 +40,15 @@ def _row(
     seed: int,
     together: float,
 ) -> tuple[dict[str, Any], CellRecord | None]:
-    """Return the row of one estimator, and the cell that is judged; None without a verdict.
+    """Return the row of one estimator, and the cell to judge; None if it gets no verdict.
 
-    The first of `deltas` is that of the estimate. `confidence` is that of its bounds,
-    `together` that of all verdicts together. Raises DpframeError if the estimator takes
-    canaries and refuses these.
+    The estimate is at the first of `deltas`. `confidence` is that of each bound, `together` that of
+    all verdicts together. Raises DpframeError if the estimator takes canaries but refuses these.
     """
     estimator, m = candidate.estimator, len(canaries.scores)
     queries = [Query((1, 0), d, confidence, None if k else claim) for k, d in enumerate(deltas)]
     stream = Stream(seed, "scores", 0, PILOT)
-    found = ask(
+    found = scoring.ask(
         estimator, queries, stream, lambda q, rng: estimator.estimate_canaries(*canaries, q, rng)
     )
     if found.is_skipped and found.error is not None and takes_canaries(estimator):
@@ -114,12 +103,12 @@ def _row(
 
 
 def _most(estimator: Estimator, canaries: int, queries: list[Query]) -> list[Estimate]:
-    """Estimate as if every guess were right."""
+    """Return the estimates if every guess were right."""
     try:
         layout = estimator.statistic().lay_out((2, canaries))
         counts = estimator.extreme(layout, (1, 0))
         return [estimator.estimate(layout, counts, query) for query in queries]
-    except Exception:  # the estimator may not know; then there is no ceiling
+    except Exception:  # an estimator without extreme counts has no ceiling
         return []
 
 
@@ -159,50 +148,52 @@ def score_one_run(
     lower_is_member: bool | None = None,
     every: bool = False,
 ) -> ScoreRecord:
-    """Bound the loss by the canaries of one run, each of them in by a fair coin.
+    """Bound the loss by the canaries of one run, each included by a fair coin.
 
-    All bounds and verdicts hold together at the confidence: estimators that certify share the
-    error, and bounds at several δ cost nothing more. They are about the whole algorithm that was
-    run, on condition that each canary was in with probability ½, independently of all others;
-    memberships that such coins make with probability below 1e-6 are refused.
+    All bounds and verdicts hold together at the confidence: certifying estimators share the error,
+    and bounds at several values of δ need no further correction. The bounds are about the whole
+    algorithm that was run, if each canary was included with probability ½, independently of all
+    others. Memberships that fair coins produce with probability below 1e-6 are refused.
 
     Args:
-        scores: of m canaries, shape [m]; or the path of a file with scores and memberships.
-        members: which canaries were in, shape [m], booleans or 0 and 1; nothing beside a path.
-        column: title of the scores in a file, or their place from 1.
-        member: the same of the memberships.
+        scores: scores of m canaries, shape [m]; or the path of a file with scores and memberships.
+        members: memberships, shape [m], booleans or 0 and 1; None if `scores` is a path.
+        column: title of the column of scores, or its position from 1.
+        member: title or position of the column of memberships.
         delta: δ at which ε is bounded, one or several; default: the claim's own, else 0.
         confidence: of all bounds and verdicts together.
         claim: what is claimed for the presence of one record, for p-values and verdicts.
         estimators: their names, or estimators; default: every one that takes canaries and certifies
             a bound.
-        parameters: given to each estimator of these that has a parameter of the name.
-        seed: for estimators that draw random numbers, and for the choice of what is set aside.
-        plugins: classes to make available beside the installed ones.
-        lower_is_member: as for `dpframe.score`; only scores in the right direction show anything.
-        every: ask also estimators that certify no bound.
+        parameters: values by name, for each estimator given by name that has such a parameter.
+        seed: for estimators that draw random numbers, and for the choice of scores set aside.
+        plugins: plugin classes in addition to the installed plugins.
+        lower_is_member: as for `dpframe.score`; scores in the wrong direction show no loss.
+        every: also ask estimators that certify no bound.
 
     Returns:
-        What `dpframe score --one-run FILE --json` prints.
+        The content of `dpframe score --one-run FILE --json`.
 
     Raises:
-        ScoresError: there are no scores and memberships to be had.
+        ScoresError: scores or memberships are missing or cannot be read.
         PluginError: there is no such estimator or parameter.
         DpframeError: the canaries were not included by fair coins; δ or the confidence is out of
             range.
     """
-    check_confidence(confidence)
-    deltas = deltas_of(delta, claim)
+    scoring.check_confidence(confidence)
+    deltas = scoring.deltas_of(delta, claim)
     name, canaries, is_loss = _taken(scores, members, column, member)
     told = Told(lower_is_member, is_loss)
-    whole = Canaries(oriented(canaries.scores, lower=told.lower), canaries.members)
+    whole = Canaries(scoring.oriented(canaries.scores, lower=told.lower), canaries.members)
     m = len(whole.scores)
     aside = told.set_aside(m, seed, 0)
     canaries = Canaries(whole.scores[~aside], whole.members[~aside])
-    asked, skipped = candidates(load_plugins(plugins), estimators, dict(parameters or {}))
+    asked, skipped = scoring.candidates(load_plugins(plugins), estimators, dict(parameters or {}))
     asked = [one for one in asked if estimators is not None or takes_canaries(one.estimator)]
     certify = [
-        one for one in asked if takes_canaries(one.estimator) and certifies(one.estimator, claim)
+        one
+        for one in asked
+        if takes_canaries(one.estimator) and scoring.certifies(one.estimator, claim)
     ]
     if estimators is None and not every:
         asked = certify or asked
@@ -236,7 +227,7 @@ def score_one_run(
     audit = {"delta": deltas, "confidence": confidence, "multiplicity": "holm"}
     return ScoreRecord(
         {
-            **answer("score-one-run", described, audit, claim, deltas[0], seed, asked),
+            **scoring.answer("score-one-run", described, audit, claim, deltas[0], seed, asked),
             "refuted": VIOLATED in verdicts if claim is not None and verdicts else None,
             "rows": rows,
             "skipped": skipped if estimators is not None else [],

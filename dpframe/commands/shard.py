@@ -44,10 +44,10 @@ def count(
     display: Display,
     warn: Callable[[str], None] = print,
 ) -> Counted:
-    """Count one shard of an audit and judge nothing; an interrupted one goes on.
+    """Count one shard of an audit without verdicts; an interrupted shard is continued.
 
     Raises OutputError if the directory cannot be written to, is in use, or holds another shard
-    or run, DpframeError if the device is not there.
+    or run, DpframeError if there is no such device.
     """
     default = Path("runs") / loaded.name / f"shard-{shard.number}-of-{shard.of}"
     directory = files.made(invocation.out or default)
@@ -86,12 +86,11 @@ def merge(
     load: Callable[[Path, list[str]], Audit],
     warn: Callable[[str], None] = print,
 ) -> Record:
-    """Add shards up, in any order, and write the record that one run would have written.
+    """Add shards up, in any order, and write the record that a single run would have written.
 
-    `out` is the directory of the run; it must not hold counts of another one. `spec` is where
-    the spec lies now; default: where it lay when the shards were counted. Raises OutputError if
-    the shards are not all parts of one run, or some are missing, SpecError if the spec is not
-    there, or not the one that was counted.
+    `out` is the directory of the run; it must not hold counts of another run. `spec` is the path of
+    the spec; default: its path when the shards were counted. Raises OutputError if a shard is
+    missing or belongs to another run, SpecError if the spec is missing or has changed.
     """
     shards = [(directory, _read(directory)) for directory in directories]
     _check_one_run(shards)
@@ -110,20 +109,23 @@ def merge(
 
 
 def _about(loaded: Audit, shard: Shard) -> dict[str, Any]:
-    """The fields common to all shards of a run, and the number of this one."""
+    """Return the fields that all shards of a run share, and the number of this one."""
     return {
         "schema": SCHEMA,
         "shard": list(shard),
         "spec": spec_record(loaded.source).model_dump(),
         "seed": first_seed(loaded),
-        "versions": _telling(versions()),
-        "plugins": [plugin.model_dump() for plugin in plugin_records(loaded)],
+        **_code(loaded),
     }
 
 
-def _telling(found: dict[str, str]) -> dict[str, str]:
-    """Versions that decide what is drawn and learned; machines may differ otherwise."""
-    return {name: found[name] for name in ("dpframe", "jax", "numpy", "scipy")}
+def _code(loaded: Audit) -> dict[str, Any]:
+    """Return the versions and plugins that may change counts; others may differ by machine."""
+    found = versions()
+    return {
+        "versions": {name: found[name] for name in ("dpframe", "jax", "numpy", "scipy")},
+        "plugins": [plugin.model_dump() for plugin in plugin_records(loaded)],
+    }
 
 
 def _write(directory: Path, content: dict[str, Any]) -> None:
@@ -135,7 +137,7 @@ def _write(directory: Path, content: dict[str, Any]) -> None:
 
 
 def _read(directory: Path) -> dict[str, Any]:
-    """Read the description of a shard; raises OutputError if there is none, or it was altered."""
+    """Read the description of a shard; raise OutputError if it is missing or was altered."""
     damaged = OutputError(f"{directory / NAME}: was not written by a shard")
     try:
         found = json.loads(files.read_folder(directory / NAME))
@@ -152,7 +154,7 @@ def _read(directory: Path) -> dict[str, Any]:
 
 
 class _Form(BaseModel):
-    """The form of what describes a shard."""
+    """The fields of a shard's description."""
 
     model_config = ConfigDict(strict=True)
 
@@ -166,7 +168,7 @@ class _Form(BaseModel):
 
 
 def _check_empty(directory: Path, about: dict[str, Any]) -> None:
-    """Refuses a directory that holds something else: counts of two runs must not mix."""
+    """Refuse a directory of another run or shard, because counts of two runs must not mix."""
     if (directory / "record.json").exists():
         raise OutputError(
             f"{directory}: contains the record of a run; a shard needs its own directory"
@@ -183,7 +185,7 @@ def _check_empty(directory: Path, about: dict[str, Any]) -> None:
 
 
 def _check_one_run(shards: Sequence[tuple[Path, dict[str, Any]]]) -> None:
-    """Refuses what is not all of one run, each part once."""
+    """Raise OutputError unless the shards are all parts of one run, each of them once."""
     if not shards:
         raise OutputError("no shard was given")
     first_directory, first = shards[0]
@@ -243,12 +245,8 @@ def _named(about: dict[str, Any]) -> str:
 
 
 def _check_here(about: dict[str, Any], loaded: Audit) -> None:
-    """Refuses to judge with other code than was counted with."""
-    here = {
-        "versions": _telling(versions()),
-        "plugins": [plugin.model_dump() for plugin in plugin_records(loaded)],
-    }
-    for key, found in here.items():
+    """Raise OutputError if the counts come from other code than that of this machine."""
+    for key, found in _code(loaded).items():
         if found != about[key]:
             raise OutputError(
                 f"the shards differ from this machine in {_WHAT[key]}"

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from dpframe.spec.audit import Audit
 
 LEVEL = 1e-3  # probability that fresh draws accuse an honest run, all comparisons together
-FORGED = (0.01, 0.05, 0.2)  # shares of forged blocks whose detection is told
-MOST_NAMED = 5  # cells that were not checked, for each reason
-CHANGES = {"seconds", "looks", "notes", "reason"}  # from one run to the next
+FORGED = (0.01, 0.05, 0.2)  # shares of forged blocks whose probability of detection is printed
+MOST_NAMED = 5  # cells that are listed for each reason why they were not checked
+CHANGES = {"seconds", "looks", "notes", "reason"}  # fields that differ between equal runs
 NOT_CHOSEN = "made without --blocks, and not among the passes that were redrawn"
 NOT_REPEATED = "takes no seed, and is not a decision that fresh draws could test"
 OTHER_BLOCKS = "its blocks do not cover all draws, or come from other code or versions"
@@ -48,7 +48,7 @@ class Verified:
     """The extent of a verification, and what differs."""
 
     blocks: int = 0  # windows of the draws, or whole passes and searches
-    drawn: int = 0  # of them, again
+    drawn: int = 0  # blocks that were drawn again
     checked: set[str] = dataclasses.field(default_factory=set)
     """Ids of the cells that were derived again, or tested."""
     differences: list[str] = dataclasses.field(default_factory=list)
@@ -80,13 +80,14 @@ def verify(
 
     Args:
         directory: of the run.
-        share: of its blocks, or of draws that cannot be repeated, to make again; at least one.
-        spec: where the spec lies now; default: where it lay.
+        share: share of the blocks to draw again, at least one; for a black box that takes no
+            seed, the share of its draws.
+        spec: path of the spec; default: its path when the run was made.
         load: reads a spec with overrides.
 
     Raises:
         RecordError: there is no record, or it contradicts itself.
-        OutputError: kept blocks are missing or overlap.
+        OutputError: stored blocks are missing or overlap.
         SpecError: the spec is not the one of the record.
     """
     record, found = records.load(directory), Verified()
