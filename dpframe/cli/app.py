@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-# Classes of commands, and the commands of other distributions, which an entry-point group names.
+# Classes of commands, and the commands of plugins, which have an entry-point group.
 
 
 GROUP = "dpframe.commands"
@@ -43,7 +43,7 @@ def _provider(point: importlib.metadata.EntryPoint) -> str:
 
 
 def _hide_types(params: list[Any]) -> list[Any]:
-    """Drop the type of flags in help: they take no value."""
+    """Drop the type of flags in help, because they take no value."""
     for param in params:
         if getattr(param, "is_flag", False) and param.metavar is None:
             param.metavar = ""
@@ -51,7 +51,7 @@ def _hide_types(params: list[Any]) -> list[Any]:
 
 
 def help_of(command: Any) -> tuple[str, dict[str, str]]:
-    """Return the text of a docstring, and that of each argument; help would keep line breaks."""
+    """Return the text of a docstring and of each argument, without the breaks of source lines."""
     text, _, listed = (inspect.getdoc(command) or "").partition("\n\nArgs:\n")
     paragraphs = "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
     entries = re.findall(r"^    (\w+): (.*(?:\n {5}.*)*)", listed, re.MULTILINE)
@@ -61,7 +61,7 @@ def help_of(command: Any) -> tuple[str, dict[str, str]]:
 class Command(TyperCommand):
     """A command whose help describes every option below its name, on lines of full width.
 
-    Options that say nothing of themselves are described by the docstring of the function.
+    Options without a help text are described by the docstring of the function.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -94,7 +94,7 @@ class Group(TyperGroup):
 
 
 class Extended(Group):
-    """The built-in commands, then others; another command is imported only when it runs."""
+    """The built-in commands and those of plugins, which are imported only when they run."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*self.commands, *(name for name in _points() if name not in self.commands)]
@@ -129,8 +129,8 @@ def _loaded(point: importlib.metadata.EntryPoint) -> Any:
         ) from None
 
 
-# Thresholds of the garbage collector. Python's own 700 take a seventh of a short run, most of it
-# among the programs that JAX keeps.
+# Thresholds of the garbage collector. With Python's own 700 it takes a seventh of a short run,
+# mostly on the objects of JAX's programs.
 COLLECT = 50_000, 20, 100
 
 MISTAKE, NOT_RUN, INTERRUPTED, TERMINATED = 2, 3, 130, 143
@@ -154,15 +154,15 @@ def offer(
     group: typer.Typer = app,
     name: str | None = None,
 ) -> None:
-    """Make a function a command; its docstring is the help text, of its arguments too.
+    """Make a function a command; its docstring is the help text of the command and its arguments.
 
-    Exceptions become a message and an exit code. Exit code 1 is left to verdicts: an unhandled
-    exception must never look like a violation. `keeps_counts` says that the command goes on
-    after an interruption.
+    Exceptions become a message and an exit code. Exit code 1 is reserved for verdicts, because an
+    unhandled exception must never look like a violation. `keeps_counts` says that the command
+    continues after an interruption.
     """
 
     def stop_if_signalled(before: KeyboardInterrupt | None) -> None:
-        # A module in C that is imported when the signal arrives raises an ImportError of its own.
+        # If a signal arrives while a C module is imported, the module raises an ImportError.
         if (told := unanswered()) is not None and told is not before:
             raise typer.Exit(_stopped(told, keeps_counts=keeps_counts))
 
@@ -198,7 +198,7 @@ def main() -> None:
     """Run the `dpframe` command."""
     open_streams()
     word = sys.argv[1] if len(sys.argv) > 1 else "--help"
-    if word.startswith("-"):  # help, the version: no plugin is loaded, and it is quick
+    if word.startswith("-"):  # help and version load no plugin, so they need no supervisor
         sys.exit(_work([word, *sys.argv[2:]]))
     runs = word == "run"
     supervised(_work, lost=NOT_RUN if runs else MISTAKE, resumable=runs)
@@ -232,7 +232,7 @@ def _called(arguments: list[str] | None) -> int:
     except TyperException as error:
         _refuse(error)
         return MISTAKE
-    except DpframeError as error:  # of another distribution's command, or of standard output
+    except DpframeError as error:  # from a plugin's command, or from standard output
         complain(str(error))
         return MISTAKE
     except BaseException:
@@ -240,13 +240,13 @@ def _called(arguments: list[str] | None) -> int:
         return INTERNAL
     if code == INTERRUPTED and (told := unanswered()):  # before the command began, or after it
         words = sys.argv[1:] if arguments is None else arguments
-        other = bool(words) and words[0] in _points()  # it says itself what it keeps
+        other = bool(words) and words[0] in _points()  # a plugin's command, which may keep counts
         code = _stopped(told, keeps_counts=None if other else words[:1] == ["run"])
     return code if isinstance(code, int) else 0 if code is None else INTERNAL
 
 
 def _refuse(error: TyperException) -> None:
-    """Report a wrong call in one line, and where to read more."""
+    """Report a wrong call, and name the command that prints help."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "dpframe"
     message = error.format_message().replace("Value error, ", "")

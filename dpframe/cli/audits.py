@@ -95,7 +95,7 @@ MOST = 1_000_000  # shards of one run
 
 
 def _shard(text: str) -> Shard:
-    """Read I/N as a shard; raise DpframeError if it is none."""
+    """Parse I/N as a shard; raise DpframeError if this fails."""
     from dpframe.sampling.address import Shard
 
     found = re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", text)
@@ -193,7 +193,7 @@ def run(
     from dpframe.results.verdict import exit_code
 
     if traceback:
-        os.environ[TRACEBACK] = "1"  # worker processes know it too
+        os.environ[TRACEBACK] = "1"  # worker processes inherit it
     display = progress_display(quiet=quiet)
     invocation = run.Invocation(
         out, device.value if device else None, resume, cluster, (*(plugin or ()),), blocks
@@ -252,7 +252,7 @@ def verify(
 
 
 def _all_written(record: Record, paths: list[Path]) -> bool:
-    """Write reports; one that cannot be written hides neither the others nor the verdict."""
+    """Write all reports that can be written; return False if one cannot."""
     from dpframe.report import made
 
     written = True

@@ -122,7 +122,7 @@ def score(
 
 
 def _score_exit(found: dict[str, Any]) -> int:
-    """Return the exit code: an untested claim is not one that held."""
+    """Return the exit code; a claim that nothing tested has its own code."""
     if found["claim"] is None:
         return 0
     if found["refuted"] is None:
@@ -213,7 +213,7 @@ def calibrate(
 def _again(
     spec: Path, repeats: int, overrides: list[str], trials: list[int], seed: int | None
 ) -> str:
-    """Return the command that makes a page again."""
+    """Return the command that reproduces a page."""
     words = ["dpframe", "calibrate", str(spec), "--repeats", str(repeats)]
     for option, values in (("--set", overrides), ("--trials", trials), ("--seed", [seed])):
         words += [part for value in values if value is not None for part in (option, str(value))]

@@ -41,7 +41,7 @@ def kinds(incomplete: str) -> list[str]:
 
 
 def records(incomplete: str) -> list[str]:
-    """Complete the directory of a run; if there is none, the shell completes file names."""
+    """Complete the directory of a run; without a match the shell completes file names."""
     typed = Path(incomplete)
     above = typed if incomplete.endswith("/") else typed.parent
     places = (above.glob("*/") if incomplete else Path().glob("runs/*/"), above.glob("*/*/"))
@@ -141,5 +141,5 @@ def load(
 
 
 def print_json(value: Any) -> None:
-    """Print plain values without numbers that JSON does not know."""
+    """Print plain values as JSON; all numbers must be finite."""
     say_json(json.dumps(value, indent=1, ensure_ascii=False))

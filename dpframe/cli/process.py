@@ -1,4 +1,4 @@
-"""Signals, and the process that watches over a run."""
+"""Signals, and the process that supervises a run."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def rest(keeps_counts: bool) -> str:
     return "nothing is kept"
 
 
-# Ctrl-C and SIGTERM: each ends a command in order, once, and is never lost.
+# Ctrl-C and SIGTERM: the first of them ends a command in an orderly way, and none is lost.
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM arrived; code that lets Ctrl-C through lets this through too."""
+    """SIGTERM arrived; code that does not catch Ctrl-C does not catch this either."""
 
 
 _pending: list[KeyboardInterrupt] = []
@@ -38,13 +38,13 @@ _answered: list[KeyboardInterrupt] = []
 
 
 def listen() -> None:
-    """Make both signals raise the first time one comes.
+    """Make the first of both signals raise an exception, and ignore all others.
 
-    A terminal sends Ctrl-C to all its processes, and the supervisor passes it on. The second
+    A terminal sends Ctrl-C to all its processes, and the supervisor passes it on again; this second
     signal must not interrupt the writing of counts.
     """
     if threading.current_thread() is not threading.main_thread():
-        return  # only the main thread is told of signals
+        return  # only the main thread receives signals
     _pending.clear()
     _answered.clear()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -59,12 +59,12 @@ def _raise_once(number: int, _: object) -> None:
 
 
 def answered() -> None:
-    """Note that the user knows of the signal."""
+    """Note that the signal was reported to the user."""
     _answered[:] = _pending
 
 
 def unanswered() -> KeyboardInterrupt | None:
-    """Return the signal that came, if the user does not know of it yet."""
+    """Return the signal that arrived, unless it was already reported to the user."""
     return _pending[0] if _pending and not _answered else None
 
 
@@ -79,8 +79,8 @@ def progress_display(*, quiet: bool, **options: Any) -> Callable[[int, int], Any
 def end_in_order(display: Callable[[int, int], Any]) -> Callable[[int, int], Any]:
     """Return a display that raises a signal again at the next report of progress.
 
-    Python drops the exception of a signal that comes during a callback of the garbage collector,
-    and JAX has one.
+    Python drops the exception if a signal arrives during a callback of the garbage collector, and
+    JAX has such a callback.
     """
     listen()
 
@@ -111,11 +111,11 @@ def _ignore_dropped_signals() -> None:
     sys.unraisablehook = hook
 
 
-# A supervisor keeps three promises that cannot be kept from inside: exit code 0 means that the
-# command came to its end, even if a plugin ends the process (`os._exit`, a crash, `exec`); Ctrl-C
-# and SIGTERM end a run within two seconds, even if a plugin holds the interpreter; and a thread
-# that a plugin left does not keep the process. So the command runs in a child, which is forked
-# before anything with threads is imported.
+# A supervisor guarantees three things that the command's own process cannot. Exit code 0 means that
+# the command was completed, even if a plugin ends the process (`os._exit`, a crash, `exec`). Ctrl-C
+# and SIGTERM end a run within two seconds, even if a plugin holds the interpreter's lock. A thread
+# that a plugin leaves behind does not keep the process alive. So the command runs in a child, which
+# is forked before any module with threads is imported.
 
 
 INTERNAL = 70
@@ -129,9 +129,9 @@ _CODES = {signal.SIGINT: ("interrupted", 130), signal.SIGTERM: ("terminated", 14
 def supervised(work: Callable[[], int], *, lost: int, resumable: bool) -> NoReturn:
     """Run a command in a child process, and exit with its code.
 
-    If no child can be made (no fork, or threads are running already), the command runs here.
-    `work` returns an exit code; `lost` is the exit code if the child ends without one.
-    `resumable` says that the command goes on after an interruption.
+    If this process cannot fork, or already has threads, the command runs in it. `work` returns an
+    exit code; `lost` is the exit code if the child ends without one. `resumable` says that the
+    command continues after an interruption.
     """
     if not _can_fork():
         sys.exit(work())
@@ -159,9 +159,9 @@ TRACKER = b"multiprocessing.resource_tracker"
 
 
 def _end_all() -> None:
-    """End the processes that a plugin left; first of all those that Python's tracker waits for.
+    """End the processes that a plugin left; Python's resource trackers come last.
 
-    It removes the semaphores of multiprocessing that a killed child could not, and then ends.
+    A tracker waits for the others, removes the semaphores that a killed child left, and ends.
     """
     below = descendants(os.getpid())
     trackers = [process for process in below if TRACKER in _command(process)]
@@ -179,12 +179,12 @@ def _command(process: int) -> bytes:
 
 
 def _can_fork() -> bool:
-    """True if no threads run: they do not survive a fork, and JAX has some."""
+    """True if this process has no threads, which do not survive a fork; JAX starts some."""
     return hasattr(os, "fork") and threading.active_count() == 1 and "jax" not in sys.modules
 
 
 def _wake_on_signals() -> int:
-    """Return a descriptor that becomes readable when a signal comes."""
+    """Return a descriptor that becomes readable when a signal arrives."""
     read, write = os.pipe()
     os.set_blocking(read, False)
     os.set_blocking(write, False)
@@ -194,7 +194,7 @@ def _wake_on_signals() -> int:
 
 
 def _go_alone() -> None:
-    """Make the child an ordinary process again, which ends if its parent is killed."""
+    """Undo the parent's signal settings in the child, and end the child if the parent is killed."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     if sys.platform == "linux":
@@ -208,7 +208,7 @@ def _do(work: Callable[[], int], tell: int) -> NoReturn:
     code = INTERNAL
     try:
         code = work()
-    except KeyboardInterrupt:  # before a command could handle it; the parent got it too
+    except KeyboardInterrupt:  # before a command could handle it; the parent reports it
         os._exit(INTERNAL)
     finally:
         with contextlib.suppress(OSError):
@@ -217,7 +217,7 @@ def _do(work: Callable[[], int], tell: int) -> NoReturn:
 
 
 class _Watch:
-    """Wait for the child."""
+    """Waits for the child and passes signals on to it."""
 
     def __init__(self, child: int, told: int, waker: int) -> None:
         self.child, self.told, self.waker = child, told, waker
@@ -258,7 +258,7 @@ class _Watch:
         return os.waitstatus_to_exitcode(status) if ended else None
 
     def _last_word(self) -> bytes:
-        """Read the child's last word without waiting: a process that it left may hold the pipe."""
+        """Read the child's exit code without blocking, as processes it left may hold the pipe."""
         os.set_blocking(self.told, False)
         with contextlib.suppress(BlockingIOError):
             return os.read(self.told, 1)
@@ -269,7 +269,7 @@ class _Watch:
         self.deadline = at if self.deadline is None else min(self.deadline, at)
 
     def _pass_on(self, number: int, _: Any) -> None:
-        """Pass a signal on; the child ignores it if the terminal has sent it already."""
+        """Pass a signal on; the child ignores it if the terminal has already sent it."""
         self.stopped = number
         self._end_within(TIMEOUT)
         with contextlib.suppress(ProcessLookupError):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class _Output(io.TextIOWrapper):
-    """Standard output; what cannot be written is a mistake of the call and none of dpframe's."""
+    """Standard output; a failure to write raises OutputError, because the call is at fault."""
 
     def write(self, text: str) -> int:
         with _named():
@@ -50,7 +50,7 @@ def _named() -> Iterator[None]:
 
 
 class _Remarks(io.TextIOWrapper):
-    """Standard error; what cannot be written there is lost, and the command goes on."""
+    """Standard error; a failure to write is ignored."""
 
     def write(self, text: str) -> int:
         with contextlib.suppress(OSError):
@@ -74,7 +74,7 @@ def open_streams() -> None:
 
 
 def _open(number: int, mode: int) -> None:
-    """Open a descriptor to nowhere if it is closed: the next file would take its number."""
+    """Point a closed descriptor to the null device, so that no file gets its number."""
     try:
         os.fstat(number)
     except OSError:
@@ -84,7 +84,7 @@ def _open(number: int, mode: int) -> None:
 
 
 def _stream(kind: type[io.TextIOWrapper], number: int, like: TextIO | None) -> TextIO:
-    """Open a stream that is encoded like another one, or in UTF-8 if that is closed."""
+    """Open a stream with the encoding of another one, or in UTF-8 if that is closed."""
     lines = number == 2 or os.isatty(number)
     encoding = (like and like.encoding) or "utf-8"
     errors = (like and like.errors) or "backslashreplace"
@@ -93,7 +93,7 @@ def _stream(kind: type[io.TextIOWrapper], number: int, like: TextIO | None) -> T
 
 
 def give_up_output() -> None:
-    """Lead standard output nowhere: what is left of it is not to be tried again at the exit."""
+    """Point standard output to the null device, so that Python does not flush it again at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)
@@ -109,9 +109,9 @@ def results() -> TextIO:
 
 @contextlib.contextmanager
 def set_apart() -> Iterator[None]:
-    """Send all other prints to standard error, from Python, from C or from a child.
+    """Send all prints but our results to standard error, from Python, C and child processes.
 
-    A record on standard output must stay JSON, even if plugins print.
+    A record on standard output must stay valid JSON even if plugins print.
     """
     _open(2, os.O_WRONLY)
     before = sys.stdout
@@ -128,7 +128,7 @@ def set_apart() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _own_copy(stream: TextIO) -> Iterator[TextIO]:
-    """Yield a stream to the same place; the old descriptor leads to standard error."""
+    """Yield a stream to the same file; meanwhile the old descriptor points to standard error."""
     try:
         number = stream.fileno()
         copy = os.dup(number)
@@ -160,8 +160,8 @@ def _diverted(number: int) -> Iterator[None]:
         os.close(kept)
 
 
-# Only these functions write to the terminal. Labels, keys, file names and messages of plugins may
-# hold control characters, which are escaped here.
+# Only these functions write to the terminal. They escape control characters, which labels, keys,
+# file names and messages of plugins may contain.
 
 
 _KEPT = "\n\t"
@@ -187,17 +187,10 @@ def say_json(text: str) -> None:
 
     def escaped(match: re.Match[str]) -> str:
         char = match.group()
-        return char if char.isprintable() and _has(encoding, char) else json.dumps(char)[1:-1]
+        encodable = char.isprintable() and char.encode(encoding, "ignore")
+        return char if encodable else json.dumps(char)[1:-1]
 
     results().write(_BEYOND_ASCII.sub(escaped, text).rstrip("\n") + "\n")
-
-
-def _has(encoding: str, char: str) -> bool:
-    try:
-        char.encode(encoding)
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -207,7 +200,7 @@ def console(*, stderr: bool = False) -> Console:
 
     class Terminal(Console):
         def render(self, *args: Any, **kwargs: Any) -> Any:
-            # Control codes of rich itself come later, or are marked as control.
+            # Rich adds its own control codes later, or marks them as control.
             for segment in super().render(*args, **kwargs):
                 if segment.control or segment.text.isprintable():
                     yield segment
