@@ -1,1 +1,1 @@
-"""The engine on known truths: how often bounds exceed them."""
+"""Audits of mechanisms with known privacy loss, to count how often bounds exceed it."""

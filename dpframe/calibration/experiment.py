@@ -1,4 +1,4 @@
-"""Small audits on a known truth, repeated many times by the engine's own programs."""
+"""Small audits of a known truth, repeated many times with the engine's own programs."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ class Part(NamedTuple):
 class Experiment:
     """An audit of one mechanism on one pair, and the estimators that are tried on it."""
 
-    the_pass: Pass  # of one lane; its repeat is replaced
+    the_pass: Pass  # one parameter batch; its repeat is replaced
     run: RunSettings
     prng: str
     parts: tuple[Part, ...]  # in the order of the pass; raw scores after counts
 
     def draws(self, repeat: int, cells: Sequence[Cell] | None = None) -> Draws:
-        """Return the draws of one repeat, the same that `dpframe run` makes for it."""
+        """Return the draws of one repeat, which are those of `dpframe run`."""
         the_pass = self.the_pass if cells is None else self.the_pass.only(list(cells))
         stream = the_pass.stream._replace(repeat=repeat)
         repeated = dataclasses.replace(the_pass, stream=stream)
@@ -71,7 +71,7 @@ class Experiment:
 
 
 class Experiments(NamedTuple):
-    """Everything to repeat, and the cells that cannot be."""
+    """The experiments to repeat, and the cells that cannot be repeated."""
 
     experiments: list[Experiment]
     skipped: list[Skip]
@@ -92,7 +92,7 @@ class Experiments(NamedTuple):
 def experiments_of(plans: Sequence[Plan]) -> Experiments:
     """Arrange the cells of plans; cells that share draws become one experiment.
 
-    Pilots and learners get as many draws as the spec says, but no more than the audit itself.
+    The fit and pilot streams are as long as in the spec, but at most as long as the audit's trials.
     A chunk is as small as the number of trials allows, unless the spec gives its size.
     """
     found = Experiments([], [], [])
@@ -149,7 +149,7 @@ def _skip(cell: Cell, epsilon: float | None) -> Skip:
 def _part(cell: Cell, plan: Plan, truth: Claim, epsilon: float) -> Part:
     estimator = cell.estimator.value
     certifies = estimator.certifies_against(cell.claim)
-    # p-values cost more than all the rest, so the claim is kept back unless certifying needs it.
+    # P-values cost more than everything else, so the claim is passed only if certifying needs it.
     claim = cell.claim if certifies and not estimator.certifies_against(None) else None
     confidence = 1 - share_of_error(cell, plan)
     query = Query((cell.trials, cell.trials), cell.delta, confidence, claim)
@@ -177,9 +177,9 @@ class Outcome(NamedTuple):
 
 
 def repeat(experiment: Experiment, first: int, number: int) -> list[Outcome]:
-    """Play a block of repeats, from the first on; which block a repeat is in changes nothing.
+    """Run the repeats `first` to `first + number − 1`; return one outcome for each part.
 
-    Returns one outcome per part. A failing cell costs the others nothing.
+    The division into blocks does not change an outcome. A cell that fails does not affect others.
     """
     with precision_of(experiment.run):
         said = [_repeat(experiment, first + n) for n in range(number)]
@@ -205,7 +205,7 @@ def _repeat(experiment: Experiment, number: int) -> list[Answer]:
     try:
         return _answers(experiment.draws(number), experiment.parts)
     except CellError:
-        pass  # as the engine does: again cell by cell, so that only those to blame are lost
+        pass  # as the engine does: repeat cell by cell, so that only cells at fault fail
     found: list[Answer] = []
     for cell, _ in experiment.the_pass.cells:
         own = [part for part in experiment.parts if part.cell.id == cell.id]
@@ -217,7 +217,7 @@ def _repeat(experiment: Experiment, number: int) -> list[Answer]:
 
 
 def _answers(draws: Draws, parts: Sequence[Part]) -> list[Answer]:
-    """Learn, count and estimate; an estimator that raises costs the others nothing."""
+    """Learn, count and estimate; an exception of an estimator fails only its own parts."""
     states, layouts = learn(draws)
     counts = _count(draws, states, layouts)
     places = {cell.id: place for cell, place in draws.the_pass.cells}
@@ -279,12 +279,12 @@ def _count(draws: Draws, states: tuple[Tree, ...], layouts: tuple[Tree, ...]) ->
     return found
 
 
-REPEATS = 256  # at most so many in a block: progress is smooth, and cores get equal shares
-FEW = 4_000  # fewer estimates than this are done before other processes have started
+REPEATS = 256  # repeats of a block, few enough for smooth progress and equal shares of the cores
+FEW = 4_000  # fewer estimates than this end before other processes would have started
 
 
 class Task(NamedTuple):
-    """A block of repeats to play."""
+    """A block of repeats to run."""
 
     experiment: int
     first: int
@@ -299,12 +299,12 @@ def repeated(
     block: int = REPEATS,
     told: Callable[[int, int], None] = lambda experiment, estimates: None,
 ) -> list[list[Outcome]]:
-    """Play every experiment; return the outcomes of all repeats per experiment and part.
+    """Run every experiment; return the outcomes of all repeats by experiment and part.
 
-    `workers` are processes; default: one per core, none if the work is small. They have no
-    effect if it cannot be sent to another process. A block has at most `block` repeats, which
-    changes no outcome. `told` is called after each block with the experiment's position and the
-    estimates made.
+    `workers` is the number of processes; default: one per core, or none if the work is small or
+    cannot be sent to another process. A block has at most `block` repeats, which changes no
+    outcome. `told` is called after each block with the index of its experiment and the number of
+    estimates.
     """
     tasks = [
         Task(number, first, min(block, repeats - first))
@@ -320,7 +320,7 @@ def repeated(
 
 
 def _joined(pieces: list[list[Outcome]]) -> list[Outcome]:
-    """Concatenate the outcomes of all blocks; a part that failed anywhere failed."""
+    """Concatenate the outcomes of all blocks; a part fails if it failed in one block."""
     return [
         Outcome(
             np.concatenate([outcome.points for outcome in of_part]),
@@ -344,9 +344,9 @@ def _played(
     if pickled is None:
         yield from _here(experiments, tasks)
         return
-    # A spawned process imports the script that started it before it does anything else. One that
-    # gets here runs a script without a guard, and would start workers of its own: it ends, and the
-    # parent says what is wrong.
+    # A spawned process first imports the script that started it. If that script has no `__main__`
+    # guard, the process arrives here and would start workers of its own. So it ends, and the parent
+    # reports the mistake.
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         os._exit(1)
     # The processes start with the first task; forking after JAX started is not safe.
@@ -386,10 +386,7 @@ _held: list[Experiment] = []  # the experiments of this worker process; none if 
 
 
 def _start(pickled: bytes) -> None:
-    """Prepare a process that was spawned.
-
-    Ctrl-C is the parent's to answer. JAX stays on the CPU: devices are the parent's too.
-    """
+    """Prepare a spawned process: the parent handles Ctrl-C, and JAX uses the CPU alone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.environ["JAX_PLATFORMS"] = "cpu"
@@ -397,7 +394,7 @@ def _start(pickled: bytes) -> None:
     from dpframe.sampling.compile_cache import keep_compiled_programs
 
     keep_compiled_programs()
-    with contextlib.suppress(Exception):  # a module that only the parent could import, for one
+    with contextlib.suppress(Exception):  # such as a module that only the parent can import
         _held.extend(pickle.loads(pickled))
 
 
@@ -410,7 +407,7 @@ def _work(task: Task) -> list[Outcome]:
 
 
 def _end_with_parent() -> None:
-    """End with the parent: a run that is killed cannot end its workers."""
+    """End with the parent, because a killed run cannot end its workers."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

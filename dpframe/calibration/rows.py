@@ -33,9 +33,9 @@ NOTHING: dict[str, Any] = dict.fromkeys(
 def calibrated(
     experiment: Experiment, part: Part, outcome: Outcome, error: float
 ) -> dict[str, Any]:
-    """Return the row of one part of an audit that was repeated.
+    """Return the row of one part of a repeated audit.
 
-    The error is 1 − confidence of the interval around the rate of exceedances.
+    `error` is 1 − confidence of the interval around the rate of exceedances.
     """
     cell, truth = part.cell, part.epsilon
     reads_pilot = not part.raw and cell.estimator.value.statistic().needs_pilot()
@@ -49,11 +49,11 @@ def calibrated(
     }
     if outcome.reason is not None:
         return {**row, **NOTHING, "status": "failed", "reason": outcome.reason}
-    # The lower median: point values may be infinite, and half-way to infinity is nothing.
+    # The lower median, because the mean of a finite and an infinite value would be infinite.
     median = float(np.sort(outcome.points)[(len(outcome.points) - 1) // 2])
     row |= {**NOTHING, "status": "ok", "reason": None, "median_epsilon": median}
     lows = outcome.lows[~np.isnan(outcome.lows)]
-    if not len(lows):  # a point value and nothing else
+    if not len(lows):  # neither bounds nor intervals
         return row
     exceeded = int(np.count_nonzero(lows > truth + ROUNDING * max(1.0, truth)))
     found = exceedance(exceeded, len(lows), 1 - cell.confidence, error)
@@ -72,7 +72,7 @@ def calibrated(
 
 
 def corner_row(part: Part, run: RunSettings) -> dict[str, Any] | None:
-    """Return the row of a certifying estimator at a corner; None if it does not tell its shares."""
+    """Return the row of a certifying estimator at a corner; None if it reports no shares."""
     cell, promised = part.cell, 1 - part.cell.confidence
     row = {
         "reads": cell.attack.value.gives,
@@ -102,7 +102,7 @@ def corner_row(part: Part, run: RunSettings) -> dict[str, Any] | None:
 
 
 def together_rows(confidence: float, seed: int) -> list[dict[str, Any]]:
-    """Compare the errors of whole audits at a confidence with the expected ones."""
+    """Compare the error rates of whole audits at a confidence with the expected rates."""
     tried = list(together(confidence, AUDITS, seed))
     rows = []
     for one in tried:
@@ -114,7 +114,7 @@ def together_rows(confidence: float, seed: int) -> list[dict[str, Any]]:
 
 
 def failed(cell: Cell, reason: str) -> dict[str, Any]:
-    """Return the row of a cell that could not be tried at all."""
+    """Return the row of a cell that could not be run."""
     certified = cell.estimator.value.certifies_against(cell.claim)
     rest = {"fit": 0, "pilot": 0, "chunk": None, "truth": None, "certified": certified}
     return {**_named(cell, False), **rest, **NOTHING, "status": "failed", "reason": reason}
@@ -139,17 +139,17 @@ def _choice(choice: Choice[Any]) -> dict[str, Any]:
     return {"use": choice.use, "label": choice.label, "params": choice.value.params()}
 
 
-# Compute how often a bound exceeds the truth where it is most likely to, without any draws.
+# The probability that a bound exceeds the truth, computed without draws where it is largest.
 #
 # The trade-off curve of ε-DP has a corner, FPR = FNR = 1/(1 + e^ε). A mechanism with two outputs
 # and these error rates attains its ε in both directions, and the counts of its outputs are two
 # binomial numbers. So every probability is a finite sum, and there are no false alarms.
 #
-# A whole bound exceeds the truth more rarely than it promises, because much of what it pays for
-# does not matter with one mechanism. Twice the error then passes unnoticed. But the error paid for
-# one event (`dpframe.Share`) cannot hide behind the others. If few outputs in many say D′ the
-# corner is sharp: counts that do not fail to cover it show less than ε. So an exact limit fails
-# there almost as often as it may, and each event is held to its own share.
+# A whole bound exceeds the truth more rarely than it promises, because its error is divided among
+# events that do not matter for this mechanism. Even twice the error could then pass. So each event
+# is tested against its own share of the error (`dpframe.Share`). If output D′ is rare, the corner
+# is sharp: limits that cover it give a bound below ε, so an exact limit exceeds ε almost as often
+# as it may.
 
 
 # Draws per dataset, and the mean number of errors among them: enough that counts are fine steps,
@@ -167,7 +167,7 @@ class Corner(NamedTuple):
     spent: float  # all shares together
 
     def mistakes(self, error: float) -> list[str]:
-        """Describe every broken promise of a bound that promises a given error."""
+        """Describe every broken promise of a bound with a promised error."""
         own, more = self.share * error, 1 + corner.ROUNDING
         found = []
         if self.exceedance > error * more:
@@ -194,14 +194,14 @@ def at_corner(
 
     Args:
         part: a certifying estimator and its query.
-        error: promised for the whole bound.
-        run: the precision.
+        error: promised error of the whole bound.
+        run: settings with the precision.
         trials: draws per dataset.
         errors: mean number of errors among them; fewer than half.
 
     Returns:
-        None if the estimate does not tell how its error is shared: its bound may rest on more than
-        error rates, and need not hold for two outputs. None for canaries, which have no corner.
+        None if the estimate does not report its shares of the error, because its bound may rest on
+        more than error rates and need not hold for two outputs. None for canaries.
 
     Raises:
         CellError: the estimator or its statistic raised an exception.

@@ -1,13 +1,13 @@
-"""Audit cells with exactly right p-values, to test what the engine makes of them.
+"""Calibrate the corrections of whole audits on cells with exact p-values.
 
-Other modules calibrate an estimator by itself; this one calibrates the rest: the error shared among
-all bounds of an audit, the step-down test of its claims, the price of looking again, and the slack
-for float32. The counts are made up and handed to the engine's own estimate, ledger and verdict. The
-probability of each error is known to the last digit, so both too much and too little are noticed.
+The corrections are the division of the error among all bounds of an audit, the step-down test of
+its claims, the price of further looks, and the allowance for float32. The counts are simulated and
+passed to the engine's own estimate, ledger and verdict. The probability of each error is known
+exactly, so both a larger and a smaller error rate is a mistake.
 
-A coin says D′ with probability c on D and 1 − c on D′, and its estimator knows the latter. Then the
-claim ε = ln((1 − c)/c) is a test of one binomial number, and its probability of rejection at any
-level is a sum of binomial probabilities. Nothing is given away, so no mistake can hide.
+The mechanism is a coin that says D′ with probability c on D and 1 − c on D′. The estimator knows
+the latter probability, so the claim ε = ln((1 − c)/c) is a test of one binomial number, whose
+probability of rejection at any level is a sum of binomial probabilities.
 """
 
 from __future__ import annotations
@@ -42,16 +42,15 @@ from dpframe.spec import audit_from_dict
 from dpframe.spec.audit import Cell
 from dpframe.stats.binomial import clopper_pearson_upper
 
-AUDITS = 3000  # show a mistake that changes the rate of errors by half
-FEW = 200  # enough audits where a mistake would show in all of them
+AUDITS = 3000  # enough to detect a rate of errors that is wrong by half
+FEW = 200  # audits of a test in which a mistake would show in every audit
 
-# True claims, as many false ones before them, and bounds without a claim.
-CLAIMS, UNCLAIMED = 4, 16
+CLAIMS, UNCLAIMED = 4, 16  # true claims (and as many false ones), and bounds without a claim
 LOOKS, GROWTH = 5, 1.6
 
 
 class Coin(Mechanism, name="coin"):
-    """A coin whose counts are made up, so it is never tossed."""
+    """A coin whose counts are simulated, so no draw is made."""
 
     epsilon: Annotated[float, Gt(0)]
     """The truth."""
@@ -116,11 +115,10 @@ class Numbers(NamedTuple):
 
 
 class Whole:
-    """One audit, judged again and again with other counts.
+    """One audit that is judged repeatedly with different counts.
 
-    `rate` is FPR and FNR of every cell; `precision` is that of the sampler that the counts are
-    said to come from. The folder is that of the ledger, which counts earlier audits of the same
-    draws.
+    `rate` is FPR and FNR of every cell; `precision` is the assumed precision of the sampler. The
+    ledger in `folder` counts earlier audits of the same draws.
     """
 
     def __init__(
@@ -156,7 +154,7 @@ class Whole:
         self._made: dict[tuple[str, int], CellRecord] = {}
 
     def judged(self, counts: Iterable[int]) -> list[CellRecord]:
-        """Return the cells of the record for one number of false positives per cell."""
+        """Return the cells of the record, given the number of false positives of each."""
         cells = [self._cell(*of, int(k)) for of, k in zip(self.places, counts, strict=True)]
         return judged(cells, self.plan.m, self.plan.audit.multiplicity)
 
@@ -174,7 +172,7 @@ class Whole:
 
 
 class _Told:
-    """Stands in for a pass at work, with counts that were made up."""
+    """Stands in for a pass at work, with simulated counts."""
 
     notes = ()
     layouts = ((),)
@@ -201,7 +199,7 @@ def _mechanisms(truth: float, numbers: Numbers) -> list[dict[str, Any]]:
 
 
 class Together(NamedTuple):
-    """The frequency of one kind of error in audits that are right."""
+    """The frequency of one kind of error in audits by a correct engine."""
 
     what: str
     audits: int
@@ -229,7 +227,7 @@ def _one_audit(error: float, audits: int, seed: int) -> Iterator[Together]:
         cells = whole.judged(row)
         above += any(whole.exceeds(cell) for cell in cells)
         verdicts = [cell.verdict for cell in cells if cell.claim is not None]
-        # A false claim is refuted by any counts; one that is not found is as wrong.
+        # Any counts refute a false claim, so a missed one is a mistake too.
         wrong += verdicts != ["violated"] * CLAIMS + ["consistent"] * CLAIMS
     yield Together(
         f"a bound above the truth, of {bounds} in an audit",
@@ -270,7 +268,7 @@ def _looks(error: float, audits: int, seed: int) -> Together:
 
 
 def _slack(error: float, audits: int, seed: int) -> Together:
-    """Test a float32 sampler whose rare events are a millionth rarer than they should be."""
+    """Test a float32 sampler whose rare events are too rare by a probability of 10⁻⁶."""
     n, rate, slack = 10**9, 1e-5, 1e-6
     whole = Whole(rate, n, 1 - error, Numbers(true=1), "float32")
     counts = _generator(seed, "slack").binomial(n, rate - slack, (audits, 1))

@@ -187,7 +187,7 @@ def pair_record(
 ) -> model.PairRecord:
     """Return a pair with its effective parameters, and the digest of D and D′ if it is known.
 
-    The neighbourhood, if any, is the one that proposed it.
+    `neighbourhood` is the one that proposed the pair, if any.
     """
 
     def features() -> list[model.NeedRecord]:

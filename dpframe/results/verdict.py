@@ -59,7 +59,7 @@ def totals(cells: Sequence[CellRecord]) -> dict[str, int]:
     verdicts = [cell.verdict for cell in cells]
     shared: dict[Any, int] = {}
     for cell in cells:
-        # An anytime cell that stopped earlier has counted a part of what the others counted.
+        # An anytime cell that stopped early has counted a part of the draws of the other cells.
         stopped = cell.estimate is not None and cell.estimate.anytime
         number = ("anytime", cell.swept.get("audit.trials")) if stopped else cell.draws
         key = (cell.seed, cell.draw_group, cell.repeat, number)
@@ -253,9 +253,9 @@ def exit_code(record: Record | Mapping[str, Any]) -> int:
         record: the result of `dpframe.audit`, or the content of a file of `dpframe run`.
 
     Returns:
-        3 if a cell could not be run, or none was; else 1 if a cell misses its expected verdict, is
-        violated without being expected to (by its draws, or because its query exceeds its
-        sensitivity), or was skipped although a verdict is expected of it; else 0.
+        3 if a cell could not be run, or there is none; else 1 if a cell misses its expected
+        verdict, is violated unexpectedly (by its draws, or because its query exceeds its
+        sensitivity), or was skipped although a verdict is expected; else 0.
 
     Raises:
         RecordError: it is not a record.

@@ -1,1 +1,1 @@
-"""Scores made elsewhere: read from files, counted."""
+"""Scores made elsewhere: files and counts."""

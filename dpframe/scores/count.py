@@ -16,8 +16,8 @@ from dpframe.interfaces.attack import in_words
 from dpframe.interfaces.statistic import BinCounts, Statistic
 
 ROWS = 1 << 20  # scores counted at a time: int32 counts of one call cannot overflow
-PILOT_SHARE = 0.1  # share of the scores that a statistic with a pilot gets to see
-PILOT_MOST = 100_000  # no pilot needs more; the rest is worth more where it is counted
+PILOT_SHARE = 0.1  # share of the scores that become the pilot
+PILOT_MOST = 100_000  # scores of a pilot, at most; further scores are counted instead
 
 
 def count_scores(
@@ -25,10 +25,9 @@ def count_scores(
 ) -> tuple[Tree, Tree, tuple[int, int]]:
     """Bind a statistic and count scores with it.
 
-    The scores are those on D and on D′, each of shape [n]: booleans or floats. `rng` decides
-    which scores the pilot sees; no score is both seen and counted. Returns layout, counts
-    (int64), and the number of scores counted per dataset. Raises DpframeError if the statistic
-    does not take such scores.
+    `scores` are those on D and on D′, each of shape [n]: booleans or floats. `rng` selects the
+    scores of the pilot, which are not counted. Returns layout, counts (int64), and the number of
+    scores counted on each dataset. Raises DpframeError if the statistic does not take such scores.
     """
     if statistic.accepts == {"canaries"}:
         raise DpframeError("takes canaries of one run, scores with memberships (--one-run)")
@@ -50,10 +49,10 @@ def count_scores(
 def count_canaries(
     statistic: Statistic, scores: HostArray, members: HostArray
 ) -> tuple[Tree, Tree]:
-    """Count the canaries of one run, as one release on D; return layout and counts (int64).
+    """Count the canaries of one run as one release on D; return layout and counts (int64).
 
-    Scores and members have shape [m]; members are True for canaries that were in. Raises
-    DpframeError if the statistic takes no canaries, or needs a run of its own to choose from.
+    Scores and members have shape [m]; members are True for canaries that were included. Raises
+    DpframeError if the statistic takes no canaries or needs a pilot.
     """
     if "canaries" not in statistic.accepts:
         wanted = in_words(statistic.accepts)
@@ -89,7 +88,7 @@ def _counted(statistic: Statistic, layout: Tree, scores: tuple[HostArray, HostAr
     for dataset, values in enumerate(scores):
         for start in range(0, len(values), ROWS):
             part = values[start : start + ROWS]
-            # One length, one program; the rest is masked.
+            # Scores are padded to a few lengths, so that few programs are compiled.
             rows = min(ROWS, 1 << (len(part) - 1).bit_length())
             padded = np.zeros(rows, values.dtype)
             padded[: len(part)] = part
@@ -109,10 +108,10 @@ LEVEL = 1e-3  # probability that scores in the right direction are taken for rev
 
 
 def set_aside(count: int, rng: np.random.Generator) -> HostArray:
-    """Choose scores that no bound uses, shape [count], booleans.
+    """Choose scores that no bound uses; return booleans of shape [count].
 
-    More scores have the same choice among the first ones, because bets on a file that grows must
-    not change.
+    A larger count keeps the choice among the first scores, because bets on a growing file must not
+    change.
     """
     chosen = rng.random(count) < SET_ASIDE
     chosen[:SPARED] = False
@@ -120,17 +119,16 @@ def set_aside(count: int, rng: np.random.Generator) -> HostArray:
 
 
 def reversed_p_value(outside: HostArray, inside: HostArray) -> float | None:
-    """Return the p-value of scores that are not lower with the record than without.
+    """Test the hypothesis that scores with the record are stochastically no lower than without.
 
-    The Mann-Whitney test with ties and in its normal approximation [Mann1947]: a rank sum so
-    low has at most this probability if scores with the record are stochastically no lower.
+    This is the Mann-Whitney test with ties, in its normal approximation [Mann1947].
 
     Args:
         outside: scores on D, shape [n].
         inside: scores on D′, shape [m].
 
     Returns:
-        None if a side is empty or all scores are equal.
+        The p-value; None if a side is empty or all scores are equal.
     """
     n, m = len(outside), len(inside)
     values = np.concatenate([_ordered(outside), _ordered(inside)])
@@ -144,22 +142,22 @@ def reversed_p_value(outside: HostArray, inside: HostArray) -> float | None:
     return float(ndtr((below - n * m / 2 + 0.5) / deviation))
 
 
-MOST = 200  # ranks of each side at which a threshold is placed, if there are more
+MOST = 200  # thresholds of each kind and side, if there are many scores
 
 
 def roc(outside: HostArray, inside: HostArray) -> list[list[float]]:
-    """Return points (FPR, TPR) of deciding "with the record" from some score up.
+    """Return the points (FPR, TPR) of thresholds on the scores.
 
-    If there are many scores only some are thresholds: ranks of both sides, evenly and on a
-    logarithmic scale from both ends, so that rare errors are resolved. NaN is below every number.
+    If there are many scores, only some ranks of both sides are thresholds, spaced evenly and
+    logarithmically from both ends, so that rare errors are resolved. NaN is below every number.
 
     Args:
         outside: scores on D, shape [n].
         inside: scores on D′, shape [m].
 
     Returns:
-        Shape [k][2], from (0, 0) to (1, 1), rising in both; empty if a side is. Frequencies, no
-        bound.
+        Frequencies, which are no bounds: shape [k][2], rising from (0, 0) to (1, 1); empty if a
+        side is empty.
     """
     if not (len(outside) and len(inside)):
         return []
@@ -177,7 +175,7 @@ def _ordered(values: HostArray) -> HostArray:
 
 
 def _ranks(count: int) -> Ints:
-    """Choose places in a sorted column: all, or some."""
+    """Return the ranks of the thresholds among `count` sorted scores."""
     if count <= 3 * MOST:
         return np.arange(count)
     near = np.unique(np.geomspace(1, count, MOST).astype(np.int64))

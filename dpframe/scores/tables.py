@@ -23,17 +23,17 @@ USUAL = {
     "--column": (("score", "scores", "mia_score", "mia_scores", *LOSSES),),
     "--member": (("member", "members", "membership", "is_member"), ("label", "labels")),
 }
-"""Usual titles, in lower case, for each option. A label may be of a class, so it comes second."""
+"""Usual titles, in lower case, for each option. `label` comes second, as it may name a class."""
 
 
 def chosen(
     table: Table, option: str, wanted: str | None, path: Path, default: int | None = None
 ) -> int:
-    """Find the column, from 0, that a user named or that has a usual title.
+    """Return the index of the column that a user named or that has a usual title.
 
     `option` is the command-line option, a key of `USUAL`, and `wanted` the user's choice: a
-    title, or a place from 1. `default` is taken if no title is usual and there are two columns.
-    Raises ScoresError, which lists the columns, if the column is unknown or ambiguous.
+    title, or a position from 1. `default` is returned if no title is usual and there are two
+    columns. Raises ScoresError, which lists the columns, if the column is unknown or ambiguous.
     """
     titles = list(table.titles)
     if wanted is not None:
@@ -129,7 +129,7 @@ class _Arrays:
 
 
 def _worded(values: HostArray, words: Mapping[str, bool]) -> HostArray:
-    """Return words of an array as truth values; another array as it is."""
+    """Convert an array of words to truth values; return any other array unchanged."""
     if values.dtype.kind not in "OU" or not len(values):
         return values
     found = [words.get(str(value).strip().lower()) for value in values]
@@ -151,7 +151,7 @@ class _Texts:
     def column(self, place: int, words: Mapping[str, bool] = BOOLEANS) -> HostArray:
         try:
             return np.fromiter((float(text) for _, text in self._cells(place)), np.float64)
-        except ValueError:  # truth values, or a mistake, which is looked for
+        except ValueError:  # truth values or a mistake
             pass
         texts = list(self._cells(place))
         values = [number_of(text, words) for _, text in texts]
@@ -192,7 +192,7 @@ def _problem(text: str, *, decisions: bool) -> str:
 
 
 def number_of(text: str, words: Mapping[str, bool] = BOOLEANS) -> float | bool | None:
-    """Parse a number, or a word for a truth value; None if it is neither."""
+    """Parse a number or a word for a truth value; return None for anything else."""
     text = text.strip().lower()
     try:
         return words[text] if text in words else float(text)
@@ -323,10 +323,10 @@ class Scores(NamedTuple):
 
 
 def read_scores(path: Path, column: str | None = None) -> Scores:
-    """Read scores from a file as `read_table` does.
+    """Read scores from a file in a format of `read_table`.
 
-    `column` is the title of the column, or its place from 1; default: the only one, or the one
-    with a usual title.
+    `column` is the title of the column, or its position from 1; default: the only column, or the
+    column with a usual title.
     """
     table = read_table(path)
     if not table.titles:
@@ -380,11 +380,10 @@ class Canaries(NamedTuple):
 
 
 def as_canaries(scores: Any, members: Any, name: str) -> Canaries:
-    """Check that values are scores and memberships of the same canaries, shape [m] each.
+    """Check scores and memberships of the same canaries, shape [m] each.
 
-    Scores are as for `as_scores`; booleans count as 0 and 1. Memberships are booleans, or
-    numbers that are 0 or 1, or -1 and 1. `name` is for messages. Raises ScoresError if they are
-    not.
+    Scores are as for `as_scores`; booleans count as 0 and 1. Memberships are booleans, or numbers
+    that are 0 or 1, or -1 and 1. `name` is for messages. Raises ScoresError for anything else.
     """
     values, inside = as_members(scores, members, name)
     if values.dtype == np.bool_:
@@ -407,11 +406,11 @@ def as_members(scores: Any, members: Any, name: str) -> tuple[HostArray, HostArr
 
 
 def read_members(path: Path, column: str | None = None, member: str | None = None) -> Scores:
-    """Read scores and memberships from a file as `read_table` does.
+    """Read scores and memberships from a file in a format of `read_table`.
 
     Columns, or arrays of an .npz file, are found by usual titles; of two columns without such
-    titles the first is the score. `column` and `member` are their titles, or places from 1. A
-    membership is 1, or 0 or -1, or a word of `MEMBERSHIPS`.
+    titles the first has the scores. `column` and `member` are their titles, or positions from 1. A
+    membership is 1, 0 or -1, or a word of `MEMBERSHIPS`.
     """
     table = read_table(path)
     places = [
@@ -419,7 +418,7 @@ def read_members(path: Path, column: str | None = None, member: str | None = Non
         for default, (option, wanted) in enumerate((("--column", column), ("--member", member)))
     ]
     if places[0] == places[1] and len(table.titles) == 2 and column is member is None:
-        places = [1, 0]  # one title is usual, so the other column is the other thing
+        places = [1, 0]  # one title is usual, so the other column holds the other values
     if places[0] == places[1]:
         raise ScoresError(f"{path}: scores and memberships are two columns")
     members = table.column(places[1], MEMBERSHIPS)
