@@ -13,13 +13,10 @@ if TYPE_CHECKING:
     from dpframe.stats.tradeoff import Envelope
 
 
-# Every claim is a trade-off curve that gives ε(δ) and δ(ε).
-
-
-# Δ at which a claim that is a curve is reported, unless the spec names another.
+# δ at which a claim that is a whole curve is reported, unless the spec names another.
 DEFAULT_DELTA = 1e-5
 
-# Δ at which a report looks for the clearest difference from a claim that is a curve.
+# δ at which a report looks for the clearest difference from such a claim.
 TELLING_DELTAS = (
     *(1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3),
     *(0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
@@ -103,8 +100,6 @@ class Claim(ABC):
         return tradeoff_envelope(np.append(epsilons, at_told), np.append(deltas, told))
 
 
-# The claims with one δ: (ε, δ)-DP and ε-DP.
-
 _LARGEST_EXPONENT = 700.0  # e^700 is finite in float64; beyond it a claim says nothing anyway
 
 
@@ -176,9 +171,6 @@ class PureDP(ApproxDP):
     kind: ClassVar[str] = "pure-dp"
 
 
-# The claim of a Gaussian mechanism.
-
-
 @dataclasses.dataclass(frozen=True)
 class GaussianDP(Claim):
     """μ-Gaussian differential privacy [Dong2022, definition 3].
@@ -219,9 +211,6 @@ def _epsilon(mu: float, delta: float) -> float:
     from dpframe.stats.gaussian import gaussian_epsilon
 
     return float(gaussian_epsilon(delta, mu))
-
-
-# The exact curve of a Laplace mechanism.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -266,9 +255,6 @@ class LaplaceDP(Claim):
         steep = 1 - np.minimum(x, knee) / (2 * knee) if knee else np.where(x > 0, 0.0, 1.0)
         arc = knee / (2 * np.clip(x, max(knee, 1e-300), None))
         return np.where(x <= knee, steep, np.where(x <= 0.5, arc, 2 * knee * (1 - x)))
-
-
-# The exact curve of a Gaussian mechanism on a Poisson sample.
 
 
 @dataclasses.dataclass(frozen=True)

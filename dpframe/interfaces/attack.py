@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from dpframe.interfaces.pair import Pair
 
 
-# The answers of black boxes: kinds, exact values and numbers.
-
 SECONDS = 2  # column of the time that an answer took
 BEFORE = 3  # columns before the numbers: code of the kind, code of the value, seconds
 
@@ -75,9 +73,6 @@ class Answers(NamedTuple):
         """Mark places without a number, shape [n, width], booleans."""
         found: HostArray = self.rows[:, BEFORE:] == np.uint64(ABSENT)
         return found
-
-
-# The public boundary for attacks: they turn an output into a score or a decision.
 
 
 # The kinds of scores that an attack may give and a statistic accept.

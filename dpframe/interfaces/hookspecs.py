@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from dpframe.interfaces.pair import Neighbourhood, Pair
     from dpframe.results.model import Record
 
-# The interface of report formats.
-
 
 class ReportFormat(Protocol):
     """A format of report files, offered by the hook `dpframe_reports`; a module can be one.

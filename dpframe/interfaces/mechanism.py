@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from dpframe.interfaces.pair import Pair
 
 
-# The public boundary for mechanisms: randomised functions of a dataset.
-
-
 class _AnyMechanism(Plugin, kind="mechanism"):
     may_be_parameters = frozenset({"norm"})
 
@@ -329,11 +326,8 @@ def host_mechanism(
     return types.new_class(title, (HostMechanism,), {"name": title}, lambda ns: ns.update(body))
 
 
-# Programs: plain modules that dpframe never imports into its own process.
-#
-# Such a file defines `prepare(params, data)`, which returns a function of no arguments that makes
-# one
-# release. It is run by a worker, often of another interpreter.
+# Programs are plain modules that a worker runs, often in another interpreter. Such a file defines
+# `prepare(params, data)`, which returns a function of no arguments that makes one release.
 
 
 class ProgramFile(NamedTuple):
@@ -407,9 +401,6 @@ def _statements(source: bytes) -> list[ast.stmt]:
 def consent(path: Path) -> None:
     """Allows specs to name a program."""
     _given.add(ProgramFile(path.resolve()))
-
-
-# The public boundary for black boxes that are plain modules, in this interpreter or another.
 
 
 class ForeignMechanism(HostMechanism):

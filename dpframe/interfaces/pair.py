@@ -13,9 +13,6 @@ import numpy as np
 from dpframe.common.types import Floats, HostArray, Tree
 from dpframe.interfaces.plugin import Plugin, gives, require, require_text
 
-# Equality of datasets.
-
-
 BLOCK = 1 << 20
 """Coordinates that are compared at a time: two datasets may be most of what the memory holds."""
 
@@ -97,9 +94,6 @@ def _columns(table: Any) -> list[Any]:
     """Return the index of a table, and name, type and values of its columns."""
     parts = [(str(name), str(table[name].dtype), np.asarray(table[name])) for name in table.columns]
     return [list(getattr(table, "index", ())), *parts]
-
-
-# Neighbouring datasets: what an audit plays against each other.
 
 
 class Pair(Plugin, kind="pair"):
@@ -271,9 +265,6 @@ def _differences(d0: Any, d1: Any) -> Iterator[Floats]:
     for first in range(0, len(arrays[0]), rows):
         before, after = (np.asarray(a[first : first + rows], np.float64) for a in arrays)
         yield np.ravel(after - before)
-
-
-# The public boundary for neighbourhoods: they propose the pairs that a search plays.
 
 
 class Earned(NamedTuple):

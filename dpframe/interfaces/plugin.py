@@ -322,9 +322,6 @@ def _unhashable(hint: Any) -> bool:
     return (get_origin(hint) or hint) in (list, dict, set)
 
 
-# The parameters of a plugin class as a table, and as a JSON Schema.
-
-
 @dataclasses.dataclass(frozen=True)
 class Parameter:
     """One row of a plugin's parameter table."""

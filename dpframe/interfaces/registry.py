@@ -379,8 +379,7 @@ def find_plugin(kind: str, name: str) -> type[Any]:
     Raises:
         PluginError: nothing, or more than one thing, has this name.
     """
-    found: type[Any] = load().find(kind, name).cls
-    return found
+    return load().find(kind, name).cls
 
 
 def _built_in() -> Loader:

@@ -38,8 +38,7 @@ def halves(values: Floats) -> Bools:
         return np.zeros(values.shape, bool)
     median = np.sort(known, axis=None)[known.size // 2]
     above, at_least = values > median, values >= median
-    nearer: Bools = min(above, at_least, key=lambda high: abs(2 * int(high.sum()) - high.size))
-    return nearer
+    return min(above, at_least, key=lambda high: abs(2 * int(high.sum()) - high.size))
 
 
 def log_chance_of_neighbours(high: Bools, lag: int) -> float:
@@ -249,5 +248,4 @@ def _log_orders(times: Ints) -> float:
 
 def _log_choose(n: int, k: Ints | int) -> Floats:
     k = np.asarray(k)
-    found: Floats = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
-    return found
+    return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)

@@ -1,4 +1,4 @@
-"""The conformance suite: try out on a plugin what every plugin of its kind must do.
+"""The conformance suite: test on a plugin what every plugin of its kind must do.
 
 For an author's tests: `check_mechanism(NoisySum(epsilon=1.0))` raises `NotKeptError`, an
 AssertionError that names every promise that is broken. The built-ins are checked by the same
@@ -36,7 +36,7 @@ def check_mechanism(
     mechanism: Mechanism | HostMechanism | type[Mechanism] | type[HostMechanism],
     pair: Pair | None = None,
 ) -> list[Finding]:
-    """Checks a mechanism, traced or a black box.
+    """Check a mechanism, traced or a black box.
 
     Args:
         mechanism: an instance, or a class, tried with 1 wherever it requires a number.
@@ -56,7 +56,7 @@ def check_attack(
     mechanism: Mechanism | HostMechanism | None = None,
     pair: Pair | None = None,
 ) -> list[Finding]:
-    """Checks an attack against a leak that it should see.
+    """Check an attack against a leak that it should see; returns and raises as `check_mechanism`.
 
     Args:
         attack: an instance or a class.
@@ -64,58 +64,22 @@ def check_attack(
             attack raises on numbers.
         pair: the datasets; default: `zeros-ones` with two coordinates, or with one for an attack
             on single numbers.
-
-    Returns:
-        The result of each promise.
-
-    Raises:
-        NotKeptError: a promise is broken.
     """
     return demand(_title(attack), examined(attack, mechanism=mechanism, pair=pair))
 
 
 def check_estimator(estimator: Estimator | type[Estimator]) -> list[Finding]:
-    """Checks an estimator on scores whose loss is known exactly.
-
-    Args:
-        estimator: an instance or a class.
-
-    Returns:
-        The result of each promise.
-
-    Raises:
-        NotKeptError: a promise is broken.
-    """
+    """Check an estimator on scores of exactly known loss; the rest is as for `check_mechanism`."""
     return demand(_title(estimator), examined(estimator))
 
 
 def check_pair(pair: Pair | type[Pair]) -> list[Finding]:
-    """Checks a pair of neighbouring datasets.
-
-    Args:
-        pair: an instance or a class.
-
-    Returns:
-        The result of each promise.
-
-    Raises:
-        NotKeptError: a promise is broken.
-    """
+    """Check a pair of neighbouring datasets; the rest is as for `check_mechanism`."""
     return demand(_title(pair), examined(pair))
 
 
 def check_neighbourhood(neighbourhood: Neighbourhood | type[Neighbourhood]) -> list[Finding]:
-    """Checks a neighbourhood by asking it a few times, as a search does.
-
-    Args:
-        neighbourhood: an instance or a class.
-
-    Returns:
-        The result of each promise.
-
-    Raises:
-        NotKeptError: a promise is broken.
-    """
+    """Check a neighbourhood by calling `propose` a few times; the rest as for `check_mechanism`."""
     return demand(_title(neighbourhood), examined(neighbourhood))
 
 

@@ -60,8 +60,7 @@ def ratios(counts: Ints) -> Floats:
     drawn = np.sign(plain) * np.maximum(np.abs(plain) - CAUTION * error, 0)
     # Where caution takes all of it, what is left still puts the categories in order.
     ordered = np.where(drawn == 0, 1e-3 * plain / (1 + error), drawn)
-    found: Floats = np.where(counts.sum(axis=-2) > 0, ordered, 0.0)
-    return found
+    return np.where(counts.sum(axis=-2) > 0, ordered, 0.0)
 
 
 def farthest(learned: Floats, counts: Ints, claimed: list[tuple[float, float]]) -> Floats:
@@ -353,8 +352,7 @@ VIEWS: dict[str, Any] = {
     "time": views.Time(),
 }
 
-# The ability that an observer needs to see an event.
-# Abilities that not every observer has.
+# Abilities that an observer needs to see an event, if not every observer has them.
 OBSERVERS = {
     "bits": "sees every bit of a float",
     "time": "measures how long an answer takes, on a machine like this one",

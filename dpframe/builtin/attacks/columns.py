@@ -69,8 +69,6 @@ def floats(outputs: Array) -> Array:
     return outputs if jnp.issubdtype(outputs.dtype, jnp.floating) else outputs.astype(float)
 
 
-# Outputs as words of 32 bits, and those of a row as one number.
-
 SEEDS = (0x9E3779B9, 0x85EBCA6B)  # of the two digests of a row
 
 

@@ -66,8 +66,6 @@ class Identity(Attack, name="identity"):
         return numbers(outputs)
 
 
-# The best attack there is, for mechanisms that know their density.
-
 LOOKED_AT = 10_000  # outputs per dataset that the spread is taken from
 
 # Steps to a spread: fine enough to lose nothing, and far above the last bits of a float.
@@ -205,8 +203,6 @@ class Projection(Attack, name="projection"):
         parts = (x - state["midpoint"].astype(x.dtype)) * direction
         return jnp.sum(jnp.where(direction == 0, 0, parts), axis=1)
 
-
-# A threshold on a single number, given or chosen.
 
 CANDIDATES = 512
 ERROR = 0.05  # the threshold is chosen by the bound that the fit stream would certify at this error

@@ -64,8 +64,6 @@ def _finite_rows(outputs: HostArray) -> Floats:
     return np.clip(rows, -most, most)
 
 
-# A score learned from outputs of any shape.
-
 CHOSEN_BY = 2**12  # outputs per dataset by which ridge and features are chosen
 DEEPER = 2**13  # outputs per dataset that the perceptron learns from, and is judged by
 

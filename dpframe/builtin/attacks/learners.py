@@ -45,8 +45,7 @@ class Linear(NamedTuple):
 
     def margins(self, rows: HostArray) -> HostArray:
         """Scores of rows of shape [n, columns]."""
-        found: HostArray = rows @ self.weights.astype(np.float32) + np.float32(self.intercept)
-        return found
+        return rows @ self.weights.astype(np.float32) + np.float32(self.intercept)
 
 
 class Table(NamedTuple):
@@ -236,14 +235,12 @@ def added(layers: Layers, columns: Array) -> Array:
     held = columns
     for layer in layers[:2]:
         held = jax.nn.relu(layer[:-1].T @ held + layer[-1][:, None])
-    more: Array = FURTHEST * jnp.tanh(layers.out @ held / FURTHEST)
-    return more
+    return FURTHEST * jnp.tanh(layers.out @ held / FURTHEST)
 
 
 def _loss(weights: Layers, rows: Array, base: Array, signs: Array) -> Array:
     margins = (base + added(weights, rows.T)) * signs
-    mean: Array = jnp.mean(jax.nn.softplus(-margins))
-    return mean
+    return jnp.mean(jax.nn.softplus(-margins))
 
 
 _judge = jax.jit(_loss)
@@ -313,10 +310,9 @@ def _evened(part: tuple[HostArray, HostArray, HostArray], rng: np.random.Generat
 
 # Weights for leaks so thin that only hundreds of thousands of outputs show them.
 #
-# If every output tells next to nothing, the loss of logistic regression is a parabola about 0.
-# So
-# two sums over all outputs are enough to fit any choice of features with any ridge, and two more,
-# over outputs that are held out, to say which of these does best.
+# If every output reveals next to nothing, the loss of logistic regression is a parabola around 0.
+# Two sums over all outputs then suffice to fit any choice of features with any ridge, and two more
+# over held-out outputs suffice to choose among the fits.
 
 FROM = 2**16  # outputs per dataset from which on they are fitted like this
 BLOCK = 2**13  # outputs per dataset that are added up at a time; every fourth block is held out

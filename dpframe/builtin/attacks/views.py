@@ -173,8 +173,7 @@ class Equalities:
 
 
 def _equal(one: HostArray, other: HostArray) -> HostArray:
-    found: HostArray = np.where(np.isnan(one) | np.isnan(other), ABSENT, one == other)
-    return found
+    return np.where(np.isnan(one) | np.isnan(other), ABSENT, one == other)
 
 
 def _of_the_others(numbers: HostArray) -> list[HostArray]:

@@ -78,8 +78,7 @@ def grid(pilot0: HostArray, pilot1: HostArray) -> HostArray:
 def distinct(pilot0: HostArray, pilot1: HostArray) -> HostArray:
     """Return the distinct values of both pilots in ascending order, without NaN."""
     values: HostArray = np.unique(np.concatenate([pilot0, pilot1]))
-    found: HostArray = values[~np.isnan(values)]
-    return found
+    return values[~np.isnan(values)]
 
 
 def _tails(scores: Floats, levels: int) -> Floats:
@@ -105,8 +104,7 @@ def beyond(ascending: Floats, number: int, reach: float, otherwise: float = 0.0)
     above = ascending[-1] + steps * ((ascending[-1] - ascending[-1 - inner]) or otherwise)
     below = ascending[0] - steps * ((ascending[inner] - ascending[0]) or otherwise)
     both: Floats = np.concatenate([above, below])
-    found: Floats = both[np.isfinite(both)]
-    return found
+    return both[np.isfinite(both)]
 
 
 RATIO = 3.0  # ratio of neighbouring ranks. Two between them would cost more than they find
@@ -131,8 +129,7 @@ class Bins(NamedTuple):
 
     def at_rank(self, ranks: Ints) -> Ints:
         """Return the true counts strictly beyond the rank-th most extreme false score."""
-        beyond: Ints = self.true[np.searchsorted(self.false, ranks - 1, side="right") - 1]
-        return beyond
+        return self.true[np.searchsorted(self.false, ranks - 1, side="right") - 1]
 
 
 class Sorted(NamedTuple):
@@ -151,8 +148,7 @@ class Sorted(NamedTuple):
 
     def at_rank(self, ranks: Ints) -> Ints:
         thresholds = self.false[len(self.false) - ranks]
-        beyond: Ints = len(self.true) - np.searchsorted(self.true, thresholds, side="right")
-        return beyond
+        return len(self.true) - np.searchsorted(self.true, thresholds, side="right")
 
 
 class Family(NamedTuple):

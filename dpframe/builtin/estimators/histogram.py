@@ -395,8 +395,7 @@ def rising_ratio(learned: Histograms) -> Ints:
     """
     n0, n1 = learned.trials.tolist()
     more = (learned.counts + 1) / np.array([[n0], [n1]])
-    order: Ints = histograms.ratio_order(more[0], more[1]).astype(np.int64)
-    return order
+    return histograms.ratio_order(more[0], more[1]).astype(np.int64)
 
 
 def _pilot(layout: Tree) -> tuple[Ints, tuple[int, int]]:

@@ -74,8 +74,7 @@ def best_cut(pilot: Ints, promise: Promise, query: Query, *, rising: bool) -> in
 
 def _above(counts: Ints) -> Ints:
     """Count the scores in each bin or a higher one, shape [2, bins]."""
-    found: Ints = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1]
-    return found
+    return np.cumsum(counts[:, ::-1], axis=1)[:, ::-1]
 
 
 def _upper(rate: Floats, trials: Ints, z: float) -> Floats:
