@@ -1,8 +1,8 @@
-"""Counts on disk: stored, found again, and merged from shards.
+"""Store counts on disk, find them again, and merge those of shards.
 
-Counts are stored under what determines them: the address of the draws in the name of the file, and
-in it an entry per parameters of the mechanism, attack and statistic. A new title, confidence or
-expectation finds them again; a changed parameter does not.
+The key of counts is everything that determines them: the address of the draws names the file, and
+the parameters of mechanism, attack and statistic name an entry in it. A run with a new title,
+confidence or expectation finds them again; a run with a changed parameter does not.
 """
 
 from __future__ import annotations
@@ -41,16 +41,17 @@ class Saved(NamedTuple):
 
 
 class Store:
-    """The checkpoint of a run; without a directory everything is kept in memory.
+    """The checkpoint of a run; without a directory, counts are kept in memory.
 
-    Counts of `parts` windows of the draws are also kept apart, in the folder `BLOCKS` beside it.
+    With `parts`, counts of that many windows of the draws are also stored separately, in the folder
+    `BLOCKS` beside it.
     """
 
     def __init__(self, directory: Path | None = None, parts: int = 0) -> None:
         self.directory, self.parts = directory, parts
         self.blocks = Store(directory.with_name(BLOCKS)) if directory and parts else None
         self.problem: str | None = None
-        """Reason why the last write failed, if it did; the run goes on without it."""
+        """Reason why the last write failed, if it did; the run continues."""
         self._entries: dict[Stream, dict[str, Saved]] = {}
         self._changed: set[Stream] = set()
         self._written = time.monotonic()
@@ -82,7 +83,7 @@ class Store:
         return time.monotonic() - self._written > INTERVAL
 
     def flush(self) -> None:
-        """Write the changes; a failure is kept in `problem` and loses nothing."""
+        """Write the changes; a failure is noted in `problem`, and the counts stay in memory."""
         self._written = time.monotonic()
         if self.directory is None:
             return
@@ -110,10 +111,7 @@ class Store:
         self._changed.clear()
         if self.blocks:
             self.blocks.clear()
-        if self.directory is not None and self.directory.is_dir():
-            for file in self.directory.iterdir():
-                if is_own(file):
-                    file.unlink(missing_ok=True)
+        self._remove_files("*")
 
     @property
     def calls(self) -> int:
@@ -134,18 +132,18 @@ class Store:
 
     def drop_answers(self) -> None:
         """Remove the answers kept for an interrupted search."""
-        if self.directory is not None and self.directory.is_dir():
-            for file in self.directory.glob("*.answers"):
-                if is_own(file):
-                    file.unlink(missing_ok=True)
+        self._remove_files("*.answers")
+
+    def _remove_files(self, pattern: str) -> None:
+        for file in self.directory.glob(pattern) if self.directory is not None else ():
+            if is_own(file):
+                file.unlink(missing_ok=True)
 
     def _of(self, stream: Stream) -> dict[str, Saved]:
-        """Return the entries of a stream; a file that is not whole counts as absent."""
+        """Return the entries of a stream; a damaged file counts as absent."""
         if stream not in self._entries:
-            found = (
-                None if self.directory is None else read_entries(self.directory / file_of(stream))
-            )
-            self._entries[stream] = found or {}
+            file = None if self.directory is None else self.directory / file_of(stream)
+            self._entries[stream] = (file and read_entries(file)) or {}
         return self._entries[stream]
 
 
@@ -158,7 +156,7 @@ def file_of(stream: Stream) -> str:
 
 
 def read_entries(file: Path) -> dict[str, Saved] | None:
-    """Read one file of a store; None if it is not there, or not whole."""
+    """Read one file of a store; None if it is absent or damaged."""
     try:
         found = json.loads(files.read_folder(file))
         if found["schema"] != SCHEMA or found["digest"] != digest(found["entries"], 16):
@@ -219,13 +217,13 @@ def resume(
     store: Store,
     window: range | None = None,
 ) -> tuple[tuple[Tree, ...], Done]:
-    """Find the counts to go on from, in a window of whole chunks; default: all.
+    """Find the stored counts of a pass in a window of whole chunks; default: all chunks.
 
-    `zeros` are counts of nothing per scorer, every leaf [lanes, attacks, …]; `keys` are by the
-    cell.
+    `zeros` has empty counts per scorer, every leaf [lanes, attacks, …]; `keys` has the key of each
+    cell by its id.
 
     Returns:
-        Per scorer the counts so far, int64, and the whole chunk of each dataset where they end.
+        Per scorer the stored counts, int64, and for each dataset the chunk where they end.
 
     Raises:
         Uneven: the cells have different stored counts.
@@ -250,7 +248,7 @@ def resume(
 
 
 def saved(counts: tuple[Tree, ...], done: Done, place: Place) -> Saved:
-    """Return what a store keeps of one cell, from the counts of a pass."""
+    """Return the entry of one cell for a store, given the counts of its pass."""
     leaves = jax.tree.leaves(counts[place.scorer])
     return Saved(done, [np.asarray(leaf[place.lane, place.attack]).tolist() for leaf in leaves])
 
@@ -271,7 +269,7 @@ def _usable(
 def stored_counts(
     statistic: Statistic, leaves: Any, zero: Tree, trials: Any, lead: int = 0
 ) -> Tree | None:
-    """Return counts of a file, see `checked_counts`; None if they cannot be what was counted."""
+    """Return counts from a file, as `checked_counts` does; None if they are impossible."""
     try:
         return counts_of_leaves(statistic, leaves, jax.tree.flatten(zero), trials, lead)
     except WrongResultError:
@@ -293,10 +291,10 @@ class Part(NamedTuple):
 
 
 def merge(shards: Mapping[int, Path], of: int, out: Path) -> None:
-    """Add up the counts of shards, by number, in the checkpoint of a run, which goes on from there.
+    """Add up the counts of shards, given by number, in the checkpoint of a run.
 
     Raises:
-        OutputError: they do not fit together, or nothing can be written there.
+        OutputError: they do not fit together, or `out` cannot be written to.
     """
     names = {
         file.name
@@ -335,7 +333,7 @@ def _merged(files: Mapping[int, Path], of: int) -> dict[str, Saved]:
 
 
 def _sum(parts: list[Part], of: int) -> Saved:
-    """Add up counts of chunks; raise OutputError if chunks are missing, or there twice."""
+    """Add up counts of chunks; raise OutputError if chunks are missing or counted twice."""
     end = 0
     for part in parts:
         if part.saved.done != (part.window.stop, part.window.stop):

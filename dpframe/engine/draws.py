@@ -1,8 +1,8 @@
-"""Draws of whole streams, and what attacks and statistics learn from them.
+"""Draw whole streams, and let attacks and statistics learn from them.
 
-The engine owns this split: learners see the fit stream, pilots the pilot stream, and neither sees a
-draw that a bound is computed from. Anytime estimators have no pilot: their statistics see the first
-round, on which nothing is bet.
+The engine separates the streams: attacks learn from the fit stream, statistics from the pilot
+stream, and neither sees a draw that a bound is computed from. Anytime estimators have no pilot:
+their statistics see the first round, on which nothing is bet.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from dpframe.workers.trial_call import seen, seen_shape
 
 Outputs = tuple[Any, Any]
 
-LONG = 1.0  # seconds of drawing that are worth sending to others; by then they have compiled it
+LONG = 1.0  # seconds of drawing that are worth sending to others, which must compile first
 
 RATE = 5e7
-"""Bytes a second that come back from others: what is drawn faster than it travels stays here."""
+"""Bytes a second that come back from others; faster mechanisms are drawn in this process."""
 
 
 def first_end(the_pass: Pass) -> int:
@@ -49,9 +49,9 @@ def first_end(the_pass: Pass) -> int:
 
 
 class Draws:
-    """Outputs of the streams of a pass, drawn when first asked for, kept for one lane.
+    """Outputs of the streams of a pass, drawn on demand and kept for one lane.
 
-    `made` has the two datasets as the pair made them; the executor draws what takes long.
+    `made` has the two datasets as the pair made them. The executor makes draws that take long.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Draws:
         self.the_pass, self.prng, self.made, self.executor = the_pass, prng, made, executor
         self.until: float | None = None  # end of the time for drawing, on the monotonic clock
         self.leaving = threading.Event()
-        """Set when the run ends early: what takes long is drawn no further."""
+        """Set when the run ends early: slow draws stop."""
         self.dtype = np.dtype(run.precision)
         self.wanted = {FIT: run.fit or 0, PILOT: run.pilot or 0, EVAL: the_pass.trials}
         self._kept: dict[str, tuple[int, Outputs]] = {}
@@ -85,7 +85,7 @@ class Draws:
         return self._kept[stream][1]
 
     def both(self, stream: str, lane: int) -> Outputs:
-        """Draw a stream on D and on D′, each [n, *output dims]; nothing is kept."""
+        """Draw a stream on D and on D′ without keeping it, each [n, *output dims]."""
         wanted = self.wanted[stream]
         chunks = range(-(-wanted // self.the_pass.rows))
         d0, d1 = self.of_chunks(stream, lane, [(0, chunks), (1, chunks)])
@@ -110,10 +110,10 @@ class Draws:
         return empty, empty
 
     def scores(self, scoring: Sequence[Sequence[tuple[Attack, Tree]]]) -> Iterator[list[Outputs]]:
-        """Yield, lane by lane, the scores of the pilot, or of the first round.
+        """Yield, for each lane, the scores that choose layouts: of the pilot, or the first round.
 
-        Layouts are chosen by them. They are for each attack the scores on D and on D′, shape [n,
-        …]; `scoring` has for every lane attacks, with what they learned.
+        `scoring` has the attacks and their states for each lane. Each yields its scores on D and on
+        D′, shape [n, …].
         """
         own = [[(unstacked(attack, self.dtype), state) for attack, state in s] for s in scoring]
         if self.the_pass.by_chunks:
@@ -175,14 +175,14 @@ class Draws:
             yield [(d0[:wanted], d1[:wanted]) for d0, d1 in zip(*both, strict=True)]
 
     def _made(self, task: DrawTask, stream: str, which: Sequence[Which]) -> list[list[HostArray]]:
-        """Draw some chunks of lanes and datasets, here or away, whichever is free."""
+        """Draw some chunks of lanes and datasets, in this process or by the executor."""
 
         def here(of: tuple[int, int], chunks: range) -> list[HostArray]:
             if self.leaving.is_set():
                 raise scheduling.Stopped
             if self.until is not None and time.monotonic() > self.until:
                 raise scheduling.Overdue
-            return DrawChunks(task, stream, *of, chunks.start, chunks.stop)()
+            return DrawChunks(task, stream, *of, chunks.start, chunks.stop).run(task)
 
         def by_executor(of: tuple[int, int], chunks: range) -> list[HostArray]:
             asked = DrawChunks(task, stream, *of, chunks.start, chunks.stop, until=self.until)
@@ -207,7 +207,7 @@ class Draws:
         return [[np.concatenate(each) for each in zip(*parts, strict=True)] for parts in tasks]
 
     def _pays(self, which: Sequence[Which]) -> bool:
-        """True if drawing away pays. A mechanism that is not declared slow is timed."""
+        """True if drawing by the executor pays; a mechanism not declared slow is timed first."""
         if self.the_pass.slow:
             return True
         number = sum(len(chunks) for _, chunks in which)

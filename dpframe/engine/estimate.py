@@ -1,4 +1,4 @@
-"""Estimate the cells of a counted pass: from counts to a cell of the record."""
+"""Estimate the cells of a counted pass, and make their records."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ def estimate_cell(
     seconds: float,
     timings: dict[str, float] | None = None,
 ) -> CellRecord:
-    """Estimate one cell of a counted pass; a mistake of its estimator fails no other cell.
+    """Estimate one cell of a counted pass; an error of its estimator fails this cell only.
 
-    `timings` takes the seconds that the estimator needed, by the cell's id.
+    `seconds` is the cell's share of the counting time. `timings` takes the seconds of the
+    estimator, by the cell's id.
     """
     watches = work.watches
     watch = None if watches is None else watches.of[cell.id]
@@ -149,7 +150,7 @@ def slack(
         bound_of: returns the bound of the same counts in answer to another question.
 
     Returns:
-        None if the claim is not finite at the cell's δ, or if there are no bounds at other levels.
+        None if the claimed ε is infinite at the cell's δ, or a bound at another level is missing.
     """
     lower, claim, delta = found.epsilon_lower, query.claim, query.delta
     claimed = math.inf if claim is None else guarded("claim", claim.epsilon_at, delta)
@@ -200,7 +201,7 @@ def _loudest(watch: Watch, look_at: Callable[[Any], Estimate]) -> Estimate:
 
 @functools.lru_cache(maxsize=1024)
 def _extreme(estimator: Estimator, layout: Tree, query: Query, certified: bool) -> Estimate:
-    """Return the estimate from the most extreme counts possible, the same for equal questions."""
+    """Return the estimate from the most extreme counts possible, computed once per question."""
     most = guarded("extreme", estimator.extreme, layout, query.trials)
     look_at = partial(checked, certified=certified, tested=True)
     found = guarded("estimate", lambda: look_at(estimator.estimate(layout, most, query)))
@@ -215,7 +216,7 @@ def own_part(trees: Sequence[Tree], place: Place) -> Tree:
 def _counted(
     place: Place, work: Work, watch: Watch | None
 ) -> tuple[Tree, tuple[int, int], str | None]:
-    """Return a cell's counts, its trials, and why there are none if so."""
+    """Return a cell's counts, its trials, and the reason if nothing was counted."""
     if watch is not None:
         trials = watch.player.trials
         problem = watch.problem or (None if trials else NEVER)

@@ -1,4 +1,4 @@
-"""Digests of all that determines counts, or a question about them."""
+"""Digests of everything that determines counts, or a question about them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def entry_keys(
 
 
 def box_key(choice: Choice[Any]) -> list[Any]:
-    """Return all that changes the answers of a black box at the same address."""
+    """Return everything besides the address that determines the answers of a black box."""
     return [__version__, _plugin(choice), told_as(choice)]
 
 
@@ -90,11 +90,11 @@ def _arrays(tree: Tree) -> str:
 def question(
     cell: Cell, run: RunSettings, error: float, resolution: float, together: Sequence[Any]
 ) -> str:
-    """Return a digest of all that decides a verdict on given counts, names left out.
+    """Return a digest of everything but names that decides the verdict on given counts.
 
-    The error is that of the answer at a first look: a pilot knows it, so that another error may
-    make another test. `resolution` is the sampler's; `together` is how the audit judges its cells
-    together.
+    `error` is the error probability of the answer at a first look; a pilot may choose the test by
+    it. `resolution` is the sampler's. `together` has the settings by which the audit judges its
+    cells together.
     """
     mechanism, attack, estimator = cell.mechanism.value, cell.attack.value, cell.estimator.value
     run = resolved(run, mechanism, cell.trials)
@@ -114,7 +114,7 @@ def question(
 def question_of_search(
     cell: Cell, run: RunSettings, error: float, resolution: float, together: Sequence[Any]
 ) -> str:
-    """Return the same for a search, with all that decides its draws: it chooses while it draws."""
+    """Return the same for a search, with everything that decides its draws."""
     assert cell.search is not None
     search = cell.search
     mechanism: Any = search.mechanism.value
@@ -167,11 +167,11 @@ def told_as(choice: Choice[Any]) -> dict[str, Any]:
 def code_digest(cls: type) -> str:
     """Return a digest of the Python files of the packages that define a class and its bases.
 
-    A class from a single module is known by that module, one from a notebook by its own source.
-    Other imports of a plugin are not part of it, nor are bases of dpframe.
+    For a class in a single module that module is read, for a class in a notebook its own source.
+    Other imports of a plugin, and bases in dpframe, are left out.
 
     Returns:
-        Hex digits; without a source they differ in every process.
+        Hex digits; if there is no source, they differ between processes.
     """
     given = {"dpframe", *sys.stdlib_module_names} - {"__main__"}
     bases = [base for base in cls.__mro__[1:] if base.__module__.partition(".")[0] not in given]

@@ -47,15 +47,15 @@ from dpframe.workers.trial_call import only_exceptions, seen
 BATCH_ELEMENTS = 1 << 14  # output coordinates that are scored in one call
 
 RAISED = "raised-"
-"""Begins the keys under which the numbers of exceptions are stored, beside the counts."""
+"""Prefix of the keys under which the numbers of exceptions are stored, beside the counts."""
 
 KINDS = 16  # exceptions of a segment whose kinds are remembered
 
 
 class HostDraws(Draws):
-    """Outputs of the streams of a black box, on several workers at once.
+    """Outputs of the streams of a black box, drawn by several workers at once.
 
-    `independence` sees all outputs; the box has `limit` seconds for the fit and pilot streams.
+    `independence` tests all outputs; the box has `limit` seconds for the fit and pilot streams.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class HostDraws(Draws):
         self.pace = Pace(the_pass.rows * row * len(mechanisms))
 
     def first_chunks(self, lane: int, chunks: range) -> list[HostArray]:
-        """Return the first chunks, which are kept until they are counted: they are drawn once."""
+        """Draw the first chunks, and keep them until they are counted."""
         rows, both = self.the_pass.rows, []
         for index in (0, 1):
             outputs = np.concatenate(list(self.chunks(EVAL, lane, index, chunks)))
@@ -89,7 +89,7 @@ class HostDraws(Draws):
         return both
 
     def from_box(self, stream: str, lane: int, which: Sequence[Which]) -> list[list[HostArray]]:
-        """Return outputs of consecutive chunks, by as many workers as there are tasks for."""
+        """Return outputs of consecutive chunks, drawn by as many workers as there are tasks."""
 
         def draw(index: int, chunks: range) -> HostArray:
             parts = np.concatenate(list(self.chunks(stream, lane, index, chunks)))
@@ -110,10 +110,10 @@ class HostDraws(Draws):
         deadline: Callable[[], float | None] | None = None,
         clock: Clock | None = None,
     ) -> Iterator[HostArray]:
-        """Yield outputs of some chunks, as the box gave them, one chunk or several at a time.
+        """Yield outputs of some chunks as the box gave them, one or several chunks at a time.
 
-        The deadline is asked once a worker is there, and the clock runs meanwhile; by default both
-        are those of the fit stream.
+        `deadline` is called once a worker is lent; `clock` runs while it draws. Both default to
+        those of the fit stream.
         """
         first = which.start
         with self.source.lend(self.load) as (worker,), (clock or self._clock).running():
@@ -127,9 +127,9 @@ class HostDraws(Draws):
                 yield outputs
 
     def check_addresses(self) -> None:
-        """Draw a chunk at its address and at another one, in two processes that are in step.
+        """Draw chunks at equal and at different addresses, in two processes with equal histories.
 
-        Raises SampleError if the same address gives other outputs, or other addresses the same.
+        Raises SampleError if an address gives different outputs, or two addresses give the same.
         """
         first: Any = self.the_pass.mechanisms[0]
         with self.source.lend(self.load, 2) as workers, self._clock.running():
@@ -169,7 +169,7 @@ class HostDraws(Draws):
         return Request(lane, data, *where), the_pass.shape
 
     def _untimed(self, outputs: HostArray) -> HostArray:
-        """Return outputs without the time that they took, which is never the same twice."""
+        """Return outputs without their times, which never repeat."""
         asking = self.the_pass.shape.asking
         if asking is None or not asking.time:
             return outputs
@@ -211,7 +211,7 @@ class HostWork(Work):
 
     @functools.cached_property
     def independence(self) -> Independence:
-        """Tests of how the outputs depend on each other; asked for at any time."""
+        """The tests for dependence among the outputs."""
         asking = self.the_pass.shape.asking
         timed = asking is not None and asking.time
         return Independence(
@@ -239,13 +239,13 @@ class HostWork(Work):
             self.the_pass, self.run, self.prng, self.made, self.source, self.independence, limit
         )
         self._seen = self.draws.kept
-        self.draws.check_addresses()  # first of all: it may save the releases that are dear
+        self.draws.check_addresses()  # first, because a failure saves many costly releases
         return self.draws
 
     def _find_counts(self) -> None:
         super()._find_counts()
         self._raised: dict[tuple[int, int], dict[int, int]] = {}
-        """Exceptions by lane, of segments that are not taken in; by dataset and first chunk."""
+        """Exceptions by lane in segments not added yet, by dataset and first chunk."""
         self._kinds: set[int] = set()
         start = 0 if self.window is None else self.window.start
         rows, none = self.the_pass.rows, np.zeros(2, np.int64)
@@ -291,7 +291,7 @@ class HostWork(Work):
         found = at_once([partial(first, index) for index in (0, 1)], self.source.most)
         if lane and not any(self.tally.done):
             self.draws.check_address(lane, found[0])
-        for index, outputs in enumerate(found):  # counted too: a release may be dear
+        for index, outputs in enumerate(found):  # counted too, because a release may be costly
             self._seen[lane, index, self.tally.done[index]] = outputs
         x, y = (self._filled(self._checked(outputs)) for outputs in found)
         return x, y
@@ -331,7 +331,7 @@ class HostWork(Work):
                 for outputs in self._outputs(lane, index, segment):
                     found.append(outputs)
         except (Overdue, Stopped):
-            pass  # what came until now counts
+            pass  # the chunks drawn so far count
         rows = self.the_pass.rows
         done = min(sum(map(len, of_lane)) // rows for of_lane in drawn)
         self.draws.pace.measured(done, time.monotonic() - started)
@@ -389,7 +389,7 @@ class HostWork(Work):
                 yield self._checked(outputs)
 
     def _deadline_of(self, index: int) -> float | None:
-        """Return when a task that starts now must end; the first of a dataset gets a grace."""
+        """Return the end of a task that starts now; the first of a dataset gets more time."""
         left = self.time_left()
         if left is None:
             return None
@@ -427,7 +427,7 @@ class HostWork(Work):
     def _look_for_drift(
         self, lane: int, index: int, start: int, before: tuple[Tree, ...], after: tuple[Tree, ...]
     ) -> None:
-        """Hand over what one batch added to counts in bins."""
+        """Pass on the bin counts that one batch added."""
         number = 0
         for scorer, old, new in zip(self.the_pass.scorers, before, after, strict=True):
             if isinstance(scorer.statistic, BinCounts | DecisionCounts):
@@ -444,7 +444,7 @@ class HostWork(Work):
 
     @property
     def batch(self) -> int:
-        """Number of rows that are scored in one call: one program serves tasks of any length."""
+        """Number of rows scored in one call; equal for all tasks, so that they share a program."""
         most = BATCH_ELEMENTS // max(1, self.the_pass.elements)
         wanted = min(most, self.the_pass.trials)
         return max(self.the_pass.rows, 1 << max(0, wanted - 1).bit_length())
@@ -460,7 +460,7 @@ class HostWork(Work):
 
 
 def _is_count(leaves: Any, most: list[int]) -> bool:
-    """True if stored numbers can be those of exceptions among so many answers."""
+    """True if stored numbers of exceptions are possible; `most` has the numbers of answers."""
     if not (isinstance(leaves, list) and len(leaves) == 1 and isinstance(leaves[0], list)):
         return False
     whole = [type(n) is int for n in leaves[0]] == [True, True]

@@ -1,8 +1,8 @@
-"""Refuse outputs that cannot be independent draws: nothing else can be counted.
+"""Reject outputs that are not independent draws, because bounds assume independence.
 
-Chances are exact for any distribution (`stats.exchangeable`, `stats.serial`), so one that answers 0
-with probability .9999, or always, is accused as little as one with continuous outputs. All tests of
-one pass together accuse a correct mechanism with a probability below `ERROR`.
+The tests are exact for any distribution (`stats.independence`): a mechanism that answers 0 with
+probability .9999, or always, is rejected no more often than one with continuous outputs. All tests
+of one pass together reject a correct mechanism with a probability below `ERROR`.
 """
 
 from __future__ import annotations
@@ -56,19 +56,19 @@ DRIFTS = (
 )
 
 TESTS = 16
-"""Tests of one look at one lane: 2 of repeated rows on each dataset, 2 between them, and for each
-of two signals the lags on each dataset and the step between them. A look comes whenever there are
-twice as many rows as before, and at the end."""
+"""Tests in one look at one lane: 2 of repeated rows on each dataset, 2 between the datasets, and
+for each of two signals the lags on each dataset and the step between them. A look is made whenever
+the number of rows has doubled, and at the end."""
 
 LAGS = (1, 2)
 
 
 class Independence:
-    """Tests all outputs of a pass; several threads may hand them over.
+    """Tests all outputs of a pass; several threads may pass them in.
 
-    With `answers` outputs are answers of any kind, as rows of 64-bit words. With `drift` outputs,
-    of which all that are counted come by, are tested for drift, and so are the counts of `attacks`
-    attacks.
+    With `answers`, outputs are answers of any kind, as rows of 64-bit words. With `drift`, counted
+    outputs and the counts of `attacks` attacks are tested for drift; then every counted output must
+    be passed in.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Independence:
             self._raise()
 
     def see_counts(self, lane: int, index: int, attack: int, first: int, bins: Ints) -> None:
-        """Take in how many draws from `first` on came into each bin of an attack; shape [bins]."""
+        """Take in the counts of consecutive draws in an attack's bins, shape [bins]."""
         if attack < self._attacks:
             with self._lock:
                 self._blocks.setdefault((lane, index, attack), _Blocks()).see_bins(first, bins)
@@ -123,7 +123,7 @@ class Independence:
             return self._found is None
 
     def conclude(self) -> None:
-        """Test once more, at the end; raise WorthlessError for draws that depend on each other."""
+        """Test once more at the end; raise WorthlessError if draws depend on each other."""
         with self._lock:
             self._compare_rows()
             self._compare_blocks()
@@ -134,10 +134,10 @@ class Independence:
             raise self._found
 
     def _compare_whole(self, lane: int, index: int, chunk: HostArray) -> None:
-        """Note a finding if chunks are equal that should not be.
+        """Note a finding if too many chunks are equal.
 
-        A group of m equal chunks, the last of them the G-th of all, has its own share of the error;
-        over all m, G and groups the shares sum to less than 1.
+        Each group of m equal chunks whose last is chunk number G has its own share of the error.
+        Over all m, G and groups the shares sum to less than 1.
         """
         known = self._known.setdefault((lane, index), {})
         number = self._number[lane, index] = self._number.get((lane, index), 0) + 1
@@ -185,7 +185,7 @@ class Independence:
             self._found = WorthlessError(DRIFTS)
 
     def _signals(self, outputs: HostArray) -> list[Floats]:
-        """Return numbers that show events in outputs: their kinds, and how large they are."""
+        """Return signals of outputs that are tested for drift: kinds, and sizes."""
         kinds = [Answers(outputs).kinds.astype(np.float64)] if self.answers else []
         return [*kinds, *_signals(self._numbers(outputs))]
 
@@ -202,7 +202,7 @@ class Independence:
         return found
 
 
-FIRST_ROWS = 256  # rows that choose the events of a dataset, and are not counted themselves
+FIRST_ROWS = 256  # rows by which the events of a dataset are chosen; they are not counted
 BLOCK = 64  # rows of a block at first
 MOST_BLOCKS = 512  # blocks are joined two by two once there are more
 
@@ -252,7 +252,7 @@ class _Blocks:
             self._add(np.array([start]), np.array([bins.sum()]), above)
 
     def log_chance(self) -> float:
-        """Bound the chance that the events vary so much from block to block."""
+        """Bound the log chance that independent draws vary as much between blocks."""
         if self._hits is None:
             return chances.CERTAIN
         used = self._sizes > 0
@@ -276,7 +276,7 @@ class _Blocks:
 
 
 def _cuts(signal: Floats) -> Floats:
-    """Return numbers from which on an output is an event: some quantiles, and beyond both ends."""
+    """Return thresholds of events: some quantiles, and values beyond both ends."""
     known = np.where(np.isnan(signal), -np.inf, signal)
     ends = (known.min(), True), (known.max(), False)
     return np.unique(
@@ -307,7 +307,7 @@ def _within(chunks: dict[int, HostArray]) -> list[float]:
 
 
 def _between(zero: dict[int, HostArray], one: dict[int, HostArray]) -> list[float]:
-    """Return the log chances of what chunks of D and D′ have in common."""
+    """Return the log chances of the rows that chunks of D and D′ share."""
     both = [*zero.values(), *one.values()]
     parts = _numbered(np.concatenate(both)).reshape(len(both), -1)
     x, y = parts[: len(zero)], parts[len(zero) :]
@@ -322,7 +322,7 @@ def _between(zero: dict[int, HostArray], one: dict[int, HostArray]) -> list[floa
 
 
 def _in_order(chunks: dict[int, HostArray]) -> list[float]:
-    """Return the log chances of the likeness of neighbours in chunks of one dataset."""
+    """Return the log chances of the correlation of neighbours in chunks of one dataset."""
     return [
         chances.log_chance_of_neighbours(chances.halves(signal).reshape(len(chunks), -1), lag)
         for signal in _signals(np.concatenate(list(chunks.values())))
@@ -331,7 +331,7 @@ def _in_order(chunks: dict[int, HostArray]) -> list[float]:
 
 
 def _in_step(zero: dict[int, HostArray], one: dict[int, HostArray]) -> list[float]:
-    """Return the log chances of the likeness of D and D′ at the same places."""
+    """Return the log chances of the correlation of D and D′ at equal positions."""
     same = [chunk for chunk in zero if chunk in one]
     if not same:
         return []
@@ -343,7 +343,7 @@ def _in_step(zero: dict[int, HostArray], one: dict[int, HostArray]) -> list[floa
 
 
 def _signals(outputs: HostArray) -> list[Floats]:
-    """Return numbers for rows, shape [n]: the first coordinate, and the sum of all."""
+    """Return signals of rows, each of shape [n]: the first coordinate, and the sum of all."""
     rows = np.ascontiguousarray(outputs).reshape(len(outputs), -1)
     if not rows.shape[1]:
         return []

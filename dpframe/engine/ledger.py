@@ -1,23 +1,23 @@
-"""Number the looks at draws, and put a cell's question to its estimator at the price of its look.
+"""Number the looks at draws, and charge each question to an estimator for its look.
 
-The rule. A question holds everything that decides the verdict on given counts: claim, attack,
-estimator and their code, δ, the error, the cells that share it. It holds nothing that only decides
-the draws: precision, chunks, generator, code of the mechanism. Looks are numbered under seed,
-mechanism, pair and repeat. Asking the same question of the same draws has the same answer and is
-no further look; another question, or other draws for any reason, is the next look. Draws are
-compared by their results:
+A question contains everything that decides the verdict on given counts: claim, attack, estimator
+and their code, δ, the error, and the cells that share it. It contains nothing that decides only the
+draws: precision, chunks, generator, code of the mechanism. Looks are numbered by seed, mechanism,
+pair and repeat. The same question to the same draws has the same answer, so it is not a new look.
+Another question, or other draws for any reason, is the next look. Draws are compared by their
+results:
 
-* A fixed number of trials: by the counts, and by what the pilot fixed.
-* Bets, which are valid at any time, only while they go on with the same draws: by the counts of
-  each round. Of two runs, one must begin with the rounds of the other. The last round, which trials
-  have cut, is drawn again when bets go on. With a seed it is the same again; without one, bets on a
-  cut round cannot go on. Rounds that are not stored are known once they are drawn: a bet begun at
-  the price of an earlier look then pays for the next one, from its first round on.
-* A search chooses what it draws, so its question also holds all that decides its draws. Once it has
-  ended, its rounds are compared like those of bets, since they may differ for the same question.
+* With a fixed number of trials: by the counts, and by the layout that the pilot chose.
+* Bets are valid at any time, but only while they continue on the same draws. They are compared by
+  the counts of each round: of two runs, one must begin with the rounds of the other. A last round
+  that was cut by the number of trials is drawn again when bets continue. With a seed it is the same
+  again; without one, bets on a cut round cannot continue. Rounds that are not stored are compared
+  once they are drawn. If they differ, the bets pay for the next look from their first round on.
+* A search chooses its draws, so its question also contains everything that decides them. When the
+  search has ended, its rounds are compared like those of bets.
 
-The ledger lies twice in the folder of the run, outlives the counts and only grows: a line for each
-look that a run had, with its questions.
+The ledger is stored twice in the folder of the run, outlives the counts and only grows. It has a
+line for each look of a run, with its questions.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Look(NamedTuple):
 
     draws: Draws
     number: int  # number of the look, from 1
-    trials: Trials  # the largest trials at which anything was shown
+    trials: Trials  # the largest number of trials at which a result was shown
     asked: dict[str, None]  # questions that were new at this look, in order
 
     def line(self) -> str:
@@ -70,9 +70,9 @@ class Look(NamedTuple):
 
 
 class Ledger:
-    """The looks at the draws of a run, earlier ones and its own.
+    """The looks at the draws of a run: those of earlier runs, and its own.
 
-    Without folders for its copies it is kept in memory. `at_least` has looks known from elsewhere.
+    Without folders for copies, it is kept in memory. `at_least` has looks known from other sources.
 
     Raises:
         OutputError: a copy cannot be read.
@@ -85,7 +85,7 @@ class Ledger:
         found = {line: _parsed(line) for file in self._files for line in file.lines}
         self._intact = [line for line, look in found.items() if look]
         self._unreadable = len(found) - len(self._intact)
-        """Torn or changed lines; each may have been a look at any draws."""
+        """Number of damaged lines; each may have been a look at any draws."""
         self._known = dict(at_least or {})
         self._earlier: dict[Draws, dict[int, Look]] = {}
         for look in filter(None, found.values()):
@@ -103,11 +103,12 @@ class Ledger:
         known_as: Stream | None = None,
         number: int | None = None,
     ) -> Looks:
-        """Return the looks at some draws, this question included, and note it.
+        """Note a question to some draws, and return the looks at them, this one included.
 
         A question that was asked before keeps its number. All new questions of a run to the same
-        draws are one look; the audit pays for their number. `known_as` is another name of the same
-        draws, with looks of its own; `number` is that of the look, if `found` has fixed it already.
+        draws are one look, because the audit corrects for the number of questions. `known_as` is
+        another name of the same draws, which has looks too. `number` is that of the look, if
+        `found` has fixed it already.
         """
         known = _number_of(question, self._looks(stream, known_as))
         looks = self.found(stream, question, trials, known_as=known_as)
@@ -129,10 +130,7 @@ class Ledger:
         *,
         known_as: Stream | None = None,
     ) -> Looks:
-        """Return the look of a question that was asked before, else the next one.
-
-        Nothing is noted.
-        """
+        """Return the look of a question that was asked before, else the next look; note nothing."""
         earlier = self._looks(stream, known_as)
         if (number := _number_of(question, earlier)) is not None:
             shown = [trials if look.number == number else look.trials for look in earlier]
@@ -151,15 +149,15 @@ class Ledger:
         return [found[number] for number in sorted(found)]
 
     def _holds(self, question: str, stream: Stream, known_as: Stream | None, number: int) -> bool:
-        """True if a look has been asked a question to the last of its rounds."""
+        """True if a look has a question with all of its rounds."""
         looks = [look for look in self._looks(stream, known_as) if look.number == number]
         return any(asked.startswith(question) for look in looks for asked in look.asked)
 
     def write(self) -> None:
-        """Write down the questions of this run; call it before any answer is shown.
+        """Write the questions of this run to all copies, before any answer is shown.
 
         Raises:
-            OutputError: it cannot be written; then nothing may be shown.
+            OutputError: a copy cannot be written; then no answer may be shown.
         """
         wanted = [*self._intact, *(look.line() for look in self._own.values())]
         for file in self._files:
@@ -196,7 +194,7 @@ class _File(NamedTuple):
 
 
 def _number_of(question: str, looks: Iterable[Look]) -> int | None:
-    """Return the look that a question was asked at, or that its bets go on from."""
+    """Return the number of the look at which a question was asked, or its bets were begun."""
     base, sign, rounds = _parts(question)
     for look in looks:
         shown = [parts[2] for parts in map(_parts, look.asked) if parts[:2] == (base, sign)]
@@ -209,18 +207,18 @@ def _number_of(question: str, looks: Iterable[Look]) -> int | None:
 
 
 def _parts(question: str) -> tuple[str, str, str]:
-    """Split off the rounds of bets."""
+    """Split a question into its base, a sign, and the rounds of bets."""
     sign = next((sign for sign in (SEEDED, UNSEEDED) if sign in question), "")
     base, _, rounds = question.partition(sign) if sign else (question, "", "")
     return base, sign, rounds
 
 
 SEEDED, UNSEEDED = "@", "!"
-"""Before the rounds of bets in a question: of draws that can be made again, and of others."""
+"""Signs before the rounds of bets in a question, for draws with and without a seed."""
 
 
 def rounds_in(question: str, rounds: Iterable[Tree], seeded: bool) -> str:
-    """Return a question with the counts of the rounds that it was asked of: 8 digits each."""
+    """Append to a question a digest of the counts of each round: 8 digits each."""
     found, hasher = [], hashlib.blake2b(digest_size=4)
     for counts in rounds:
         for leaf in jax.tree.leaves(counts):
@@ -230,14 +228,14 @@ def rounds_in(question: str, rounds: Iterable[Tree], seeded: bool) -> str:
 
 
 def _merged(one: Look | None, other: Look) -> Look:
-    """Join two lines on one look; a question that goes on has one for each time."""
+    """Join two lines on one look; bets that continue add a line each time."""
     if one is None:
         return other
     return one._replace(trials=max(one.trials, other.trials), asked={**one.asked, **other.asked})
 
 
 def _parsed(line: str) -> Look | None:
-    """Read a line; None if it was changed."""
+    """Read a line; None if it is damaged."""
     try:
         *content, written = json.loads(line)
         draws, number, trials, asked = content
@@ -256,13 +254,13 @@ def _parsed(line: str) -> Look | None:
 
 
 def share_of_error(cell: Cell, plan: Plan) -> float:
-    """Return the error of one cell's bound with which all bounds of the audit hold together."""
+    """Return a cell's share of the error, so that all bounds of the audit hold together."""
     divide = max(1, plan.certifying_cells) if plan.audit.multiplicity != "none" else 1
     return (1 - cell.confidence) / divide
 
 
 def resolution_of(cell: Cell, plan: Plan) -> float:
-    """Return the probability below which the sampler is measured; 0 for float64."""
+    """Return the sampler's resolution: rarer events show its flaws; 0 for float64."""
     exact = plan.audit.run.precision == "float64" or isinstance(cell.mechanism.value, HostMechanism)
     return 0.0 if exact else FLOAT32_RESOLUTION
 
@@ -295,14 +293,14 @@ class Inquiry:
         self.the_pass, self.plan, self.ledger = the_pass, plan, ledger
 
     def look(self, cell: Cell, trials: tuple[int, int], counts: Any, layout: Tree) -> Looks:
-        """Return the look at all of the draws at once; counts are JSON values. Raises CellError."""
+        """Note the question to all draws at once; counts are JSON values. Raises CellError."""
         fixed = [np.asarray(leaf).tobytes().hex() for leaf in jax.tree.leaves(layout)]
         asked = digest([asked_of(question, cell, self.plan), trials, counts, fixed])
         evidence = evidence_of(cell, data=self.the_pass.data)
         return self.ledger.look(evidence, asked, trials, known_as=self.the_pass.stream)
 
     def before(self, cell: Cell, rounds: Sequence[Tree]) -> tuple[Query, Looks]:
-        """Return the question of an anytime cell before anything is drawn, and its look."""
+        """Return the query of an anytime cell before anything is drawn, and its look."""
         try:
             asked = asked_of(question, cell, self.plan)
         except CellError:  # reported by the estimate
@@ -313,9 +311,9 @@ class Inquiry:
         return query_of(cell, self.plan, looks=looks), looks
 
     def shown(self, cell: Cell, watch: Watch, rounds: Sequence[Tree], whole: int) -> Looks:
-        """Return the look at an anytime cell whose estimate is shown.
+        """Note the question to an anytime cell whose estimate is shown.
 
-        `rounds` has the counts of all rounds that it was fed; `whole` of them end where rounds end.
+        `rounds` has the counts of all rounds that it saw; the first `whole` of them are not cut.
 
         Raises:
             CellError: the claim cannot be asked.

@@ -50,10 +50,10 @@ CHUNKS = 4  # chunks of each dataset that are checked; of D′ only one if relea
 
 
 class Work(ABC):
-    """One pass at work.
+    """The work on one pass.
 
     `prepare` comes first and may take long, because attacks learn. Then several threads may call
-    `count`, and one at a time `add`.
+    `count` at a time, and one may call `add`.
     """
 
     on_host = False
@@ -75,7 +75,7 @@ class Work(ABC):
         """True if a NaN would fail the cell."""
         self.upto = the_pass.trials  # trials of each dataset at which counting ends
         self.in_steps = False
-        """True if the estimators are asked after each round whether they need more."""
+        """True if the estimators say after each round if they need more."""
         self.tally: Tally | Rounds
         self.watches: Watches | None = None
         """Feeds anytime estimators round by round; None for others."""
@@ -92,10 +92,10 @@ class Work(ABC):
         self._changed = False
 
     def prepare(self) -> None:
-        """Learn, check, and find the stored counts.
+        """Let attacks learn, check the plugins, and find the stored counts.
 
         Raises CellError for a mistake of a plugin, and Uneven if some cells have more stored counts
-        than others and must go on separately.
+        than others and must continue separately.
         """
         started = time.perf_counter()
         self._until = None if self.run.seconds is None else started + self.run.seconds
@@ -135,9 +135,9 @@ class Work(ABC):
         self.watches.begin(self.tally, self.layouts, self.keys, self.store)
 
     def units(self) -> Iterator[tuple[int, Segment]]:
-        """Yield (dataset, segment) for all that is still to be counted, D and D′ in turn.
+        """Yield (dataset, segment) for everything still to be counted, D and D′ in turn.
 
-        The first of each dataset come first. There may be billions.
+        The first segment of each dataset comes first. There may be billions of segments.
         """
         the_pass = self.the_pass
         if isinstance(self.tally, Rounds):
@@ -154,9 +154,9 @@ class Work(ABC):
             yield index, segment
 
     def count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
-        """Count one segment of one dataset; return it, shorter if time ran out, and its counts.
+        """Count one segment of a dataset; return it, cut if time ran out, and its counts.
 
-        Every leaf is [lanes, attacks, …] int64, of slices [slices, lanes, attacks, …].
+        Leaves have shape [lanes, attacks, …], with slices [slices, lanes, attacks, …], and int64.
         """
         with precision_of(self.run):
             lanes = self.active
@@ -171,7 +171,7 @@ class Work(ABC):
             return segment, found
 
     def add(self, index: int, segment: Segment, counted: tuple[Tree, ...], seconds: float) -> None:
-        """Take in the counts of a segment and their seconds."""
+        """Add the counts of a segment, and the seconds that they took."""
         self.tally.add(index, segment, counted)
         self.seconds += seconds
         self._changed = True
@@ -202,7 +202,7 @@ class Work(ABC):
         self._changed = False
 
     def forget(self) -> None:
-        """Take the counts back from the store."""
+        """Remove the counts from the store."""
         self._changed = False
         if self.watches is not None:
             self.watches.forget()
@@ -211,7 +211,7 @@ class Work(ABC):
             self.store.forget(self.the_pass.stream, key)
 
     def begin(self) -> None:
-        """Start the time budget of the spec; the first segment is about to start."""
+        """Start the time budget of the spec, just before the first segment."""
         if self.run.seconds is not None and not self.begun:
             self._until = time.perf_counter() + self.run.seconds
         self.begun = True
@@ -266,17 +266,17 @@ class Work(ABC):
     def draw_and_count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
         """Do the work of `count`; every leaf [lanes or more, attacks, …]."""
 
-    def compile(self) -> None:  # noqa: B027  # a black box is as it is
+    def compile(self) -> None:  # noqa: B027  # a black box has no program
         """Compile the counting program, while other passes compile and count."""
 
-    def conclude(self) -> None:  # noqa: B027  # most have nothing to say
-        """Check the counted outputs at the end; raise WorthlessError."""
+    def conclude(self) -> None:  # noqa: B027  # most have nothing to check
+        """Check all counted outputs at the end; raises WorthlessError if they are dependent."""
 
     def _look(self) -> None:
         """Check the first outputs of every lane, and the attacks on some.
 
-        Code treats keys and rows alike for all values of its floats and in all repeats, so the
-        ends of a sweep are checked, once.
+        Code treats keys and rows alike for all values of its floats and in all repeats. So only the
+        ends of a sweep are checked, and only once.
         """
         for lane in range(self.lanes):
             outputs = self.first_outputs(lane)
@@ -321,7 +321,7 @@ class Work(ABC):
 
 
 def _placed(counted: HostArray, zero: HostArray, lanes: Sequence[int]) -> HostArray:
-    """Put counts of some lanes in their places among all, as int64."""
+    """Return counts of all lanes, int64, given those of some lanes."""
     if len(lanes) == len(zero):
         return counted[: len(zero)].astype(np.int64)
     found = zero.astype(np.int64)

@@ -45,7 +45,7 @@ class Place(NamedTuple):
 
 @dataclasses.dataclass(eq=False)
 class Pass:
-    """One set of draws and all that is counted on it; what it says is the same for all lanes."""
+    """A set of draws and everything that is counted on it."""
 
     stream: Stream
     trials: int
@@ -60,9 +60,9 @@ class Pass:
     def __post_init__(self) -> None:
         first = self.mechanisms[0]
         self.on_host = isinstance(first, HostMechanism)  # it is a black box
-        self.slow = first.rows is not None  # it asks to be drawn chunk by chunk
+        self.slow = first.rows is not None  # the mechanism asks to be drawn chunk by chunk
         self.dear = self.slow or self.on_host  # no chunk may be drawn twice
-        self.by_chunks = self.slow and not self.on_host  # a pilot's scores are kept, and no draws
+        self.by_chunks = self.slow and not self.on_host  # scores of a pilot are kept, draws are not
         self.may_be_nan = first.may_be_nan  # NaN is a legitimate output
         # Estimators of one pass are fed round by round, or all of them at the end.
         self.anytime = type(self.cells[0][0].estimator.value).anytime
@@ -73,7 +73,7 @@ class Pass:
         self.coordinates = self.draws * max(1, self.elements)  # the work is proportional to it
 
     def only(self, cells: Sequence[Cell]) -> Pass:
-        """Return the same draws for some of the cells; addresses, and so counts, stay."""
+        """Return a pass with some of the cells, on the same draws and with the same counts."""
         return arrange(self.stream, self.trials, self.rows, self.shape, self.data, cells)
 
 
@@ -106,7 +106,7 @@ def arrange(
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """Everything that is decided before the first draw."""
+    """All decisions that are made before the first draw."""
 
     audit: Audit
     passes: tuple[Pass, ...]
@@ -140,7 +140,7 @@ _Shared = tuple["Stream", int, int, "Shape", str, bool, bool]
 
 
 class _Look(NamedTuple):
-    """The finding on a cell."""
+    """The result of examining a cell."""
 
     certified: bool
     problem: str  # reason why it cannot be run
@@ -149,9 +149,9 @@ class _Look(NamedTuple):
 
 
 class _Planner:
-    """Looks at one cell after the other, in a thread that may be given up.
+    """Examines one cell after the other, in a thread that may be abandoned.
 
-    If a plugin does not return, its cell fails and a new thread goes on. The result of the old
+    If a plugin does not return, its cell fails, a new thread continues, and the result of the old
     thread is ignored.
     """
 
@@ -169,7 +169,7 @@ class _Planner:
         self._turn = object()
 
     def go_on(self) -> None:
-        """Look at the cells that are left."""
+        """Examine the cells that are left."""
         turn = self._turn = object()
         with precision_of(self.audit.run):
             while self.left:

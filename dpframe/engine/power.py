@@ -1,14 +1,14 @@
-"""Compute how often a cell would refute its claim if the true loss were larger.
+"""Compute the probability that a cell refutes its claim if the true loss is larger.
 
-A true loss ε stands for one pair of distributions: randomised response with (ε, δ) for a claim at
-one δ, from whose outputs those of every such pair can be made [Kairouz2015, theorem 2.1]; the same
-noise with this ε at the cell's δ for a claim of Gaussian or Laplace noise. The attack sees all of
-the loss: it decides with equal error rates, f(x) = x on the pair's curve.
+A true loss ε stands for one pair of distributions. For a claim at one δ it is randomised response
+with (ε, δ), from whose outputs those of every such pair can be made [Kairouz2015, theorem 2.1]. For
+a claim of Gaussian or Laplace noise it is the same noise with this ε at the cell's δ. The attack
+is perfect: it decides with equal error rates, f(x) = x on the pair's curve.
 
-Everything goes through the estimator itself, from counts to `p_resolved`. For a fixed number of
-trials, false positives and false negatives are two binomial numbers, and those that refute the
-claim lie below an edge. It is found at some numbers of false positives, more where it bends, and
-interpolated; the rest is a sum. Bets and canaries are simulated, audit by audit.
+The estimator itself turns counts into `p_resolved`. With a fixed number of trials, the numbers of
+false positives and false negatives are binomial, and the pairs that refute the claim lie below an
+edge. The edge is found at some numbers of false positives, more where it bends, and interpolated;
+power is then a sum. Bets and canaries are simulated, audit by audit.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from dpframe.spec.audit import Cell
 
 REACH = 4.5  # standard deviations around the mean within which counts are summed
-STRAIGHT = 0.02  # of them, or one count: by so much the edge may bend between two places
+STRAIGHT = 0.02  # of them, or one count: the edge may bend by this much between two places
 LARGEST_LOSS, MOST_DOUBLINGS = 60.0, 30.0
 AUDITS, FEWEST, ROUGH = 10_000, 1600, 200  # simulated: usually, at least, and for a first guess
 MOST_DRAWS = 5_000_000  # trials or canaries of all simulated audits, beyond which they are fewer
@@ -51,12 +51,12 @@ AT_ONCE, MOST_COUNTS = 200, 2**24  # audits with canaries, and counts, that are 
 
 
 class Question(NamedTuple):
-    """A cell as far as its power depends on it; cells with equal ones have equal power."""
+    """The part of a cell that determines its power."""
 
     estimator: Estimator
     query: Query
     level: float
-    """The claim is refuted by a `p_resolved` of at most this, as if it were Holm's first."""
+    """Largest `p_resolved` that refutes the claim, as in the first step of Holm's correction."""
     scores: str = "bool"
     """Type of the scores; bool for decisions."""
     pilot: int = 0
@@ -109,7 +109,7 @@ class Question(NamedTuple):
 def question_of(
     cell: Cell, plan: Plan, the_pass: Pass, looks: Looks = FIRST_LOOK
 ) -> Question | str:
-    """Return the question about a cell, or why it has none."""
+    """Return the question about a cell, or the reason why its power is not computed."""
     estimator, gives = cell.estimator.value, cell.attack.value.gives
     if cell.claim is None or not certifies(estimator, cell.claim):
         return "no claim that the estimator can refute"
@@ -136,7 +136,7 @@ def question_of(
 class TwoValued:
     """The estimates of an estimator for k false positives and u false negatives.
 
-    A pilot has as many draws per dataset as `pilot` says, and `errors` of them wrong on both sides.
+    A pilot has `pilot` draws per dataset, of which `errors` are wrong.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class TwoValued:
         self.size = sum(leaf.size for leaf in jax.tree.leaves(self._ones[0]))
 
     def counts(self, k: Any, u: Any, trials: Any) -> Any:
-        """Return the counts of k false positives and u false negatives; of arrays, of each."""
+        """Return the counts of k false positives and u false negatives; both may be arrays."""
         times = [np.asarray(n) for n in (trials - k, k, u, trials - u)]
         return jax.tree.map(
             lambda *leaves: sum(
@@ -201,7 +201,7 @@ class TwoValued:
 
 @functools.lru_cache(maxsize=64)
 def _table(question: Question) -> TwoValued:
-    """Return the estimates of a question, with a pilot as the claim itself lets expect."""
+    """Return the estimates of a question, with the pilot expected under the claim."""
     # The first round of bets is their pilot.
     pilot = FIRST if question.simulated else question.pilot
     errors = round(question.rate(question.claimed) * pilot)
@@ -290,9 +290,9 @@ def _compiled(statistic: Statistic) -> Any:
 
 @functools.lru_cache(maxsize=1024)
 def detectable(question: Question, probability: float) -> float | None:
-    """Return the smallest true loss that is shown with a probability; None if there is none.
+    """Return the smallest true loss detected with a probability; None if there is none.
 
-    If it is simulated, that probability has a standard error of .004 to .01.
+    In simulations the probability has a standard error of .004 to .01.
     """
     claimed = question.claimed
     guess = min(1.0, math.sqrt(_effort(question, probability) / question.size))
@@ -303,7 +303,7 @@ def detectable(question: Question, probability: float) -> float | None:
 
 
 def trials_needed(question: Question, loss: float, probability: float) -> int | None:
-    """Return the trials per dataset, or canaries, that show a true loss with a probability."""
+    """Return the trials per dataset, or canaries, that detect a true loss with a probability."""
     if loss <= question.claimed:
         return None
     guess = math.log2(1 + _effort(question, probability) / (loss - question.claimed) ** 2)
@@ -315,7 +315,7 @@ def trials_needed(question: Question, loss: float, probability: float) -> int | 
 
 
 def _effort(question: Question, probability: float) -> float:
-    """Return about the trials times the squared excess of a loss that is shown so probably."""
+    """Approximate trials × (excess of the loss)² for a loss detected with a probability."""
     wanted = float(special.ndtri(probability) - special.ndtri(question.level))
     return 2 * wanted**2 / question.rate(question.claimed)  # as if counts were normal
 
@@ -329,11 +329,11 @@ def _root(
     most: float,
     slope: Callable[[float], float],
 ) -> float:
-    """Find the place, up to `most`, at which the power of a question has a probability.
+    """Find the place, up to `most`, at which the power equals a probability.
 
-    `at` returns question and true loss at a place; `spread` is the error of the guess. If audits
-    are simulated, few find a place near by and many correct it, twice: as if counts were normal,
-    Φ⁻¹(power) rises by `slope` there.
+    `at` returns question and true loss at a place; `spread` is the error of the guess. Simulations
+    find an approximate place with few audits and correct it twice with many. The correction treats
+    counts as normal, so Φ⁻¹(power) rises by `slope` there.
     """
     near: Any = {"guess": guess, "spread": spread / 8, "tolerance": 1e-3 * spread}
     if not simulated:
@@ -347,9 +347,9 @@ def _root(
 
 
 def with_power(plan: Plan, results: Mapping[str, CellRecord]) -> dict[str, CellRecord]:
-    """Return the consistent cells of a run, not yet judged, with the loss they would have shown.
+    """Add to the consistent cells of a run the loss that they would have detected.
 
-    Bets are left out. The run's settings name the probability.
+    Bets are left out. `run.power` is the probability of detection.
     """
     probability, said = plan.audit.run.power or 0.0, {}
     together = judged(list(results.values()), plan.m, plan.audit.multiplicity)

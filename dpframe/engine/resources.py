@@ -1,4 +1,4 @@
-"""The memory, calls and time that a plan takes."""
+"""Estimate the memory, calls and time that a plan takes."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Footprint:
 
     @cached_property
     def bytes(self) -> int:
-        """Estimate of the peak; asks plugins for the size of their counts."""
+        """Estimated peak; calls plugins to learn the size of their counts."""
         self._passes = [self._sizes(the_pass) for the_pass in self._plan.passes]
         for the_pass in self._plan.passes:
             for cell, place in the_pass.cells:
@@ -125,7 +125,7 @@ class Footprint:
             raise DpframeError(_too_large(f"takes {_size(self.bytes)}", free, needs))
 
     def _sizes(self, the_pass: Pass) -> dict[str | int, int]:
-        """Return the bytes that one pass holds at the same time; of counts by the cell's place."""
+        """Return the bytes that a pass holds at once, by purpose; counts by number of the cell."""
         run = resolved(self._plan.audit.run, the_pass.mechanisms[0], the_pass.trials)
         lanes, threads = len(the_pass.mechanisms), self._threads
         row = max(1, the_pass.elements) * np.dtype(run.precision).itemsize
@@ -215,7 +215,7 @@ def planned_draws(plan: Plan) -> int:
 
 
 def planned_calls(the_pass: Pass, run: RunSettings) -> int:
-    """Return the releases that a pass asks a black box for, in all; 0 for other mechanisms."""
+    """Return the number of releases that a pass needs from a black box; 0 for other mechanisms."""
     if not the_pass.on_host:
         return 0
     run = resolved(run, the_pass.mechanisms[0], the_pass.trials)
@@ -230,7 +230,7 @@ def planned_calls(the_pass: Pass, run: RunSettings) -> int:
 
 
 def extra_chunks(the_pass: Pass) -> int:
-    """Return the chunks that only check that draws depend on nothing but their address."""
+    """Return the number of chunks drawn only to check that draws depend on their address alone."""
     first = the_pass.mechanisms[0]
     if isinstance(first, HostMechanism) and first.seedable:
         return 4 + len(the_pass.mechanisms) - 1
@@ -282,9 +282,9 @@ def box_seconds(plan: Plan, source: Source, threads: int) -> Pace | None:
 
 
 def waves(the_pass: Pass, run: RunSettings, workers: int) -> int:
-    """Return the number of chunks that a pass makes in sequence, if it has all workers.
+    """Return the number of chunks that a pass draws in sequence if it has all workers.
 
-    Chunks that compare addresses, and the first ones of each lane, are made two at a time.
+    Chunks that compare addresses, and the first chunks of each lane, are drawn two at a time.
     """
     in_pairs = extra_chunks(the_pass) + 2 * len(the_pass.mechanisms)
     rest = planned_calls(the_pass, run) // the_pass.rows - in_pairs
@@ -305,7 +305,7 @@ def rehearsed(the_pass: Pass, source: Source) -> Pace | None:
 
 
 def _pace(worker: Lent, the_pass: Pass, deadline: float) -> Pace:
-    """Time one release, then whole chunks while there is time; the last one counts."""
+    """Time one release, then whole chunks while there is time; return the last measurement."""
     from dpframe.workers.scheduling import Overdue, Request
 
     pace = Pace(REHEARSAL, known=False)
@@ -341,7 +341,7 @@ class Expected(NamedTuple):
 
 
 def expected_seconds(plan: Plan, threads: int, source: Source) -> Expected | None:
-    """Estimate the duration of a run on `threads` cores; draws a little, and keeps nothing of it.
+    """Estimate the duration of a run on `threads` cores, by a few draws that are not kept.
 
     None if something fails; the run reports it.
     """

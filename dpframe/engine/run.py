@@ -58,21 +58,21 @@ def run(
 ) -> list[CellRecord]:
     """Run every pass of a plan.
 
-    A mistake of a plugin fails its own cells only: a pass that fails is run again cell by cell.
+    A failing plugin fails its own cells only: a pass that fails is run again cell by cell.
     However the run ends, its counts are in the store. When it returns, the ledger holds its looks.
 
     Args:
         plan: the plan.
         progress: called from this thread during the run.
-        store: counts to go on from, and the place for new ones; default: none.
-        threads: segments at once; default: one per core, or per accelerator.
+        store: holds stored counts and takes new ones; default: one in memory.
+        threads: segments counted at once; default: one per core, or per accelerator.
         ledger: earlier looks at the same draws; default: none.
         source: runs black boxes; default: worker processes that end with the run.
         executor: does the tasks of the run; default: this process and its workers.
         timings: takes the seconds that each estimator needed, by the cell's id.
 
     Returns:
-        One cell per planned cell, in the order of the spec, without verdicts.
+        A record of every planned cell, in the order of the spec, without verdicts.
 
     Raises:
         OutputError: the ledger cannot be written.
@@ -113,12 +113,12 @@ def count(
     progress: Progress = quiet,
     source: Source | None = None,
 ) -> dict[str, str]:
-    """Count a shard; however this ends, its counts are in the store.
+    """Count a shard; however the call ends, its counts are in the store.
 
-    Nothing of the draws is shown, so this is no look at them. Arguments are as for `run`.
+    Nothing is estimated, so this is no look at the draws. Arguments are as for `run`.
 
     Returns:
-        The reasons of cells that could not be counted, by id.
+        Why cells could not be counted, by id.
     """
     with contextlib.ExitStack() as stack:
         source = source or stack.enter_context(source_of(plan.audit.cells, plan.audit.interpreters))
@@ -166,7 +166,7 @@ class Runner:
         self.results = {cell.id: cell_record(cell, reason=reason) for cell, reason in plan.failed}
         self.draws = self.shown = 0
         self.called = self.store.calls
-        """Releases that were asked for before the run was interrupted."""
+        """Releases that an interrupted run had asked for."""
         self.before = source.calls  # releases that the plan has asked for already
         self.label = ""
         self.loudest: dict[Any, Any] = {}
@@ -198,13 +198,13 @@ class Runner:
             passes = self.again
 
     def _stop(self) -> None:
-        """End the calls that threads wait for or spend long in."""
+        """End what the threads wait for."""
         self.leaving.set()
         self.source.stop()
         self.executor.stop()
 
     def work_on(self, the_pass: Pass) -> Work:
-        """Return a pass that is ready to be prepared."""
+        """Return the work on a pass, not prepared yet."""
         given = the_pass, self.plan.audit.run, self.plan.prng, self.store, self.tried
         work: Work
         if the_pass.on_host:
@@ -274,7 +274,7 @@ class Runner:
                 self.results[cell.id] = cell_record(cell, reason=str(stuck))
 
     def _fail(self, work: Work, error: BaseException) -> None:
-        """Queue the parts of a pass to be run again alone; a part that is alone fails."""
+        """Queue the parts of a failed pass to run separately; a pass of one part fails."""
         the_pass = work.the_pass
         if isinstance(error, WorthlessError):
             work.forget()
@@ -334,19 +334,15 @@ class Runner:
     def _look_of(
         self, cell: Cell, asked: str, rounds: Sequence[HostArray], known: Looks | None = None
     ) -> Looks:
-        """Return the look of a search at its draws, which are known once the search has ended.
+        """Number the look of a search at its draws.
 
-        Searches of one kind of mechanism may share draws, whatever they look for in them. All that
-        decides which pairs are drawn, and how often, makes another search: with more trials it
-        takes other ways. Draws made without a seed cannot be made again, so every search of them
-        is another look. With a seed, a search is another look if its counts differ from those of
-        an earlier one.
+        Searches of one kind of mechanism may share draws, whatever they look for. A search with
+        other settings, such as more trials, is another search. Unseeded draws cannot be repeated,
+        so every search of them is a new look. With a seed, a search is a new look if its counts
+        differ from those of the earlier ones.
 
-        Args:
-            cell: the cell.
-            asked: digest of its question.
-            rounds: what was counted in each round.
-            known: its look, as it was before anything was drawn.
+        `asked` is the digest of its question, `rounds` has the counts of each round, and `known` is
+        the look as it was before anything was drawn.
         """
         assert cell.search is not None
         mechanism = cell.search.mechanism
@@ -359,7 +355,7 @@ class Runner:
         return self.ledger.look(stream, asked, (cell.trials, cell.trials))
 
     def check_sensitivities(self) -> None:
-        """Check the queries of mechanisms whose pair is fixed, without a draw."""
+        """Check the sensitivities of queries on fixed pairs, without a draw."""
         known: dict[Any, ExactRecord | str | None] = {}
         for cell in self.plan.audit.cells:
             result = self.results.get(cell.id)
@@ -387,7 +383,7 @@ class Runner:
 
 
 def _parts(the_pass: Pass, error: BaseException) -> list[list[Cell]]:
-    """Return the cells of a failed pass in groups; the error may be caused by one group alone."""
+    """Divide the cells of a failed pass into groups that can fail independently."""
     if isinstance(error, Uneven):
         return error.groups
     if not isinstance(error, SampleError):

@@ -1,7 +1,7 @@
-"""A look at a few chunks before anything counts: mistakes that would make every count worthless.
+"""Check a few chunks for mistakes that would invalidate all counts.
 
-Bounds are about independent outputs, each scored alone. Nothing raises an error where that is not
-so, and the counts look like any others; so it is tried out, on outputs that the audit itself makes.
+Bounds assume independent outputs, each scored alone. If a plugin breaks this assumption, no error
+is raised and the counts look normal. So it is tested before counting, on outputs of the audit.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SIZES = (
 ROWS = 64  # the least rows; with fewer a fair coin could look like a frozen or a repeated draw
 
 FEW = 8
-"""Rows that keep their place in a crowd of equal rows; a rare row is hardly ever among them."""
+"""Rows that are scored in a crowd of equal rows; a rare row is hardly ever among them."""
 
 ROUNDING = 1e-4  # relative difference of two scores that rounding may make
 LARGEST = 0.01  # share of the largest score below which small scores come from cancelling
@@ -64,11 +64,10 @@ def check_rows_alone(
 ) -> None:
     """Score the rows of two chunks again, beside other rows, in another order and number.
 
-    Other rows must not matter: the same program does the same to a row at the same place. So no
-    decision may change, and scores only by rounding at which next to no row crosses a threshold (a
-    loop may go on until every row has converged). The place and the number of rows may cost some
-    rounding, because other code then does the same sum. Chunks, on D and on D′, have the length in
-    which they are counted.
+    Beside other rows, no decision may change, and scores may change only by rounding that moves
+    next to no row across a threshold (a loop may run until every row has converged). In another
+    order or number, scores may change by rounding, because different code may compute the same sum.
+    The chunks, on D and on D′, have the length in which they are counted.
 
     Raises:
         CellError: a row's score depends on more than the row.
@@ -116,7 +115,7 @@ def _crowds(
 ) -> Iterator[tuple[HostArray, HostArray]]:
     """Yield places of rows to keep, and the row, shape [1, *dims], to put at all other places.
 
-    The crowd need not be possible: a row that is scored alone does not see it.
+    The crowd need not be a possible output: it must not affect a row that is scored alone.
     """
     ends = np.array([scores.argmin(), scores.argmax()])
     for places in (few, ends):
@@ -134,7 +133,7 @@ def _mixed(mask: HostArray, a: HostArray, b: HostArray) -> HostArray:
 
 
 def _depends(after: HostArray, before: HostArray, scale: float) -> bool:
-    """True if scores changed by more than rounding, as a threshold would see it."""
+    """True if scores changed by more than rounding, or too many crossed one threshold."""
     changed = ~_equal(after, before)
     if not changed.any():
         return False
@@ -144,10 +143,10 @@ def _depends(after: HostArray, before: HostArray, scale: float) -> bool:
 
 
 def _differs(after: HostArray, before: HostArray, scale: float) -> bool:
-    """True if scores changed by more than rounding; a decision may lie at its threshold.
+    """True if scores changed by more than rounding; a few decisions may change.
 
-    Trials that differ by their place alone are independent, if not equal: their sum lies closer to
-    its mean than a binomial one [Hoeffding1956, theorem 4].
+    Trials that differ only by their place are still independent: their sum lies closer to its mean
+    than a binomial one [Hoeffding1956, theorem 4].
     """
     changed = ~_equal(after, before)
     if not changed.any():
@@ -183,9 +182,9 @@ def _rounded(after: HostArray, before: HostArray, scale: float) -> HostArray:
 
 
 def _scale(scores: HostArray) -> float:
-    """Return the size of scores by which rounding is measured.
+    """Return the size of scores against which rounding is measured.
 
-    If most are next to 0, larger numbers have cancelled.
+    It is not the median alone, because scores near 0 may come from larger numbers that cancel.
     """
     size = np.abs(np.asarray(scores, np.float64))
     size = size[np.isfinite(size)]

@@ -1,7 +1,7 @@
-"""Keeps every core busy: a few threads share the segments of all passes.
+"""Count the segments of all passes on a few threads, so that every core is busy.
 
-The device programs release the interpreter lock, so threads are enough. Which thread counts what,
-and in which order, changes nothing: segments have fixed addresses and counts are integers.
+Device programs release the interpreter lock, so threads are enough. Segments have fixed addresses
+and counts are integers, so threads and their order change no result.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ TICK = 0.2  # seconds between two checks of time budgets
 
 NEVER = "the time budget ran out before anything was counted"
 
-FIRST = 2  # units that are counted even when there is no time: the first of each dataset
+FIRST = 2  # units that are counted even without time left: the first of each dataset
 
 _NUMBERS = itertools.count()
 
 
 class GaveUpError(CellError):
-    """A pass did not come to an end in its time; what it has counted is valid."""
+    """A pass did not end in time; its counts so far are valid."""
 
 
 class Counted(NamedTuple):
@@ -48,13 +48,13 @@ class Counted(NamedTuple):
 
 
 class Paused(NamedTuple):
-    """All units of a pass that were given out are counted; the caller decides if it goes on."""
+    """All units given out of a pass are counted; the caller decides if the pass continues."""
 
     work: Work
 
 
 class Finished(NamedTuple):
-    """All of a pass is counted, or it failed."""
+    """A pass is counted completely, or has failed."""
 
     work: Work
     error: BaseException | None
@@ -64,12 +64,11 @@ Event = Counted | Paused | Finished
 
 
 class Schedule:
-    """Runs passes on threads and hands what they count to the caller, one event at a time.
+    """Runs passes on threads, and reports their counts to the caller as events.
 
-    Works come in the order in which they should start: long ones first balance best. Threads, one
-    for each segment that may be counted at once, share the devices in turn; `beside` further ones
-    are for black boxes only, which keep no device busy. `interrupt` is called when the caller
-    leaves early, to end what threads wait for.
+    `works` start in the given order; long ones should come first. `threads` threads share the
+    devices in turn. `beside` more threads run black boxes only, which keep no device busy. If the
+    caller leaves early, `interrupt` is called to end what the threads wait for.
     """
 
     def __init__(
@@ -83,9 +82,9 @@ class Schedule:
         self._devices, self._interrupt = devices, interrupt
         self._waiting = deque(works)
         self._ready: dict[Work, _Units] = {}
-        """In the order in which they were prepared; a pass whose last unit is taken leaves."""
+        """Prepared passes with units left, in the order of preparation."""
         self._open: dict[Work, int] = {}
-        """Passes that have begun, and how many of their units are being counted."""
+        """Passes that have begun, and the number of their units being counted."""
         self._left = len(self._waiting)
         # Not guarded by the condition: the caller takes events, and a signal that raises there
         # must find no lock half released.
@@ -108,10 +107,10 @@ class Schedule:
         )
 
     def events(self, timeout: float) -> Generator[Event | None]:
-        """Yield events as they come, and None if none came for `timeout` seconds.
+        """Yield events as they come, and None after `timeout` seconds without one.
 
-        Leaving the loop early stops the threads after their current segment; `rest` then has what
-        they still counted.
+        If the caller leaves the loop, threads stop after their current segments; `rest` returns
+        their last events.
         """
         try:
             for thread in tuple(self._threads):
@@ -136,7 +135,7 @@ class Schedule:
         return found
 
     def go_on(self, work: Work) -> None:
-        """Give out what a paused pass has decided to count next; if nothing, it is finished."""
+        """Continue a paused pass with its next units; without any it is finished."""
         self._give_out(work, () if work.out_of_time() else work.units())
 
     def _stop(self) -> None:
@@ -156,9 +155,9 @@ class Schedule:
                 self._do(*task)
 
     def _watch(self) -> None:
-        """Give up passes that do not come to an end; threads that are stuck in them are replaced.
+        """Give up overdue passes, and replace the threads that are stuck in them.
 
-        Not done by the caller, because a signal may reach it while it holds a lock.
+        The caller cannot do this: a signal may reach it while it holds a lock.
         """
         while True:
             with self._change:

@@ -24,16 +24,15 @@ from dpframe.spec.audit import Cell, RunSettings
 from dpframe.workers.scheduling import Source
 from dpframe.workers.trial_call import asking_of, first_call, seen_shape
 
-ENOUGH = 100_000  # draws per dataset of a fit or pilot stream if they cost little
+ENOUGH = 100_000  # draws per dataset of a fit or pilot stream if they are cheap
 FEW = 1_000  # the least of these draws for a black box, unless fewer are counted
 
 
 def resolved(run: RunSettings, mechanism: Mechanism | HostMechanism, trials: int) -> RunSettings:
     """Return the settings of one pass, with sizes of the fit and pilot streams.
 
-    Releases of a black box are dear: these streams have a tenth of the trials, and never more than
-    the trials. Its outputs are exact, and scoring costs little beside making them, so they are
-    scored in float64 whatever the precision of simulations.
+    Releases of a black box are costly, so these streams have a tenth of the trials, and never more
+    than the trials. Its outputs are exact and cheap to score, so they are always scored in float64.
     """
     exact = isinstance(mechanism, HostMechanism)
     usual = min(trials, max(FEW, trials // 10), ENOUGH) if exact else ENOUGH
@@ -91,10 +90,10 @@ def each_lane(
 ) -> Tree:
     """Update the results of the first `lanes` lanes in a loop, inside a traced program.
 
-    In a loop, XLA moves what does not depend on the lane, such as the noise, out of it and makes it
-    once. Under `vmap` it would be made again for each lane. `function` maps one lane's result and
-    its part of every stacked tree to the new result; every leaf is [padded lanes, …], and `lanes`
-    may be traced.
+    XLA computes values that do not depend on the lane, such as the noise, once before the loop.
+    Under `vmap` it would compute them for each lane. `function` maps one lane's result and its part
+    of every stacked tree to the new result; every leaf is [padded lanes, …], and `lanes` may be
+    traced.
     """
 
     def step(lane: Array, results: Tree) -> Tree:
@@ -119,7 +118,7 @@ UNFINISHED = "did not return when it was tried for another cell"
 class Tracer:
     """Finds shapes of outputs and scores, once per structure, without a counted draw.
 
-    Black boxes are called, by the source; the others are traced.
+    Black boxes are called by the source; other mechanisms are traced.
     """
 
     def __init__(self, run: RunSettings, prng: str, source: Source) -> None:
