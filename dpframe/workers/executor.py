@@ -28,11 +28,11 @@ def plugin_classes(values: Iterable[Any]) -> tuple[type, ...]:
 
 
 def result(executor: Executor, task: Task, until: float | None = None) -> Any:
-    """Have a task done, and wait for its result: every result enters here and is checked.
+    """Submit a task, wait for its result, and check it; all results of tasks pass through here.
 
     Raises:
-        WrongResultError: this process gave something that cannot be.
-        UntrustedError: another one did.
+        WrongResultError: this process gave an impossible result.
+        UntrustedError: another process gave an impossible or different result.
         Overdue: the monotonic clock has reached `until`.
     """
     future = executor.submit(task)
@@ -41,19 +41,19 @@ def result(executor: Executor, task: Task, until: float | None = None) -> Any:
         found = future.result(left)
     except TimeoutError:
         if future.done():
-            raise  # by the task itself
+            raise  # raised by the task itself
         future.cancel()
         raise Overdue from None
     return executor.taken(task, found) if isinstance(executor, Checked) else task.checked(found)
 
 
 class Checked(Executor):
-    """Another executor, of whose results some are worked out again here.
+    """An executor whose results are checked, some of them by repeating the task here.
 
-    A worker cannot know which: they are chosen once they are there, by the system's entropy. Of the
-    results of one kind the i-th is chosen with probability min(1, number / i), so the first ones
-    always are, and half of the later ones hold `number` × ln 2 of them on average. `verify` is this
-    number or, as a float, the share of results to choose.
+    A worker cannot predict which: they are chosen when they arrive, by the system's entropy. If
+    `verify` is an integer, the i-th result of a kind is chosen with probability min(1, verify / i):
+    the first ones always, and verify × ln 2 on average among the second half of any number. If it
+    is a float, it is the share of results to choose.
     """
 
     def __init__(self, executor: Executor, verify: float) -> None:
@@ -83,7 +83,7 @@ class Checked(Executor):
         self.executor.close()
 
     def chosen(self, kind: str) -> bool:
-        """True if a result that came in, of some kind, is to be worked out again."""
+        """True if a new result of a kind is to be repeated here."""
         with self._lock:
             self._came[kind] += 1
             share = self.verify
@@ -92,7 +92,7 @@ class Checked(Executor):
         return _ENTROPY.random() < share
 
     def taken(self, task: Task, found: Any) -> Any:
-        """Return a checked result; raise UntrustedError if this machine finds another one."""
+        """Return a result once checked; raise UntrustedError if this machine finds another."""
         try:
             checked = task.checked(found)
         except WrongResultError as wrong:
@@ -156,7 +156,7 @@ HERE = ThisProcess()
 
 
 class NoBoxes:
-    """The source of a run without black boxes."""
+    """A source for runs without black boxes."""
 
     calls = released = 0
     most = 1
@@ -182,7 +182,7 @@ class NoBoxes:
 def source_of(cells: Sequence[Any], interpreters: Mapping[str, str]) -> Iterator[Source]:
     """Open worker processes for the black boxes of some cells, if there are any.
 
-    The paths of interpreters are by the names of their environments.
+    `interpreters` has the path of each environment's interpreter by name.
     """
     if not any(isinstance(cell.mechanism.value, HostMechanism) for cell in cells):
         yield NoBoxes()

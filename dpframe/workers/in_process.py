@@ -1,4 +1,4 @@
-"""Black boxes in this very process."""
+"""Draw from black boxes in this process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 class Here:
     """Draws in this process: for tests, and if the process is a worker already.
 
-    A box that hangs or crashes takes everything along.
+    A box that hangs or crashes takes the process with it.
     """
 
     def __init__(self, interpreters: Mapping[str, str] | None = None) -> None:
@@ -46,11 +46,11 @@ class Here:
         self.calls, self.most = 0, 1
         self.words: dict[int, str] = {}
         self.turn = threading.Lock()
-        """Held while a box runs: it may use what the whole process shares."""
+        """Held while a box runs, because it may use global state of the process."""
 
     @property
     def released(self) -> int:
-        """See `Source`; nothing is under way when this is asked."""
+        """See `Source`; no release is under way when this is read."""
         return self.calls
 
     def __enter__(self) -> Here:
@@ -112,7 +112,7 @@ class _Inline:
                 raise SampleError(str(refused)) from None
 
     def _next(self, drawing: Iterator[Frame]) -> Frame | None:
-        """Return the next outputs, and leave the generators of the process as they were."""
+        """Return the next outputs, and restore the generators of the process."""
         with self.here.turn:
             before = random.getstate(), np.random.get_state()
             try:

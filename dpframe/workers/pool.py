@@ -60,10 +60,9 @@ class Ticket(NamedTuple):
 class FairQueue:
     """The order in which searches and passes are lent workers: least time used comes first.
 
-    Without a queue a caller that gives a worker back takes it again before any other has woken up,
-    and a caller that needs two at once waits until no other needs one. Requests are served in
-    order, whatever their size. What is drawn does not depend on the order. Call it from one thread
-    at a time.
+    Without a queue, a caller that gives a worker back would take it again before other threads wake
+    up, and a caller that needs two at once would wait until no other needs one. Requests are served
+    in this order whatever their size. Draws do not depend on it. Not thread-safe.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -77,8 +76,8 @@ class FairQueue:
     def enter(self, owner: str) -> Ticket:
         """Ask for workers.
 
-        An owner that is new, or comes back, starts with the least that the others have had: it
-        earns no advantage by the time in which it asked for nothing.
+        A new or returning owner starts with the least time that the others have used, so it gains
+        nothing by a pause.
         """
         others = {t.owner for t in self._waiting} | {t.owner for t, _, _ in self._held.values()}
         if owner not in others:
@@ -93,7 +92,7 @@ class FairQueue:
         return ticket == min(self._waiting, key=lambda one: (self._had(one.owner), one.number))
 
     def leave(self, ticket: Ticket) -> None:
-        """Take out a ticket that waits no more, served or not."""
+        """Remove a ticket that no longer waits, served or not."""
         self._waiting.remove(ticket)
 
     def take(self, ticket: Ticket, workers: int) -> None:
@@ -101,7 +100,7 @@ class FairQueue:
         self._held[ticket.number] = ticket, workers, self._clock()
 
     def give_back(self, ticket: Ticket) -> None:
-        """Note that a ticket holds no workers any more."""
+        """Note that a ticket has given its workers back."""
         _, workers, since = self._held.pop(ticket.number)
         self._used[ticket.owner] += workers * (self._clock() - since)
 
@@ -112,9 +111,9 @@ class FairQueue:
 
 
 class UnderWay:
-    """Guesses the progress of calls from the time of earlier ones, for a display only.
+    """Estimates the progress of calls from the time of earlier ones, for the display only.
 
-    A box says nothing until all rows of a call are there.
+    A box returns all rows of a call at once.
     """
 
     def __init__(self) -> None:
@@ -124,7 +123,7 @@ class UnderWay:
         self._lock = threading.Lock()
 
     def begin(self, caller: Any, kind: Any, releases: int, now: float) -> None:
-        """Note that a caller waits for releases of a kind of box, which all come at once."""
+        """Note that a caller waits for releases of a kind of box."""
         with self._lock:
             self._calls[caller] = kind, releases, now
 
@@ -141,22 +140,22 @@ class UnderWay:
             self._calls.pop(caller, None)
 
     def ahead(self, now: float) -> int:
-        """Return about how many releases of those under way are still to be made."""
+        """Estimate how many of the releases under way are still missing."""
         with self._lock:
             return sum(itertools.starmap(self._left, [(*c, now) for c in self._calls.values()]))
 
     def _left(self, kind: Any, releases: int, since: float, now: float) -> int:
         seconds = self._seconds.get(kind)
         done = int((now - since) / seconds) if seconds else 0
-        # The last one is not there before it is said to be.
+        # The last release is missing until the call returns.
         return max(min(1, releases), releases - done)
 
 
 class Workers:
-    """Worker processes of one run, `most` at once; a process starts when it is first needed.
+    """Worker processes of one run, at most `most`; a process starts when it is first needed.
 
-    Default: one per core, and two at least, because a fault of a box's randomness may show only
-    between processes. The paths of interpreters are by the names of their environments.
+    Default: one per core, at least two, because a fault of a box's randomness may show only between
+    processes. `interpreters` has the path of each environment's interpreter by name.
     """
 
     def __init__(
@@ -222,7 +221,7 @@ class Workers:
 
     @property
     def to_load(self) -> float:
-        """Seconds in which a process must hold a load, judging by those that do already."""
+        """Seconds in which a process must load a box, judging by earlier ones."""
         return FIRST_LOAD if self._slowest is None else max(TO_LOAD, TIMES * self._slowest)
 
     def loaded_in(self, seconds: float) -> None:
@@ -231,7 +230,7 @@ class Workers:
             self._slowest = max(self._slowest or 0.0, seconds)
 
     def replace(self, old: WorkerProcess) -> WorkerProcess:
-        """Start a fresh process in the place of one whose state a box has spoiled."""
+        """Replace a process whose state a box has changed by a new one."""
         end(old)
         with self._change:
             if self.stopped:
@@ -242,7 +241,7 @@ class Workers:
         return new
 
     def _interpreter_of(self, load: Load) -> str | None:
-        """Return the path of the interpreter that holds a load; None for one like this process."""
+        """Return the path of a load's interpreter; None for that of this process."""
         if not load.is_external:
             return None
         box: Any = load.content[0][0]
@@ -273,7 +272,7 @@ class Workers:
                 self._change.notify_all()  # another ticket is next
 
     def _chosen(self, load: Load, interpreter: str | None, number: int) -> list[WorkerProcess]:
-        # Those that hold the load already come first, then those that have imported its library.
+        # Processes that hold the load come first, then those that have imported its library.
         own = load.code
         fit = [process for process in self._idle if process.interpreter == interpreter]
         if load.is_external:  # a process runs one module: another's would have to be replaced
@@ -281,7 +280,7 @@ class Workers:
         fit.sort(key=lambda process: (process.holds != load.number, process.imported != own))
         taken = fit[:number]
         self._idle = [process for process in self._idle if process not in taken]
-        # Those of others are kept too, but not in any number: those idle longest end.
+        # Processes of other loads are kept too, up to a limit: those idle longest end.
         most = max(0, 2 * self.most - len(self._busy) - number)
         spare = self._idle[: max(0, len(self._idle) - most)]
         self._idle = self._idle[len(spare) :]
@@ -344,7 +343,8 @@ class _Worker:
     def _may_try_again(self, kind: type[Any]) -> bool:
         """Take another process if an earlier box may have broken this one; True if so.
 
-        What a box without a seed drew when its process ended would be left out otherwise.
+        A box without a seed is tried again only after nonsense: leaving out the draws during which
+        its process ended would bias the counts.
         """
         nonsense = self.process.nonsense is not None
         if self.workers.stopped or self.process.topics <= {self.load.topic}:
@@ -356,8 +356,8 @@ class _Worker:
         return True
 
     def _hear(self, request: Request, shape: Shape | None, deadline: float | None) -> Frame:
-        """Return the next answer; a release that nothing interrupts from within is an error."""
-        asking = request.asking if shape is None else shape.asking
+        """Return the next answer; a release that cannot be interrupted raises SampleError."""
+        asking = request.terms(shape)
         if asking is None or asking.limit is None:
             return self.process.hear(deadline)
         until = time.monotonic() + request.rows * asking.limit + DEAF
@@ -387,7 +387,7 @@ class _Worker:
             raise SampleError(str(refused)) from None
 
     def take_in(self) -> None:
-        """Make the process hold the load; the box's time has not begun yet.
+        """Make the process load the box, before the box's time begins.
 
         Raises SampleError if it cannot, Stopped if the run ends.
         """
@@ -430,7 +430,7 @@ class _Worker:
         self.at_rest = True
 
     def _loaded(self, deadline: float) -> Frame:
-        """Ask the process to take the load in, and return its answer."""
+        """Ask the process to load the box, and return its answer."""
         if self.process.holds is None:
             self.process.hear(deadline)  # that it is ready
         self.process.topic, self.process.imported = self.load.topic, self.load.code

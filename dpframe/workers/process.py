@@ -1,4 +1,4 @@
-"""One worker process, as the run sees it: asked, waited for, and ended at any moment."""
+"""One worker process: start it, send requests, wait for answers, and end it at any moment."""
 
 from __future__ import annotations
 
@@ -30,11 +30,10 @@ LONGEST = 1 << 16  # bytes after which a line counts as ended
 
 
 class Remarks:
-    """Prints what black boxes print to standard error, each remark once for every mechanism.
+    """Prints remarks, the output of black boxes, to standard error: once for each mechanism.
 
-    A library that warns does so in each worker, and some warn with every release. A remark is a
-    line with the indented lines that follow it, as warnings have their source and tracebacks their
-    frames.
+    Otherwise a warning would be printed by each worker, and perhaps at each release. A remark is a
+    line with the indented lines that follow it, such as the source line of a warning.
     """
 
     def __init__(self) -> None:
@@ -54,7 +53,7 @@ class Remarks:
 
 
 def remarks_in(said: bytes) -> tuple[list[bytes], bytes]:
-    """Split what a process has written into remarks and the line that is not ended yet."""
+    """Split the output of a process into remarks and the unfinished last line."""
     *lines, rest = said.split(b"\n")
     if len(rest) > LONGEST:
         lines, rest = [*lines, rest], b""
@@ -81,23 +80,22 @@ from dpframe_worker.module_sampler import main
 sys.dont_write_bytecode = bytecode
 main()
 """
-"""Load the worker program under a name of its own: a `dpframe` that a black box may have beside it
-is left alone."""
+"""Load the worker program under another name, since a black box may have a `dpframe` beside it."""
 
 ONE_THREAD = (
     *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"),
     *("NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "RAYON_NUM_THREADS"),
     *("POLARS_MAX_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"),
 )
-"""Libraries that would take all cores, where several workers share them."""
+"""Variables that keep a library from using all cores, which several workers share."""
 
 
 def external_load(
     mechanisms: tuple[Any, ...], data: tuple[Any, ...]
 ) -> tuple[dict[str, Any], bytes]:
-    """Return header and content that tell such a worker its program, parameters and data.
+    """Return header and content of a request to load a program, its parameters and data.
 
-    Raises SampleError if the program cannot be read, or the data cannot be handed over.
+    Raises SampleError if the program cannot be read, or the data cannot be sent.
     """
     first = mechanisms[0]
     try:
@@ -135,11 +133,11 @@ class Gone(Exception):  # noqa: N818  # not always an error: a process may have 
 
 
 class WorkerProcess:
-    """A fresh Python with the same import path: no fork, and `__main__` is not imported again.
+    """A new Python process with the same import path: no fork, and `__main__` is not imported.
 
-    Or another interpreter, with the worker that needs nothing installed. It has a session of its
-    own, so that Ctrl-C in a terminal does not reach it, and so that it can be ended with all the
-    processes that it started. `interpreter` is the path of another Python; default: this one.
+    `interpreter` is the path of another Python, which then runs the worker program that needs no
+    packages; default: this Python. The process has its own session, so that Ctrl-C in a terminal
+    does not reach it, and so that it can be ended together with the processes that it started.
 
     Raises:
         SampleError: no such interpreter.
@@ -147,7 +145,7 @@ class WorkerProcess:
 
     def __init__(self, interpreter: str | None = None, remarks: Remarks | None = None) -> None:
         self.interpreter = interpreter
-        self.topic = ""  # what its remarks are about
+        self.topic = ""  # of its remarks
         self.imported = ""  # code of the load that it took in last, see `Load.code`
         self.holds: int | None = None  # number of the load that it has taken in
         self._remarks = remarks or Remarks()
@@ -155,8 +153,8 @@ class WorkerProcess:
         self._heard: queue.SimpleQueue[Packet | None] = queue.SimpleQueue()
         self.nonsense: str | None = None  # what came instead of an answer, if anything did
         self.topics: set[str] = set()
-        """The boxes that it has held: one may have left it so that another cannot work."""
-        self._key = NO_KEY  # of the last request: nothing else is answered
+        """The boxes that it has held: one may have broken it for others."""
+        self._key = NO_KEY  # of the last request: an answer to another one is refused
         self._saying = threading.Lock()
         threading.Thread(target=self._listen, name="dpframe-listener", daemon=True).start()
         self._overhearing = threading.Thread(
@@ -209,7 +207,7 @@ class WorkerProcess:
                     return
 
     def _overhear(self) -> None:
-        """Pass on what the process, or what it started, prints."""
+        """Print the output of the process and of its descendants."""
         assert self._process.stderr is not None
         with self._process.stderr as printed:
             rest = b""
@@ -221,7 +219,7 @@ class WorkerProcess:
                 self._remarks.take(self.topic, rest)
 
     def refused(self, error: NoFrameError) -> Gone:
-        """End it because of what it said."""
+        """End it because of an invalid answer."""
         self.nonsense = str(error)
         return self._gone()
 
@@ -238,7 +236,7 @@ class WorkerProcess:
         return Gone(_described(status))
 
     def _exit_status(self) -> int | None:
-        """Return its exit status while the system still keeps its number; None if it goes on."""
+        """Return its exit status without freeing its process number; None if it is running."""
         if self._process.returncode is not None:
             return self._process.returncode
         if not hasattr(os, "waitid"):
@@ -252,7 +250,7 @@ class WorkerProcess:
         return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
 
     def signal(self, number: int) -> None:
-        """Send a signal to it and to what it started."""
+        """Send a signal to it and to the processes of its group."""
         if self._process.returncode is not None:
             return  # its number may be another's by now
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -262,7 +260,7 @@ class WorkerProcess:
                 self._process.kill()
 
     def bury(self) -> None:
-        """Wait for its end, and close what it was spoken to by."""
+        """Wait for its end, and close its pipes."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=1)  # longer only if the system itself hangs
         self._overhearing.join(timeout=1)  # longer only if others hold what it printed to
@@ -304,9 +302,9 @@ def _started(interpreter: str | None) -> subprocess.Popen[bytes]:
 
 
 def end(*processes: WorkerProcess) -> None:
-    """End processes and everything that they started, whatever they are doing, in half a second.
+    """End processes and all of their descendants, within half a second.
 
-    First by a signal that they can answer to, then by one that they cannot.
+    First by a signal that they can handle, then by one that they cannot.
     """
     running = [process for process in processes if process.alive]
     below = [one for process in running for one in descendants(process.number)]

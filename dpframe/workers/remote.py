@@ -1,4 +1,4 @@
-"""Draw from black boxes through an executor: what is sent, done there, and checked here."""
+"""Draw from black boxes through an executor: the tasks, their execution, and their checks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ TRIES = 3  # places where the process of a box may end before the box is what en
 LATE = 5.0  # seconds after the deadline in which a place must answer
 PULSE = 0.5  # seconds between two checks that a task is still wanted
 IDLE = 60.0  # seconds after which unused processes are ended: their run may be over
-WORDS = 1 << 12  # answers of which one task says what their codes stand for
+WORDS = 1 << 12  # answers of a task whose codes get texts
 
 PLACE = secrets.token_hex(8)
 """Name of this process; an address or a process number may be another's later."""
@@ -56,9 +56,9 @@ PLACE = secrets.token_hex(8)
 
 
 class Sample(NamedTuple):
-    """Chunks that this machine has drawn: every place must draw the same before it counts.
+    """Chunks that this machine has drawn; a place must draw the same before it is used.
 
-    Versions and digests do not show that a library of a library, or a processor, does the same.
+    Versions and digests do not cover indirect dependencies or the processor.
     """
 
     load: Load
@@ -68,7 +68,7 @@ class Sample(NamedTuple):
 
 
 class Box(NamedTuple):
-    """The part that all tasks for one load share."""
+    """The shared part of all tasks for one load."""
 
     run: str
     load: Load
@@ -81,14 +81,14 @@ class Drawn(NamedTuple):
 
     outputs: tuple[tuple[HostArray, Told], ...] = ()  # as `Lent.draw` yields them
     ending: tuple[str, str] | None = None
-    """Why there is no more: the kind of error and its words."""
-    releases: int = 0  # releases that the box was asked for
+    """Reason why outputs are missing: the kind of error and its message."""
+    releases: int = 0  # releases asked for
     place: str = ""  # name of the process
 
 
 @dataclasses.dataclass(frozen=True)
 class DrawBox(Task):
-    """Draw chunks of a black box, by worker processes of the place where the task runs."""
+    """Draw chunks of a black box by worker processes of the machine that runs the task."""
 
     shared: Box
     request: Request
@@ -96,7 +96,7 @@ class DrawBox(Task):
     seconds: float | None  # time that the box has once it is loaded; None for no limit
 
     def run(self, shared: Box) -> Drawn:
-        """Return what was drawn, and why there is no more."""
+        """Return the outputs, and the reason if some are missing."""
         interpreters = check(shared.load.content[0], shared.required)
         workers = _kept.take(shared.run, interpreters, wanted.get())
         before = workers.calls
@@ -114,7 +114,7 @@ class DrawBox(Task):
         return Drawn(tuple(outputs), ending, workers.calls - before, PLACE)
 
     def checked(self, found: Any) -> Drawn:
-        """Return whole chunks of outputs in the type of the box, all of them or a reason."""
+        """Return a result if it has whole chunks of the box's type, and all or a reason."""
         fits = isinstance(found, Drawn) and isinstance(found.outputs, tuple)
         if not (fits and type(found.releases) is int and isinstance(found.place, str)):
             raise WrongResultError("no outputs")
@@ -138,7 +138,7 @@ class DrawBox(Task):
 
     @property
     def repeatable(self) -> bool:
-        """False: this machine draws again with the processes that it has, see `RemoteBoxes`."""
+        """False: `RemoteBoxes` repeats draws with its own processes."""
         return False
 
     def __str__(self) -> str:
@@ -156,7 +156,7 @@ class DrawBox(Task):
         return kind_of(self.shared.load)
 
 
-MOST_RELEASES = 1 << 50  # releases that no task asks for
+MOST_RELEASES = 1 << 50  # more than any task asks for
 
 
 def _check_all(values: Any, kind: type | tuple[type, ...], number: int | None = None) -> None:
@@ -168,7 +168,7 @@ def _check_all(values: Any, kind: type | tuple[type, ...], number: int | None = 
 
 
 def _rows(outputs: Any, shape: Shape | None) -> int:
-    """Return the number of outputs in an array; raise WrongResultError if it holds others."""
+    """Return the number of outputs in an array; raise WrongResultError for other values."""
     if not isinstance(outputs, np.ndarray) or outputs.dtype.hasobject or not outputs.ndim:
         raise WrongResultError("something that is not an array of outputs")
     if shape is not None and (outputs.dtype, outputs.shape[1:]) != (shape.dtype, shape.dims):
@@ -191,7 +191,7 @@ def _check_told(told: Told, *, answering: bool) -> None:
 
 
 def kind_of(load: Load) -> str:
-    """Return what boxes have in common that can be drawn in the same places."""
+    """Return the kind of a load; all boxes of a kind can be drawn in the same places."""
     first: Any = load.content[0][0]
     own: list[Any] = [type(first).__module__, type(first).__qualname__, id(type(first))]
     where = ""
@@ -201,7 +201,7 @@ def kind_of(load: Load) -> str:
     return f"{type(first).name}{where}#{digest(own)}"
 
 
-_proved: set[tuple[str, str]] = set()  # runs, and samples that this process has drawn alike
+_proved: set[tuple[str, str]] = set()  # runs, and digests of samples that this process has drawn
 
 
 def _prove(box: Box, sample: Sample, workers: Workers) -> None:
@@ -215,7 +215,7 @@ def _prove(box: Box, sample: Sample, workers: Workers) -> None:
 
 
 def _digest(outputs: Iterable[tuple[HostArray, Told]]) -> str:
-    """Return a digest of outputs, however they are divided, without the time that they took."""
+    """Return a digest of outputs without their times; their division does not matter."""
     hasher, first = hashlib.blake2b(digest_size=16), True
     for found, told in outputs:
         kept = found.copy()
@@ -243,7 +243,7 @@ def _all(
 
 
 def _in_words(outputs: HostArray, told: Told, workers: Workers) -> Told:
-    """Add the words of all codes: the result that told them first may have been lost."""
+    """Add the texts of all codes, because an earlier result with them may be lost."""
     if not told.answering:
         return told
     codes = {int(code) for code in np.unique(outputs[:WORDS, :2])}
@@ -281,7 +281,7 @@ class _Kept:
                 self._idle.append((run, workers, time.monotonic()))
 
     def end(self, run: str | None, old: float) -> None:
-        """End what serves a run, is unused since a time, or is not wanted any more."""
+        """End workers of a run, workers idle since before a time, and workers no longer wanted."""
         with self._lock:
             ended = [one for own, one, since in self._idle if own == run or since < old]
             self._idle = [each for each in self._idle if each[1] not in ended]
@@ -309,11 +309,10 @@ def end(run: str) -> None:
 
 
 class RemoteBoxes:
-    """A source of outputs that an executor draws.
+    """A source of workers that draw through an executor.
 
-    Draws that show how a box behaves (its first calls, whether it keeps to addresses) are made by
-    processes of this machine, and so is what the executor refuses. `local` draws on this machine,
-    and keeps the accounts of the run.
+    Draws that test a box (its first calls, its addresses) are made on this machine by `local`, and
+    so are draws that the executor refuses. `local` also counts the releases of the run.
     """
 
     def __init__(
@@ -355,12 +354,12 @@ class RemoteBoxes:
 
     @contextlib.contextmanager
     def lend(self, load: Load, number: int = 1) -> Iterator[list[Lent]]:
-        """See `Source`; several at once are compared, and belong to this machine."""
+        """See `Source`; several workers at once are to be compared, so they run here."""
         if number > 1:
             with self.local.lend(load, number) as workers:
                 yield [_Watched(self, worker, load) for worker in workers]
             return
-        load.message()  # raises before anything travels
+        load.message()  # raises before anything is sent
         most = self.most
         with self._change:
             self._change.wait_for(lambda: self._busy < most or self.stopped)
@@ -375,7 +374,7 @@ class RemoteBoxes:
                 self._change.notify()
 
     def shared(self, load: Load) -> Box:
-        """Return what tasks for a load share; the same object as long as nothing changes."""
+        """Return the shared part of tasks for a load; the same object until it changes."""
         kind = kind_of(load)
         sample = self.samples.get(kind)
         found: Box | None = load.sent
@@ -396,7 +395,7 @@ class RemoteBoxes:
 
 
 class _Watched:
-    """A process of this machine; the first that it draws of a kind of box is kept as a sample."""
+    """A worker of this machine; its first draws of a kind of box are kept as a sample."""
 
     def __init__(self, boxes: RemoteBoxes, lent: Lent, load: Load) -> None:
         self._boxes, self._lent, self._load = boxes, lent, load
@@ -413,15 +412,20 @@ class _Watched:
         for outputs in self._lent.draw(request, shape, deadline):
             found.append((outputs, self._lent.told))
             yield outputs
-        asking = request.asking if shape is None else shape.asking
-        timed = asking is not None and asking.limit is not None
-        if self._load.content[0][request.lane].seedable and not timed:
+        if _repeats(self._load, request, shape):
             sample = Sample(self._load, request, shape, _digest(found))
             self._boxes.samples.setdefault(kind_of(self._load), sample)
 
 
+def _repeats(load: Load, request: Request, shape: Shape | None) -> bool:
+    """True if the outputs of a request depend on nothing but their address."""
+    asking = request.terms(shape)
+    is_timed = asking is not None and asking.limit is not None
+    return load.content[0][request.lane].seedable and not is_timed
+
+
 class _Remote:
-    """Wherever the executor has a free place."""
+    """A worker at any free place of the executor."""
 
     def __init__(self, boxes: RemoteBoxes, load: Load) -> None:
         self._boxes, self._load, self.told = boxes, load, Told()
@@ -452,7 +456,7 @@ class _Remote:
                 raise SampleError(words)
 
     def query(self, data: int, deadline: float | None) -> Queried:
-        with self._boxes.local.lend(self._load) as (worker, *_):  # it is no draw
+        with self._boxes.local.lend(self._load) as (worker, *_):  # a query is not a draw
             return worker.query(data, deadline)
 
     def _drawn(self, request: Request, shape: Shape | None, deadline: float | None) -> Drawn:
@@ -470,8 +474,8 @@ class _Remote:
             if ending == "stopped":
                 continue
             self._late = LATE
-            # The machine may be what ended it. Drawn again it must be the same again: a box
-            # without a seed would draw something else, and what ended its process be left out.
+            # The machine may have ended it. A box without a seed is not tried again: leaving out
+            # the draws during which its process ended would bias the counts.
             seedable = self._load.content[0][request.lane].seedable
             is_the_places = ending == "unlent" or (ending == "lost" and seedable)
             if not is_the_places or len(avoid) + 1 >= TRIES:
@@ -480,18 +484,12 @@ class _Remote:
         raise Stopped
 
     def _verify(self, task: DrawBox, drawn: Drawn) -> None:
-        """Draw again here what is chosen for it, and compare; raise UntrustedError.
-
-        Outputs that depend on anything but their address cannot be compared.
-        """
+        """Repeat a chosen task here, and raise UntrustedError if its outputs differ."""
         boxes, request, shape = self._boxes, task.request, task.shape
-        asking = request.asking if shape is None else shape.asking
-        timed = asking is not None and asking.limit is not None
-        seedable = self._load.content[0][request.lane].seedable
         executor = boxes.executor
-        if not (seedable and not timed and drawn.outputs and isinstance(executor, Checked)):
+        if not (drawn.outputs and _repeats(self._load, request, shape)):
             return
-        if not executor.chosen(task.kind):
+        if not (isinstance(executor, Checked) and executor.chosen(task.kind)):
             return
         rows = sum(len(outputs) for outputs, _ in drawn.outputs)
         upto = request._replace(stop=request.first + rows // request.rows)

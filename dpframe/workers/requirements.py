@@ -1,4 +1,4 @@
-"""Compare what a black box needs with what is installed where it is drawn."""
+"""Compare the requirements of a black box with a machine that is to draw from it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Requirements(NamedTuple):
 
 
 def requirements(mechanisms: tuple[Any, ...], environments: Iterable[Environment]) -> Requirements:
-    """Return what boxes of one kind need, as it is on this machine."""
+    """Return the requirements of boxes of one kind, as this machine meets them."""
     first = mechanisms[0]
     if not isinstance(first, ForeignMechanism):
         kind: Any = type(first)
@@ -72,7 +72,7 @@ def _check_program(mechanism: Any, path: str, digest: str) -> None:
     name = Path(path).name
     if not Path(path).is_file():
         raise RefusedError(f"a worker does not have the program {name} where the run has it")
-    consent(Path(path))  # the user who started the run named it
+    consent(Path(path))  # the user who started the run has named the program
     try:
         found = mechanism.code()
     except (OSError, ValueError) as error:
@@ -115,10 +115,10 @@ def _libraries(files: tuple[str, ...]) -> dict[str, str]:
 
 @functools.cache
 def _imports(file: str) -> frozenset[str]:
-    """Return the packages whose names stand after `import` or `from`.
+    """Return the packages whose names follow `import` or `from`.
 
-    Read as text, because Python 3.11 cannot parse on several threads at once. What only looks like
-    an import belongs to no distribution.
+    The file is read as text, because Python 3.11 cannot parse on several threads at once. Names
+    that only look like imports belong to no distribution.
     """
     try:
         text = Path(file).read_text(encoding="utf-8", errors="replace")

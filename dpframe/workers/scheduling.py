@@ -1,4 +1,4 @@
-"""Requests to black boxes: what is asked for, by whom it is drawn, and how much at a time."""
+"""Requests to black boxes: their form, the workers that serve them, and the size of tasks."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class LostError(SampleError):
 
 
 class Load:
-    """The mechanisms, one per lane, and the data of a pass, as worker processes take them in."""
+    """The mechanisms of a pass, one per lane, and its data, in the form that workers load."""
 
     _numbers = itertools.count()
 
@@ -69,8 +69,8 @@ class Load:
         self.content = mechanisms, data
         self.topic = repr([(type(m).__qualname__, m.params()) for m in mechanisms])
         """Equal for all pairs of a search: workers are shared, and prints repeated, by topic."""
-        self.as_code = False  # True if the modules of the mechanisms travel with them
-        self.sent: Any = None  # kept by what sends it elsewhere
+        self.as_code = False  # True if the modules of the mechanisms are sent too
+        self.sent: Any = None  # a place for `RemoteBoxes`
         self._message: tuple[dict[str, Any], bytes] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -83,15 +83,15 @@ class Load:
 
     @property
     def code(self) -> str:
-        """Name of what a process imports for it; equal names cost no second import."""
+        """Name of the code that a process imports for it; equal names cost no second import."""
         if self.is_external:
             return str(self.message()[0]["digest"])
         return repr([(type(m).__module__, type(m).__qualname__) for m in self.content[0]])
 
     def message(self) -> tuple[dict[str, Any], bytes]:
-        """Return the header and content of the request to take the load in.
+        """Return the header and content of the request to load it.
 
-        Classes and functions that no module has, such as a script's, go as code.
+        Classes and functions that are in no module, such as a script's, are sent as code.
 
         Raises:
             SampleError: it cannot be handed to another process.
@@ -121,11 +121,11 @@ class Load:
 
     @property
     def may_bring_code(self) -> bool:
-        """True if what a worker cannot import may still be handed over."""
+        """True if code that a worker cannot import can still be sent to it."""
         return not self.as_code and not self.is_external
 
     def bring_code(self) -> None:
-        """Hand the modules of the mechanisms over too: only this process can import them."""
+        """Send the modules of the mechanisms too, because only this process can import them."""
         with _PICKLING:
             self.as_code, self._message = True, None
 
@@ -138,7 +138,7 @@ copyreg.pickle(type(dataclasses.MISSING), lambda _: "MISSING")
 
 @contextlib.contextmanager
 def by_value(module: ModuleType) -> Iterator[None]:
-    """Pickle everything of a module as code, inside the context."""
+    """Pickle everything in a module as code inside the context."""
     import cloudpickle
 
     with _PICKLING:
@@ -150,7 +150,7 @@ def by_value(module: ModuleType) -> Iterator[None]:
 
 
 def not_handed_over(error: Exception) -> str:
-    """Say why a black box cannot be handed to another process."""
+    """Return the message about a black box that cannot be sent to another process."""
     return (
         "a black box runs in its own process, and this one cannot be sent there: "
         f"{type(error).__name__}: {message(error)}"
@@ -169,11 +169,15 @@ class Request(NamedTuple):
     stop: int
     rows: int
     asking: Asking | None = None
-    """Way to ask for answers of any kind, before the shape of one is known."""
+    """Terms of asking for answers of any kind, before the shape of an answer is known."""
+
+    def terms(self, shape: Shape | None) -> Asking | None:
+        """Return the terms of asking, given the shape if it is known; None for plain arrays."""
+        return self.asking if shape is None else shape.asking
 
     def as_task(self, shape: Shape | None) -> dict[str, Any]:
-        """Return the request as a worker reads it, with what is known of the shape."""
-        asking = self.asking if shape is None else shape.asking
+        """Return the request as a worker reads it, with the shape if it is known."""
+        asking = self.terms(shape)
         width = shape.width if shape is not None and asking is not None else None
         task = self._asdict()
         del task["asking"]
@@ -186,17 +190,17 @@ class Request(NamedTuple):
 
 
 class Told(NamedTuple):
-    """Information that a worker gives beside outputs."""
+    """Information about outputs that a worker sends with them."""
 
     answering: bool = False  # True if they are answers of any kind, as rows of 64-bit words
     natives: frozenset[tuple[int, ...] | None] = frozenset()
-    """Shapes of those that are numbers; None stands for others; exceptions are left out."""
+    """Shapes of answers that are numbers; None stands for other answers but exceptions."""
     words: Mapping[int, str] = {}  # texts of some codes
     paces: tuple[float, ...] = ()
-    """Seconds per answer, each of a few of them, by the worker's clock."""
+    """Seconds per answer, each averaged over a few answers, by the worker's clock."""
 
 
-# By whom it is drawn.
+# The workers that serve requests.
 
 
 class Lent(Protocol):
@@ -204,7 +208,7 @@ class Lent(Protocol):
 
     @property
     def told(self) -> Told:
-        """Information beside the last outputs."""
+        """Information about the last outputs."""
 
     def draw(
         self, request: Request, shape: Shape | None, deadline: float | None
@@ -215,13 +219,13 @@ class Lent(Protocol):
             Outputs of one or several chunks, shape [chunks × rows, *output dims].
 
         Raises:
-            SampleError: the box, or its process, did something else than return outputs.
-            Overdue: the deadline has come; the process is ended.
+            SampleError: the box, or its process, failed to return outputs.
+            Overdue: the deadline has passed; the process is ended.
             Stopped: the run ends.
         """
 
     def query(self, data: int, deadline: float | None) -> Queried:
-        """Return what the first mechanism of the load answers without noise.
+        """Return the answer of the first mechanism of the load without noise.
 
         Raises:
             SampleError, Overdue, Stopped: as `draw` does.
@@ -229,11 +233,11 @@ class Lent(Protocol):
 
 
 class Source(Protocol):
-    """Lends workers that draw from black boxes, and keeps the accounts of a run."""
+    """Lends workers that draw from black boxes, and counts the releases of a run."""
 
     @property
     def calls(self) -> int:
-        """Releases asked for so far, for whatever purpose."""
+        """Releases asked for so far, for any purpose."""
 
     @property
     def released(self) -> int:
@@ -241,7 +245,7 @@ class Source(Protocol):
 
     @property
     def words(self) -> dict[int, str]:
-        """Texts of codes of kinds and of short values, as far as workers have said them."""
+        """Texts of codes of kinds and of short values that workers have sent."""
 
     @property
     def most(self) -> int:
@@ -254,24 +258,24 @@ class Source(Protocol):
         """Take in the texts of codes."""
 
     def lend(self, load: Load, number: int = 1) -> AbstractContextManager[list[Lent]]:
-        """Lend a number of workers at once, or as many as there can be.
+        """Lend `number` workers at once, or the largest possible number.
 
         Raises:
-            SampleError: none can be made to hold the load.
+            SampleError: no worker can load it.
             Stopped: the run ends.
         """
 
     def stop(self) -> None:
-        """End everything under way now; callers that wait get Stopped."""
+        """End all draws now; calls that wait raise Stopped."""
 
 
 def called(kind: type[HostMechanism]) -> str:
-    """Return the name of the method of a box that is called."""
+    """Return the name of the method by which a box is called."""
     return "release" if kind.gives_releases() else "sample"
 
 
 def take_note(words: dict[int, str], told: Told) -> None:
-    """Add to a glossary what a worker said."""
+    """Add the texts that a worker has sent, unless there are too many."""
     if len(words) < MOST_WORDS:
         words.update(told.words)
 
@@ -280,7 +284,7 @@ def take_note(words: dict[int, str], told: Told) -> None:
 
 
 def outputs(frame: Frame, method: str) -> HostArray:
-    """Return the outputs in an answer; raise the error that any other answer stands for."""
+    """Return the outputs in an answer; for any other answer raise its error."""
     if frame.header["tell"] != "outputs":
         raise problem(frame, method)
     found: HostArray = np.frombuffer(frame.content, np.dtype(frame.header["dtype"]))
@@ -290,12 +294,12 @@ def outputs(frame: Frame, method: str) -> HostArray:
 def drawn(frame: Frame, left: Request, shape: Shape | None, method: str) -> HostArray | None:
     """Return the outputs in an answer; None at the end.
 
-    A box shares the process that writes answers, so nothing in one is believed. `left` has the
-    chunks that are still to come, `method` is that of the box.
+    A box shares the process that writes answers, so everything in them is checked. `left` has the
+    chunks still to come, `method` is the name of the box's method.
 
     Raises:
         NoFrameError: it does not answer the request.
-        SampleError: it says why there are no outputs.
+        SampleError: it reports an error in place of outputs.
     """
     header, chunks = frame.header, left.stop - left.first
     if header["tell"] == "done" and not chunks:
@@ -305,9 +309,8 @@ def drawn(frame: Frame, left: Request, shape: Shape | None, method: str) -> Host
     if header["tell"] != "outputs" or not 1 <= header["chunks"] <= chunks:
         raise NoFrameError("its answers are not those that were asked for")
     found = _array_of(frame, header["chunks"] * left.rows)
-    asked = left.asking if shape is None else shape.asking
     answering = header["answering"]
-    if answering != (asked is not None) and not (answering and shape is None):
+    if answering != (left.terms(shape) is not None) and not (answering and shape is None):
         raise NoFrameError("its outputs have a different form than before")
     if shape is not None and (found.shape[1:], found.dtype.name) != (shape.dims, shape.dtype.name):
         raise NoFrameError("its outputs have a different shape or type than before")
@@ -320,7 +323,7 @@ _NUMBERS = re.compile(r"[<|>]?([biufc]\d{1,2})|b?float\d+\w*|u?int\d+")
 
 
 def _array_of(frame: Frame, rows: int) -> HostArray:
-    """Return the array in an answer; raise NoFrameError if its description is not its own."""
+    """Return the array in an answer; raise NoFrameError if its description does not fit."""
     shape, name = tuple(frame.header["shape"]), frame.header["dtype"]
     try:
         dtype = np.dtype(name if _NUMBERS.fullmatch(name) else "V")
@@ -336,7 +339,7 @@ def _array_of(frame: Frame, rows: int) -> HostArray:
 
 
 def _check_answers(rows: HostArray, header: dict[str, Any]) -> None:
-    """Raise NoFrameError if rows are no answers, or what is told beside them makes no sense."""
+    """Raise NoFrameError if rows are not answers, or the information about them is impossible."""
     fine = rows.ndim == 2 and rows.shape[1] >= BEFORE and rows.dtype == np.uint64
     times = np.append(Answers(rows).seconds, header["paces"]) if fine else np.array([np.nan])
     fine = bool(np.all((times >= 0) & (times < np.inf)))
@@ -345,7 +348,7 @@ def _check_answers(rows: HostArray, header: dict[str, Any]) -> None:
 
 
 def told_in(frame: Frame) -> Told:
-    """Return what an answer tells beside its outputs."""
+    """Return the information about the outputs in an answer."""
     header = frame.header
     natives = [None if shape is None else tuple(shape) for shape in header.get("natives", ())]
     words = {int(code): text for code, text in header.get("words", {}).items()}
@@ -354,14 +357,14 @@ def told_in(frame: Frame) -> Told:
 
 
 def problem(frame: Frame, method: str) -> SampleError:
-    """Return the error that stands for an answer without outputs."""
+    """Return the error that an answer without outputs reports."""
     if frame.header["tell"] == "refused":
         return SampleError(escape(frame.header["why"]))
     return RaisedError(f"{method} raised {escape(frame.header.get('blame', 'nothing'))}")
 
 
 class Pace:
-    """Measures tasks, and sizes the next one by time and bytes. It changes no draw."""
+    """Chooses the size of the next task by time and bytes; this changes no draw."""
 
     def __init__(self, nbytes: int) -> None:
         self.most = max(1, NBYTES // max(1, nbytes))
@@ -369,7 +372,7 @@ class Pace:
         self._lock = threading.Lock()
 
     def measured(self, chunks: int, seconds: float) -> None:
-        """Take in the time of some chunks; the last ones weigh most."""
+        """Note the time of some chunks; later ones weigh more."""
         if chunks < 1:
             return
         with self._lock:
@@ -396,7 +399,7 @@ class Pace:
 
 
 class Clock:
-    """The time that a box has had: it runs while a worker draws, not while one is started.
+    """The time that a box has used: it runs while workers draw, not while they start.
 
     The limit is in seconds; None for no limit.
     """
@@ -408,7 +411,7 @@ class Clock:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Run inside the context; several workers that draw at once count once."""
+        """Run inside the context; workers that draw at the same time count once."""
         with self._lock:
             if self._at_work == 0:
                 self._since = time.monotonic()
@@ -427,12 +430,12 @@ class Clock:
             self._before -= seconds
 
     def used(self) -> float:
-        """Return the seconds that the box has had."""
+        """Return the seconds that the box has used."""
         with self._lock:
             return self._used()
 
     def set(self, used: float) -> None:
-        """Set the seconds that the box has had until now."""
+        """Set the seconds that the box has used until now."""
         with self._lock:
             self._before += used - self._used()
 
@@ -442,7 +445,7 @@ class Clock:
             return None if self._limit is None else self._limit - self._used()
 
     def deadline(self) -> float | None:
-        """Return the monotonic time when a clock that runs reaches its limit."""
+        """Return the monotonic time at which the running clock reaches its limit."""
         with self._lock:
             return None if self._limit is None else self._since + self._limit - self._before
 
@@ -452,10 +455,7 @@ class Clock:
 
 
 def at_once(calls: Sequence[Callable[[], T]], most: int) -> list[T]:
-    """Make some calls that each wait for one worker, at the same time if there are enough.
-
-    If there are fewer workers than calls, one call comes after the other.
-    """
+    """Make calls that each wait for one worker: in parallel if there are enough, else in turn."""
     if most < len(calls):
         return [call() for call in calls]
     with ThreadPoolExecutor(len(calls)) as threads:
@@ -468,7 +468,7 @@ Submit = Callable[[Callable[[], Any]], "Future[Any]"]  # lets a thread make a ca
 
 
 def in_daemon(call: Callable[[], Any]) -> Future[Any]:
-    """Make a call in a thread of its own that ends with the process, whatever it is doing."""
+    """Make a call in a daemon thread, which does not keep the process alive."""
     found: Future[Any] = Future()
 
     def work() -> None:
@@ -488,7 +488,7 @@ def handed_out(
     submit: Submit,
     most: int,
 ) -> list[list[T]]:
-    """Draw chunks in tasks, each taken by the next free thread, `most` at once.
+    """Draw chunks in tasks on at most `most` threads; the next free thread takes the next task.
 
     `size` returns the number of chunks of the next task, `draw` draws it, `submit` starts a thread.
 
@@ -512,7 +512,7 @@ def handed_out(
             place, of, chunks = task
             try:
                 found[place][chunks.start] = draw(of, chunks)
-            except BaseException:  # nothing that is drawn after the first error is used
+            except BaseException:  # draws after the first error are not used
                 stopped.set()
                 raise
 

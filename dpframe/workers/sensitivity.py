@@ -41,10 +41,10 @@ class _Checked(NamedTuple):
 
 
 class SensitivityCheck:
-    """Checks the pairs of one mechanism, and puts those first on which its query changes most.
+    """Checks pairs of one mechanism, and sorts them by the change of its query.
 
-    A mechanism without a `query` is not checked. It resolves itself for the first pair. In a search
-    the neighbourhood proposes the pairs.
+    A mechanism without a `query` is not checked. It is resolved for the first pair. In a search,
+    `neighbourhood` has proposed the pairs.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class SensitivityCheck:
         Without a query they keep their order.
 
         Raises:
-            CellError: the query or the sensitivity cannot be used, or do not come back.
+            CellError: the query or the sensitivity cannot be used, or does not return.
             Stopped: the run ends.
         """
         if not self.gives or not pairs:
@@ -122,7 +122,7 @@ class SensitivityCheck:
 
     @contextmanager
     def _asking(self, pairs: Sequence[Pair]) -> Iterator[Callable[[int, int], Queried]]:
-        """Open a function that answers for a pair and a dataset, both by number."""
+        """Open a function that asks the query about a dataset of a pair, both by number."""
         made = [guarded("the pair", partial(both_as_made, pair)) for pair in pairs]
         if not isinstance(self.mechanism, HostMechanism):
             yield lambda number, index: self._traced(made[number][index])
@@ -151,8 +151,8 @@ class SensitivityCheck:
     def _compared(self, pair: Pair, answer: Callable[[int, int], Queried], number: int) -> _Checked:
         before, after = answer(number, 0), answer(number, 1)
         found = self._judged(pair, before, after)
-        # Noise would be taken for a change. Once is enough if the query does not exceed it. NaN is
-        # the same as NaN here, which `==` would deny.
+        # Noise would be taken for a change. Without an excess, one pair is tested for noise. `repr`
+        # is compared, because NaN must equal NaN.
         if found.excess is not None or not self._pairs:
             for index, one in enumerate((before, after)):
                 if repr(one) != repr(answer(number, index)):
@@ -211,13 +211,13 @@ def _excess(
 
 
 def sensitivity_of(mechanism: Any, pair: Pair, said: float | None = None) -> float:
-    """Return the sensitivity that the noise of a mechanism is made for.
+    """Return the sensitivity that the noise of a mechanism is scaled for.
 
-    A callable one is called with the pair. `said` comes from a module in another interpreter; the
-    mechanism itself comes first.
+    A callable sensitivity is called with the pair. If the mechanism has none, `said` counts, which
+    a module in another interpreter states.
 
     Raises:
-        CellError: there is none, or it is no finite number of at least 0.
+        CellError: there is none, or it is not a finite number of at least 0.
     """
     found = getattr(mechanism, "sensitivity", None)
     if callable(found):
@@ -238,7 +238,7 @@ def sensitivity_of(mechanism: Any, pair: Pair, said: float | None = None) -> flo
 
 
 def norm_of(mechanism: Any) -> float:
-    """Return the norm in which its sensitivity is measured; raises CellError if it is unknown."""
+    """Return the norm of a mechanism's sensitivity; raises CellError if it is unknown."""
     found = mechanism.norm
     if isinstance(found, bool) or found not in (1, 2, math.inf):
         raise CellError(f"norm is {shown(found)}; it must be 1, 2 or inf")

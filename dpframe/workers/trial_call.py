@@ -42,7 +42,7 @@ from dpframe.workers.scheduling import (
 ROWS = 2
 """Outputs of the first call: more than one, to tell the axis of outputs from the others."""
 
-MORE = 32  # answers of another call if some of the first were exceptions: others may be wider
+MORE = 32  # answers of a second call if some of the first are exceptions: others may be wider
 
 COMPANY = (
     "see gave answers different features when other answers were next to them: it must look at "
@@ -58,7 +58,7 @@ class _Tried(NamedTuple):
 
 
 def asking_of(cell: Cell) -> Asking | None:
-    """Return how the box of a cell is asked; None: for arrays of numbers, if it gives these."""
+    """Return the terms of asking the box of a cell; None for plain arrays of numbers."""
     mechanism: Any = cell.mechanism.value
     raises, timed, limit = cell.mechanism.raises, cell.mechanism.time, cell.mechanism.limit
     releases = mechanism.gives_releases()
@@ -73,11 +73,11 @@ def asking_of(cell: Cell) -> Asking | None:
 def first_call(mechanism: HostMechanism, cell: Cell, run: RunSettings, source: Source) -> Shape:
     """Call a black box in two workers, if there are two, and return the shape of its outputs.
 
-    Both have then made the same calls when their outputs are compared: two processes that go
-    through the same noise do so in step.
+    Both workers make the same calls, so that a later comparison finds boxes whose processes
+    produce the same noise in step.
 
     Raises:
-        CellError: it cannot be counted on.
+        CellError: the box cannot be used.
     """
     data = guarded("the pair", lambda: both_as_made(cell.pair.value))
     load = Load((mechanism,), for_a_box(data))
@@ -140,7 +140,7 @@ class _Trial:
 
 
 def _look_for_answers(found: list[_Tried], words: Mapping[int, str]) -> None:
-    """Raise CellError if there is nothing but exceptions."""
+    """Raise CellError if all answers are exceptions."""
     answers = [Answers(one.outputs) for one in found]
     if all(each.raised.all() for each in answers):
         number = sum(len(each.kinds) for each in answers)
@@ -152,7 +152,7 @@ MOST_TOLD = 3  # exceptions that a reason tells
 
 
 def only_exceptions(which: str, kinds: Iterable[int], words: Mapping[int, str]) -> str:
-    """Say that answers on both datasets were nothing but exceptions, and where these came from."""
+    """Return the message that all answers were exceptions, and where these were raised."""
     from dpframe.workers.program.answer_encoding import code_of_trace
 
     told = []
@@ -166,17 +166,16 @@ def only_exceptions(which: str, kinds: Iterable[int], words: Mapping[int, str]) 
     )
 
 
-# Attacks see arrays of numbers as they are; of answers of any kind they see what they ask for.
+# Attacks see arrays of numbers unchanged; answers of any kind they see through `Attack.see`.
 
 
 def seen(attack: Attack, outputs: HostArray, shape: Shape, run: np.dtype[Any]) -> HostArray:
-    """Return what an attack sees of outputs, shape [n, *dims of that], in the dtype of the run.
+    """Return outputs as an attack sees them, shape [n, …], in the dtype of the run.
 
-    Outputs have shape [n, *dims], in the dtype in which they are scored; answers of any kind are
-    rows.
+    `outputs` have shape [n, *dims] in the dtype in which they are scored, or are rows of answers.
 
     Raises:
-        CellError: the attack sees something that cannot be scored.
+        CellError: `see` did not return one row of numbers for each answer.
     """
     if shape.asking is None:
         return outputs
@@ -197,7 +196,7 @@ def seen(attack: Attack, outputs: HostArray, shape: Shape, run: np.dtype[Any]) -
 
 
 def seen_shape(attack: Attack, shape: Shape, run: np.dtype[Any]) -> Shape:
-    """Return the shape of what an attack sees of one output."""
+    """Return the shape of one output as an attack sees it."""
     if shape.asking is None:
         return shape
     blank = np.full((2, *shape.dims), ABSENT, np.uint64)
@@ -207,7 +206,7 @@ def seen_shape(attack: Attack, shape: Shape, run: np.dtype[Any]) -> Shape:
 
 
 def check_seen_alone(attack: Attack, outputs: HostArray, shape: Shape, run: np.dtype[Any]) -> None:
-    """Look at answers in another order and number; raise CellError if one depends on others."""
+    """See answers in another order and number; raise CellError if one depends on others."""
     if shape.asking is None or type(attack).see is Attack.see or len(outputs) < 2:
         return
     order = np.random.default_rng(len(outputs)).permutation(len(outputs))[: -(-len(outputs) // 2)]
