@@ -1,4 +1,4 @@
-"""Arms of a search: one pair with its draws and its attacks."""
+"""Arms of a search: each is a pair with its draws and its attacks."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ from dpframe.workers.executor import HERE
 Counter = Callable[[Sequence[Callable[[], Any]]], list[Any]]
 
 WARM_UP = 3 << 10
-"""Draws of each dataset that every pair gets before bets, if there are many trials."""
+"""First draws of every pair on each dataset, before bets, if there are many trials."""
 
 SHARE = 1 / 24  # share of the trials that a pair is warmed up with at most
 GROWTH = 0.4  # draws of a round, as a share of those that its pair had before
 MOST_LEARNED = 1 << 21  # draws per dataset that attacks learn from, at most
 
 ENTRIES = 1 << 25
-"""Coordinates of the outputs of a dataset that attacks learn from, about: all are in memory."""
+"""About the most coordinates of outputs that attacks learn from: all are in memory."""
 
 MOST_FOR_CUTS = 1 << 16  # draws per dataset that cuts are chosen from, at most
 
-MOST_EXAMINED = 1 << 12  # outputs of each dataset among which examples are looked for
-SHOWN = 3  # examples of outputs in an event, and outside
+MOST_EXAMINED = 1 << 12  # outputs of each dataset that are searched for examples
+SHOWN = 3  # examples of outputs in an event, and outside of it
 MOST_NUMBERS = 6  # of an example
 LONGEST = 80  # characters of an example
 
@@ -71,11 +71,12 @@ def in_short(values: HostArray, texts: Mapping[float, str] = MappingProxyType({}
 class Arm(ABC):
     """One pair of a search.
 
-    The bet of a round is chosen from the rounds before it: what attacks learn, the places of the
-    cuts and the estimates of their events come from draws that were bet on before, or never are.
+    The bet on a round is chosen by earlier draws only: states of attacks, cuts and estimated
+    probabilities come from draws that were bet on before, or are never bet on.
 
-    `points` are those of its claim that are bet against; `scale` is the loss claimed for this pair
-    as a multiple of the first one's; `data` is the digest of the pair, `group` that of its draws.
+    `points` are the points of its claim to bet against; `scale` is the loss claimed for this pair
+    as a multiple of that of the first pair; `data` is the digest of the pair, `group` the draw
+    group.
     """
 
     least = 0.0  # standard errors beyond a claim below which nothing is bet
@@ -96,7 +97,7 @@ class Arm(ABC):
         self.seen = Seen(np.zeros((2, 0), np.int64), 0)
         self.earned = 0.0  # logarithm of what its rounds have earned against the claim
         self.setting: Setting = ()  # of the mechanism, if the search varies it
-        self.known = ""  # name of the leak that it shows, if that is left aside
+        self.known = ""  # name of the known leak that it shows, if any
 
     @property
     def exceptions(self) -> list[float] | None:
@@ -105,7 +106,7 @@ class Arm(ABC):
 
     @abstractmethod
     def first(self) -> int:
-        """Return the draws of each dataset that `warm_up` will make."""
+        """Return the number of draws of each dataset that `warm_up` makes."""
 
     @abstractmethod
     def warm_up(self) -> None:
@@ -113,14 +114,14 @@ class Arm(ABC):
 
     @abstractmethod
     def next_round(self, most: int) -> int:
-        """Return the draws of each dataset in the next round, at most `most`; 0 if none fits."""
+        """Return the number of draws of each dataset in the next round; 0 if none fits."""
 
     @abstractmethod
     def draw(self, draws: int) -> Seen:
         """Draw a round and count it under cuts that were chosen before."""
 
     def take_in(self, fresh: Seen) -> None:
-        """Add a round that was bet on to the draws from which later bets are chosen."""
+        """Add a round to the draws by which later bets are chosen."""
         above, trials = self.seen.above + fresh.above, self.seen.trials + fresh.trials
         self.seen = Seen(above, trials, self.seen.cuts)
         self._took_in()
@@ -138,10 +139,7 @@ class Arm(ABC):
         return *self._event(cut, words, is_above=side in (0, 2)), 1 if side < 2 else 0
 
     def examples(self, number: int, words: Mapping[int, str]) -> tuple[list[str], list[str]]:
-        """Return some outputs in an event of `seen`, and some outside, as short texts.
-
-        They are the first different ones of some draws on D and on D′ in turn.
-        """
+        """Return different outputs in an event of `seen`, and outside of it, as short texts."""
         side, column = divmod(number, self.seen.above.shape[1])
         found: tuple[list[str], list[str]] = [], []
         try:
@@ -158,11 +156,11 @@ class Arm(ABC):
 
     @abstractmethod
     def _outputs(self, column: int, words: Mapping[int, str]) -> list[list[Output]]:
-        """Return outputs on D and on D′: if they are at or above a cut, and their text."""
+        """Return outputs on D and on D′: True if at or above a cut, and a function for the text."""
 
     @abstractmethod
     def _took_in(self) -> None:
-        """Learn again, if it is time to."""
+        """Let attacks learn again, if there are enough new draws."""
 
     @abstractmethod
     def _event(
@@ -173,9 +171,9 @@ class Arm(ABC):
 class TracedArm(Arm):
     """One pair of a search of a mechanism that JAX traces.
 
-    `about` holds the arguments of `Arm`, from `pair` to `scale`; the pass has one mechanism, and
-    one scorer per attack. `tried` has the mechanisms and attacks that were checked already, and is
-    shared by all arms. `count` calls functions, perhaps concurrently, and returns their values.
+    `about` has the arguments of `Arm` from `pair` to `scale`; the pass has one mechanism, and one
+    scorer per attack. `tried` has the checked mechanisms and attacks, and is shared by all arms.
+    `count` calls functions, perhaps concurrently, and returns their values.
     """
 
     def __init__(
@@ -204,7 +202,7 @@ class TracedArm(Arm):
         attack = self.the_pass.scorers[place].attacks[0]
         state = jax.tree.map(lambda leaf: leaf[0, 0], work.states[place])
         found: list[list[Output]] = []
-        # A chunk has an address, so it is drawn again and nothing was kept.
+        # Outputs are not kept, but a chunk can be drawn again at its address.
         with address.precision_of(self.run):
             for outputs in work.drawn(range(self.drawn - 1, self.drawn)):
                 part = outputs[:MOST_EXAMINED]
@@ -259,7 +257,7 @@ class TracedArm(Arm):
         return attack_at([max(1, np.size(own)) for own in self._work.own_layouts], column)
 
     def _learn(self, chunks: int) -> None:
-        """Let attacks learn from the first chunks, place cuts by the next, and count the rest."""
+        """Let attacks learn from the first chunks, choose cuts by the next, and count the rest."""
         work = Learned(self.the_pass, self.run, self.prng, Store(), self.tried)
         work.executor = self.executor
         cuts = max(1, min(chunks // 2, MOST_FOR_CUTS // self.the_pass.rows))
@@ -289,7 +287,7 @@ class TracedArm(Arm):
         return Seen(np.concatenate(found, axis=1), len(chunks) * self.the_pass.rows, cuts)
 
     def _stored(self, work: Learned, key: str, chunks: int) -> list[HostArray] | None:
-        """Return the leaves of stored counts of some chunks, if they can be that."""
+        """Return the leaves of stored counts of some chunks; None if absent or impossible."""
         saved = self.store.load(self.the_pass.stream, key)
         if saved is None or saved.done != (chunks, chunks):
             return None
@@ -314,8 +312,8 @@ class TracedArm(Arm):
 
 
 TRIP = 0.1
-"""Seconds below which a segment is counted here if a core is free: sending it takes hundredths of a
-second, compiling there some seconds, and a search waits for every round."""
+"""Seconds below which a segment is counted in this process if a core is free: sending it takes
+hundredths of a second, compiling elsewhere some seconds, and a search waits for every round."""
 
 _CORES = threading.BoundedSemaphore(available_cores())
 
@@ -323,19 +321,16 @@ UNDONE = "some draws of a round are missing: a search bets on whole rounds"
 
 
 class Learned(DeviceWork):
-    """Draws of a traced mechanism, counted under what attacks learned from the first of them."""
+    """Draws of a traced mechanism, counted by attacks that learned from the first of them."""
 
     own_layouts: list[Tree]  # one per attack
     digest: str  # digest of everything that decides what a count means
 
     def learn_from(self, chunks: int, cuts: int, *, look: bool) -> None:
-        """Let attacks learn from the first chunks, and place cuts by the next.
+        """Let attacks learn from `chunks` chunks, and choose cuts by `cuts` more.
 
-        `chunks` chunks are learned from, and cuts are chosen from `cuts` more. With `look`,
-        mechanism and attacks are checked for mistakes that make counts worthless.
-
-        Raises:
-            CellError: the author's mistake.
+        With `look`, mechanism and attacks are checked for mistakes that invalidate counts; then a
+        CellError is raised.
         """
         self._at_hand: dict[range, tuple[HostArray, HostArray]] = {}
         the_pass = self.the_pass

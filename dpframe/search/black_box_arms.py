@@ -23,13 +23,13 @@ from dpframe.search.wealth import LOSS_LIMIT, WAYS, Point, Seen, mean, paid
 from dpframe.workers.scheduling import Clock
 
 WARM_UP = 16
-"""Answers of each dataset with which a pair begins: half to learn from, half to guess by."""
+"""First answers of a pair on each dataset: half to learn from, half to estimate probabilities."""
 
 MANY = 256  # answers from which rounds grow by `GROWTH`; before, each round doubles them
 GROWTH = 0.5  # answers of a round, as a share of those before
 
 ROOM = 1 << 30
-"""Bytes of answers that all pairs of a search keep together; then attacks stop learning."""
+"""Bytes of answers that all pairs of a search may keep; beyond them, attacks stop learning."""
 
 AGAIN = 2  # attacks learn again after this multiple of the answers at which they last did
 
@@ -37,12 +37,12 @@ MOST_LEARNED = 1 << 17
 """Answers per dataset from which attacks stop learning; they learn from half of them."""
 
 CLEAR = 2.0
-"""Standard errors beyond a claim below which nothing is bet. The luckiest of many events lies as
-far outside, and with few answers a large share would be bet on it."""
+"""Standard errors beyond a claim below which nothing is bet. The best of many events lies as far
+outside by chance, and after few answers a large share would be bet on it."""
 
 
 class Room:
-    """Memory that the pairs of a search may still fill with answers."""
+    """The memory left for answers of all pairs of a search."""
 
     def __init__(self) -> None:
         self._left = ROOM
@@ -62,8 +62,8 @@ class BlackBoxArm(Arm):
     """One pair of a search of a black box.
 
     Answers are expensive to draw, so they are kept, and attacks learn again from more of them: from
-    half of them, and the other half says how likely events are. `about` holds the arguments of
-    `Arm`, from `pair` to `scale`.
+    one half, while the other half gives the probabilities of events. `about` has the arguments of
+    `Arm` from `pair` to `scale`.
     """
 
     least = CLEAR
@@ -89,7 +89,7 @@ class BlackBoxArm(Arm):
 
     @property
     def paces(self) -> tuple[list[float], list[float]]:
-        """Seconds per answer on D and on D′, each for a few of them."""
+        """Seconds per answer on D and on D′, each averaged over a few answers."""
         return self._draws.paces
 
     def first(self) -> int:
@@ -158,10 +158,7 @@ class BlackBoxArm(Arm):
         return found
 
     def only_raises(self) -> set[int]:
-        """Return the kinds of the first answers if all, on D and on D′, were exceptions.
-
-        To be called after `warm_up`.
-        """
+        """Return the kinds of the first answers if all are exceptions; call it after `warm_up`."""
         assert self._kept is not None
         both = [Answers(rows) for rows in self._kept]
         silent = all(bool(answers.raised.all()) for answers in both)
@@ -198,15 +195,15 @@ def _text(row: HostArray, words: Mapping[int, str]) -> str:
     return in_short(answer.numbers[0][~answer.absent[0]], texts)
 
 
-# Attacks take some time to learn however few the answers are, and a fast box gives thousands of
-# answers in that time. Nothing would be bet on a pair that shows nothing in its first few answers.
-# So it is not followed in small steps: it gets a look, as many answers as the box gives in a
-# moment, to learn from.
+# Attacks take time to learn from even a few answers, and a fast box gives thousands of answers in
+# that time. On a pair that shows nothing in its first answers, nothing would be bet. So it is not
+# drawn from in small rounds: it gets a look, all answers that the box gives in a moment, to learn
+# from.
 #
 # The speed of a box depends on the machine. There are only two sizes of looks, so one seed gives
-# the same draws wherever the box is clearly fast or clearly slow. The median over the answers of
-# all pairs decides, by the workers' own clocks: other work on the machine delays some answers, but
-# not half of them. The sizes are kept, so that an interrupted search repeats its steps.
+# the same draws on all machines where the box is clearly fast, or clearly slow. The median time of
+# the answers of all pairs decides, by the workers' clocks, because other work on the machine delays
+# fewer than half of the answers.
 
 MOMENT = 0.5  # seconds of the box's work for a whole look, on both datasets together, at most
 LOOK = 1 << 11  # answers of each dataset in a look: attacks that are slow to learn are not used yet
@@ -214,10 +211,10 @@ SLOWER = 10  # factor by which a look may take longer for a single pair: its dat
 
 
 def is_fast(own: Sequence[Sequence[float]], all_pairs: Sequence[Sequence[float]]) -> bool:
-    """True if a box gives all answers of a look in a moment, judging by seconds per answer.
+    """True if a box gives all answers of a look in a moment.
 
-    `own` has those of the pair that would be looked at, on D and on D′; `all_pairs` those of every
-    pair and dataset.
+    Both arguments are seconds per answer: `own` of the pair to look at, on D and on D′; `all_pairs`
+    of every pair and dataset.
     """
     told, limit = [pace for paces in all_pairs for pace in paces], MOMENT / (2 * LOOK)
     if not told or statistics.median_low(told) > limit:
@@ -309,15 +306,15 @@ class KeptChoices:
         self._store.save(self._stream, f"{what}-{self._question}", Saved((number, number), leaves))
 
 
-MOST_NEEDED = 2**50  # draws beyond which no search is worth it
+MOST_NEEDED = 2**50  # draws that no search can make
 
 
 def draws_needed(claim: Claim, error: float) -> int | None:
     """Estimate the draws per dataset after which the most extreme answers would refute a claim.
 
-    The most extreme answers differ always. One half of the wealth is left out, because other pairs
-    may have lost it. `error` is the probability with which a true claim may be refuted. None if no
-    number of draws would do.
+    The most extreme answers always differ. Half of the wealth is left out, because other pairs may
+    have lost it. `error` is the probability with which a true claim may be refuted. None if no
+    number of draws is enough.
     """
     points = [Point(claim.epsilon_at(delta), delta) for delta in claim.telling_deltas]
     points = [point for point in points if point.epsilon <= LOSS_LIMIT]

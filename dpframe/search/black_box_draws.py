@@ -25,12 +25,12 @@ from dpframe.sampling.address import EVAL, Asking, Shape, Stream, digest, of_ans
 from dpframe.workers import scheduling
 from dpframe.workers.scheduling import Clock, Lent, Load, Overdue, RaisedError, Request, Source
 
-MOST_PAIRS = 256  # pairs of one search: each is learned about and kept
+MOST_PAIRS = 256  # pairs of one search, each with answers in memory
 
 
-# A slow box should show early what it shows at once, and a fast one should not be asked for eight
-# answers at a time. So chunks grow with their number, and not with the speed of the machine: the
-# chunk of an answer, and so its address, is the same everywhere.
+# The first chunks are small, so that a slow box shows early leaks early; later chunks are large,
+# because small ones would slow down a fast box. Sizes depend on the number of the chunk and not on
+# the speed of the machine, so an answer has the same address on every machine.
 
 FIRST_ROWS = 8  # answers of each of the first chunks
 LEVEL = 32  # consecutive chunks of one size
@@ -52,12 +52,12 @@ class ChunkSpan(NamedTuple):
 
     @property
     def draws(self) -> int:
-        """Answers in all of them."""
+        """Number of answers in all of them."""
         return (self.stop - self.first) * self.rows
 
 
 class ChunkSizes:
-    """Sizes of the chunks of one pair: `rows` if the spec or the box sets it, else they grow."""
+    """Sizes of the chunks of one pair: `rows` if the spec or the box sets it, else growing."""
 
     def __init__(self, rows: int | None) -> None:
         self._rows = rows
@@ -72,9 +72,9 @@ class ChunkSizes:
         return min(rows, LARGEST_ROWS, 1 << (fits.bit_length() - 1))
 
     def until(self, first: int, draws: int, most: int) -> int:
-        """Return the end of a round of at least `draws` answers from a chunk on.
+        """Return the end of a round that has at least `draws` answers and begins with `first`.
 
-        That is the number of the chunk after its last one; `first` itself if none fits.
+        The end is the number of the chunk after the last; it is `first` if no chunk fits.
         """
         stop, got = first, 0
         while got < draws and got + self.rows_of(stop) <= most:
@@ -98,13 +98,13 @@ class ChunkSizes:
         return spans
 
 
-COMPARED = 8  # numbers of an answer that are compared to tell if answers depend on each other
+COMPARED = 8  # numbers of an answer that are tested for dependence
 
 
 class PairIndependence:
-    """A check of all answers of a pair for dependence, in chunks of any size.
+    """Tests all answers of a pair for dependence, in chunks of any size.
 
-    Without `drift`, answers may change with time, because slow ones are not waited for.
+    Without `drift`, answers may change over time, because slow ones become timeouts.
     """
 
     def __init__(self, drift: bool) -> None:
@@ -133,10 +133,10 @@ class PairIndependence:
             one.conclude()
 
 
-# An interrupted search repeats its steps. A box that takes a seed could draw the same answers
-# again, at their cost; one that does not would give others, and the bets on the first ones would
-# be lost. So the answers of a round are written down before anything is bet on them, and read
-# when the search goes on. The files go when the record is written.
+# An interrupted search repeats its steps. A box with a seed could draw the same answers again, at
+# their cost; a box without one would give other answers, and the earlier bets would be lost. So
+# the answers of a round are stored before they are bet on, and read when the search continues. The
+# files are removed when the record is written.
 
 SUFFIX = ".answers"
 
@@ -149,14 +149,14 @@ UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError
 
 
 class KeptRound(NamedTuple):
-    """Answers of consecutive chunks of a pair, with the worker's remarks on them."""
+    """Answers of consecutive chunks of a pair, with the worker's information about them."""
 
     sides: tuple[HostArray, HostArray]  # on D and on D′, as rows of 64-bit words
     natives: set[tuple[int, ...] | None]  # shapes of the numbers in all answers so far
     one: bool  # True if the box was asked for one answer at a time
     words: dict[int, str]  # texts of the codes in the answers
     paces: tuple[Sequence[float], ...] = ((), ())
-    """Seconds per answer on D and on D′, each for a few of them."""
+    """Seconds per answer on D and on D′, each averaged over a few answers."""
 
 
 class AnswerFile:
@@ -172,15 +172,9 @@ class AnswerFile:
             self._read(file)
 
     def load(self, first: int, stop: int, rows: int) -> KeptRound | None:
-        """Return the answers of some chunks, if they are kept as one round.
-
-        Args:
-            first: number of the first chunk.
-            stop: number of the chunk after the last.
-            rows: answers that they have, for each dataset.
-        """
+        """Return the answers of chunks first … stop − 1, if kept as a round of `rows` answers."""
         line = self._lines.get((first, stop))
-        # A file may hold anything, and what cannot be such a round is drawn again.
+        # A file may hold anything; an impossible round is drawn again.
         try:
             return None if line is None else _parsed(line, rows)
         except (*UNREADABLE, OverflowError, zlib.error):
@@ -202,7 +196,7 @@ class AnswerFile:
         self._room[0] -= len(line)
 
     def _read(self, file: Path) -> None:
-        """Read all whole lines, and cut off what a killed run left of the last one."""
+        """Read all whole lines, and cut off a line that a killed run left unfinished."""
         try:
             text = files.read_folder(file).decode()
         except (OSError, ValueError):
@@ -283,14 +277,14 @@ def _parsed(line: str, rows: int) -> KeptRound:
     return KeptRound((both[:rows], both[rows:]), natives, found["one"], words, paces)
 
 
-HANDOVER = 0.1  # seconds for handing a box over to a free worker; more than that is waiting
+HANDOVER = 0.1  # seconds for sending a box to a free worker; the rest is waiting
 
 
 class BlackBoxDraws:
     """Draws of one pair from a black box, by as many workers as there are tasks for.
 
     `rows` is the size of every chunk, if the spec or the box sets it. The clock has the time that
-    the box has had in the search; `kept` has answers of an earlier try.
+    the box has used in the search; `kept` has answers of an earlier try.
     """
 
     def __init__(
@@ -307,7 +301,7 @@ class BlackBoxDraws:
         self.mechanism, self.stream, self.asking, self.source = mechanism, stream, asking, source
         self.sizes, self.clock, self.kept = ChunkSizes(rows), clock, kept or AnswerFile()
         self.paces: tuple[list[float], list[float]] = [], []
-        """Seconds per answer on D and on D′, each for a few of them, by the workers' clocks."""
+        """Seconds per answer on D and on D′, each averaged over a few, by the workers' clocks."""
         self._load = Load((mechanism,), data)
         self._natives: set[tuple[int, ...] | None] = set()
         """Shapes of the numbers in all answers; None for an answer that is no array of numbers."""
@@ -324,17 +318,14 @@ class BlackBoxDraws:
         return of_answers(self.asking, self._width, native)
 
     def begin(self, stop: int) -> tuple[HostArray, HostArray]:
-        """Draw the first chunks.
-
-        If `sample` or `releases` raises, single answers are asked for from now on.
-        """
+        """Draw the first chunks; if `sample` or `releases` raises, ask for single answers."""
         kept = self.kept.load(0, stop, self.sizes.draws(0, stop))
         if kept is not None:
             self.asking = self.asking._replace(one=kept.one)
         try:
             return self.draw(0, stop)
         except RaisedError:
-            # What gives single releases raises here only if a program makes several at a time.
+            # A box of single releases raises here only if a program makes several at a time.
             if self.asking.one or not self.asking.raises:
                 raise
             self.asking = self.asking._replace(one=True)
@@ -344,7 +335,7 @@ class BlackBoxDraws:
         """Return the answers of some chunks on D and on D′, as rows of 64-bit words.
 
         Raises:
-            Overdue: the time of the search was over first; no answer counts.
+            Overdue: the time of the search is over; no answer of the round counts.
             SampleError: the box failed to answer.
             WorthlessError: the answers cannot be independent.
         """
@@ -364,10 +355,10 @@ class BlackBoxDraws:
         return _padded(rows, columns)[:, :columns]
 
     def check_addresses(self) -> None:
-        """Draw a chunk at its address and at another one, in two processes that run in step.
+        """Draw chunks at equal and at different addresses, in two processes with equal histories.
 
-        Raises SampleError if the same address gives different answers, WorthlessError if different
-        addresses give the same.
+        Raises SampleError if an address gives different answers, WorthlessError if two addresses
+        give the same.
         """
         asked = time.monotonic()
         with self.source.lend(self._load, 2) as workers:
@@ -386,7 +377,7 @@ class BlackBoxDraws:
         self._independence.conclude()
 
     def _take_kept(self, kept: KeptRound, first: int, stop: int) -> tuple[HostArray, HostArray]:
-        """Take in answers of an earlier try as if they had just been drawn."""
+        """Treat answers of an earlier try as if they had just been drawn."""
         self._natives |= kept.natives
         self.source.words.update(kept.words)
         for dataset, rows in enumerate(kept.sides):
@@ -446,7 +437,7 @@ class BlackBoxDraws:
         with self.source.lend(self._load) as (worker, *_):
             started = time.monotonic()
             with self._lock:
-                if self._at_work == 0:  # waiting for the first worker is not the box's time
+                if self._at_work == 0:  # time spent waiting for the first worker is not the box's
                     self.clock.give_back(max(0.0, started - max(asked, self._since) - HANDOVER))
                 self._at_work += 1
             try:

@@ -28,7 +28,7 @@ from dpframe.workers.trial_call import check_seen_alone, seen
 
 @dataclasses.dataclass(frozen=True)
 class Cuts(BinCounts):
-    """Counts of scores between cuts at quantiles of earlier scores, far into both tails."""
+    """Counts of scores between cuts, which are quantiles of earlier scores far into both tails."""
 
     number: int = 64  # cuts; scores of fewer distinct values have one at each
 
@@ -46,9 +46,9 @@ class Cuts(BinCounts):
 
 
 def above(statistic: Statistic, counts: Tree) -> Ints:
-    """Return the draws at or above each cut, shape [2, cuts]: on D, on D′.
+    """Return the number of draws at or above each cut, shape [2, cuts]: on D, on D′.
 
-    The statistic is `Cuts`, or counts of decisions, whose one cut is "decides D′".
+    The statistic is `Cuts` or counts decisions; these have one cut, "decides D′".
     """
     (leaf,) = jax.tree.leaves(counts)
     found = np.asarray(leaf, np.int64)
@@ -58,7 +58,7 @@ def above(statistic: Statistic, counts: Tree) -> Ints:
 
 
 def in_words(gives: str, edge: float, *, is_above: bool) -> str:
-    """Describe an event of an attack; the name of the attack comes before it."""
+    """Describe an event of an attack without the attack's name."""
     if gives == "decision":
         return "decides D′" if is_above else "decides D"
     return f"scores {edge:.6g} or more" if is_above else f"scores less than {edge:.6g}"
@@ -86,10 +86,10 @@ def compiled_scores(
     block: int,
     size: int | None = None,
 ) -> HostArray:
-    """Score outputs, as the attack sees them, on the device, `block` at a time at most.
+    """Score outputs, as the attack sees them, on the device, at most `block` at a time.
 
-    Each call is filled up to `size` rows, so that one program serves any number; default: the power
-    of two that fits, at least 64.
+    Each call is padded to `size` rows, so that one program serves any number; default: the next
+    power of two, at least 64.
     """
     leaves = unstacked(attack, dtype)
 
@@ -146,7 +146,7 @@ class AnswerEvents:
         self._key: Any = None
 
     def learn(self, train: tuple[HostArray, HostArray], shape: Shape) -> None:
-        """Let every attack learn anew from rows on D and on D′; the cuts come from them too."""
+        """Let every attack learn from rows on D and on D′, and choose cuts by their scores."""
         self.shape = shape
         cheap = [choice.value.scores_on_host() for choice in self.attacks]
         all_of_them = (len(train[0]) >= SLOW_FROM and shape.width <= WIDEST) or not any(cheap)
@@ -165,7 +165,7 @@ class AnswerEvents:
     def event(
         self, column: int, *, is_above: bool, words: Mapping[int, str]
     ) -> tuple[int, str | None, str]:
-        """Describe the event "at or above the cut" of a column of `Seen.above`, or the opposite.
+        """Describe the event "at or above the cut" of a column of `Seen.above`, or its complement.
 
         Returns the attack, the event in the attack's words if it has any, and in terms of scores.
         """

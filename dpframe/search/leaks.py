@@ -1,4 +1,4 @@
-"""The event by which a pair leaks, its name, and the leaks that are known."""
+"""Find the event by which a pair leaks, name it, and recognise known leaks."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from dpframe.search.wealth import Point, Seen, least_losses
 from dpframe.spec.audit import Choice
 from dpframe.stats.betting import events
 
-ABOUT = 0.9  # share of the largest distance from a claim at which an event tells as much
+ABOUT = 0.9  # share of the largest distance from a claim that counts as equally far
 
 
 class Leak(NamedTuple):
-    """The event that tells most about a pair."""
+    """The most telling event of a pair."""
 
     attack: int  # number of the attack
     event: str  # in words
-    more_likely: int  # dataset under which it is the more likely
+    more_likely: int  # dataset under which the event is more likely
     hits: tuple[int, int]  # on D, on D′
-    loss: float  # that the counts show
+    loss: float  # loss that the counts show
     number: int  # of the event, among those of the pair
     is_told: bool  # True if the attack has words for the event
 
@@ -40,10 +40,9 @@ def leak_of(
     *,
     refuted: bool,
 ) -> Leak:
-    """Return the event that tells most about a pair.
+    """Return the most telling event of a pair; if the claim is refuted, one farthest outside of it.
 
-    If the claim is refuted, that is the event farthest outside of it. `about` has δ of the
-    loss and the resolution of the sampler.
+    `about` has δ of the loss and the resolution of the sampler.
     """
     number, loss = most_telling(arm.seen, *about)
     if refuted and (clear := clearest(arm.seen, arm.points)) is not None:
@@ -60,7 +59,7 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|“[^”]*”")
 _NUMBER = re.compile(r"(?<![:\w])[-+−]?\d[\d_]*(\.\d+)?([eE][-+]?\d+)?")
 
 
-# Which end of a range tells, or both, is chance.
+# Chance decides which end of a range an event names.
 _SIDES = "below|less than|under|above|more than|over|at least|at most|between|from|to"
 _SIDE = re.compile(rf"(?:(?:{_SIDES}) )*#(?: or (?:more|less))?")
 _SEVERAL = re.compile(r"#(?:(?: | or | and |, )#)+")
@@ -82,7 +81,7 @@ def name_of(leak: Leak, arm: Arm, neighbourhood: Neighbourhood) -> str:
 
 
 class KnownLeaks:
-    """The leaks that a search leaves aside; the spec gives parts of names."""
+    """The leaks that a search sets aside; the spec gives parts of their names."""
 
     def __init__(self, ignored: Sequence[str]) -> None:
         self._ignored, self._listed = ignored, set[str]()
@@ -91,7 +90,7 @@ class KnownLeaks:
         return bool(self._ignored or self._listed)
 
     def add(self, name: str) -> None:
-        """Leave a leak aside from now on."""
+        """Set a leak aside from now on."""
         self._listed.add(name)
 
     def has(self, name: str) -> bool:
@@ -100,14 +99,14 @@ class KnownLeaks:
 
 
 def is_of(part: str, name: str) -> bool:
-    """True if an entry of `[search] ignore` means a leak: it is a part of the name."""
+    """True if an entry of `[search] ignore` is a part of a leak's name."""
     return without_values(part) in name
 
 
 def clearest(seen: Seen, points: Sequence[Point]) -> int | None:
-    """Return the number of the first event about as far outside of a claim as any; None if none is.
+    """Return the first of the events about farthest outside of a claim; None if all are inside.
 
-    Attacks come in the order of the spec, the plainest first.
+    Attacks are in the order of the spec, the plainest first.
     """
     shares = (events(*seen[:2]) + 0.5) / (seen.trials + 1)
     q, p = shares.T
@@ -126,9 +125,9 @@ def clearest(seen: Seen, points: Sequence[Point]) -> int | None:
 
 
 def most_telling(seen: Seen, delta: float, resolution: float = 0.0) -> tuple[int, float]:
-    """Return the event with the largest loss less two standard errors of its logarithm.
+    """Return the event with the largest loss minus two standard errors of its logarithm.
 
-    Without these the luckiest event would win: a few draws on one side, none on the other.
+    Without the standard errors, events with a few draws on one side only would win by chance.
 
     Returns:
         Its number, and the loss that its counts show.

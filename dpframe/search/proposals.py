@@ -35,7 +35,7 @@ from dpframe.workers.trial_call import asking_of
 if TYPE_CHECKING:
     from dpframe.search.runner import Settings
 
-ROWS = 1 << 10  # draws at a time, at most: a search looks at many pairs before it settles on one
+ROWS = 1 << 10  # rows of a chunk, at most: a search begins with a few draws of many pairs
 
 DIFFERENT = (
     "the mechanism differs from pair to pair: in a search it must be the same for all, so "
@@ -46,8 +46,8 @@ DIFFERENT = (
 class ArmMaker:
     """Makes the arms of one search.
 
-    The clock has the time that black boxes have had; `count` calls functions, perhaps concurrently,
-    and returns their values.
+    The clock has the time that black boxes have used; `count` calls functions, perhaps
+    concurrently, and returns their values.
     """
 
     def __init__(self, cell: Cell, settings: Settings, clock: Clock, count: Counter) -> None:
@@ -63,16 +63,13 @@ class ArmMaker:
         self._unit: float | None = None
 
     def arm(self, pair: Pair, setting: Setting = ()) -> Arm | None:
-        """Make an arm of a proposed pair; None if D and D′ are equal.
+        """Make an arm of a proposed pair and a setting of the mechanism.
 
-        None too if the mechanism refuses the setting.
-
-        Args:
-            pair: the pair.
-            setting: of the mechanism.
+        Returns:
+            None if D and D′ are equal, or if the mechanism refuses the setting.
 
         Raises:
-            CellError: the pair, or the mechanism that it resolves, cannot be used.
+            CellError: the pair, or the mechanism resolved for it, cannot be used.
         """
         try:
             given = varied(self.search.mechanism.value, setting)
@@ -102,7 +99,7 @@ class ArmMaker:
         return arm
 
     def of(self, pair: Pair, mechanism: Any, attack: int) -> Cell:
-        """Return the cell with a pair and an attack of its own."""
+        """Return the cell of a pair and an attack, given by number."""
         kind: Any = type(pair)
         chosen = Choice(kind.name, kind.name, self.cell.pair.distribution, "", pair)
         return dataclasses.replace(
@@ -113,9 +110,9 @@ class ArmMaker:
         )
 
     def group(self, of: Sequence[str], setting: Setting = ()) -> str:
-        """Return a draw group of the search: an audit of the same pair has other draws.
+        """Return a draw group of the search, so that an audit of the same pair has other draws.
 
-        Settings share no draws either: what one shows must not be known before another is bet on.
+        Settings share no draws either: results of one must not be known before another is bet on.
         """
         mechanism = self.search.mechanism
         own = [mechanism.distribution, mechanism.use, mechanism.value.params()]
@@ -183,7 +180,7 @@ class ArmMaker:
         )
 
     def _points(self, claim: Claim | None) -> tuple[Point, ...]:
-        """Return the points of a claim that tell most, raised by the sampler's resolution."""
+        """Return the most telling points of a claim, raised by the sampler's resolution."""
         if claim is None:
             return ()
         found = {}
@@ -196,7 +193,7 @@ class ArmMaker:
         return tuple(found.values())
 
     def _scale(self, points: Sequence[Point]) -> float:
-        """Return the loss claimed for a pair, as a multiple of the first one's."""
+        """Return the loss claimed for a pair, as a multiple of that of the first pair."""
         claimed = points[0].epsilon if points else None
         if claimed is None or claimed <= 0:
             return 1.0

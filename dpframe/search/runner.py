@@ -48,13 +48,13 @@ class Settings(NamedTuple):
     store: Store
     source: Source
     executor: Executor  # counts and draws traced mechanisms
-    asked: Mapping[str, str]  # digests of all that decides what is drawn and found, by the cell
+    asked: Mapping[str, str]  # digests of the questions, by the cell's id
     looks: Mapping[str, Looks]  # at the draws of each cell
     look_at: Callable[[Cell, Sequence[HostArray]], None]
-    """Renumbers such a look, given the counts of each round."""
+    """Renumbers the look of a cell, given the counts of each round."""
 
     def error_of(self, cell: Cell) -> float:
-        """Return the share of the error that a cell has, at its look."""
+        """Return a cell's share of the error, at its look."""
         return share_of_error(cell, self.plan) / self.looks[cell.id].price
 
 
@@ -69,7 +69,7 @@ Event = Drawn | CellRecord | BaseException
 
 
 class SearchRunner:
-    """Runs searches: each is driven by a thread, and counts on `threads` more, shared by all."""
+    """Runs searches, each in a thread of its own; all count on `threads` shared threads."""
 
     def __init__(self, cells: Sequence[Cell], settings: Settings, threads: int) -> None:
         self._waiting, self._left = list(cells), len(cells)
@@ -83,9 +83,9 @@ class SearchRunner:
         ]
 
     def events(self, timeout: float) -> Generator[Drawn | CellRecord | None]:
-        """Yield events as they come, and None if none came for `timeout` seconds.
+        """Yield events as they come, and None after `timeout` seconds without one.
 
-        Leaving the loop early ends the searches after the segments that they are counting.
+        If the caller leaves the loop, the searches stop after their current segments.
         """
         try:
             for driver in self._drivers:
@@ -119,7 +119,7 @@ class SearchRunner:
                 self._events.put(self._searched(cell))
             except Stopped:
                 return
-            except BaseException as error:  # else the caller would wait for ever
+            except BaseException as error:  # otherwise the caller would wait forever
                 self._events.put(error)
                 return
 
@@ -135,7 +135,7 @@ class SearchRunner:
             raise
         except CellError as error:
             return cell_record(cell, reason=str(error), exact=search.sensitivity.found)
-        except Exception as error:  # an author's, met where nobody expected it
+        except Exception as error:  # raised by plugin code outside of a guarded call
             return cell_record(cell, reason=error_message(error))
 
     def _count(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
@@ -176,7 +176,7 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
 
     def bound_of(asked: Query) -> float:
         shown = float(wealth.bound(1 - asked.confidence, place) * arm.scale)
-        # Bounds and the verdict have budgets of their own, and a bound above a claim rejects it.
+        # Bounds and verdict have separate budgets, but a bound above the claim would refute it.
         return shown if outcome.refuted else min(shown, claimed)
 
     found = dataclasses.replace(search.maker.of(arm.pair, mechanism, leak.attack), claim=arm.claim)

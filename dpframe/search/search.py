@@ -1,4 +1,4 @@
-"""One search: spend its draws on many pairs, then on those that show most."""
+"""One search: draw from many pairs, then from those that show the largest losses."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from dpframe.common.types import HostArray
     from dpframe.search.runner import Settings
 
-PROPOSALS = 1 / 2  # share of the trials after which no more pairs are warmed up: the rest is bet on
+PROPOSALS = 1 / 2  # share of the trials after which no more pairs are begun; the rest is bet on
 
 AGAIN = 16, 256
-"""More pairs are proposed after this multiple of the draws at the last proposal: if no pair looks
+"""Multiples of the draws at the last proposal after which more pairs are proposed: if no pair looks
 promising, and if one does."""
 
 FOR_BOUND = 1 << 20
-"""Draws after which a search that uses all its trials draws for its bound in any case."""
+"""Draws after which a search that uses all its trials draws for its bound, refuted or not."""
 
-PROMISING = 3.0  # standard errors beyond a claim that are hardly the luck of one among many events
-LUCK = 1.0  # standard errors that the luckiest of a pair's events owes to its luck
+PROMISING = 3.0  # standard errors beyond a claim that the best of many events hardly has by chance
+LUCK = 1.0  # standard errors that the best event of a pair has by chance, about
 
-PARENTS, CHILDREN = 4, 3  # pairs that show most, and new settings of the mechanism for each
+PARENTS, CHILDREN = 4, 3  # pairs with the largest gains, and new settings of each
 
 NO_PAIR = "the neighbourhood proposed no pair in which D and D′ differ"
 
@@ -53,7 +53,7 @@ PROPOSE = "proposals"  # stream of the neighbourhood's random numbers
 
 
 class Outcome(NamedTuple):
-    """The evidence of the bets since the previous finding."""
+    """A finding, or the present state: the bets since the previous finding."""
 
     arm: Arm  # the witness
     wealth: Wealth
@@ -64,11 +64,10 @@ class Outcome(NamedTuple):
 class SearchRun:
     """The run of one search.
 
-    Every draw is bet on under one wealth. A pair that shows a known leak is left aside, and what it
-    has earned is given back. If the claim is refuted by a known leak, a new wealth starts. A true
-    claim is refuted, by known leaks or others, with no larger probability than without. `count`
-    calls functions, perhaps concurrently, and returns their values; `progress` is called with the
-    number of draws made, on both datasets together.
+    All draws are bet on under one wealth. A pair that shows a known leak is set aside, and gives
+    its gains back. If a known leak refutes the claim, a new wealth starts. None of this makes it
+    more probable that a true claim is refuted. `count` calls functions, perhaps concurrently, and
+    returns their values; `progress` takes the number of draws made, on both datasets together.
     """
 
     def __init__(
@@ -101,7 +100,7 @@ class SearchRun:
         where = settings.store, self._stream, digest([settings.asked[cell.id], repr(self.error)])
         self._kept = KeptChoices(*where, self._clock, limit)
         self._known: dict[tuple[Pair, Setting], Arm | None] = {}
-        """Every proposed pair, in order, with its arm if draws were spent on it."""
+        """Every pair that was begun, in order, with its arm if it has one."""
         self._waiting: list[tuple[Pair, Setting]] = []  # proposed, and not drawn from yet
         self._asked_at = 0  # draws at the last proposal
         self._raised: set[int] = set()  # kinds on pairs on which every answer was an exception
@@ -126,7 +125,7 @@ class SearchRun:
         self._kept.forget_time()
 
     def settle(self) -> None:
-        """Charge for the look that the draws turned out to be, which may be later than expected."""
+        """Number the look by the draws made, and charge for it; it may be later than expected."""
         self.settings.look_at(self.cell, self._rounds)
         self.error = self.settings.error_of(self.cell)
         least = -math.log(self.error)
@@ -135,7 +134,7 @@ class SearchRun:
 
     @property
     def has_bet(self) -> bool:
-        """True if anything was bet on."""
+        """True if any round was bet on."""
         return len(self._rounds) > 0
 
     def is_refuted(self) -> bool:
@@ -150,9 +149,10 @@ class SearchRun:
         return Outcome(arm, self.wealth, refuted, self._name(arm))
 
     def witness(self) -> Arm:
-        """Return the pair with the largest bound, if draws go on for the bound and there is one.
+        """Return the pair with the largest bound, if the search draws for a bound and has one.
 
-        Otherwise the pair that has earned most; before any has, the one that suggests most.
+        Otherwise return the pair that has earned most; if none has earned, the one whose best event
+        lies farthest outside of the claim.
         """
         playing = self._playing or self.arms
         if not self._ends:
@@ -165,7 +165,7 @@ class SearchRun:
         return best if best.earned > 0 else max(playing, key=self._suggests)
 
     def leak(self, arm: Arm, *, refuted: bool) -> Leak:
-        """Return the event that tells most about a pair."""
+        """Return the most telling event of a pair."""
         words = self.settings.source.words
         return leak_of(arm, self.search.attacks, words, self._about, refuted=refuted)
 
@@ -182,7 +182,7 @@ class SearchRun:
 
     @property
     def _playing(self) -> list[Arm]:
-        """The pairs that do not show a known leak."""
+        """The pairs that are not set aside."""
         return [arm for arm in self.arms if not arm.known]
 
     def target(self, arm: Arm) -> tuple[Point, ...]:
@@ -193,7 +193,7 @@ class SearchRun:
         return (Point(open_, self.cell.delta + self.wealth.resolution * (1 + math.exp(open_))),)
 
     def _is_decided(self) -> bool:
-        """True if the search ends; leaves a leak aside if others are wanted."""
+        """True if the search ends; sets a leak aside if others are wanted."""
         if self._accepted or not self.is_refuted():
             return False
         most = self.search.findings
@@ -217,7 +217,7 @@ class SearchRun:
         return False
 
     def _set_aside(self, arm: Arm) -> bool:
-        """Leave a pair aside if it shows a known leak; True if so."""
+        """Set a pair aside if it shows a known leak; True if so."""
         if self.known and self._z(arm) > PROMISING and self.known.has(name := self._name(arm)):
             arm.known, arm.earned = name, 0.0
             self.wealth.give_back(self.arms.index(arm))
@@ -296,7 +296,7 @@ class SearchRun:
         self._waiting = fresh[: MOST_PAIRS - len(self.arms)]
 
     def _set(self, pairs: Sequence[Pair], rng: np.random.Generator) -> list[tuple[Pair, Setting]]:
-        """Give the mechanism settings for new pairs, and for those that show most."""
+        """Choose settings of the mechanism for new pairs, and for those with the largest gains."""
         ranges = self.search.parameters
         if not self._known:
             first = planned(ranges)
@@ -333,7 +333,7 @@ class SearchRun:
         self._spend(arm.trials)
 
     def _next(self, arms: Sequence[Arm]) -> tuple[Arm, bool]:
-        """Return the pair to draw from; True if it is drawn because its bound is the largest."""
+        """Return the next pair to draw from; True if it is drawn for its bound."""
         if not self._ends:
             refuted = self.is_refuted()
             idle = self.drawn >= FOR_BOUND and not self._is_promising()
@@ -343,10 +343,10 @@ class SearchRun:
         return max(arms, key=lambda arm: (self._growth(arm), self._suggests(arm))), False
 
     def _growth(self, arm: Arm) -> float:
-        """Estimate what a draw would earn, averaged over the losses that the pair may have.
+        """Estimate the gain of one more draw, averaged over the losses that the pair may have.
 
-        What a pair has shown is off by one standard error. So a pair that shows little gets draws
-        again some time, and one well inside of the claim after all others.
+        The estimate of a loss has a standard error. So a pair with a small loss is drawn again
+        later, and a pair well inside of the claim after all others.
         """
         z, trials = self._z(arm), arm.seen.trials
         if self._is_black_box and z <= arm.least:  # its next draws are a look, which earns nothing
@@ -375,7 +375,7 @@ class SearchRun:
         return arm.up_to(self._kept.look(is_fast(arm.paces, paces), most), self._left)
 
     def _look(self, arm: Arm, draws: int) -> None:
-        """Draw answers to learn from: on what the pair has shown nothing would be bet."""
+        """Draw answers to learn from, without a bet: the pair has shown too little."""
         before, fresh = self._drawn(arm, draws)
         self.wealth.pass_over(before, fresh, arm.points)
         arm.take_in(fresh)
@@ -417,7 +417,7 @@ UNDECIDED = 0.3  # the same share before the claim is refuted
 
 
 class Leading:
-    """Draws for a bound, shared by the pair that leads and the others, which may overtake it."""
+    """Divides draws for a bound between the leading pair and the others, which may overtake it."""
 
     def __init__(self, delta: float, resolution: float) -> None:
         self._about = delta, resolution

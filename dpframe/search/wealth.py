@@ -1,8 +1,8 @@
 """The wealth of one search: against its claim, and of each pair against losses.
 
-Half of it is bet on one event, half on the whole output of the attack that makes it. One event
-tells everything about some leaks, and takes few draws to estimate; other leaks are spread over many
-outputs, which tell up to five times as much together.
+Half of it is bet on one event, half on the whole output of the attack that the event belongs to.
+Some leaks show in one event, whose probability takes few draws to estimate. Other leaks are spread
+over many outputs, which together earn up to five times as much.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GRID = np.concatenate([[0.0], np.geomspace(0.01, 40.0, 560 * FINE - 1)])
 """Losses that bounds are taken from, 0.19 % apart."""
 
 OPEN = 1.002  # a loss that is not refuted, as a multiple of a bound by bets on the whole output
-RUINED = 100.0  # logarithm of a wealth that refutes a loss at every level an audit may ask for
+RUINED = 100.0  # logarithm of a wealth that refutes a loss at every level of an audit
 
 
 class Seen(NamedTuple):
@@ -76,7 +76,7 @@ def farthest(seen: Seen, points: Sequence[Point]) -> Guess | None:
 
 
 def on_output(before: Seen, fresh: Seen, event: int) -> tuple[Supposed, Ints]:
-    """Return the output of an event's attack as the past suggests it, and a round in its groups."""
+    """Return the output of an event's attack, estimated from the past, and a round in its groups."""
     past, now = before.of_attack(event), fresh.of_attack(event)
     places = np.linspace(-1.0, 1.0, past.shape[1]) if past.shape[1] > 2 else None
     found, group = grouped(learned(past, places, may_be_ratio=False), past.sum(axis=0))
@@ -94,7 +94,7 @@ WAYS = 4  # to bet against a claim, with equal shares of the wealth: two on one 
 
 
 def paid(before: Seen, fresh: Seen, points: Sequence[Point], least: float = 0.0) -> Floats | None:
-    """Return what a round earns against a claim: the logarithm of a factor for each way to bet.
+    """Return the logarithm of the factor that a round earns against a claim, for each way to bet.
 
     None if no event lies outside of the claim by more than `least` standard errors.
     """
@@ -110,7 +110,7 @@ def paid(before: Seen, fresh: Seen, points: Sequence[Point], least: float = 0.0)
 
 @functools.lru_cache(maxsize=1024)
 def _loudest(before: int, fresh: int, points: tuple[Point, ...]) -> Floats:
-    """Return what a round earns if every answer differs, before it and in it."""
+    """Return the gain of a round if every answer differs, before the round and in it."""
     past, now = (Seen(np.array([[0], [n]]), n) for n in (before, fresh))
     earned = paid(past, now, points)
     return np.zeros(WAYS) if earned is None else earned
@@ -124,10 +124,10 @@ def mean(ways: Floats) -> float:
 def least_losses(
     seen: Seen, delta: float, resolution: float = 0.0, errors: float = 2.0
 ) -> tuple[Floats, Floats]:
-    """Return the loss that each event shows, and the same less some standard errors; −∞ for none.
+    """Return the loss that each event shows, and the loss minus `errors` standard errors.
 
-    The errors are those of the logarithm; the resolution of the sampler is the error of either
-    probability.
+    The standard errors are those of the logarithm. Each probability may be wrong by the resolution
+    of the sampler. Events that show no loss have −∞.
     """
     n = seen.trials
     q, p = ((events(*seen[:2]) + 0.5) / (n + 1)).T
@@ -141,13 +141,13 @@ def least_losses(
 class PairWealth:
     """Wealth earned by bets on one pair, against each loss.
 
-    Each pair has its own: wealth pooled over all pairs would give a pair of small loss the bound
-    of another one. Bets on events are paid against the losses of the grid, round by round; those on
-    the whole output are played again when a bound is wanted.
+    Each pair has its own wealth, because a wealth of all pairs would give a pair of small loss the
+    bound of another one. Bets on events are paid against the losses of the grid, round by round;
+    bets on the whole output are computed when a bound is wanted.
 
     Args:
-        share: of the error, that the pair has from the start.
-        scale: loss claimed for the pair, as a multiple of the first one's.
+        share: share of the error that the pair has from the start.
+        scale: loss claimed for the pair, as a multiple of that of the first pair.
     """
 
     def __init__(self, share: float, scale: float) -> None:
@@ -181,7 +181,7 @@ class PairWealth:
         return np.asarray(np.logaddexp.reduce(each))
 
     def bound(self, delta: float, error: float, resolution: float) -> float:
-        """Bound the loss of the pair from below, in the units of the first one's claim.
+        """Bound the loss of the pair from below, in units of the first pair's claim.
 
         Half of the error is for bets on events, and half for those on the whole output.
         """
@@ -192,7 +192,7 @@ class PairWealth:
         return max(least, float(GRID[max(0, held - 1)]))
 
     def first_held(self, error: float) -> int:
-        """Return the place of the first loss of the grid that bets on events do not refute."""
+        """Return the index of the smallest loss of the grid that bets on events do not refute."""
         held = np.flatnonzero(self.best < -math.log(error))
         return int(held[0]) if len(held) else len(GRID)
 
@@ -200,9 +200,9 @@ class PairWealth:
 class Wealth:
     """Wealth that grows by bets on rounds that were not seen when the bets were chosen.
 
-    The error of the bounds is divided among the pairs in equal parts: in the order in which they
-    were proposed, in that in which they were first bet on against the claim, and, if pairs lead,
-    in that in which they first led. Each order is known before the bets that depend on it.
+    The error of the bounds is divided into equal parts, each shared among the pairs in an order: of
+    their proposal, of their first bet against the claim, and, if pairs lead, of their first lead.
+    Each order is known before the bets that depend on it.
 
     Args:
         delta: δ of the bounds.
@@ -215,9 +215,9 @@ class Wealth:
         self._part = 1 / 3 if led else 1 / 2  # of the error, for each of the orders
         self._leaders: list[int] = []
         self.together = np.zeros(WAYS)
-        """Logarithms of the wealth against the claim if bet as one sum, for each way to bet."""
+        """Logarithms of the wealth that is bet as one sum against the claim, for each way to bet."""
         self.apart: dict[int, Floats] = {}
-        """The same for each arm alone, in the order in which they were first bet on."""
+        """The same for each arm alone, in the order of their first bets."""
         self.best = 0.0  # largest logarithm of the wealth against the claim
         self.history: list[tuple[int, float]] = []
         """(draws per dataset, logarithm of the wealth against the claim) after each round."""
@@ -264,9 +264,9 @@ class Wealth:
         self.most = max(self.most, mean(self._loudest) - math.log(2))
 
     def give_back(self, number: int) -> None:
-        """Give back what an arm has earned against the claim; what it has lost stays lost.
+        """Give back the gains of an arm against the claim, but not its losses.
 
-        So the wealth is at no time larger than without, whatever the arm is given up for.
+        So the wealth is never larger than without the arm, whatever the reason to give it up.
 
         Args:
             number: of the arm, which is bet on no more.
@@ -277,7 +277,7 @@ class Wealth:
             self.best = min(self.best, max(0.0, self.log_wealth))
 
     def lead(self, number: int) -> None:
-        """Note that from the next round on an arm is drawn because its bound is the largest."""
+        """Note that an arm is drawn for its bound from the next round on."""
         if number not in self._leaders:
             self._leaders.append(number)
 
@@ -285,10 +285,10 @@ class Wealth:
     def log_wealth(self) -> float:
         """Logarithm of the wealth against the claim.
 
-        Half of it was bet as one sum, which multiplies what all arms earn and lose. If many pairs
-        lose a little before one is found, that is a lot. So the other half was divided among the
-        arms as they were first bet on: an arm can lose no more than its share. When an arm is
-        first bet on is known before that bet.
+        Half of it is bet as one sum, which multiplies the gains and losses of all arms. If many
+        pairs lose a little before one is found, much of it is lost. So the other half is divided
+        among the arms in the order of their first bets, and an arm can lose no more than its share.
+        This order is known before the bets.
         """
         shares = [mean(own) + math.log(_share(at)) for at, own in enumerate(self.apart.values())]
         unspent = 1 - sum(_share(at) for at in range(len(self.apart)))
@@ -309,7 +309,7 @@ class Wealth:
         return self._bounds[about]
 
     def open(self, error: float) -> float:
-        """Return the smallest loss that is refuted for none of the pairs."""
+        """Return the smallest loss that is not refuted for any pair."""
         about = len(self.history), error
         if self._opened[0] != about:
             held = max((own.first_held(error / 2) for own in self._pairs.values()), default=0)

@@ -1,6 +1,6 @@
 """The program that worker processes run, in this interpreter and in others.
 
-Files here import each other relatively, nothing but the standard library of Python 3.8 otherwise,
-and know values of libraries by their attributes: interpreters that have neither dpframe nor NumPy
-load this package under another name. `mechanism_sampler` alone needs dpframe and NumPy.
+Interpreters that have neither dpframe nor NumPy load this package under another name. So its files
+import each other relatively, import nothing else but the standard library of Python 3.8, and
+recognise values of libraries by their attributes. Only `mechanism_sampler` needs dpframe and NumPy.
 """

@@ -1,13 +1,12 @@
-"""Messages between a run and its worker processes, in binary.
+"""Binary messages between a run and its worker processes.
 
 A frame is a mark (4 bytes), the number of its kind (1), a tag (16), the lengths of its fields (8)
 and of its content (8), and then both. The table `KINDS` has the fields of each kind in their order;
-whatever is anything else is no frame. The tag is a digest of all that follows it, under a key that
-a request brings along: a box may write into any pipe that it finds, and what answers one request
-answers no other.
+other bytes are rejected. The tag is a digest of everything after it, under the key of the request:
+a box may write into any pipe that it finds, and an answer to one request must not answer another.
 
-Whatever speaks this can be a worker. A box may replace what modules hold, so names of other modules
-are taken here once, before its code runs.
+Any program that uses this format can be a worker. A box may replace names in modules, so names of
+other modules are taken here once, before its code runs.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ _LENGTHS, _WHOLE, _FLOAT = struct.Struct("<QQ"), struct.Struct("<Q"), struct.Str
 _MARK = b"dpf\x02"
 _readv, _write = os.readv, os.write
 _to_json, _from_json = json.JSONEncoder().encode, json.JSONDecoder().decode
-_PIECE = 1 << 20  # bytes that are read at once: a length is only a promise
+_PIECE = 1 << 20  # bytes read at once, because a stated length may be wrong
 _MOST_FIELDS, _MOST_CONTENT = 1 << 26, 1 << 40  # bytes
-NO_KEY = bytes(16)  # of requests, and of what a worker says before the first
+NO_KEY = bytes(16)  # of requests, and of a worker's message before the first request
 
 # By kind: its number, the key under which a header names it, and the types of its other fields.
 KINDS: dict[str, tuple[int, str, dict[str, str]]] = {
@@ -57,7 +56,7 @@ _BY_NUMBER = {number: kind for kind, (number, _, _) in KINDS.items()}
 
 
 class NoFrameError(Exception):
-    """Bytes that are no message, or a message too large for this process."""
+    """The bytes are not a message, or the message is too large for this process."""
 
 
 class Frame(NamedTuple):
@@ -68,16 +67,16 @@ class Frame(NamedTuple):
 
 
 class Packet(NamedTuple):
-    """A message as it came: whole, but perhaps no message at all."""
+    """Bytes of the length of a message, not checked yet."""
 
     head: bytes | bytearray
     rest: bytearray
 
 
 def pack(frame: Frame, key: bytes = NO_KEY) -> list[bytes | bytearray | memoryview]:
-    """Return the parts of a message; fields that it lacks are empty.
+    """Return the parts of a message; `key` is that of the request that it answers.
 
-    The key is that of the request that it answers.
+    Missing fields are empty.
     """
     header = frame.header
     number, named, types = KINDS[header["tell"] if "tell" in header else header["do"]]
@@ -128,9 +127,9 @@ def write(descriptor: int, frame: Frame, key: bytes = NO_KEY) -> None:
 
 
 def receive(descriptor: int) -> Packet | None:
-    """Return the next message as it comes; None at the end.
+    """Return the next message unchecked; None at the end.
 
-    Raises NoFrameError for anything else; nothing after it can be understood either.
+    Raises NoFrameError for other bytes; then later bytes cannot be read either.
     """
     head = _exactly(descriptor, _HEAD.size)
     if head is None:
@@ -176,7 +175,7 @@ def _exactly(descriptor: int, number: int) -> bytearray | None:
 
 
 class _Reader:
-    """Reads fields from front to back; raises ValueError if there is less."""
+    """Reads fields from front to back; raises ValueError if bytes are missing."""
 
     def __init__(self, content: bytes) -> None:
         self.content, self.at = content, 0

@@ -1,4 +1,4 @@
-"""Black boxes of dpframe's own interpreter: their answers are encoded with NumPy, in batches."""
+"""Draw from black boxes in dpframe's own interpreter, and encode answers in batches by NumPy."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _MOST = 1 << 30  # bytes that one call may return
 def main() -> None:
     """Serve a run with mechanisms that are pickled."""
     adopt()
-    own = os.getpid()  # asked before a box can say that it is another process
+    own = os.getpid()  # read before a box can replace the function
     with within(free_bytes()):  # code that asks for more memory gets an exception
         serve(Mechanisms(), lambda: end(descendants(own)))
 
@@ -122,7 +122,7 @@ class MechanismSampler(Sampler):
 
     @contextlib.contextmanager
     def _data(self, lane: int, index: int) -> Iterator[Prepared]:
-        """Hand out the dataset of a call, or the state made of it."""
+        """Yield the dataset of a call, or the state prepared from it."""
         handout = self.handouts[index]
         if self.mechanisms[lane].prepares():
             yield self.prepared(lane, index)
@@ -159,11 +159,11 @@ def _only(mechanism: Any, rng: Any, data: Any) -> Any:
 
 _SCALARS = {int, float, bool, complex}
 _ARRAYS = ("numpy", "jax", "jaxlib", "torch", "tensorflow", "ml_dtypes")
-"""Packages whose arrays hold numbers and nothing else, but for `numpy.ma`."""
+"""Packages whose arrays hold nothing but numbers, except for `numpy.ma`."""
 
 
 def _is_plain(outputs: Any) -> bool:
-    """True if NumPy makes an array of it that says as much."""
+    """True if NumPy makes an array of it without loss."""
     kind = type(outputs)
     if kind in _SCALARS:
         return True
@@ -174,7 +174,7 @@ def _is_plain(outputs: Any) -> bool:
 
 
 def _array(outputs: Any) -> HostArray:
-    """Return an array of outputs; what NumPy would drop of them is no array of numbers."""
+    """Return an array of outputs; raises Refused if NumPy would drop a part of them."""
     name = type(outputs).__name__
     if not isinstance(outputs, list | tuple | int | float) and not hasattr(outputs, "__array__"):
         raise Refused(f"sample returned {name}, not an array with one row per run")
@@ -217,16 +217,16 @@ def _check(outputs: HostArray, task: dict[str, Any]) -> None:
 
 
 class Handout:
-    """Hands out copies of one dataset, which black boxes cannot change without being noticed.
+    """Hands out copies of one dataset, and finds out if a black box has changed them.
 
-    A black box that adds to its data in place would change them for every later draw. Only this
+    A black box that changes its data in place would change the input of every later draw. No other
     object may hold the dataset.
     """
 
     def __init__(self, value: Any) -> None:
         self.seconds = 0.0  # duration of the last comparison of the whole dataset
         self.shared = type(value) is np.ndarray and not value.dtype.hasobject
-        """All copies share their bytes, so one comparison answers for all copies before it."""
+        """True if all copies share their bytes; then one comparison checks all of them."""
         if self.shared:
             self._dtype, self._shape = value.dtype, value.shape
             self._content = value.tobytes()
@@ -236,7 +236,7 @@ class Handout:
             self._before = dumps(loads(self._content))
 
     def copy(self) -> Any:
-        """Return an array over bytes that Python does not change, or a deep copy."""
+        """Return an array over immutable bytes, or a deep copy."""
         if not self.shared:
             return loads(self._content)
         array: HostArray
@@ -261,7 +261,7 @@ class Handout:
 
 
 class ArrayScribe(Scribe):
-    """Encodes batches of one type at once; the codes are those of `Scribe`, to the bit."""
+    """Encodes batches of one type at once, to the same codes as `Scribe`."""
 
     def held(self, answer: Any) -> Any:
         kind = type(answer)
@@ -322,7 +322,7 @@ class ArrayScribe(Scribe):
         return kinds, values, numbers
 
     def _odd_kinds(self, title: str, numbers: Floats) -> HostArray:
-        """Return kinds of rows with numbers that are not finite: one for each pattern of these."""
+        """Return kinds of rows with non-finite numbers: one for each pattern of these."""
         marks = np.select([np.isnan(numbers), numbers == np.inf, numbers == -np.inf], [1, 2, 3], 0)
         _, examples, which = np.unique(marks, axis=0, return_index=True, return_inverse=True)
         texts = [title + encoding.flags(numbers[at].tolist()) for at in examples]

@@ -25,14 +25,14 @@ from collections.abc import Sequence
 
 from .frames import Frame
 
-# A module may replace what others hold, so these are taken before its code runs.
+# A module may replace names in other modules, so these are taken before its code runs.
 _encode, _decode = json.JSONEncoder().encode, json.JSONDecoder().decode
 
 
 class ModuleSampler(Sampler):
-    """A module with its parameters, as JSON holds them, for each lane, and its packed datasets.
+    """A module with its parameters for each lane, as JSON values, and its packed datasets.
 
-    `attributes` names what is read of objects in answers.
+    `attributes` are read of objects in answers.
     """
 
     watched = OUTSIDE
@@ -92,7 +92,7 @@ class ModuleSampler(Sampler):
 
 
 def _batch(releases: Any, rows: int) -> Any:
-    """Return the answers of one call of `releases`; those in an array of numbers are plain ones."""
+    """Return the answers of one call of `releases`; an array becomes a list of plain numbers."""
     found = releases(rows)
     if len(getattr(found, "shape", ())) == 1 and hasattr(found, "tolist"):
         found = found.tolist()
@@ -114,7 +114,7 @@ class Modules:
         self._file = self._digest = ""
 
     def load(self, task: Frame) -> ModuleSampler:
-        """Take in a module, its parameters and its datasets.
+        """Load a module, its parameters and its datasets.
 
         Raises Spoiled if this process has run another module, Refused if module or data cannot be
         used.
@@ -125,7 +125,7 @@ class Modules:
         limit_memory(header.get("memory"))
         try:
             data = list(plain_data.unpack(bytes(task.content)))
-            for one in data:  # what is missing shows before anything is drawn
+            for one in data:  # a missing library shows before anything is drawn
                 plain_data.unpack(one)
         except plain_data.UnfitError as error:
             raise Refused(f"the data cannot be made here: {error}") from None
@@ -158,7 +158,7 @@ def main() -> None:
 
 
 def limit_memory(more: int | None) -> None:
-    """Raise MemoryError in code that asks for more bytes than this, if Linux tells the usage."""
+    """Make code that asks for more bytes than this raise MemoryError, on Linux."""
     if more is None:
         return
     try:
@@ -174,7 +174,7 @@ def limit_memory(more: int | None) -> None:
 
 
 def _run(path: str, digest: str) -> Any:
-    """Run a file as a module of its own; it can import what stands beside it."""
+    """Run a file as a module; it can import files beside it."""
     with open(path, "rb") as file:
         source = file.read()
     if hashlib.sha256(source).hexdigest()[: len(digest)] != digest:

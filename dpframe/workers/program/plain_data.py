@@ -22,7 +22,7 @@ _LENGTH = Struct("<Q")
 
 
 class UnfitError(Exception):
-    """A value that cannot be handed over, or bytes that hold no value."""
+    """A value cannot be packed, or bytes cannot be unpacked."""
 
 
 def pack(value: Any) -> bytes:
@@ -43,7 +43,7 @@ def pack(value: Any) -> bytes:
 def unpack(content: bytes) -> Any:
     """Return the value of some bytes; no two calls share any part of it.
 
-    Raises UnfitError if it needs a library that is not here, or the bytes are damaged.
+    Raises UnfitError if a library is missing, or the bytes are damaged.
     """
     reader = _Reader(content)
     value = reader.read()
@@ -152,7 +152,7 @@ def _write_array(value: Any, tell: _Tell, depth: int) -> None:
 
 
 def _column(column: Any) -> Any:
-    """Return dtype and values of a column: an array if NumPy has its type, else a list."""
+    """Return dtype and values of a column; the values are a list if NumPy lacks the type."""
     dtype = column.dtype
     if getattr(dtype, "kind", "O") in "biufcM" and type(dtype).__module__.startswith("numpy"):
         return [str(dtype), column.to_numpy()]
@@ -250,7 +250,7 @@ _CODES.update({"u1": "B", "u2": "H", "u4": "I", "u8": "Q"})
 
 
 def _plain(named: str, content: bytes) -> list[Any]:
-    """Return the values of an array as Python's own, where NumPy is missing."""
+    """Return the values of an array as Python values, if NumPy is missing."""
     kind, size = named[1:], int("".join(filter(str.isdigit, named.partition("[")[0])))
     if kind in _CODES:
         return list(struct_unpack(f"<{len(content) // size}{_CODES[kind]}", content))

@@ -1,4 +1,4 @@
-"""Ask a black box for its release without noise, and pass exact numbers on as text."""
+"""Ask a black box for its release without noise, and send exact numbers as text."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ NUMBER = "a number"
 
 
 class Refused(Exception):  # noqa: N818  # a message to the run
-    """Something that a black box is or did, which cannot be used."""
+    """A property or an answer of a black box that cannot be used."""
 
 
 class Queried(NamedTuple):
     """The answer of a query on one dataset."""
 
-    raised: str | None  # the exception in words, without its numbers; None if there was none
+    raised: str | None  # the exception in words, without numbers; None if there was none
     form: str  # the structure of the answer, in words
     numbers: tuple[int | float | Fraction, ...]  # exact; NaN and infinities may be among them
     sensitivity: float | None = None  # as a module in another interpreter states it
@@ -32,7 +32,7 @@ def ask(query: Callable[[], Any], sensitivity: Callable[[], Any] | None = None) 
         A message, which `heard` reads.
 
     Raises:
-        Refused: the query returned something else than numbers.
+        Refused: the query did not return numbers.
     """
     header: dict[str, Any] = {"tell": "queried", "raised": None, "form": ""}
     try:
@@ -50,7 +50,7 @@ def ask(query: Callable[[], Any], sensitivity: Callable[[], Any] | None = None) 
 
 
 def heard(frame: Frame) -> Queried:
-    """Read what `ask` returned; raise Refused if it tells something else than numbers."""
+    """Read the message of `ask`; raise Refused if its answer is not made of numbers."""
     header = frame.header
     said = header.get("sensitivity")
     try:

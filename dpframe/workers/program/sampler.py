@@ -1,4 +1,4 @@
-"""Draw chunks from a black box, one after the other."""
+"""Draw chunks from a black box in their order."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .scribe import Asked, Scribe, native_shapes
 from .surroundings import ALL
 from .timing import Timer
 
-# A box may replace what modules hold, so these are taken before its code runs.
+# A box may replace names in modules, so these are taken before its code runs.
 _exit, _getpid, _unpack = os._exit, os.getpid, struct.unpack
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":")).encode
 
-_SECONDS = 0.1  # between two messages with outputs; what a process holds when it ends is lost
+_SECONDS = 0.1  # between two messages with outputs; unsent outputs are lost if the process ends
 _NBYTES = 1 << 20  # outputs in one message, about
 _WORDS = 256  # texts in one message: they must fit into its header
 
@@ -44,7 +44,7 @@ class Prepared(NamedTuple):
 
 
 class Sampler:
-    """A black box with its datasets. Subclasses say how it is called."""
+    """A black box with its datasets. Subclasses define how it is called."""
 
     watched = ALL  # parts of the surroundings that must stay as they are
 
@@ -101,7 +101,7 @@ class Sampler:
         raise NotImplementedError
 
     def fault(self, _data: int) -> str | None:
-        """Return what makes the outputs of a dataset unusable; None if nothing does."""
+        """Return the reason if the outputs of a dataset are unusable, else None."""
         return None
 
     def pause(self, _data: int) -> float:
@@ -125,7 +125,7 @@ class Sampler:
     def released(
         self, prepared: Prepared, release: Callable[[], Any], rows: int, how: dict[str, Any]
     ) -> Chunk:
-        """Make releases; the exception of a shared state stands for every one.
+        """Make releases; if the shared state raised an exception, it is every answer.
 
         `how` has `raises`, `time` and `limit` of `Scribe.ask`, and `width` of the rows.
         """
@@ -145,9 +145,9 @@ class Sampler:
         return Chunk(rows, nbytes, True, frozenset(native_shapes(asked.answers)))
 
     def seed(self, stream: Sequence[Any], chunk: int, dataset: int) -> bytes:
-        """Seed the generators that a whole process shares by an address, and return the seed.
+        """Seed the global generators of the process by an address, and return the seed.
 
-        Other processes would start with the same state, or with one that cannot be replayed.
+        Otherwise processes would start with equal states, or with states that cannot be replayed.
         """
         found = seeds(stream, chunk, dataset)
         random.seed(found)
@@ -173,7 +173,7 @@ class Sampler:
 
 
 def seeds(stream: Sequence[Any], chunk: int, dataset: int) -> bytes:
-    """Return 32 bytes of an address, for generators that a whole process shares."""
+    """Return 32 bytes of an address, as a seed of global generators."""
     words = blake2b(_encode(list(stream)).encode(), digest_size=32).digest()
     place = words + chunk.to_bytes(8, "little") + bytes([dataset])
     return blake2b(place, digest_size=32, person=b"shared").digest()

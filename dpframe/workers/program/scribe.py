@@ -31,20 +31,20 @@ class Encoded(NamedTuple):
 class Asked(NamedTuple):
     """Answers to some releases."""
 
-    answers: Any  # values that cannot change any more; or an array of numbers with a row for each
-    seconds: list[float]  # the time that each took; empty if it was not asked for
+    answers: Any  # immutable values, or an array of numbers with a row for each answer
+    seconds: list[float]  # time of each answer; empty if it was not measured
 
 
 class Scribe:
-    """Encodes the answers of one black box; `attributes` names what is read of objects."""
+    """Encodes the answers of one black box; `attributes` are read of objects."""
 
     def __init__(self, attributes: Sequence[str]) -> None:
         self.attributes = tuple(attributes)
-        self.raises = False  # an answer that cannot be read is one, of which the type is known
-        self.messages = False  # the messages of exceptions count
-        self.words: dict[int, str] = {}  # what codes stand for, if the run was not told yet
+        self.raises = False  # True if an unreadable answer counts, by its type
+        self.messages = False  # True if messages of exceptions count
+        self.words: dict[int, str] = {}  # texts of codes that were not sent to the run yet
         self._told: set[int] = set()
-        self._once: set[int] = set()  # codes of values that came; at the next time they get words
+        self._once: set[int] = set()  # codes of values seen once; if seen again they get texts
         self._known: dict[Any, Encoded] = {}
 
     def ask(
@@ -56,10 +56,10 @@ class Scribe:
         time: bool,
         limit: float | None = None,
     ) -> Asked:
-        """Make `n` releases, one after the other, and measure the seconds of each if asked for.
+        """Make `n` releases one after the other; with `time`, measure the seconds of each.
 
-        With `raises` an exception is an answer; running out of memory never is. After `limit`
-        seconds a release raises a TimeoutError.
+        With `raises`, an exception is an answer, except for lack of memory. After `limit` seconds a
+        release raises a TimeoutError.
 
         Raises:
             UnreadableError: an answer cannot be encoded.
@@ -88,7 +88,7 @@ class Scribe:
         return Asked(answers, seconds)
 
     def held(self, answer: Any) -> Any:
-        """Return an answer in a form that later releases cannot change."""
+        """Return an answer, encoded if a later release could change it."""
         kind = type(answer)
         if kind in _IMMUTABLE or kind is Encoded:
             return answer
@@ -118,7 +118,7 @@ class Scribe:
         return self._encoded(found, native_shape(answer))
 
     def lay_out(self, asked: Asked, width: int | None) -> Any:
-        """Return answers as rows of 3 + width words; None: as wide as the widest."""
+        """Return answers as rows of 3 + width words; default width: that of the widest answer."""
         each = [self.one(answer) for answer in asked.answers]
         self.notice(asked.answers, [one.value for one in each])
         if width is None:
@@ -130,14 +130,14 @@ class Scribe:
         ]
 
     def joined(self, parts: list[Any], _answering: bool) -> tuple[list[int], str, bytes]:
-        """Return shape, dtype and bytes of the outputs of several chunks: what `lay_out` gave."""
+        """Join the outputs of several chunks, from `lay_out`: return shape, dtype and bytes."""
         rows = [row for part in parts for row in part]
         widest = max(map(len, rows))
         wide = [row + _NO_NUMBER * ((widest - len(row)) // 8) for row in rows]
         return [len(rows), widest // 8], "<u8", b"".join(wide)
 
     def take_words(self, most: int) -> dict[int, str]:
-        """Return some words for codes that were not returned yet."""
+        """Return at most `most` texts of codes that were not returned yet."""
         some = dict(list(self.words.items())[:most])
         for code in some:
             del self.words[code]
@@ -156,13 +156,13 @@ class Scribe:
         return found
 
     def kind(self, text: str) -> int:
-        """Return the code of a kind, which then has words."""
+        """Return the code of a kind, and note its text."""
         code = encoding.code_of_kind(text)
         self._say(code, text)
         return code
 
     def notice(self, answers: Any, values: list[int]) -> None:
-        """Give words to short values that came before."""
+        """Note texts of short values that came before."""
         for answer, value in zip(answers[:_NOTICED], values[:_NOTICED]):
             if type(answer) is not Encoded:
                 self._tell(answer, value)

@@ -1,7 +1,7 @@
-"""The loop of a worker process: take in a black box and its data, draw, answer.
+"""The loop of a worker process: load a black box and its data, draw, answer.
 
-Tasks come on standard input and answers leave on standard output, both as frames. The box itself
-sees an empty standard input, and what it prints goes to standard error.
+Tasks arrive on standard input and answers leave on standard output, both as frames. The box itself
+has an empty standard input, and its prints go to standard error.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from collections.abc import Callable
 
 from .sampler import Sampler
 
-_exit, _getpid = os._exit, os.getpid  # a box may replace what modules hold
+_exit, _getpid = os._exit, os.getpid  # a box may replace names in modules
 _killpg = getattr(os, "killpg", lambda *_: None)
 
 
 class Spoiled(Exception):  # noqa: N818  # a message to the run
-    """A load needs a fresh process, because of what this one has run before."""
+    """A load needs a new process, because an earlier box has changed this one."""
 
 
 def serve(loader: Any, clean_up: Callable[[], None] = lambda: None) -> None:
@@ -54,7 +54,7 @@ def serve(loader: Any, clean_up: Callable[[], None] = lambda: None) -> None:
 
 
 def _listen(tasks: int, todo: queue.SimpleQueue[Frame], clean_up: Callable[[], None]) -> None:
-    """Take tasks in; once the run has ended, end everything that was started here."""
+    """Receive tasks; when the run has ended, end this process and its descendants."""
     group = os.getpgrp() if hasattr(os, "getpgrp") else None
     with contextlib.suppress(frames.NoFrameError):
         while (task := frames.read(tasks)) is not None:
@@ -113,7 +113,7 @@ class Server:
                 told = {"tell": "raised", "type": type(error).__name__, "blame": blame}
                 self.answer(Frame(told))
                 return
-            _exit(1)  # it has broken what all code uses
+            _exit(1)  # the box has broken the interpreter
 
     def _load(self, task: Frame) -> None:
         if self._sampler is not None and (changed := differences(self._before)):

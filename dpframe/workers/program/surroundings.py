@@ -1,4 +1,4 @@
-"""The state of a process that code shares, and that one black box would hand on to the next."""
+"""The global state of a process, which one black box could change for the next."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-_getpid = os.getpid  # a box may replace what modules hold
+_getpid = os.getpid  # a box may replace names in modules
 _CLOCKS = ("time", "time_ns", "monotonic", "perf_counter", "sleep")
 _TIMERS = ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF")
 
@@ -86,8 +86,8 @@ OUTSIDE = (
     *("the working directory", "os.environ", "sys.path", "sys.stdin, stdout or stderr"),
     *("the recursion limit", "a signal handler", "the module time", "a thread"),
 )
-"""Parts that matter in other interpreters. Libraries there keep servers running, such as a Java
-machine, which would have to be started again for every pair."""
+"""Parts that are watched in other interpreters. Child processes are not: some libraries keep
+servers such as a Java machine, which would have to start again for every pair."""
 
 _BY_IMPORTS = (
     *("os.environ", "sys.path", "the recursion limit", "a signal handler", "warnings.filters"),
@@ -97,12 +97,12 @@ _BY_IMPORTS = (
 
 
 def surroundings(names: Iterable[str] = ALL) -> Mapping[str, Any]:
-    """Return the shared state of this process, by the names of its parts."""
+    """Return the global state of this process, by the names of its parts."""
     return {name: _PARTS[name]() for name in names}
 
 
 def imported(before: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return earlier surroundings with the present state of what imports change."""
+    """Return earlier surroundings, with the present state of parts that imports change."""
     now = surroundings(before)
     return {name: now[name] if name in _BY_IMPORTS else old for name, old in before.items()}
 

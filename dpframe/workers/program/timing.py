@@ -10,10 +10,10 @@ from time import perf_counter
 from typing import Any
 
 AGAIN = 0.5
-"""Seconds between two alarms of one release: it may catch the exception of the first."""
+"""Seconds between two alarms of a release, which may catch the exception of the first."""
 
 TIMED = 8
-"""Outputs that are timed together, at least: a single one may be quick or slow by chance."""
+"""Least number of outputs timed together, because the time of a single one varies."""
 
 
 class Limit:
@@ -60,7 +60,7 @@ class Timer:
         self.paces: list[float] = []  # seconds per output, each of `TIMED` outputs or more
 
     def drew(self, rows: int) -> None:
-        """Note that so many more outputs were drawn."""
+        """Note that `rows` more outputs were drawn."""
         self._rows += rows
         if self._rows >= TIMED:
             now = perf_counter()

@@ -10,13 +10,13 @@ from hashlib import blake2b
 from struct import pack, unpack
 from typing import Any
 
-ABSENT = 0x7FF80000_0000AB5E  # bits of the NaN that stands where an answer has no number
+ABSENT = 0x7FF80000_0000AB5E  # bits of the NaN that fills a row beyond the numbers of an answer
 
 ABSENT_NUMBER: float = unpack("<d", pack("<Q", ABSENT))[0]
-"""`ABSENT` as a float; told from other NaNs by identity."""
+"""`ABSENT` as a float; distinguished from other NaNs by identity."""
 
 NAN: float = unpack("<d", pack("<Q", 0x7FF80000_00000000))[0]
-"""Every NaN among the numbers of an answer; the exact value keeps the bits of each."""
+"""Replaces every NaN among the numbers of an answer; the exact value keeps the bits of each."""
 
 MOST_NUMBERS = 8192  # of one answer; further numbers are only part of its exact value
 WHOLE = 1 << 16  # bytes; a longer text or array enters the exact value by its digest
@@ -74,15 +74,15 @@ _INF = float("inf")
 
 @lru_cache(maxsize=1 << 12)
 def code_of_kind(kind: str) -> int:
-    """Return 64 bits that stand for a kind; the last bit is set if there is no more to see.
+    """Return 64 bits that stand for a kind; the last bit is set if it is the whole answer.
 
-    That is so for exceptions, and for answers that cannot be read.
+    This is the case for exceptions and for unreadable answers.
     """
     return code(kind) & ~1 | (kind.startswith(RAISES) or kind.endswith(UNREADABLE))
 
 
 def code_of_trace(kind: int) -> int:
-    """Return the code under which a traceback is told, given the code of the kind."""
+    """Return the code of an exception's traceback, given the code of its kind."""
     return code(b"trace" + pack("<Q", kind))
 
 
@@ -101,7 +101,7 @@ def short(kind: str) -> str:
 
 
 def flags(numbers: list[float]) -> str:
-    """Say in words which numbers are NaN or infinite."""
+    """Describe which numbers are NaN or infinite."""
     total = sum(numbers)
     if total - total == 0:  # the fast way for most
         return ""
@@ -177,9 +177,9 @@ def encode_raised(
 ) -> tuple[str, bytes, list[float]]:
     """Encode an exception that a mechanism raised, like `encode`.
 
-    The kind is its class and the line that raised it. A message may hold the data, or an array as
-    NumPy prints it. So it counts only if asked for: without its numbers it then is part of the
-    kind, and these are the numbers. Addresses of objects are left out everywhere.
+    The kind is its class and the line that raised it. A message may contain the data, so it counts
+    only if `messages` is True: then its text without numbers is part of the kind, and its numbers
+    are those of the answer. Addresses of objects are always left out.
     """
     name, place = name_of(type(error)), place_of(error)
     kind = RAISES + name + (" at " + place if place else "")
@@ -195,15 +195,15 @@ def encode_raised(
 
 
 def encode_unreadable(answer: Any) -> tuple[str, bytes, list[float]]:
-    """Encode an answer of which nothing but the type is known, like `encode`."""
+    """Encode an answer by its type alone, like `encode`."""
     name = name_of(type(answer))[:_MOST_TEXT]
     return name + UNREADABLE, b"?" + sized(bytes_of(name)), []
 
 
 def place_of(error: BaseException) -> str:
-    """Return file and line that raised an exception, like `sums.py:14`; "" if that is arbitrary.
+    """Return file and line that raised an exception, like `sums.py:14`; "" if it is arbitrary.
 
-    A call that goes too deep, or takes too long, may be caught at any line.
+    Recursion errors and timeouts may be raised at any line.
     """
     steps = [] if isinstance(error, RecursionError) else _steps(error)
     return "" if not steps or _is_ours(steps[-1][0]) else "{}:{}".format(*_named(*steps[-1]))
@@ -243,7 +243,7 @@ def _is_ours(frame: Any) -> bool:
 
 
 def _named(frame: Any, line: int) -> tuple[str, int]:
-    """Return a file as its package calls it, without the folders of this machine; and the line."""
+    """Return a file's path within its package, and the line."""
     file = str(frame.f_code.co_filename)
     if file.startswith("<"):  # made by code, perhaps with a counter or an address in its name
         return re.sub(r"(0x[0-9a-f]+|\d+)", "#", file), line

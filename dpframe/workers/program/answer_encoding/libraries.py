@@ -179,7 +179,7 @@ def of_tensor(value: Any) -> tuple[Any, str]:
 
 
 def is_masked(value: Any) -> bool:
-    """True for arrays of `numpy.ma`, of which some entries are no part."""
+    """True for arrays of `numpy.ma`, which may have masked entries."""
     return hasattr(value, "dtype") and hasattr(value, "mask") and hasattr(value, "filled")
 
 
