@@ -65,8 +65,10 @@ SMALLER = {
     "specs/density-estimation/figure-07-best-order.toml": ["--set", "audit.repeats=2"],
     "specs/density-estimation/thresholds-against-histograms.toml": ["--trials", "20000"],
     "specs/adept-spread.toml": shlex.split("--trials 100000 --set audit.repeats=2"),
+    "--blocks": ["--set", "pair.dim=2"],
+    "--power": shlex.split("--set pair.dim=2 --set mechanism.epsilon=1.0"),
 }
-"""Changes to the runs that take long."""
+"""Changes to commands that take long, by the spec or an option."""
 
 WITHOUT_WORKERS = {
     "docs/how-to/audit-anybodys-trainer.md",
@@ -269,8 +271,8 @@ class Session:
         if words[:2] == ["pytest", "tests"]:
             return
         assert words.pop(0) == "dpframe", f"{command!r} can neither be run nor is it marked"
-        if words[0] in ("run", "compare"):
-            words += SMALLER.get(words[-1], [])
+        if words[0] in ("run", "compare") or "--power" in words:
+            words += next((SMALLER[word] for word in words if word in SMALLER), [])
         elif words[0] == "calibrate":  # the option that comes last counts
             words += ["--repeats", str(FEW_REPEATS)]
             while words.count("--trials") > 1:  # a page may name several; each compiles anew

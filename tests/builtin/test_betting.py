@@ -335,7 +335,7 @@ def test_an_audit_bounds_one_profile_a_cell(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("kind", mostly_slow(["continuous", "ties", "decision"], {"decision"}))
 def test_bounds_hold_and_are_not_vacuous(kind: str) -> None:
     """Exact nulls, stopped when it suits least; false-alarm rate 1e-6."""
-    rng, audits, error = np.random.default_rng(6), 60, 0.2
+    rng, audits, error = np.random.default_rng(6), 40, 0.2
     alarms = 0
     truth = 1 / (1 + math.exp(-1.0))
     for _ in range(audits):

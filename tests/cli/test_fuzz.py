@@ -79,7 +79,7 @@ def _no_hang() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-@pytest.fixture(params=[TIMES or 12, pytest.param(TIMES or 120, marks=pytest.mark.slow)])
+@pytest.fixture(params=[TIMES or 8, pytest.param(TIMES or 120, marks=pytest.mark.slow)])
 def times(request: pytest.FixtureRequest) -> int:
     """The number of cases of each kind."""
     return int(request.param)

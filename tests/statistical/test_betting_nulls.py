@@ -13,7 +13,7 @@ from scipy.special import bdtrc
 from dpframe import ApproxDP, GaussianDP, PureDP, Query
 from dpframe.builtin.estimators.betting import Betting, cuts, sizes
 
-DRAWS, AUDITS = 2_000, int(os.environ.get("DPFRAME_AUDITS", "500"))
+DRAWS, AUDITS = 2_000, int(os.environ.get("DPFRAME_AUDITS", "200"))
 LEVELS = (0.2, 0.05, 0.01)
 TIES = np.array([math.e, 1.5, 1.0, 1.5]) / (math.e + 4)
 """Four values on D; ln of the ratio to those on D′ is 1, 0 or −1."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Draw = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray]]
 
 ALPHA = 1e-6
-REPEATS, N, ERROR = 300, 300, 0.05
+REPEATS, N, ERROR = 150, 300, 0.05
 KEEP = math.e / (1 + math.e)
 
 
@@ -85,14 +85,14 @@ def exceedances(name: str, radii: Any = None) -> int:
     with pytest.MonkeyPatch.context() as patch:
         if radii is not None:
             patch.setattr(Histogram, "radii", radii)
-        return int(np.sum(bounds(Histogram(bins=20), name, 1000, 200) > truth + 1e-12))
+        return int(np.sum(bounds(Histogram(bins=20), name, 1000, 100) > truth + 1e-12))
 
 
 def test_a_forgotten_radius_is_noticed() -> None:
     """Planted: no e^ε τ_Q, or neither radius. A looser error, a → 2a, would not show here, because
     the radii are too large for that; `test_the_bound_is_that_of_lemma_3` finds it.
     """
-    most = stats.binom.isf(ALPHA, 200, ERROR)
+    most = stats.binom.isf(ALPHA, 100, ERROR)
     whole = Histogram.radii
 
     def without_q(self: Histogram, found: Any, error: float) -> tuple[float, float]:
