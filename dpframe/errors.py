@@ -13,11 +13,11 @@ class DpframeError(Exception):
 
 
 class SpecError(DpframeError):
-    """An audit spec that cannot be run; carries every mistake found, not only the first.
+    """An audit spec that cannot be run; contains all mistakes, not only the first.
 
     Args:
-        problems: one complete message per mistake, each with its place.
-        number: of mistakes, where the messages are only of the first; default: as many.
+        problems: one message per mistake, with its place.
+        number: number of mistakes, if there are more than messages.
     """
 
     def __init__(self, problems: list[str], number: int | None = None) -> None:
@@ -41,11 +41,11 @@ class OutputError(DpframeError):
 
 
 class CellError(DpframeError):
-    """One cell could not be run; the others go on. Becomes the cell's `reason`."""
+    """A cell that could not be run; the others continue. Its message is the cell's `reason`."""
 
 
 class SampleError(CellError):
-    """The mechanism is to blame, whatever attacks it and whatever estimates."""
+    """A mistake of the mechanism, independent of attack and estimator."""
 
 
 class WorthlessError(SampleError):
@@ -57,19 +57,19 @@ class WrongResultError(CellError):
 
 
 class UntrustedError(CellError):
-    """An executor returned something wrong: nothing that it did is used."""
+    """An executor returned a wrong result, so that none of its results is used."""
 
 
 class ScoresError(DpframeError):
-    """Scores that cannot be read, or that are no scores."""
+    """Scores that cannot be read, or values that are not scores."""
 
 
 class UndecidedError(DpframeError):
-    """An audit in a test that decided nothing: such a test must not pass.
+    """An audit in a test that decided nothing, so that the test must not pass.
 
     Args:
-        message: why, and what would do.
-        record: of the audit; None where there is none.
+        message: the reason and the remedy.
+        record: of the audit; None if there is none.
         path: of the record's file.
     """
 

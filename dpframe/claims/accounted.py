@@ -28,8 +28,8 @@ class AccountedDP(Claim):
     """The privacy loss distribution of a dp-accounting event.
 
     Events are Gaussian, Laplace and other mechanisms, Poisson samples of them, and compositions.
-    The accountant rounds pessimistically: on its grid of privacy losses it never finds too little.
-    For a claim that is the lenient side.
+    The accountant rounds pessimistically, so it never finds too small a loss. For a claim this is
+    the lenient side.
 
     Raises:
         ValueError: the accountant does not know the event, the discretization is not positive, or
@@ -114,7 +114,7 @@ def _points(claim: AccountedDP) -> tuple[Floats, Floats]:
 
 
 def read_claim(text: str) -> Claim:
-    """Makes a claim of its parameters, which also say what kind of claim it is.
+    """Make a claim from its parameters, which also determine its kind.
 
     Args:
         text: NAME=NUMBER, separated by commas, for example "epsilon=1,delta=1e-5" or "mu=1".
@@ -143,7 +143,7 @@ def read_claim(text: str) -> Claim:
 
 
 def _kinds() -> dict[tuple[str, ...], type[Claim]]:
-    """The claims whose parameters are numbers, by the names of the parameters."""
+    """Return the claims whose parameters are numbers, by the names of the parameters."""
     from dpframe import claims
 
     exported: list[Any] = [getattr(claims, name) for name in claims.__all__]

@@ -77,7 +77,7 @@ class Claim(ABC):
         return {field.name: getattr(self, field.name) for field in fields}
 
     def _profile(self) -> tuple[Floats, Floats]:
-        """Points (ε, δ) of the claim that determine its curve, in any order."""
+        """Return points (ε, δ) of the claim that determine its curve, in any order."""
         import numpy as np
 
         tiny = [d for d in (0.0, 1e-15, *self.telling_deltas) if self.epsilon_at(d) < np.inf]
@@ -100,7 +100,7 @@ class Claim(ABC):
         return tradeoff_envelope(np.append(epsilons, at_told), np.append(deltas, told))
 
 
-_LARGEST_EXPONENT = 700.0  # e^700 is finite in float64; beyond it a claim says nothing anyway
+_LARGEST_EXPONENT = 700.0  # e^700 is finite in float64; a larger ε claims nothing in practice
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,7 +141,7 @@ class ApproxDP(Claim):
         return math.exp(min(self.epsilon, _LARGEST_EXPONENT))
 
     def epsilon_at(self, delta: float) -> float:
-        """The line 1 − δ − e^ε x of the answer passes through the claimed curve's corner."""
+        """Return the ε or δ whose line 1 − δ − e^ε x passes through the corner of the curve."""
         if delta < self.delta:
             return math.inf
         if delta == self.delta:
@@ -150,7 +150,7 @@ class ApproxDP(Claim):
         return math.log(height / self._corner) if height > self._corner else 0.0
 
     def delta_at(self, epsilon: float) -> float:
-        """The line 1 − δ − e^ε x of the answer passes through the claimed curve's corner."""
+        """Return the ε or δ whose line 1 − δ − e^ε x passes through the corner of the curve."""
         if epsilon >= self.epsilon:
             return self.delta
         return max(self.delta, 1 - self._corner * (1 + math.exp(min(epsilon, _LARGEST_EXPONENT))))
@@ -221,7 +221,7 @@ class LaplaceDP(Claim):
     curve of two Laplace distributions a distance μ apart [Dong2022, lemma A.6] has the two ends of
     μ-DP, and an arc in place of its corner.
 
-    It is reported at δ = 0. The parameter is not called mu, because mu = 1 means Gaussian DP.
+    It is reported at δ = 0. The parameter is called shift, because mu = 1 means Gaussian DP.
 
     Raises:
         ValueError: the shift is negative or not finite.

@@ -29,8 +29,8 @@ SMALLEST_LOG_DELTA = -745.0  # of a float64
 class RenyiDP(Claim):
     """(α, ε)-Rényi differential privacy [Mironov2017]: D_α ≤ ε in both directions, at one order.
 
-    What follows for ε(δ), δ(ε) and the curve is what the conversions give, so a verdict tests less
-    than the divergence says: it is lenient. The smallest ε is at δ > 0.
+    ε(δ), δ(ε) and the curve come from conversions that are not tight, so a verdict is lenient.
+    At δ = 0 ε is infinite, unless the divergence is 0.
 
     Raises:
         ValueError: the order is not above 1 and finite, or ε is negative or not finite.
@@ -61,7 +61,7 @@ class RenyiDP(Claim):
 class ZeroConcentratedDP(Claim):
     """ρ-zero-concentrated differential privacy [Bun2016]: D_α ≤ ρα for all α > 1.
 
-    ε(δ), δ(ε) and the curve come from the best order. The smallest ε is at δ > 0, unless ρ = 0.
+    ε(δ), δ(ε) and the curve come from the best order. At δ = 0 ε is infinite, unless ρ = 0.
 
     Raises:
         ValueError: ρ is negative or not finite.
@@ -75,8 +75,8 @@ class ZeroConcentratedDP(Claim):
             raise ValueError(f"a claimed rho must be finite and not negative, got {self.rho}")
 
     # With b = α − 1, the best order for ε solves (2b + 1)ρ + ln(b/(1 + b)) = ε, and there ln δ is
-    # −ρb² − ln(1 + b). Both are monotone, and every order is valid: what a root finder leaves makes
-    # ε and δ larger, never smaller.
+    # −ρb² − ln(1 + b). Both are monotone, and every order is valid, so an inexact root only makes ε
+    # and δ larger.
 
     def epsilon_at(self, delta: float) -> float:
         if delta >= _total_variation(self.rho):
@@ -109,23 +109,23 @@ def _zero_concentrated_epsilon(rho: float, delta: float) -> float:
 
 
 def _epsilon(b: float, divergence: float, delta: float) -> float:
-    """ε at δ from a divergence of order 1 + b."""
+    """Return ε at δ from a divergence of order 1 + b."""
     return divergence + math.log(b) - math.log1p(b) - (math.log(delta) + math.log1p(b)) / b
 
 
 def _delta(b: float, divergence: float, epsilon: float) -> float:
-    """δ at ε from a divergence of order 1 + b."""
+    """Return δ at ε from a divergence of order 1 + b."""
     log_delta = b * (divergence - epsilon + math.log(b) - math.log1p(b)) - math.log1p(b)
     return min(math.exp(min(0.0, log_delta)), _total_variation(divergence))
 
 
 def _total_variation(divergence: float) -> float:
-    """The most that the total variation distance can be."""
+    """Bound the total variation distance from above."""
     return min(math.sqrt(divergence / 2), math.sqrt(-math.expm1(-divergence)))
 
 
 def _root(rising: Callable[[float], float]) -> float:
-    """The b > 0 from which on a rising function is positive, by bisection of its logarithm."""
+    """Return the b > 0 above which an increasing function is positive, by bisection of ln b."""
     from dpframe.stats.roots import bisection
 
     return math.exp(bisection(lambda log_b: rising(math.exp(log_b)) > 0, -700.0, 700.0)[1])

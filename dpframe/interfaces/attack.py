@@ -26,17 +26,17 @@ ABSENT = 0x7FF80000_0000AB5E
 class Answers(NamedTuple):
     """Answers of a black box that may answer with anything, an exception among them.
 
-    Two answers have the same value if and only if they are the same to the bit, types included;
-    the codes of two different ones are equal with a chance of 2⁻⁶⁴. The kind is what sort of answer
-    it is: its type and shape, where it is NaN, infinite or masked, the class of an exception and
-    the line that raised it.
+    Two answers have the same value if and only if they are equal bit for bit, types included; the
+    codes of different answers are equal with probability 2⁻⁶⁴. The kind of an answer is its type
+    and shape, the positions of NaN, infinite and masked entries, and, for an exception, its class
+    and the line that raised it.
     """
 
     rows: HostArray
-    """Shape [n, 3 + width], 64-bit words: code of the kind, code of the value, bits of the seconds
-    that it took, and bits of the numbers."""
+    """Shape [n, 3 + width], 64-bit words: code of the kind, code of the value, bits of the time in
+    seconds, and bits of the numbers."""
     words: Mapping[int, str] = {}
-    """Return the texts of known codes, of kinds and of short values."""
+    """Texts of known codes, of kinds and of short values."""
 
     @property
     def kinds(self) -> HostArray:
@@ -45,7 +45,7 @@ class Answers(NamedTuple):
 
     @property
     def raised(self) -> HostArray:
-        """Mark exceptions, and answers that could not be read, shape [n], booleans."""
+        """True for exceptions and for answers that could not be read; shape [n]."""
         found: HostArray = (self.rows[:, 0] & np.uint64(1)) == 1
         return found
 
@@ -56,21 +56,22 @@ class Answers(NamedTuple):
 
     @property
     def seconds(self) -> Floats:
-        """Time that each answer took, shape [n], seconds; 0 if it is no part of the answer."""
+        """Time of each answer in seconds, shape [n]; 0 if it is not part of the answer."""
         return np.ascontiguousarray(self.rows[:, SECONDS]).view(np.float64)
 
     @property
     def numbers(self) -> Floats:
         """The numbers in each answer, shape [n, width]; NaN where there is none.
 
-        Keys of tables are in order of the alphabet, sequences and arrays in their own, data frames
-        column by column. Booleans are 0 or 1, bytes their bits, texts a number that marks the text.
+        Tables are in alphabetical order of their keys, sequences and arrays in their own order,
+        data frames column by column. Booleans are 0 or 1, bytes are bits, and a text is a number
+        that identifies it.
         """
         return np.ascontiguousarray(self.rows[:, BEFORE:]).view(np.float64)
 
     @property
     def absent(self) -> HostArray:
-        """Mark places without a number, shape [n, width], booleans."""
+        """True for places without a number; shape [n, width]."""
         found: HostArray = self.rows[:, BEFORE:] == np.uint64(ABSENT)
         return found
 
@@ -80,7 +81,7 @@ KINDS_OF_SCORES = ("decision", "score", "canaries")
 
 
 def in_words(kinds: Iterable[str]) -> str:
-    """Kinds of scores as messages call them."""
+    """Return the kinds of scores as messages name them."""
     return " or ".join(kind if kind == "canaries" else f"a {kind}" for kind in sorted(kinds))
 
 
@@ -113,9 +114,9 @@ class Attack(Plugin, kind="attack"):
 
     @property
     def observer(self) -> str:
-        """The effort by which an observer sees what this attack sees, unless everybody does.
+        """The ability that an observer needs for this attack, such as "measures time".
 
-        Such as "measures time"; a report of a violation then says so. Default: nothing.
+        Reports of a violation name it. Default: "", because every observer can use the attack.
         """
         return ""
 
@@ -132,17 +133,17 @@ class Attack(Plugin, kind="attack"):
         require(cls, "hands_out", bool)
 
     def unsuited(self, target: Target) -> str | None:
-        """Why this attack cannot be played against a target; None if it can.
+        """Return why this attack cannot be used on a target; None if it can.
 
         Such cells are skipped with the reason, before anything runs.
         """
         return None
 
     def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
-        """Learns from draws that are used for nothing else. Optional; runs on the host.
+        """Learn from draws that are used for nothing else. Optional; runs on the host.
 
-        An attack that needs no draws, because the target says everything, returns False in
-        `learns`; `train` is then empty.
+        An attack that needs no draws, because the target is enough, returns False in `learns`;
+        `train` is then empty.
 
         Args:
             key: a JAX key for the learner's own randomness.
@@ -165,43 +166,43 @@ class Attack(Plugin, kind="attack"):
         return self.has_fit()
 
     def see(self, answers: Answers) -> HostArray:
-        """Return what this attack looks at in the answers of a black box.
+        """Return the part of a black box's answers that this attack uses.
 
-        The engine calls it first: `fit` and `score` get what it returns in place of outputs. It
-        runs on the host, in NumPy, and sees every answer alone, as `score` does. Default: the
-        numbers, NaN where there is none.
+        The engine calls it first: `fit` and `score` get its result in place of outputs. It runs on
+        the host, in NumPy, and must treat every answer independently, as `score` does. Default: the
+        numbers, NaN for missing ones.
 
         Args:
             answers: of a chunk or several.
 
         Returns:
-            Shape [n, *dims], numbers or booleans. The dims depend on nothing but the attack's
-            parameters and on how many numbers wide `answers` is.
+            Shape [n, *dims], numbers or booleans. The dims depend only on the attack's parameters
+            and on the width of `answers`.
         """
         return answers.numbers
 
     def words(self, state: Tree, edge: float, above: bool, words: Mapping[int, str]) -> str | None:
-        """The event on which a search bet, as a reader of its report would say it.
+        """Describe the event on which a search bet, for its report.
 
         Args:
             state: what `fit` returned.
             edge: a score.
-            above: whether the event is "score ≥ edge"; else it is "score < edge".
-            words: what codes of kinds and values stand for, as far as it is known.
+            above: True if the event is "score ≥ edge", False if it is "score < edge".
+            words: texts of known codes of kinds and values.
 
         Returns:
-            Such as "raises ValueError" or "output 3 equals output 7". None: the engine says of
-            which scores it is.
+            For example "raises ValueError" or "output 3 equals output 7". None: the report
+            describes the event by its scores.
         """
         return None
 
     def score(self, state: Tree, outputs: Array) -> Array:
-        """Scores outputs, every one of them alone; traced.
+        """Score every output independently of the others; traced.
 
-        A chunk of one dataset comes at a time, and bounds are about outputs that are independent.
-        So a row's score must not depend on the rows beside it (no means, no order, no comparison
-        over the first axis), nor on its place, nor on n. The engine tries that out before it
-        counts, and fails the cell.
+        Each call gets a chunk of one dataset, and bounds assume independent outputs. So the score
+        of a row must not depend on other rows (no means, sorting or comparison over the first
+        axis), on its position, or on n. The engine tests this before it counts, and
+        fails the cell if it finds a dependence.
 
         Args:
             state: what `fit` returned.
@@ -213,7 +214,7 @@ class Attack(Plugin, kind="attack"):
         raise NotImplementedError
 
     def score_on_host(self, state: Tree, seen: HostArray) -> HostArray:
-        """The same as `score`, in NumPy. Optional: it spares a search to compile a program.
+        """Score as `score` does, in NumPy. Optional; it saves searches from compiling a program.
 
         Args:
             state: what `fit` returned.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 KINDS = ", ".join(f'"{kind}"' for kind in KINDS_OF_SCORES)
-NONE = (Mechanism.cdf, HostMechanism.cdf)  # the method `cdf` of mechanisms that define none
+NONE = (Mechanism.cdf, HostMechanism.cdf)  # `cdf` of mechanisms that do not define it
 MOST = 256  # bins of exact shares; more would make the record larger than a figure can show
 SLACK = 1e-9  # rounding of probabilities
 
@@ -96,7 +96,7 @@ def nan_allowed(mechanism: Mechanism | HostMechanism) -> bool:
 
 
 def mismatch(mechanism: Mechanism | HostMechanism, gives: str) -> str | None:
-    """Return the reason why such scores say nothing about a mechanism; None if they do."""
+    """Return why scores of this kind do not suit a mechanism; None if they do."""
     holds = guarded("canaries", getattr, mechanism, "canaries")
     if not isinstance(holds, bool | np.bool_):
         raise CellError(f"canaries is {shown(holds)}; it must be True or False")
@@ -197,7 +197,7 @@ def _places(counts: Any, statistic: dict[str, Any]) -> HostArray | None:
 
 
 def _checked(given: Any, length: int) -> Floats:
-    """Return a distribution function at ascending places; raise CellError if it is none."""
+    """Return values of a distribution function; raise CellError if they are not."""
     try:
         values = np.asarray(given, np.float64)
     except (TypeError, ValueError):

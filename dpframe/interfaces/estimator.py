@@ -21,7 +21,7 @@ from dpframe.stats.roots import crossing_between
 from dpframe.stats.tradeoff import certified_profile
 
 Settled = Literal["violated", "unreachable"]
-"""Why a cell need not go on: its claim is refuted, or nothing that it can show reaches it."""
+"""The reason to stop a cell: its claim is refuted, or cannot be refuted by its statistic."""
 
 UpperOf = Literal["every event", "every cut", "chosen thresholds"]
 
@@ -34,17 +34,17 @@ class Query(NamedTuple):
     delta: float
     """δ at which ε is estimated."""
     confidence: float
-    """Level of this one bound; the engine has already divided the error among the cells."""
+    """Confidence of this bound; the engine has divided the error among the cells before."""
     claim: Claim | None
     """The claim, if any."""
     resolution: float = 0.0
-    """Probabilities below this measure the sampler, not the mechanism (float32: 1e-6)."""
+    """Smaller probabilities are properties of the sampler, not of the mechanism (float32: 1e-6)."""
     only: Literal["bound", "p-values"] | None = None
     """The only part of the answer that is read, if not all: the rest may be left out."""
 
 
 class Contrast(NamedTuple):
-    """A bound beside what is claimed, at one δ."""
+    """A bound and the claimed ε at one δ."""
 
     delta: float
     lower: float
@@ -52,7 +52,7 @@ class Contrast(NamedTuple):
 
 
 class Share(NamedTuple):
-    """The bound of one event by itself, and the error spent on it."""
+    """The bound from one event alone, and the error spent on it."""
 
     error: float
     """Its share of the error; the shares of an estimate sum to at most 1."""
@@ -63,7 +63,7 @@ class Share(NamedTuple):
 class Evidence(NamedTuple):
     """The numbers from which a theorem gives the bound and the p-value, for `dpframe certify`.
 
-    The terms of each theorem, with a share s of the error a (all that decide something suffice):
+    The terms of each theorem, with a share s of the error a (those that decide are enough):
     "clopper-pearson" (k, n, k′, n′, s): false positives and false negatives, each limited at as/2;
     "unconditional" (the same): tested together by `dpframe.stats.exact_test`;
     "joint" (k, n, t, n′, w, s): false and true positives, the weight and the share of
@@ -85,8 +85,8 @@ class Estimate(NamedTuple):
     epsilon_lower: float | None = None
     """The loss is at least this, with probability at least `Query.confidence`; finite."""
     epsilon_upper: float | None = None
-    """The most that *this attack* can show, at the same confidence; never a bound on the
-    mechanism. Inf if the counts set no limit."""
+    """Upper limit of the loss that *this attack* can show, at the same confidence; never a bound on
+    the mechanism. Inf if the counts set no limit."""
     epsilon_upper_of: UpperOf = "chosen thresholds"
     """The events that `epsilon_upper` limits: all that the attack's decisions make, all cuts of its
     scores, or only the thresholds that the spec or the pilot chose."""
@@ -108,8 +108,8 @@ class Estimate(NamedTuple):
     all events at once. `dpframe calibrate` tests each share by itself."""
     profile_lower: tuple[tuple[float, float], ...] = ()
     """Certified points (ε, δ), by ascending ε: lower bounds of δ(ε), valid for all ε together.
-    `estimate_from_boxes` makes them of the boxes of the bound, so they hold together with it;
-    those of an anytime estimator hold at the same confidence by themselves."""
+    `estimate_from_boxes` makes them from the boxes of the bound, so they hold together with it;
+    those of an anytime estimator hold separately, at the same confidence."""
     wealth: tuple[tuple[int, float], ...] = ()
     """Points (draws on each side, ln of the wealth against the claim), if `anytime`."""
     evidence: Evidence | None = None
@@ -119,7 +119,7 @@ class Estimate(NamedTuple):
 class Estimator(Plugin, kind="estimator"):
     """Turns the counts of a statistic into an estimate.
 
-    The class says if it certifies, that is if its bound is valid at finite samples, and under which
+    The class declares if it certifies (its bound is valid at finite samples), and under which
     assumption. `estimate_from_boxes` derives bound, p-value and trade-off points from one function,
     so that they cannot disagree.
     """
@@ -129,8 +129,8 @@ class Estimator(Plugin, kind="estimator"):
     assumption: ClassVar[str]
     """The assumption under which it is."""
     anytime: ClassVar[bool] = False
-    """True if it is fed round by round, by `observe`, and valid at every number of trials at once.
-    It chooses what it does in a round from the rounds before."""
+    """True if `observe` gets the counts round by round, and the bound is valid at all numbers of
+    trials simultaneously. Choices in a round depend on earlier rounds only."""
     reference: ClassVar[str] = ""
     """The theorem, or another source, behind its numbers. Records and reports repeat it."""
 
@@ -167,13 +167,13 @@ class Estimator(Plugin, kind="estimator"):
         raise NotImplementedError
 
     def observe(self, state: Any, layout: Tree, counts: Tree, query: Query) -> Any:
-        """Take in one round; only called if `anytime` is True. Runs on the host.
+        """Process one round; called only if `anytime` is True. Runs on the host.
 
-        The statistic is bound to the scores of the first round, so nothing may be bet on that
-        round. A later round may only be played by choices made from the rounds before it.
+        The statistic is bound to the scores of the first round, so there must be no bet on that
+        round. Bets on a later round may depend only on the rounds before it.
 
         Args:
-            state: what it returned for the round before; None for the first. Opaque to the engine.
+            state: its result for the previous round; None for the first. Opaque to the engine.
             layout: what the statistic's `bind` returned.
             counts: the statistic's counts of this round alone, int64.
             query: what is asked; `trials` are those of this round, as many on D as on D′.
@@ -184,7 +184,7 @@ class Estimator(Plugin, kind="estimator"):
         raise NotImplementedError
 
     def settled(self, state: Any, layout: Tree, query: Query) -> Settled | None:
-        """Say if the verdict is settled; called after each round under `stop = "decided"`.
+        """Return the settled verdict, if any; called after each round under `stop = "decided"`.
 
         Args:
             state: of the last round.
@@ -211,9 +211,9 @@ class Estimator(Plugin, kind="estimator"):
     def refuted(
         self, layout: Tree, counts: Tree, query: Query, rounds: Sequence[int] = ()
     ) -> HostArray:
-        """Return which of many simulated audits refute the claim, for their power.
+        """Return which of many simulated audits refute the claim, to compute power.
 
-        The default asks `estimate` about each, or `observe` and `settled`. It is slow.
+        The default calls `estimate`, or `observe` and `settled`, for each audit, which is slow.
 
         Args:
             layout: what the statistic's `bind` or `lay_out` returned.
@@ -251,13 +251,13 @@ class Estimator(Plugin, kind="estimator"):
     ) -> Estimate:
         """Estimate from scores made elsewhere; runs on the host.
 
-        The default hands a random tenth of them to the statistic's pilot, if it has one, and counts
+        The default gives a random tenth of them to the statistic's pilot, if it has one, and counts
         the rest.
 
         Args:
             scores: on D and on D′, each of shape [n]: booleans or floats.
             query: what is asked; its `trials` are the lengths of the scores.
-            rng: decides which of them the pilot sees.
+            rng: chooses the scores of the pilot.
         """
         from dpframe.scores.count import count_scores
 
@@ -291,7 +291,7 @@ class Estimator(Plugin, kind="estimator"):
 
 
 def exchange(cls: type[Plugin]) -> dict[str, Any]:
-    """Return what a plugin class gives or takes, as JSON values; {} for a mechanism or a pair.
+    """Return the interface of an attack or estimator class as JSON values; {} for other kinds.
 
     An attack: `gives`, "decision", "score" or "canaries". An estimator: `takes`, those of them that
     its statistic accepts; `bins`, True if it counts scores in bins, False for thresholds;
@@ -333,7 +333,7 @@ def _statistic(cls: type[Estimator]) -> type[Statistic] | None:
 
 
 SMALLEST_P = 1e-300  # p-values are floored here, never 0
-TOLERANCE = 1e-12  # of the logarithm of a p-value, relative to 1 + how far it is above the smallest
+TOLERANCE = 1e-12  # of ln(p), relative to 1 + ln(p / smallest p)
 
 
 def estimate_from_boxes(
@@ -353,16 +353,16 @@ def estimate_from_boxes(
     Args:
         boxes: maps an error level a in (0, 1] to upper limits (FPR, FNR), shape [k, 2] for k boxes
             or [k, corners, 2] for k staircases, that hold together with probability at least 1 − a,
-            every choice made on the way paid for. Must shrink as a grows.
+            including all choices that depend on the counts. Must shrink as a grows.
         query: what is asked.
         epsilon: the point value.
-        epsilon_upper: the most that this attack can show, at the same confidence.
-        epsilon_upper_of: what that limits.
+        epsilon_upper: limit of the loss that this attack can show, at the same confidence.
+        epsilon_upper_of: the events that it limits.
         profile: points (ε, δ) of the estimated privacy profile.
         notes: remarks for the record.
         shares: of the error, one per box or staircase, if each alone fails with no more than its
             share of it; sum to at most 1.
-        evidence: what the boxes are made from.
+        evidence: the inputs of the boxes.
     """
     at_level = boxes(1 - query.confidence)
     claim = query.claim
@@ -415,7 +415,7 @@ def epsilon_of(boxes: Floats, delta: float) -> float:
     useful = heights > 0
     with np.errstate(divide="ignore"):  # a limit that is rounded to 0
         ratios = np.where(useful, heights, 0.0) / np.where(useful, both[..., 0], 1.0)
-    # Per corner the better direction, per staircase its worst corner, of all the best staircase.
+    # The better direction for each corner, the worst corner of each staircase, the best staircase.
     worst = ratios.max(axis=0).min(axis=1)
     best = float(worst[np.isfinite(worst)].max(initial=0.0))  # one without any limit says nothing
     return math.log(best) if best > 1 else 0.0

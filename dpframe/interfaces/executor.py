@@ -13,27 +13,27 @@ from typing import Any, ClassVar, Self
 from dpframe.errors import CellError
 
 wanted: ContextVar[Callable[[], bool]] = ContextVar("wanted", default=lambda: True)
-"""Asked by tasks that take long; an executor sets it where it knows that a task was given up."""
+"""Returns False once a task was given up. Long tasks call it; executors that can tell set it."""
 
 
 class RefusedError(CellError):
-    """A task would not give here what it gives on the machine that runs the audit."""
+    """A task would give a different result here than on the machine that runs the audit."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Task(ABC):
-    """A piece of work: a pure function of its fields, the same to the bit wherever it is called.
+    """A piece of work: a pure function of its fields, with the same bits on every machine.
 
-    A task can be pickled by cloudpickle. It raises `RefusedError` where something differs from the
-    machine that runs the audit, such as the version of a library.
+    A task can be pickled by cloudpickle. It raises `RefusedError` on a machine that differs from
+    the one that runs the audit, for example in the version of a library.
     """
 
     shared: Any
-    """Large, and the same object in many tasks: an executor may send it once."""
+    """The large part that many tasks share; an executor may send it once."""
     until: float | None = dataclasses.field(default=None, kw_only=True)
     """Monotonic time, in seconds, after which the result is not used; None for no limit."""
     avoid: frozenset[str] = dataclasses.field(default=frozenset(), kw_only=True)
-    """Processes, by name, that lost an earlier attempt: others are to be preferred."""
+    """Names of processes that lost an earlier attempt; an executor should prefer others."""
 
     @abstractmethod
     def run(self, shared: Any) -> Any:
@@ -44,26 +44,26 @@ class Task(ABC):
         return self.run(self.shared)
 
     def checked(self, found: Any) -> Any:
-        """Return a result that came back, if it can be one of this task.
+        """Return a result that came back if it has the form of a result of this task.
 
         Raises:
-            WrongResultError: it cannot.
+            WrongResultError: it has not.
         """
         return found
 
     @property
     def repeatable(self) -> bool:
-        """True if this machine may do the task again, and must find the same."""
+        """True if this machine may repeat the task, with an equal result."""
         return True
 
     @property
     def plugins(self) -> tuple[type, ...]:
-        """Plugin classes whose code must be the same where the task is done."""
+        """Plugin classes whose code must be equal on the machine that does the task."""
         return ()
 
     @property
     def kind(self) -> str:
-        """Tasks of one kind are refused together; the part before # is shown to users."""
+        """The kind of task; tasks of a kind are refused together. Users see the part before #."""
         return ""
 
 
@@ -71,8 +71,8 @@ class Executor(ABC):
     """Does tasks: `dpframe run --cluster ADDRESS` picks one by the scheme of the address.
 
     Args:
-        address: such as "tcp://head:8786"; what follows the scheme is the executor's own matter.
-        warn: takes a text about what went wrong without ending the run.
+        address: such as "tcp://head:8786"; the executor interprets the part after the scheme.
+        warn: called with messages about failures that do not end the run.
 
     Raises:
         DpframeError: the address cannot be used.
@@ -86,7 +86,7 @@ class Executor(ABC):
     def __init__(self, address: str, warn: Callable[[str], None]) -> None:
         self.address, self.warn = address, warn
         self.run = secrets.token_hex(8)
-        """Name of the run: processes that serve several runs keep what belongs to each apart."""
+        """Name of the run, for processes that serve several runs."""
 
     def __enter__(self) -> Self:
         return self
@@ -101,7 +101,7 @@ class Executor(ABC):
 
     @property
     def under_way(self) -> int:
-        """Number of tasks to submit before the first result is there, so that no place waits."""
+        """Number of tasks to submit before the first result arrives, so that no process is idle."""
         return self.capacity
 
     @abstractmethod
@@ -109,7 +109,7 @@ class Executor(ABC):
         """Start a task, and return the future of its result."""
 
     def scale(self, segments: float) -> int:
-        """Return how many times the usual size tasks should have.
+        """Return the size of tasks as a multiple of the usual size.
 
         Args:
             segments: number of tasks of the usual size, about a second each, in the whole run.
@@ -118,7 +118,7 @@ class Executor(ABC):
         return 1
 
     def stop(self) -> None:  # noqa: B027  # most have nothing to end
-        """End the run now: futures that are not done may raise any exception."""
+        """Stop the run now; pending futures may raise any exception."""
 
     @abstractmethod
     def close(self) -> None:

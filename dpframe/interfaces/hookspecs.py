@@ -38,34 +38,34 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 @hookspec
 def dpframe_mechanisms() -> Sequence[type[Mechanism | HostMechanism]]:  # type: ignore[empty-body]
-    """Returns the mechanism classes that the plugin provides."""
+    """Return the mechanism classes that the plugin provides."""
 
 
 @hookspec
 def dpframe_attacks() -> Sequence[type[Attack]]:  # type: ignore[empty-body]
-    """Returns the attack classes that the plugin provides."""
+    """Return the attack classes that the plugin provides."""
 
 
 @hookspec
 def dpframe_estimators() -> Sequence[type[Estimator]]:  # type: ignore[empty-body]
-    """Returns the estimator classes that the plugin provides."""
+    """Return the estimator classes that the plugin provides."""
 
 
 @hookspec
 def dpframe_pairs() -> Sequence[type[Pair]]:  # type: ignore[empty-body]
-    """Returns the pair classes that the plugin provides."""
+    """Return the pair classes that the plugin provides."""
 
 
 @hookspec
 def dpframe_neighbourhoods() -> Sequence[type[Neighbourhood]]:  # type: ignore[empty-body]
-    """Returns the neighbourhood classes that the plugin provides."""
+    """Return the neighbourhood classes that the plugin provides."""
 
 
 @hookspec
 def dpframe_reports() -> Sequence[ReportFormat]:  # type: ignore[empty-body]
-    """Returns the report formats that the plugin provides."""
+    """Return the report formats that the plugin provides."""
 
 
 @hookspec
 def dpframe_executors() -> Sequence[type[Executor]]:  # type: ignore[empty-body]
-    """Returns the executor classes that the plugin provides."""
+    """Return the executor classes that the plugin provides."""

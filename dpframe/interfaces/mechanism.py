@@ -32,7 +32,7 @@ class _AnyMechanism(Plugin, kind="mechanism"):
     may_be_parameters = frozenset({"norm"})
 
     def resolve(self, pair: Pair) -> Self:
-        """Fills parameters whose default depends on the pair, once, before anything is traced.
+        """Fill parameters whose default depends on the pair, once, before anything is traced.
 
         Returns:
             A copy (`dataclasses.replace`) or the mechanism itself.
@@ -44,25 +44,25 @@ class _AnyMechanism(Plugin, kind="mechanism"):
         return None
 
     def truth(self, pair: Pair) -> Claim | None:
-        """The exact trade-off curve of its outputs for this pair, where it is known.
+        """Return the exact trade-off curve of its outputs for this pair, if it is known.
 
         Optional; never used for a verdict. Comparisons and calibrations measure bounds against
-        it. Both directions count: the curve is that of the worse one, as for a claim.
+        it. The curve is that of the worse direction, as for a claim.
         """
         return None
 
     def cdf(self, data: HostArray, x: HostArray) -> HostArray | None:
-        """P(output ≤ x), where an output is one number and its distribution is known.
+        """Return P(output ≤ x), if an output is one number and its distribution is known.
 
-        Optional; never used for a verdict. Figures of the outputs draw it beside what was counted.
+        Optional; never used for a verdict. Figures of the outputs draw it beside the counts.
 
         Args:
             data: the dataset, shape [*dims].
             x: numbers, shape [k].
 
         Returns:
-            Shape [k], ascending where x is. If NaN is a legitimate output the limit for large x is
-            the probability that there is a number.
+            Shape [k], non-decreasing in x. If NaN is a legitimate output, the limit for large x is
+            the probability of a number.
         """
         return None
 
@@ -72,12 +72,12 @@ class _AnyMechanism(Plugin, kind="mechanism"):
         return False
 
     def query(self, data: Any) -> Any:
-        """Return what the mechanism would release without its noise.
+        """Return the value that the mechanism would release without its noise.
 
-        Optional. A mechanism that gives it also says what its noise is made for, in `sensitivity`:
-        a parameter, an attribute, a property, or a method `sensitivity(pair)`. Every pair is then
-        checked without a single draw: a change of the query that is larger, in the norm `norm`,
-        is a violation that no chance takes part in.
+        Optional. A mechanism that gives it also has `sensitivity`, for which its noise is scaled: a
+        parameter, an attribute, a property, or a method `sensitivity(pair)`. Every pair is then
+        checked without any draw: a larger change of the query, in the norm `norm`, is a certain
+        violation.
 
         Args:
             data: the dataset, as the pair makes it.
@@ -94,7 +94,7 @@ class _AnyMechanism(Plugin, kind="mechanism"):
 
     @property
     def norm(self) -> float:
-        """In which the sensitivity is measured: 1, 2 or inf. A class attribute or a property."""
+        """Norm of the sensitivity: 1, 2 or inf. A class attribute or a property."""
         return 1.0
 
     @property
@@ -102,9 +102,9 @@ class _AnyMechanism(Plugin, kind="mechanism"):
         """True if one release is a run with many canaries, each in by a fair coin of its own.
 
         A class attribute or a property. An output is then [2, m]: the scores of m canaries, larger
-        if more like a member, and which of them were in, 1 or 0; or whatever an attack that gives
-        "canaries" makes that of. The claim is about the presence of one canary. Both datasets of
-        the pair may be the same, since the coins are what differs.
+        for likelier members, and 1 or 0 for those that were in or out; or anything from which an
+        attack that gives "canaries" makes these. The claim is about the presence of one canary.
+        Both datasets of the pair may be equal, because the coins make the difference.
         """
         return False
 
@@ -112,10 +112,9 @@ class _AnyMechanism(Plugin, kind="mechanism"):
     def rows(self) -> int | None:
         """Releases per chunk, for a mechanism whose releases are slow or large.
 
-        A class attribute or a property of the parameters. A chunk is drawn in one piece: progress
-        is shown, counts are kept and Ctrl-C is answered after each. None: as many as are fast for
-        small outputs, some thousands. It is part of the address of every draw, so it must not
-        depend on the machine.
+        A class attribute or a property of the parameters. A chunk is drawn in one piece: progress,
+        checkpoints and Ctrl-C wait for its end. None: some thousands, which is fast for small
+        outputs. It is part of the address of every draw, so it must not depend on the machine.
         """
         return None
 
@@ -137,7 +136,7 @@ class Mechanism(_AnyMechanism, kind="mechanism"):
             )
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
-        """Runs the mechanism n times.
+        """Run the mechanism n times.
 
         Args:
             key: a JAX key; draw all randomness from it.
@@ -152,7 +151,7 @@ class Mechanism(_AnyMechanism, kind="mechanism"):
         return jax.vmap(self.release, in_axes=(0, None))(jax.random.split(key, n), data)
 
     def release(self, key: Key, data: Array) -> Array:
-        """Runs the mechanism once.
+        """Run the mechanism once.
 
         Args:
             key: a JAX key; draw all randomness from it.
@@ -164,7 +163,7 @@ class Mechanism(_AnyMechanism, kind="mechanism"):
         raise NotImplementedError
 
     def log_density(self, data: Array, outputs: Array) -> Array:
-        """Log of the output density, up to a term that does not depend on the data.
+        """Return the log of the output density, up to a term that does not depend on the data.
 
         The density may be with respect to any measure, as long as it is the same for all
         datasets; with an atom on one side of a pair only, −inf or inf are right.
@@ -194,8 +193,7 @@ class HostMechanism(_AnyMechanism, kind="mechanism"):
     """False for a mechanism that ignores the generator; its record is not replayable."""
 
     attributes: ClassVar[tuple[str, ...]] = ()
-    """Attributes that are read of an answer that is an object of some class; default: all public
-    ones."""
+    """Attributes to read from an answer that is an object; default: all public ones."""
 
     @classmethod
     def check_definition(cls) -> None:
@@ -214,24 +212,24 @@ class HostMechanism(_AnyMechanism, kind="mechanism"):
             raise TypeError(f"{cls.__name__}: attributes is a tuple of names, not {names!r}")
 
     def prepare(self, data: Any) -> Any:
-        """Builds what every release needs, once per process and dataset.
+        """Build the state that every release needs, once per process and dataset.
 
-        Nothing that it keeps may change what later releases answer.
+        Its state must not let one release influence another.
 
         Args:
             data: the dataset.
 
         Returns:
-            What `release` or `sample` get in place of the dataset. Default: the dataset.
+            The value that `release` or `sample` get in place of the dataset. Default: the dataset.
         """
         return data
 
     def release(self, rng: np.random.Generator, data: Any) -> Any:
-        """Runs the mechanism once.
+        """Run the mechanism once.
 
         Args:
             rng: draw all randomness from it.
-            data: the dataset, or what `prepare` made of it.
+            data: the dataset, or the result of `prepare`.
 
         Returns:
             Any value: a number, a text, None, an array, a data frame, a tuple, a table, an object.
@@ -240,11 +238,11 @@ class HostMechanism(_AnyMechanism, kind="mechanism"):
         raise NotImplementedError
 
     def sample(self, rng: np.random.Generator, data: Any, n: int) -> HostArray | list[Any]:
-        """Runs the mechanism n times.
+        """Run the mechanism n times.
 
         Args:
             rng: draw all randomness from it.
-            data: the dataset, or what `prepare` made of it.
+            data: the dataset, or the result of `prepare`.
             n: number of runs.
 
         Returns:
@@ -275,7 +273,7 @@ def host_mechanism(
     attributes: tuple[str, ...] = (),
     every: int = 1,
 ) -> type[HostMechanism]:
-    """Wraps a function as a mechanism without parameters.
+    """Wrap a function as a mechanism without parameters.
 
     Args:
         fn: called as `fn(rng, data, n)`; returns n independent outputs, shape [n, *output dims],
@@ -284,11 +282,11 @@ def host_mechanism(
         name: its name in specs and reports; default: the function's.
         claim: what is claimed for it; None claims nothing.
         seedable: False when the function draws randomness from elsewhere than `rng`.
-        may_be_nan: whether NaN is a legitimate output.
-        attributes: what is read of an answer that is an object.
-        every: one in so many releases is an output, the others are made and left out. Of n releases
-            n/every are counted, and the bound is valid if those so far apart are independent. A
-            number above 1 becomes a parameter, `every`, which a spec may set and sweep.
+        may_be_nan: True if NaN is a legitimate output.
+        attributes: attributes to read from an answer that is an object.
+        every: use only one of this many releases as an output. The bound is then valid if releases
+            this far apart are independent. A number above 1 becomes a parameter, `every`, which a
+            spec may set and sweep.
 
     Returns:
         A class, ready for a `dpframe_mechanisms` hook or for `dpframe.audit(plugins=[...])`.
@@ -331,7 +329,7 @@ def host_mechanism(
 
 
 class ProgramFile(NamedTuple):
-    """A program that somebody consents to run."""
+    """The file of a program."""
 
     path: Path
     """Absolute."""
@@ -343,10 +341,10 @@ class ProgramFile(NamedTuple):
 
     @classmethod
     def consented(cls, path: Path) -> ProgramFile:
-        """The program that a spec names.
+        """Return the program that a spec names.
 
         Args:
-            path: as the spec means it.
+            path: path of the file, relative to the working directory or absolute.
 
         Raises:
             ValueError: the command line does not name it.
@@ -360,11 +358,11 @@ class ProgramFile(NamedTuple):
         return found
 
 
-_given: set[ProgramFile] = set()  # those that a command line names
+_given: set[ProgramFile] = set()  # programs named on the command line
 
 
 def is_program(source: bytes) -> bool:
-    """True if a text defines `prepare` and does not import dpframe; it is not run."""
+    """True if a source text defines `prepare` and does not import dpframe; does not run it."""
     statements = _statements(source)
     imported = {
         name.partition(".")[0]
@@ -376,12 +374,12 @@ def is_program(source: bytes) -> bool:
 
 
 def defines(source: bytes, name: str) -> bool:
-    """True if a text binds a name, as `def` does; it is not run."""
+    """True if a source text binds a name at its top level; does not run it."""
     return any(name in _names(statement) for statement in _statements(source))
 
 
 def _names(statement: ast.stmt) -> list[str]:
-    """Names that a statement at the top of a module defines."""
+    """Return the names that a top-level statement defines."""
     if isinstance(statement, ast.FunctionDef | ast.ClassDef):
         return [statement.name]
     if isinstance(statement, ast.Import | ast.ImportFrom):
@@ -399,7 +397,7 @@ def _statements(source: bytes) -> list[ast.stmt]:
 
 
 def consent(path: Path) -> None:
-    """Allows specs to name a program."""
+    """Allow specs to name a program."""
     _given.add(ProgramFile(path.resolve()))
 
 
@@ -408,12 +406,11 @@ class ForeignMechanism(HostMechanism):
 
     The module defines `prepare(params, data)`, which returns a function of no arguments that makes
     one release, or an object with `releases(n)` that makes n of them at a time, as a list or an
-    array. It may define `seed(n)`, called before every chunk of releases; otherwise it draws
-    its randomness from wherever it likes. With `query(params, data)`, what it would release without
-    noise, and `sensitivity(params)`, what its noise is made for, or a `sensitivity` of the class,
-    changes of the query are checked exactly. Python 3.8
-    and later can run it, in a worker process of its own with one thread; it needs nothing installed
-    but what it imports.
+    array. It may define `seed(n)`, called before every chunk of releases; otherwise it may use any
+    source of randomness. If it defines `query(params, data)`, its release without noise, and
+    `sensitivity(params)`, for which the noise is scaled, changes of the query are checked exactly;
+    the class may give `sensitivity` instead. It runs in a worker process of its own with one
+    thread, under Python 3.8 or later, and needs only the packages that it imports.
 
     An author names the module: `class Mine(ForeignMechanism, name="mine")` with `module =
     "mine_box.py"`, a path beside the file that defines the class.
@@ -426,7 +423,7 @@ class ForeignMechanism(HostMechanism):
     """Path of the module; if relative, beside the file that defines the class."""
 
     seedable: ClassVar[bool] = False
-    """True where the module draws all its randomness from `random`, `numpy.random` or `seed`."""
+    """True if all randomness of the module comes from `random`, `numpy.random` or `seed`."""
 
     @classmethod
     def check_definition(cls) -> None:
@@ -435,7 +432,7 @@ class ForeignMechanism(HostMechanism):
             raise TypeError(f'{cls.__name__}: a foreign mechanism must set module = "FILE.py"')
 
     def has_query(self) -> bool:
-        """True if the module defines `query`, and it or the class what its noise is made for."""
+        """True if the module defines `query`, and the module or the class gives a sensitivity."""
         try:
             source = self.program().path.read_bytes()
         except (OSError, ValueError):
@@ -449,16 +446,16 @@ class ForeignMechanism(HostMechanism):
         return Path(home or ".").parent / cls.module
 
     def program(self) -> ProgramFile:
-        """The module's file; raises ValueError where it is not known."""
+        """Return the module's file; raises ValueError if it is not known."""
         return ProgramFile(self._file())
 
     @staticmethod
     def consented(path: Path) -> ProgramFile:
-        """A file that the command line names too; raises ValueError where it does not."""
+        """Return a file if the command line names it too; raises ValueError otherwise."""
         return ProgramFile.consented(path)
 
     def code(self) -> str:
-        """Digest of the program; part of what stored counts are known by."""
+        """Return a digest of the program, which is part of the key of stored counts."""
         return self.program().digest
 
     def arguments(self) -> dict[str, Any]:
@@ -476,7 +473,7 @@ class ForeignMechanism(HostMechanism):
         return _imported(self.program().path).query(self.arguments(), data)
 
     def release(self, rng: np.random.Generator, data: Any) -> Any:
-        """One release of what `prepare` gave; `rng` is not used."""
+        """Return one release of the result of `prepare`; `rng` is not used."""
         return data() if callable(data) else data.releases(1)[0]
 
 

@@ -14,7 +14,7 @@ from dpframe.common.types import Floats, HostArray, Tree
 from dpframe.interfaces.plugin import Plugin, gives, require, require_text
 
 BLOCK = 1 << 20
-"""Coordinates that are compared at a time: two datasets may be most of what the memory holds."""
+"""Coordinates compared at a time, because two datasets may fill most of the memory."""
 
 
 def same(one: Any, other: Any) -> bool:
@@ -29,7 +29,8 @@ def same(one: Any, other: Any) -> bool:
 def _same(one: Any, other: Any, within: dict[int, int], beside: dict[int, int]) -> bool:
     """Compare two values inside others.
 
-    `within` and `beside` are depths of the values around both, by identity: some hold themselves.
+    `within` and `beside` map the containers around both values, by identity, to their depths,
+    because a container may hold itself.
     """
     one, other = (
         np.asarray(data) if isinstance(data, jax.Array) else data for data in (one, other)
@@ -40,7 +41,7 @@ def _same(one: Any, other: Any, within: dict[int, int], beside: dict[int, int]) 
         if id(one) in within or id(other) in beside:
             return within.get(id(one)) == beside.get(id(other))
         within, beside = {**within, id(one): len(within)}, {**beside, id(other): len(beside)}
-    if isinstance(one, np.generic) or type(one) in _ARRAYS:  # others have masks, say
+    if isinstance(one, np.generic) or type(one) in _ARRAYS:  # other types may have masks
         return _same_arrays(np.asarray(one), np.asarray(other), within, beside)
     if isinstance(one, dict | list | tuple):
         if isinstance(one, dict):  # the order of items is data too
@@ -130,10 +131,10 @@ class Pair(Plugin, kind="pair"):
         in reports. A class attribute, a property or a parameter."""
 
     parameters_say_all: ClassVar[bool] = False
-    """True if the parameters and this version of the code alone decide what D and D′ are.
+    """True if D and D′ depend only on the parameters and on this version of the code.
 
-    Their content is then left out of the address of the draws, so that a release in which they
-    change in form only draws the same. Counts are kept apart by content all the same.
+    Their content is then left out of the address of the draws, so that a release that changes only
+    their form makes the same draws. Counts are stored by content in any case.
     """
 
     @classmethod
@@ -155,9 +156,9 @@ class Pair(Plugin, kind="pair"):
         raise NotImplementedError
 
     def distance(self, p: float) -> float:
-        """The l_p distance of D and D′, p ≥ 1 or inf: the sensitivity of the identity query.
+        """Return the l_p distance of D and D′, p ≥ 1 or inf: the sensitivity of the identity query.
 
-        Of datasets that are pytrees: that of all their arrays, laid end to end.
+        For pytrees it is the distance of the concatenation of all their arrays.
         """
         d0, d1 = jax.tree.leaves(self.d0), jax.tree.leaves(self.d1)
         parts = (part for both in zip(d0, d1, strict=True) for part in _differences(*both))
@@ -180,7 +181,7 @@ class Padded(NamedTuple):
 
 
 def as_traced(d0: Any, d1: Any) -> tuple[Tree, Tree]:
-    """D and D′ as a traced mechanism gets them: both `Padded` where their sizes differ."""
+    """Return D and D′ as a traced mechanism gets them: `Padded` if their sizes differ."""
     one, other = jax.tree.leaves(d0), jax.tree.leaves(d1)
     if list(map(np.shape, one)) == list(map(np.shape, other)):
         return d0, d1
@@ -197,7 +198,7 @@ def _padded(data: Tree, size: int, rows: int) -> Padded:
 
 
 def unplayable(pair: Pair) -> str | None:
-    """Why no mechanism can be given the datasets of a pair; None if one can.
+    """Return why no mechanism can use the datasets of a pair; None if one can.
 
     Raises whatever the pair raises.
     """
@@ -208,16 +209,16 @@ def unplayable(pair: Pair) -> str | None:
 
 
 def unmade(pair: Pair) -> str | None:
-    """Why only a box in another environment can be given the datasets of a pair; None if any can.
+    """Return why only a black box in another environment can use a pair; None if any can.
 
-    A dataset whose library is missing here says so in an attribute `unmade`.
+    A dataset whose library is missing here has the reason in an attribute `unmade`.
     """
     found = (getattr(type(data), "unmade", None) for data in (pair.d0, pair.d1))
     return next((text for text in found if isinstance(text, str)), None)
 
 
 def untraceable(pair: Pair) -> str | None:
-    """Why a mechanism that JAX traces cannot be given the datasets of a pair; None if it can.
+    """Return why a traced mechanism cannot use the datasets of a pair; None if it can.
 
     Raises whatever the pair raises.
     """
@@ -228,7 +229,7 @@ def untraceable(pair: Pair) -> str | None:
             types = [np.asarray(leaf).dtype for leaf in leaves]
         except Exception:  # keys without an order, lists of unequal length
             leaves, types = [None], []
-        # JAX takes a None for a part of the structure, and an array would lose a mask.
+        # For JAX a None is structure and not data, and arrays lose their masks.
         lost = any(leaf is None or isinstance(leaf, np.ma.MaskedArray) for leaf in leaves)
         bfloat16 = {at for at in types if at.kind == "V" and at.names is None}
         if lost or any(at.kind not in "biufc" and at not in bfloat16 for at in types):
@@ -252,12 +253,12 @@ EQUAL = "D and D′ are equal, so there is nothing to test"
 
 
 def equal(pair: Pair) -> bool:
-    """True if D and D′ are the same, in type and to the bit; NaN equals NaN."""
+    """True if D and D′ are equal bit for bit, types included; NaN equals NaN."""
     return same(pair.d0, pair.d1)
 
 
 def _differences(d0: Any, d1: Any) -> Iterator[Floats]:
-    """D′ − D of one array, flat, in blocks."""
+    """Yield D′ − D of one array, flat, in blocks."""
     if np.shape(d0) != np.shape(d1):
         raise ValueError(f"D has the shape {np.shape(d0)}, D′ has {np.shape(d1)}")
     arrays = np.atleast_1d(d0), np.atleast_1d(d1)
@@ -274,20 +275,20 @@ class Earned(NamedTuple):
     draws: int
     """Draws per dataset that were spent on it."""
     growth: float
-    """Estimated ln wealth that it earns against the claim per draw, at least 0: the best of its
-    attacks. It is a guess for the search to go by, and no evidence."""
+    """Estimated growth of ln(wealth) against the claim per draw, at least 0, by its best attack. It
+    guides the search and is not evidence."""
 
 
 class Neighbourhood(Plugin, kind="neighbourhood"):
-    """Proposes neighbouring pairs (D, D′), for a search of the worst.
+    """Proposes neighbouring pairs (D, D′), among which a search looks for the worst.
 
-    A claim is about every neighbouring pair. A search plays many of them, each for few draws, and
-    spends the rest where evidence grows. A subclass gives `propose`, and says in `adjacency` under
-    which relation its pairs are neighbours: a class attribute, a property or a parameter.
+    A claim is about every neighbouring pair. A search tries many pairs with few draws each, and
+    spends the other draws on those whose evidence grows. A subclass gives `propose`, and in
+    `adjacency` the relation of its pairs: a class attribute, a property or a parameter.
 
-    A pair counts for both orders of D and D′, so nobody needs to propose both. What is proposed has
-    to be a pair that a spec can name, with parameters that say all: the record then has the worst
-    one in full. `Values` is one whose datasets are its parameters.
+    A pair counts for both orders of D and D′, so only one order is proposed. A spec must be able to
+    name every proposed pair by its parameters alone, because the record stores the worst pair.
+    `Values` is such a pair, whose parameters are its datasets.
     """
 
     may_be_parameters = frozenset({"adjacency"})
@@ -317,32 +318,31 @@ class Neighbourhood(Plugin, kind="neighbourhood"):
         require(cls, "one_shape", bool)
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
-        """Proposes pairs; every one of them once, and all of one shape unless `one_shape` is False.
+        """Propose pairs, each of them once, all of one shape unless `one_shape` is False.
 
-        The same randomness and history give the same pairs: a run that was interrupted asks again.
+        The same randomness and history must give the same pairs, because an interrupted run calls
+        it again.
 
         Args:
-            rng: where all randomness comes from.
-            history: what was proposed earlier and what it has earned, in the order in which it was
-                proposed; empty on the first call. A pair that nothing was spent on yet is in it
-                with 0 draws.
+            rng: the source of all randomness.
+            history: the earlier proposals and their evidence, in order; empty on the first call. A
+                pair without draws so far is included with 0 draws.
 
         Returns:
-            Pairs that are not in the history, in neither order; empty if there is nothing more to
-            propose.
+            Pairs that are not in the history in either order; empty if there are no more.
         """
         raise NotImplementedError
 
     def needs(self, pair: Pair) -> Mapping[str, Mapping[str, Any]]:
-        """Return the optional features of a pair, on which a user may disagree.
+        """Return the features of a pair that a user may want to exclude.
 
-        A report that shows a violation on this pair names them, and says how to search without.
+        The report of a violation on this pair names them, and explains how to search without them.
 
         Args:
             pair: one that it proposed.
 
         Returns:
-            By feature, in a few words such as "NaN", the parameters of this neighbourhood with
-            which pairs like this are not proposed. Default: none.
+            For each feature, named by a few words such as "NaN", the parameters of this
+            neighbourhood that exclude it. Default: none.
         """
         return {}

@@ -47,12 +47,12 @@ class Plugin(Described):
     kind: ClassVar[str]
     """"mechanism", "attack", "estimator", "pair" or "neighbourhood"."""
     may_be_parameters: ClassVar[frozenset[str]] = frozenset()
-    """Members of the kind that a class may give as a parameter of the same name."""
+    """Members of the kind for which a class may have a parameter of the same name."""
     leaves: ClassVar[tuple[str, ...]] = ()
     """Names of the traced fields."""
 
     spec_names: ClassVar[dict[str, str]] = {}
-    """Names in specs of fields whose names there mean something else in Python."""
+    """Names in specs of fields that have another name in Python."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -87,10 +87,10 @@ class Plugin(Described):
 
     @classmethod
     def check_definition(cls) -> None:
-        """Rules of the kind that hold for a named class; raise TypeError."""
+        """Check the rules of the kind for a named class; raise TypeError."""
 
     def check(self) -> None:
-        """Rules over several fields; raise ValueError with a message for the user."""
+        """Check rules over several fields; raise ValueError with a message for the user."""
 
     @classmethod
     def from_params(cls, params: dict[str, Any]) -> Self:
@@ -101,7 +101,7 @@ class Plugin(Described):
                 of range.
             ValueError: `check` refuses the combination.
         """
-        # Strict JSON mode is the one that takes 1 for a float and refuses "1.0" and true.
+        # Only strict JSON mode accepts 1 for a float and rejects "1.0" and true.
         value: Self = adapter(cls).validate_json(json.dumps(params), strict=True)
         value.check()
         return value
@@ -153,7 +153,7 @@ def adapter(cls: type) -> TypeAdapter[Any]:
 
 
 def abstract(cls: type) -> str:
-    """Say why a class without a name cannot be used, and what to write instead."""
+    """Return a message: why a class without a name cannot be used, and what to write instead."""
     base = cls.__bases__[0].__name__
     return f'{cls.__name__} is a base class; to use it: class {cls.__name__}({base}, name="…")'
 
@@ -168,7 +168,7 @@ OF_THE_STATEMENT = ("name", "api", "kind", "leaves")
 
 
 def _check_statement(cls: type[Plugin], name: str | None) -> None:
-    """Raise TypeError where a class statement would not do what its author means."""
+    """Raise TypeError for a class statement that would not do what its author means."""
     title = cls.__name__
     kinds = [base for base in cls.__mro__ if "kind" in base.__dict__ and base is not cls]
     if not kinds:

@@ -31,7 +31,7 @@ _FOLDER: contextvars.ContextVar[Path] = contextvars.ContextVar("folder", default
 
 @contextlib.contextmanager
 def beside(folder: Path) -> Iterator[None]:
-    """While it lasts, files that parameters name are relative to a folder."""
+    """Within this context, files named by parameters are relative to a folder."""
     token = _FOLDER.set(folder)
     try:
         yield
@@ -42,8 +42,8 @@ def beside(folder: Path) -> Iterator[None]:
 class SpecFile(str):
     """The type of a parameter that names a file, relative to the spec that gives it.
 
-    It is the text as it was written, so that this is what a record holds; `path` is where the file
-    lies. Without a spec, as in a notebook, that is relative to the working directory.
+    The string is the text as written, which records repeat; `path` is the location of the file.
+    Without a spec, as in a notebook, it is relative to the working directory.
     """
 
     __slots__ = ("folder",)
@@ -61,10 +61,10 @@ class SpecFile(str):
         return self.folder / self
 
     def read(self, most: int) -> bytes:
-        """Its content.
+        """Return the content of the file.
 
         Args:
-            most: bytes that it may have.
+            most: largest accepted size in bytes.
 
         Raises:
             ValueError: it is missing, cannot be read or is too large; the message is for the user.
@@ -130,14 +130,14 @@ class PluginFile(NamedTuple):
 
 
 _given: dict[str, PluginFile] = {}  # by the names of their modules
-# Modules that were there before the first file was run: no file has brought them.
+# Modules imported before the first file was run, so not by any file.
 _before: set[str] = set()
 
 
 def loaded(path: Path) -> tuple[PluginFile, ModuleType]:
-    """Runs a file as a module, unless that has been done.
+    """Run a file as a module, unless it was run before.
 
-    What stands beside it can be imported, after everything that is installed.
+    The file can import modules beside it; installed modules take precedence.
 
     Raises:
         PluginError: it is not there, is no Python, or raises.
@@ -160,12 +160,12 @@ def loaded(path: Path) -> tuple[PluginFile, ModuleType]:
 
 
 def given() -> list[PluginFile]:
-    """All files, for another process to `offer`."""
+    """Return all given files, for `offer` in another process."""
     return list(_given.values())
 
 
 def offer(files: Iterable[Iterable[str]]) -> None:
-    """Makes the modules of some files importable in this process; runs none of them."""
+    """Make files importable as modules in this process, without running them."""
     for file in (PluginFile(*each) for each in files):
         _given[file.module] = file
         if (folder := str(Path(file.path).parent)) not in sys.path:
@@ -186,7 +186,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
-    """Compiles what the file holds now, without a cache that may be older by less than a second."""
+    """Compiles the current content, because a cache may be up to a second out of date."""
 
     def get_code(self, fullname: str) -> Any:
         source = self.get_data(self.path)
@@ -221,7 +221,7 @@ def _explained(path: Path, error: BaseException) -> str:
 
 
 def _code_of(file: PluginFile) -> str:
-    """Digest of the file and of what it has imported from its own folder."""
+    """Return a digest of the file and of the modules that it imported from its folder."""
     folder = Path(file.path).parent
     beside = {
         found
@@ -234,7 +234,7 @@ def _code_of(file: PluginFile) -> str:
 
 
 def _source_of(module: Any) -> str | None:
-    """The Python file of a module that nobody installed."""
+    """Return the Python file of a module that is not installed; None for other modules."""
     found = getattr(module, "__file__", None)
     if not isinstance(found, str) or not found.endswith(".py") or not Path(found).is_file():
         return None

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 BUILTIN = "dpframe"  # distribution name of the built-ins
 LOCAL = "local"  # distribution name of classes that a notebook or a test brings
 
-EXECUTORS = "dpframe_executors"  # hook that is called only if a run names an executor
+EXECUTORS = "dpframe_executors"  # this hook is called only if a run names an executor
 
 KINDS = ("mechanism", "attack", "estimator", "pair", "neighbourhood")
 
@@ -58,7 +58,7 @@ class Entry:
         return found
 
     def goes_by(self, name: str) -> bool:
-        """True if a spec may call it so."""
+        """True if a spec may use this name for it."""
         return name in (self.name, f"{self.distribution}/{self.name}")
 
 
@@ -139,7 +139,7 @@ class Loader:
             self.add(distribution, version, f"entry point {point.name!r}", point.load)
 
     def add_file(self, path: Path) -> str:
-        """Add what a file brings: by its hooks, or else every plugin class defined in it."""
+        """Add the plugins of a file: those of its hooks, or else all plugin classes it defines."""
         known = self.files.setdefault(path.stem, path.resolve())
         if known != path.resolve():
             raise PluginError(f"--plugin {path}: another file of this run is called {known.name}")
@@ -173,7 +173,7 @@ class Loader:
         return file.name
 
     def accept(self, distribution: str, version: str, kind: str, cls: Any) -> str | None:
-        """Take a class or a report format in, or say what is wrong with it."""
+        """Add a class or a report format, or return what is wrong with it."""
         if kind == "report":
             return self._accept_report(cls)
         if problem := _no_plugin(kind, cls):
@@ -200,7 +200,7 @@ class Loader:
         return None
 
     def _marked(self, plugin: Any) -> Iterator[str]:
-        """Names in a plugin that carry the mark of a hook implementation."""
+        """Yield the names in a plugin that are marked as hook implementations."""
         for name in dir(plugin):
             if self.manager.parse_hookimpl_opts(plugin, name) is not None:
                 yield name
@@ -223,7 +223,7 @@ def _defined_in(module: Any) -> list[type[Plugin]]:
 
 
 def _no_plugin(kind: str, cls: Any) -> str | None:
-    """Say why something is not a plugin of a kind; None if it is one."""
+    """Return why an object is not a plugin of a kind; None if it is one."""
     if not (isinstance(cls, type) and issubclass(cls, Plugin)):
         return f"returns {shown(cls)}, which is not a named subclass of a dpframe base class"
     if "name" not in cls.__dict__:
@@ -246,9 +246,9 @@ class Registry:
     at_hand: tuple[Entry, ...]
     """Built-ins, and the classes of notebooks and files."""
     files: frozenset[str] = frozenset()
-    """Names of files that stand for distributions: what they bring comes before others'."""
+    """Names of files that act as distributions; their plugins precede installed ones."""
     loader: Loader | None = None
-    """Knows what else is installed."""
+    """Loads the other installed plugins."""
 
     @functools.cached_property
     def _all(self) -> Loader | None:
@@ -263,12 +263,12 @@ class Registry:
 
     @property
     def broken(self) -> tuple[Broken, ...]:
-        """All that could not be loaded."""
+        """The plugins that could not be loaded."""
         return tuple(self._all.broken) if self._all else ()
 
     @property
     def reports(self) -> dict[str, ReportFormat | str]:
-        """The report formats by suffix; of a built-in one its module."""
+        """The report formats by suffix; built-in formats are module names."""
         return self._all.reports if self._all else {}
 
     def of_kind(self, kind: str) -> tuple[Entry, ...]:
@@ -280,7 +280,7 @@ class Registry:
         return tuple(entry for entry in self.entries if entry.goes_by(name))
 
     def get(self, kind: str, use: str) -> Entry | None:
-        """Resolve what a spec calls a plugin; return None if nothing has this name.
+        """Resolve the name of a plugin in a spec; return None if no plugin has this name.
 
         A bare name means the built-in if there is one, else the local class that a notebook
         brought, else that of a file of this run, else the only plugin with that name; anything
@@ -301,7 +301,7 @@ class Registry:
         return candidates[0] if candidates else None
 
     def find(self, kind: str, use: str) -> Entry:
-        """Resolves what a spec calls a plugin, as `get` does.
+        """Resolve the name of a plugin in a spec, as `get` does.
 
         Raises:
             PluginError: nothing, or more than one thing, has this name.
@@ -312,12 +312,12 @@ class Registry:
         return entry
 
     def unknown(self, kind: str, use: str) -> str:
-        """Says that there is no such plugin of a kind, or of any, and what may have been meant."""
+        """Return a message that no such plugin exists, with suggestions."""
         hints = self.hints(kind, use).replace("\n", "\n   ")
         return f"unknown {kind} {cut(use)!r}\n   {hints}"
 
     def hints(self, kind: str, use: str) -> str:
-        """List what may have been meant by an unknown plugin, a line each; see `unknown`."""
+        """Return suggestions for an unknown plugin, one per line; see `unknown`."""
         known = sorted({entry.name for entry in self.entries if kind in (entry.kind, "plugin")})
         asked = use.split("/", maxsplit=1)[0]
         own = [
@@ -346,13 +346,13 @@ def load(local: Iterable[type[Plugin]] = (), files: Iterable[Path] = ()) -> Regi
     leaves third parties out.
 
     Args:
-        local: classes to add that no distribution provides, as a notebook has them; their
-            distribution is called "local".
-        files: Python files that bring plugins of their own; they are run.
+        local: classes to add, for example those of a notebook; their distribution is called
+            "local".
+        files: Python files with plugins; they are run.
 
     Raises:
-        PluginError: a class is no plugin, or a file cannot be run, brings nothing, or brings what
-            cannot be used.
+        PluginError: a class is not a plugin, or a file cannot be run, has no plugin, or has one
+            that cannot be used.
     """
     loader = _built_in()
     problems = [
@@ -362,7 +362,7 @@ def load(local: Iterable[type[Plugin]] = (), files: Iterable[Path] = ()) -> Regi
     if any(problems):
         raise PluginError("\n".join(f"plugins: {problem}" for problem in problems if problem))
     if paths := list(files):
-        loader.add_installed()  # what is there already may be in the way of a file
+        loader.add_installed()  # an installed plugin may have the name of one in a file
     names = frozenset(loader.add_file(path) for path in paths)
     return Registry(tuple(loader.entries), names, loader)
 
@@ -393,12 +393,12 @@ def _built_in() -> Loader:
 def executor(address: str, warn: Callable[[str], None], files: Iterable[Path] = ()) -> Executor:
     """Open the executor that an address names by its scheme, the part before the first colon.
 
-    An address of any other scheme, such as host:8786, is left to the built-in one.
+    The built-in executor handles all other addresses, such as host:8786.
 
     Args:
         address: such as "tcp://head:8786".
-        warn: takes a text about what goes wrong without ending the run.
-        files: Python files of the run, which may bring executors.
+        warn: called with messages about failures that do not end the run.
+        files: Python files of the run, which may have executors.
 
     Raises:
         DpframeError: the address cannot be used.
@@ -418,7 +418,7 @@ def executor(address: str, warn: Callable[[str], None], files: Iterable[Path] = 
 
 
 def _without_entry_point(use: str) -> str | None:
-    """Say what to do if a package of the plugin's name has no entry point for dpframe."""
+    """Return advice if a package of the plugin's name has no entry point for dpframe."""
     name = use.partition("/")[0]
     point = f"[project.entry-points.{hookspecs.PROJECT}]"
     try:
@@ -444,10 +444,10 @@ def _version(distribution: str) -> str:
 
 
 def named(registry: Registry, name: str) -> tuple[Entry, ...]:
-    """Every plugin called `name` or `distribution/name`.
+    """Return every plugin called `name` or `distribution/name`.
 
     Raises:
-        PluginError: there is none; says which name is close.
+        PluginError: there is none; the message names similar ones.
     """
     if found := registry.named(name):
         return found
@@ -455,7 +455,7 @@ def named(registry: Registry, name: str) -> tuple[Entry, ...]:
 
 
 def catalog(registry: Registry, name: str | None = None) -> dict[str, Any]:
-    """All plugins, or those called `name`, and what could not be loaded."""
+    """Return all plugins, or those called `name`, and those that could not be loaded."""
     entries = registry.entries if name is None else named(registry, name)
     return {
         "plugins": [_described(entry) for entry in entries],

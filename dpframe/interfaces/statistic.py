@@ -14,7 +14,7 @@ from dpframe.stats.histograms import bin_counts
 
 
 class Statistic(ABC):
-    """Integer counts over scores, which add.
+    """Additive integer counts of scores.
 
     Instances are hashable, and equal instances of one attack share a pass over the draws. The
     counts of two sets of draws together are, leaf by leaf, the sum of the counts of each; so the
@@ -72,14 +72,14 @@ class Statistic(ABC):
         """
 
     def counted(self, counts: Tree) -> HostArray | None:
-        """Return the number of scores in counts; a subclass that counts each one once can tell.
+        """Return the number of scores in counts, if the subclass counts each score once.
 
         Args:
             counts: as `zero` returns them, NumPy arrays; every leaf may have the same further axes
                 before its first one.
 
         Returns:
-            Shape [*further axes, 2]; None if the counts do not tell.
+            Shape [*further axes, 2]; None if it does not follow from the counts.
         """
         return None
 
@@ -162,7 +162,7 @@ class BinCounts(Statistic):
 
     def update(self, layout: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
         host: Any = scores
-        if isinstance(host, np.ndarray):  # nothing needs to be compiled
+        if isinstance(host, np.ndarray):  # NumPy counts them without compiling a program
             own = bin_counts(np.asarray(self.edges(layout), host.dtype), host[np.asarray(keep)])
             return counts + np.where(np.arange(2)[:, None] == dataset, own, 0)
         edges = jnp.asarray(self.edges(layout), scores.dtype)

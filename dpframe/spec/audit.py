@@ -1,4 +1,4 @@
-"""A validated audit: every choice made, every default filled."""
+"""A validated audit, with every choice made and every default filled in."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Choice(Generic[P]):
     raises: str | None = None
     """An exception is an "answer" or makes the cells "fail". None: it is an answer in a search and
     from a black box that gives releases."""
-    time: bool = False  # whether the time that an answer takes is part of it
+    time: bool = False  # True if the time of an answer is part of it
     limit: float | None = None  # seconds that one answer may take
-    bits: bool = False  # whether a search without attacks of its own looks at last bits
-    messages: bool = False  # whether the message of an exception is part of it
-    environment: str = ""  # digest of what is installed where it runs; "" for this interpreter
+    bits: bool = False  # True if a search without attacks of its own examines last bits
+    messages: bool = False  # True if the message of an exception is part of its answer
+    environment: str = ""  # digest of its environment's packages; "" for this interpreter
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,9 +50,9 @@ class Search:
 
     mechanism: Choice[Mechanism | HostMechanism]  # as the spec gives it, not resolved for a pair
     neighbourhood: Choice[Neighbourhood]
-    attacks: tuple[Choice[Attack], ...]  # all are played on every draw
-    ignore: tuple[str, ...] = ()  # leaks that are known
-    findings: int = 1  # distinct leaks that are wanted
+    attacks: tuple[Choice[Attack], ...]  # all of them score every draw
+    ignore: tuple[str, ...] = ()  # known leaks
+    findings: int = 1  # number of distinct leaks to find
     parameters: tuple[Any, ...] = ()  # ranges of the mechanism's parameters
 
 
@@ -77,7 +77,7 @@ class Cell:
     seed: int
     expected: str | None  # the verdict that the last matching [[expect]] rule names
     search: Search | None = None
-    """Replaces pair and attack, which are the first of the search and, after it, its witness."""
+    """Replaces pair and attack, which are the first ones of the search, and later its witness."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Skip:
     estimator: str
     swept: tuple[tuple[str, Any], ...]
     reason: str
-    expected: str | None = None  # the verdict that [[expect]] names all the same; it cannot be met
+    expected: str | None = None  # the verdict that [[expect]] names, which cannot be met
 
 
 class Source(NamedTuple):
@@ -107,7 +107,7 @@ class RunSettings(NamedTuple):
 
     precision: str = "float32"
     fit: int | None = None
-    """Draws per dataset; None leaves it to the engine, which knows what they cost."""
+    """Draws per dataset; None: the engine chooses."""
     pilot: int | None = None
     chunk: int | None = None
     prng: str = "default"
@@ -115,7 +115,7 @@ class RunSettings(NamedTuple):
     device: str | None = None
     stop: str = "never"
     verify: float = 2
-    """Results of others that are worked out again here: a number, or as a float a share."""
+    """Results of other machines to recompute here: a number, or a share if it is a float."""
     power: float | None = None
 
 
@@ -130,7 +130,7 @@ class Audit:
     run: RunSettings
     source: Source
     wanted: tuple[Wanted, ...] = ()  # the environments that the spec describes
-    environments: tuple[Environment, ...] = ()  # those that mechanisms run in, as found here
+    environments: tuple[Environment, ...] = ()  # the environments of mechanisms, as found here
 
     @property
     def interpreters(self) -> dict[str, str]:
@@ -145,11 +145,11 @@ _HASH_DIGITS = 12
 def cell_ids(
     labels: list[str], plugins: list[Any], swept: list[tuple[str, Any]], repeats: int
 ) -> list[str]:
-    """Return the ids of all repeats of a cell, which differ in their ends; the first has no `-r`.
+    """Return the ids of all repeats of a cell; those after the first contain `-r` and a number.
 
-    An id outlives every change to the spec that leaves the cell alone. It hashes what the cell
-    *is*: plugins, labels, effective parameters, swept values, repeat. Position does not count, nor
-    does what the whole audit has in common, such as trials, seed, δ and confidence, unless swept.
+    An id stays the same if the spec changes elsewhere. It hashes the plugins, labels, effective
+    parameters, swept values and the repeat. It depends neither on the position of the cell nor on
+    settings of the whole audit, such as trials, seed, δ and confidence, unless they are swept.
     """
     swept = [(key, _same_if_equal(value)) for key, value in swept]
     values = [
@@ -169,7 +169,7 @@ _json = functools.partial(json.dumps, default=str)
 
 
 def _same_if_equal(value: Any) -> Any:
-    """Return 10 for 10.0: a spec may write either."""
+    """Return whole floats as integers, because a spec may write 10 or 10.0."""
     if isinstance(value, list):
         return [_same_if_equal(inner) for inner in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -30,7 +30,7 @@ from dpframe.spec.tables import from_mapping, read, read_environments, read_sect
 T = TypeVar("T")
 
 MOST_CELLS = 200_000
-"""More cells than anybody reads; a slip in a sweep should not fill the memory."""
+"""Limit of cells, because a mistake in a sweep should not fill the memory."""
 
 
 def load_audit(
@@ -70,7 +70,7 @@ def audit_from_dict(
     """Build an audit from the tables of a spec as Python values, as a notebook has them.
 
     Args:
-        data: what parsing the TOML would give; tuples and NumPy scalars are welcome.
+        data: the tables as a TOML parser returns them; tuples and NumPy scalars are accepted.
         registry: the plugins it may name, `dpframe.interfaces.registry.load(local=[MyMechanism])`.
         overrides: `KEY=VALUE` texts as `--set` takes them, applied in order.
         trials: takes precedence over `audit.trials`, swept or not.
@@ -85,7 +85,7 @@ def audit_from_dict(
 
 
 def environments_of(path: str | os.PathLike[str]) -> tuple[Wanted, ...]:
-    """Return the environments that the spec in a file describes; look at nothing else in it.
+    """Return the environments that the spec in a file describes, without reading the rest.
 
     Raises:
         SpecError: the file cannot be read, or the table is not valid; lists every mistake.
@@ -186,16 +186,13 @@ def _check_anytime(members: Members, problems: Problems) -> None:
 def _check_size(
     members: Members, axes: list[Axis], audit: AuditTable | None, problems: Problems
 ) -> None:
-    of_pairs = ("pair", "neighbourhood")  # each mechanism goes with one
+    of_pairs = ("pair", "neighbourhood")  # each mechanism has one of them
     sizes = [len(found) for kind, found in members.of_kind.items() if kind not in of_pairs]
     sizes += [len(axis.values) for axis in axes]
     cells = math.prod(filter(None, sizes)) * (audit.repeats if audit else 1)
     if cells > MOST_CELLS:
         problems.add(("sweep",), f"makes {cells:,} cells; dpframe takes up to {MOST_CELLS:,}")
         problems.raise_if_any()  # looking at each of them would take too long
-
-
-# The environments that a spec describes and its mechanisms run in.
 
 
 def wanted_of(tables: Mapping[str, EnvironmentTable], problems: Problems) -> tuple[Wanted, ...]:
@@ -247,7 +244,7 @@ def environments_in_use(
     return tuple(found.values())
 
 
-# An interpreter takes its time to start, so it is asked only once.
+# Starting an interpreter is slow, so each is asked only once.
 _named = functools.lru_cache(maxsize=64)(places.named)
 
 

@@ -32,7 +32,7 @@ class Chosen(NamedTuple):
 
 
 class Target(NamedTuple):
-    """A mechanism as it meets the pair."""
+    """A mechanism resolved for a pair, with its claim."""
 
     mechanism: Chosen
     claim: Claim | None
@@ -40,7 +40,7 @@ class Target(NamedTuple):
 
 
 class Combination(NamedTuple):
-    """Plugins of a cell but the pair."""
+    """The plugins of a cell except the pair."""
 
     mechanism: Member
     attack: Member
@@ -82,7 +82,7 @@ class Grid:
         }
 
     def _pair_of(self, mechanism: Member) -> Member:
-        """Return the source of the pairs that a mechanism meets."""
+        """Return the member that gives the pairs of a mechanism."""
         return self._members.of_kind["pair"][0]
 
     def cells(self, rules: Rules) -> list[Cell]:
@@ -100,7 +100,7 @@ class Grid:
                 pair = self._pair_of(mechanism)
                 same = self._equal[pair, self._picks(pair, index)]
                 for one in combinations:
-                    # Canaries differ by their coins and need no pair.
+                    # With canaries the coins differ, so D and D′ may be equal.
                     if same and getattr(one.attack.entry.cls, "gives", None) != "canaries":
                         self._nothing_to_tell.append((one, index))
                     else:
@@ -108,7 +108,7 @@ class Grid:
         return cells
 
     def skips(self, rules: Rules) -> list[Skip]:
-        """Return the combinations that make no cell; to be asked for after the cells.
+        """Return the combinations without a cell; call it after `cells`.
 
         A plugin lacks a swept parameter that others have, or D and D′ are equal.
         """
@@ -152,7 +152,7 @@ class Grid:
         return self._choices[key]
 
     def _target(self, mechanism: Member, index: Picks) -> Target | None:
-        """Return a mechanism as it meets its pair; None if they do not fit, which is a mistake."""
+        """Return a mechanism resolved for its pair; None and a mistake if they do not fit."""
         source = self._pair_of(mechanism)
         key = (mechanism, self._picks(mechanism, index), self._picks(source, index))
         if key not in self._targets:
@@ -180,7 +180,7 @@ class Grid:
         return self._targets[key]
 
     def _compare(self, source: Member, pair: Any) -> bool | None:
-        """True if D and D′ are equal; None if they are of no use, which is a mistake."""
+        """True if D and D′ are equal; None, with a mistake noted, if they cannot be used."""
         try:
             with at_work(f"{source}: D or D′", source.path):
                 problem = unplayable(pair)
@@ -192,7 +192,7 @@ class Grid:
         return None
 
     def _meet(self, member: Member, mechanism: Any, source: Member, pair: Any) -> Target | None:
-        """Run the author's own code; whatever it raises is a mistake at its entry."""
+        """Resolve the mechanism and its claim; an exception of plugin code is a mistake."""
         try:
             with at_work(f"{member}: resolve", member.path):
                 resolved = mechanism.resolve(pair)
@@ -287,16 +287,16 @@ def _choose(member: Member, value: Any) -> Chosen:
 
 
 class SearchGrid(Grid):
-    """All combinations of mechanisms, estimators and swept values; attacks are played together.
+    """All combinations of mechanisms, estimators and swept values; a cell has all attacks.
 
-    A cell begins with the first pair that is proposed, so that mechanisms that go with no pair of
-    the neighbourhood are found here.
+    A cell starts with the first proposed pair, so that mechanisms that do not fit the pairs of the
+    neighbourhood are reported here.
     """
 
     def __init__(self, document: Document, *args: Any, **more: Any) -> None:
         self._attacks_are_default = document.data["attack"] == SEARCHED_BY["attack"]
         super().__init__(document, *args, **more)
-        first = self._members.of_kind["attack"][0]  # it stands for all
+        first = self._members.of_kind["attack"][0]  # it represents all attacks
         self._combinations = [one for one in self._combinations if one.attack is first]
         for estimator in self._members.of_kind["estimator"]:
             if not getattr(estimator.entry.cls, "anytime", False):
@@ -328,12 +328,12 @@ class SearchGrid(Grid):
         return first
 
     def _pair_of(self, mechanism: Member) -> Member:
-        """Return its own neighbourhood, or else the one that all share."""
+        """Return the mechanism's own neighbourhood, or else the shared one."""
         members = {member.path: member for member in self._members.of_kind["neighbourhood"]}
         return members.get((*mechanism.path, "search")) or members["search",]
 
     def _choice(self, member: Member, index: Picks) -> Chosen:
-        """A cell is known by its neighbourhood, not by what that happens to propose first."""
+        """Identify a cell by its neighbourhood, not by the first proposed pair."""
         found = super()._choice(member, index)
         if member.kind != "neighbourhood":
             return found
@@ -348,7 +348,7 @@ class SearchGrid(Grid):
         attacks = [self._choice(attack, index).choice for attack in self._members.of_kind["attack"]]
         if self._attacks_are_default:
             if isinstance(plain.value, HostMechanism):
-                # Exact answers are what "categories" has of arrays.
+                # For black boxes, the view of exact values replaces "categories".
                 left_out = {"categories", *(view for view in OBSERVED if not getattr(plain, view))}
                 attacks = [one for one in attacks if one.label not in left_out]
             else:
@@ -360,7 +360,7 @@ class SearchGrid(Grid):
         return Search(plain, neighbourhood, tuple(attacks), *about, ranges)
 
     def _ranges(self, member: Member, source: Member, mechanism: Any) -> tuple[Range, ...]:
-        """Return the ranges of a mechanism's parameters, after every end was tried."""
+        """Return the ranges of a mechanism's parameters, after checking all of their ends."""
         assert source.search is not None
         place, key = (*source.path, "parameters"), ""
         try:

@@ -17,7 +17,7 @@ from dpframe.common.text import cut
 Path = tuple[str | int, ...]  # keys and list indices from the root of the document
 
 DEEPEST = 32
-"""Steps of a path; nothing in a spec needs more, and recursion must not run out of stack."""
+"""Largest depth of a path, which bounds recursion; no spec needs more."""
 
 _WIDEST = 64  # bits of an integer, as TOML has them
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -39,7 +39,7 @@ class Document:
     fixed: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Keys such as "pair.dim" that an override gave one value for the whole audit."""
     narrowed: set[str] = dataclasses.field(default_factory=set)
-    """Keys whose values an override chose; rules about other values are then idle, not wrong."""
+    """Keys whose values an override chose; rules about other values may then match no cell."""
 
     @cached_property
     def locator(self) -> Locator:
@@ -111,7 +111,7 @@ _TOKEN = re.compile(
 
 
 def _numbered(text: str) -> str:
-    """Put line numbers for all values, first in lists, and under a key of their own in tables."""
+    """Replace all values by line numbers; lists and tables get an entry with their own line."""
     parts: list[str] = []
     opened: list[tuple[str, int]] = []  # brackets of values, with their lines
     line, value, header = 1, False, False  # value: one comes next, not a key
@@ -146,7 +146,7 @@ def _numbered(text: str) -> str:
 
 
 def _nodes(lines: Any, value: Any) -> _Node:
-    """Join a value with the lines of the numbered copy; what begins first in it is its line."""
+    """Join a value with the lines of the numbered copy; its line is the least of its parts."""
     if isinstance(value, dict) and isinstance(lines, dict):
         own = [lines.pop(_OWN_LINE)] if _OWN_LINE in lines else []
         if list(lines) != list(value):
@@ -189,7 +189,7 @@ def flatten(table: Mapping[str, Any], path: Path) -> list[tuple[str, Path, Any]]
 
 
 def dotted(path: Path) -> str:
-    """Write a path as one reads it: `mechanism[1].params.epsilon`."""
+    """Return a path as text, such as `mechanism[1].params.epsilon`."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -214,7 +214,7 @@ def plain(value: Any, path: Path = ()) -> Any:
 
     Args:
         value: a table, or anything inside of one.
-        path: where it stands.
+        path: its place in the document.
 
     Raises:
         UnfitError: it is nested too deeply, an integer is too large, or text is not Unicode.

@@ -17,7 +17,7 @@ from dpframe.spec.sweep import Axis, freeze
 from dpframe.spec.tables import Sections
 
 Coordinates = dict[str, Hashable]
-"""Labels, the pair's name, and frozen values of swept keys: what rules can ask of a cell."""
+"""Labels, the pair's name, and frozen values of swept keys, which rules may test."""
 
 
 class Rule(NamedTuple):
@@ -41,7 +41,7 @@ class Rules:
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = list(rules)
         self._matched: set[Path] = set()
-        # Each rule under the values of one of its keys, so that a cell meets few of them.
+        # Rules by the values of one of their keys, so that few rules are tested for each cell.
         self._of: dict[tuple[str, Hashable], list[int]] = {}
         self._of_all: list[int] = []
         wanted = Counter(
@@ -72,12 +72,12 @@ class Rules:
         return self._rules[last].verdict if last >= 0 else None
 
     def of_skipped(self, combination: Coordinates) -> str | None:
-        """Return the same for what is left out; that is no match: nothing can be found there."""
+        """Return the verdict for a skipped combination, without counting it as a match."""
         verdicts = [rule.verdict for rule in self._rules if rule.matches(combination)]
         return verdicts[-1] if verdicts else None
 
     def check_all_matched(self, axes: list[Axis], problems: Problems) -> None:
-        """Note the rules that have matched no cell; call it after the last cell."""
+        """Report the rules that matched no cell; call it after the last cell."""
         for rule in self._rules:
             if not rule.idle and rule.path not in self._matched:
                 hint = functools.partial(_values_to_choose, rule, axes)
@@ -85,7 +85,7 @@ class Rules:
 
 
 def _values_to_choose(rule: Rule, axes: list[Axis]) -> str:
-    """List the values of each swept key of which the rule names none."""
+    """List the values of each swept key that the rule tests without naming one of them."""
     values = {axis.key: axis.values for axis in axes}
     return "\n".join(
         f"{key} takes: {listed(map(show, values[key]))}"
@@ -102,7 +102,7 @@ def read_rules(
     of_pair = members.of_kind["pair"] or members.of_kind["neighbourhood"]
     labels["pair"] = dict.fromkeys(member.entry.name for member in of_pair)
     swept = {axis.key: {freeze(value) for value in axis.values} for axis in axes}
-    # A sweep with a mistake in it is still one that rules may name.
+    # Rules may also name the key of a sweep that has a mistake.
     keys = dict.fromkeys([*labels, *(key for key, _, _ in document.swept), *document.fixed])
 
     def names(key: str, place: Path, value: Any) -> frozenset[Hashable]:
@@ -133,7 +133,7 @@ def read_rules(
                 accepted = frozenset(map(freeze, value))
             else:  # a list that is itself one of the swept values
                 accepted = frozenset({one})
-            # The same key may stand there in quotes and as nested tables.
+            # The same key may occur in quotes and as nested tables.
             conditions[key] = accepted & conditions.get(key, accepted)
         idle = not document.narrowed.isdisjoint(conditions)
         rules.append(Rule(path, conditions, table.verdict, idle))

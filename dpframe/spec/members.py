@@ -1,4 +1,4 @@
-"""Resolve the entries of a spec: the plugin that each one means, its label, and its variants."""
+"""Resolve the entries of a spec: the plugin of each entry, its label, and its variants."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Members:
 
     of_kind: dict[str, list[Member]]
     broken: frozenset[str]
-    """Kinds of which an entry is missing here, because something is wrong with it."""
+    """Kinds with an entry that is missing here because of a mistake."""
 
 
 def find_members(sections: Sections, registry: Registry, problems: Problems) -> Members:
@@ -92,7 +92,7 @@ def find_members(sections: Sections, registry: Registry, problems: Problems) -> 
 
 
 def _searches(sections: Sections, problems: Problems) -> Iterator[tuple[Path, SearchTable]]:
-    """Give [search], if a mechanism goes by it, and the tables that mechanisms have instead."""
+    """Yield [search], if a mechanism uses it, and the search tables of single mechanisms."""
     shared, mechanisms = sections.search, sections.entries["mechanism"]
     of_its_own = {
         at: table.search
@@ -165,8 +165,6 @@ def _check_labels(members: list[Member], tables: dict[Path, _Table], problems: P
             problems.add((*member.path, "use"), message, 'for example: label = "…"')
 
 
-# Each plugin is made once for every set of parameters that the sweep gives it.
-
 Picks = tuple[int, ...]  # for each axis in question, the position of the value taken
 
 Variants = dict[Picks, Plugin]
@@ -174,7 +172,7 @@ Variants = dict[Picks, Plugin]
 
 
 def make_variants(members: Members, axes: list[Axis], problems: Problems) -> dict[Member, Variants]:
-    """Make the plugins of all members, and note what is wrong with their parameters."""
+    """Make the plugins of all members, and report mistakes in their parameters."""
     return {
         member: _variants(member, [axis for axis in axes if axis.is_of(member)], problems)
         for of_kind in members.of_kind.values()
@@ -184,7 +182,7 @@ def make_variants(members: Members, axes: list[Axis], problems: Problems) -> dic
 
 def _variants(member: Member, axes: list[Axis], problems: Problems) -> Variants:
     if any(axis.name in member.params for axis in axes):
-        # The sweep takes precedence over these values, but they should not be nonsense.
+        # The sweep overrides these values, but they must be valid.
         _make(member, member.params, {}, {axis.name for axis in axes}, problems)
     variants = {}
     for picks in product(*(range(len(axis.values)) for axis in axes)):
@@ -203,7 +201,7 @@ def _make(
     later: set[str],
     problems: Problems,
 ) -> Plugin | None:
-    """Make one variant; `swept` has the places of swept values, `later` names still to come."""
+    """Make one variant; `swept` maps swept names to places, `later` are names given later."""
     try:
         with at_work(f"parameters of {member}: check", member.path), beside(problems.folder):
             plugin: Plugin = member.entry.cls.from_params(params)
@@ -234,7 +232,7 @@ def _make(
 
 
 def _check_value(plugin: Plugin) -> None:
-    """Raise TypeError unless a plugin can be a key and its parameters be written down."""
+    """Raise TypeError unless a plugin is hashable and its parameters are JSON values."""
     try:
         hash(plugin)
     except Exception as error:
@@ -248,7 +246,7 @@ def _check_value(plugin: Plugin) -> None:
 
 
 def explain(error: BaseException) -> str:
-    """Word a plugin's exception: a ValueError speaks to the user, anything else is a bug."""
+    """Return the message of a ValueError, and a full description of any other exception."""
     try:
         text = " ".join(str(error).split()) if isinstance(error, ValueError) else ""
     except Exception:

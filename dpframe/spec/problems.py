@@ -17,9 +17,9 @@ from dpframe.spec.document import Document, dotted, holds
 from dpframe.spec.document import Path as Place
 
 Hint = str | Callable[[], str]
-"""Further lines of a message; what takes time to word is worded only when it is shown."""
+"""Further lines of a message; a function makes them only if they are shown."""
 
-_SHOWN = 50  # mistakes that are worded; of the others only the number is told
+_SHOWN = 50  # mistakes that are shown; the others are only counted
 _LONGEST_LINE = 100
 _LONGEST_VALUE = 60
 
@@ -42,14 +42,14 @@ class Problems:
 
     @property
     def folder(self) -> Path:
-        """The folder of the document: files that it names are relative to it."""
+        """The folder of the document, which named files are relative to."""
         return Path(self._document.path).parent if self._document.path else Path()
 
     def add(self, path: Place, message: str, *hints: Hint, option: str | None = None) -> None:
-        """Note a mistake; the same message at the same place counts once.
+        """Add a mistake; the same message at the same place counts once.
 
         Args:
-            path: where it stands; the longest part of it that the text has gives the line.
+            path: its place; the longest part of the path that the text has gives the line.
             message: what is wrong, without the place.
             hints: further lines, such as `accepts` gives; empty ones are left out.
             option: the command-line option that is wrong; default: what has set the path, if
@@ -83,25 +83,25 @@ def place(path: str, line: int | None) -> str:
 
 
 def quote(number: int, text: str) -> str:
-    """Return a line of the spec with its number, short and harmless on a terminal."""
+    """Return a line of the spec with its number, cut and without control characters."""
     start = text[: _LONGEST_LINE + 1]
     shown = "".join(char if char.isprintable() else " " for char in start)
     return f"{number:>5} | {cut(shown, _LONGEST_LINE).rstrip()}"
 
 
 def accepts(known: Iterable[str], wrong: object = None) -> Callable[[], str]:
-    """Name what is allowed and, if something is close, what was probably meant."""
+    """Return a function that lists the allowed names and suggests a similar one."""
     names = known if isinstance(known, tuple | dict) else tuple(known)
     return lambda: f"accepts: {listed(names) or 'nothing'}{did_you_mean(names, wrong)}"
 
 
 def describe(params: Mapping[str, Any]) -> str:
-    """Write parameters as a reader would."""
+    """Return parameters as text, `name = value`."""
     return listed(f"{name} = {show(value)}" for name, value in params.items())
 
 
 def show(value: Any) -> str:
-    """Write a value as a spec would, or its beginning."""
+    """Return a value as a spec would have it, cut if it is long."""
     if isinstance(value, str):
         value = value[: _LONGEST_VALUE + 1]
     text = ""
@@ -138,18 +138,18 @@ class Finding(NamedTuple):
     path: Place
     message: str
     hint: Hint = ""
-    unknown: bool = False  # the key should not be there, and leaving it out mends the rest
-    missing: str | None = None  # the key that should be there; `path` is then where it should be
+    unknown: bool = False  # the key is not allowed; leaving it out corrects the table
+    missing: str | None = None  # the missing key; `path` is then the place of its table
 
 
 def findings(error: ValidationError, value: Any, noun: str, owner: str = "") -> list[Finding]:
-    """Word the mistakes in a value in the terms of a spec, one per place.
+    """Describe the mistakes in a value in the terms of a spec, one per place.
 
     Args:
-        error: what pydantic raised for it.
-        value: what was validated.
-        noun: what a key is called here, "key" or "parameter".
-        owner: what the keys belong to, for example " of mechanism 'laplace'".
+        error: the error of pydantic.
+        value: the validated value.
+        noun: the word for a key, "key" or "parameter".
+        owner: the owner of the keys, for example " of mechanism 'laplace'".
     """
     found: dict[tuple[Place, str | None], Finding] = {}
     unknown: dict[Place, list[str]] = {}
@@ -161,7 +161,7 @@ def findings(error: ValidationError, value: Any, noun: str, owner: str = "") -> 
             found[finding.path, finding.missing] = known._replace(message=message)
         if finding.unknown:
             unknown.setdefault(finding.path[:-1], []).append(str(finding.path[-1]))
-    # That `epsilon` is missing where `epsilom` is unknown is one mistake.
+    # A missing `epsilon` and an unknown `epsilom` are one mistake.
     return [
         one
         for one in found.values()

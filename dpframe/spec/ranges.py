@@ -14,7 +14,7 @@ import numpy as np
 from dpframe.interfaces.plugin_files import SpecFile, beside
 
 Setting = tuple[tuple[str, str], ...]
-"""Values by key, each as JSON; empty for the mechanism as the spec gives it."""
+"""Values by key, each as JSON; empty for the parameters of the spec."""
 
 GROUP = "mechanism."
 
@@ -23,13 +23,13 @@ class Range(NamedTuple):
     """The values that a parameter may take."""
 
     key: str  # as in "mechanism.C", or "mechanism.params.C" inside of a table
-    values: tuple[str, ...]  # each as JSON; those between two ends are chosen by chance
+    values: tuple[str, ...]  # each as JSON; values between two ends are drawn at random
     ends: tuple[float, float] | None = None
     log: bool = False
     whole: bool = False
 
     def by_chance(self, rng: np.random.Generator, near: str | None = None) -> str:
-        """Return a value; with `near`, one between that and what chance gives."""
+        """Return a random value; with `near`, the middle between it and `near`."""
         if self.ends is None:
             return self.values[int(rng.integers(len(self.values)))]
         low, high = map(math.log, self.ends) if self.log else self.ends
@@ -40,7 +40,7 @@ class Range(NamedTuple):
         return self.at(math.exp(number) if self.log else number)
 
     def at(self, number: float) -> str:
-        """Return a number as a value, inside of the ends."""
+        """Return a number as a value, clipped to the ends."""
         low, high = self.ends or (number, number)
         number = min(max(number, low), high)
         return json.dumps(round(number) if self.whole else number)
@@ -91,7 +91,7 @@ def _range(key: str, value: Any) -> Range:
 
 
 def planned(ranges: Sequence[Range]) -> list[Setting]:
-    """Return the settings to begin with: as given, each parameter alone, all at once."""
+    """Return the first settings: as given, each parameter alone, all together."""
     found: list[Setting] = [()]
     most = max((len(one.values) for one in ranges), default=0)
     for at in range(most):

@@ -14,7 +14,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def spec_schema(registry: Registry) -> dict[str, Any]:
-    """The schema, as plain JSON values.
+    """Return the schema as plain JSON values.
 
     A name shared by several distributions is offered as `distribution/name` as well.
     """
@@ -32,7 +32,7 @@ def spec_schema(registry: Registry) -> dict[str, Any]:
         definitions[kind] = _with_plugins(tables[at], kind, registry, definitions)
         properties[at] = {"$ref": f"#/$defs/{kind}"}
     properties["sweep"] = _sweep(registry, properties["sweep"], definitions)
-    # A search has attacks and an estimator of its own accord.
+    # A search has default attacks and a default estimator.
     given = {*schema["required"]} - {"pair", *SEARCHED_BY}
     schema["required"] = [name for name in schema["required"] if name in given]
     searched: dict[str, Any] = {"required": ["search"], "properties": {"pair": False}}
@@ -43,7 +43,7 @@ def spec_schema(registry: Registry) -> dict[str, Any]:
 def _with_plugins(
     table: dict[str, Any], kind: str, registry: Registry, definitions: dict[str, Any]
 ) -> dict[str, Any]:
-    """The schema of an entry: `use` is one of the names, and it decides about `params`."""
+    """Return the schema of an entry: `use` is one of the names and determines `params`."""
     names: dict[str, Entry] = {}
     for entry in registry.of_kind(kind):
         names.setdefault(entry.name, entry)  # the built-in comes first
@@ -64,7 +64,7 @@ def _with_plugins(
 
 
 def _params(entry: Entry, key: str, definitions: dict[str, Any]) -> dict[str, Any]:
-    """Schema of a plugin's parameters; none is required here, because a sweep may give it."""
+    """Return the schema of a plugin's parameters; none is required, because a sweep may set it."""
     own = dict(json_schema(entry.cls))
     own.pop("required", None)
     for name, definition in own.pop("$defs", {}).items():
@@ -75,7 +75,7 @@ def _params(entry: Entry, key: str, definitions: dict[str, Any]) -> dict[str, An
 
 
 def _moved(schema: Any, key: str) -> Any:
-    """The same schema with references to the names that its definitions have now."""
+    """Return a schema with its references renamed to the new names of its definitions."""
     if isinstance(schema, list):
         return [_moved(part, key) for part in schema]
     if not isinstance(schema, dict):
@@ -93,10 +93,10 @@ def _pointer(key: str) -> str:
 def _sweep(
     registry: Registry, plain: dict[str, Any], definitions: dict[str, Any]
 ) -> dict[str, Any]:
-    """The sweep table, with dotted keys in quotes or as nested tables.
+    """Return the schema of the sweep, with dotted keys in quotes or as nested tables.
 
-    A value has to suit one of the plugins that have the parameter; which of them a spec uses, a
-    schema cannot know.
+    A value must suit one of the plugins with the parameter, because a schema cannot know which of
+    them the spec uses.
     """
     values: dict[str, dict[str, Any]] = {}
     for kind in (*KINDS, "pair"):
@@ -116,7 +116,7 @@ def _sweep(
 
 
 def _list(name: str, owners: list[str], definitions: dict[str, Any]) -> dict[str, Any]:
-    """Schema of a list of values for a parameter that these definitions have, one of each kind."""
+    """Return the schema of a list of values for a parameter of these definitions."""
     apart: dict[str, str] = {}
     for key in owners:
         told = {**definitions[key]["properties"][name]}

@@ -103,7 +103,7 @@ def freeze(value: Any) -> Hashable:
 
 
 OF_SEARCHES = ("ignore", "findings", "parameters")
-"""Keys of [search] itself, which no parameter of a neighbourhood may hide."""
+"""Keys of [search] itself, which take precedence over parameters of a neighbourhood."""
 
 _GROUPS = (*KINDS, "pair", "search", "audit", "run", "environments")
 
@@ -141,7 +141,7 @@ def read_parameters(kind: str, texts: Iterable[str]) -> dict[str, Any]:
     """Read `KIND.X=VALUE` texts for a command that has no spec.
 
     Args:
-        kind: the only one that makes sense there.
+        kind: the only accepted kind.
         texts: as the user wrote them.
 
     Raises:
@@ -201,7 +201,7 @@ def apply(
 def _set_parameter(
     document: Document, override: Override, registry: Registry, problems: Problems
 ) -> None:
-    """Set a parameter of every plugin that has it; several values for it are a sweep."""
+    """Set a parameter of every plugin that has it; a list of values becomes a sweep."""
     group, _, name = override.key.partition(".")
     classes = {
         path: _class(registry, "neighbourhood" if group == "search" else group, use)
@@ -210,7 +210,7 @@ def _set_parameter(
     names = {path: names_in_specs(cls).values() for path, cls in classes.items() if cls}
     takers = [path for path, known in names.items() if name in known]
     if not takers:
-        if all(classes.values()):  # an unknown plugin might have had it, and is reported anyway
+        if all(classes.values()):  # an unknown plugin might have it, and is reported elsewhere
             message = f"no {group} has a parameter {cut(name)!r}"
             known = sorted({name for of_one in names.values() for name in of_one})
             problems.add((), message, accepts(known, name), option=override.option)
@@ -225,7 +225,7 @@ def _set_parameter(
 
 
 def _uses(data: dict[str, Any], kind: str) -> dict[Path, Any]:
-    """Return the plugin names of a kind, in a document that may be full of mistakes."""
+    """Return the plugin names of a kind, in a document that may have mistakes."""
     if kind in ("pair", "search"):
         tables: dict[Path, Any] = {(kind,): data.get(kind)}
     else:

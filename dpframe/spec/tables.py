@@ -1,4 +1,4 @@
-"""Read the tables of a spec, check their shape, and hand on every table that is whole."""
+"""Read the tables of a spec, check their shape, and return every valid table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dpframe.spec.document import Document, UnfitError, plain
 from dpframe.spec.model import KINDS, AuditTable, EntryTable, ExpectTable, SpecTable
 from dpframe.spec.problems import Finding, Problems, accepts, findings, place, quote, show
 
-MOST_BYTES = 4 << 20  # bytes of a spec; one of ten thousand mechanisms has a tenth
+MOST_BYTES = 4 << 20  # largest spec; ten thousand mechanisms need a tenth of it
 
 
 def read(path: str | os.PathLike[str]) -> Document:
@@ -62,7 +62,7 @@ def read(path: str | os.PathLike[str]) -> Document:
 
 
 def from_mapping(data: Mapping[str, Any]) -> Document:
-    """Make a document of Python values, as a notebook has them; its text is their JSON form.
+    """Make a document from Python values, for example of a notebook; its text is their JSON.
 
     Raises:
         SpecError: a value cannot stand in a spec.
@@ -105,7 +105,7 @@ def _bytes(path: Path, name: str) -> bytes:
 
 
 def _of_a_run(name: str, text: str) -> str | None:
-    """Say so if a file is the record of a run, or other JSON that dpframe printed."""
+    """Return a message if a file is a record or other JSON output of dpframe."""
     if not text.lstrip().startswith("{"):
         return None
     try:
@@ -156,10 +156,10 @@ _KIND_AT = {**{kind: kind for kind in KINDS}, **{at: kind for kind, at in model.
 
 @dataclasses.dataclass(frozen=True)
 class Sections:
-    """The tables that are whole; None or absent is one with a mistake.
+    """The valid tables; a table with a mistake is None or absent.
 
-    A table with a mistake does not keep the others from being checked further, so that the user
-    sees all mistakes at once.
+    The valid tables are checked further despite mistakes in others, so that the user sees all
+    mistakes at once.
     """
 
     audit: AuditTable | None
@@ -167,7 +167,7 @@ class Sections:
     pair: model.PairTable | None
     entries: dict[str, dict[int, EntryTable]]  # kind to position to entry
     broken: frozenset[str]
-    """Kinds, "pair" and "neighbourhood" included, of which an entry is missing here."""
+    """Kinds, including "pair" and "neighbourhood", with an entry that is missing here."""
     expect: dict[int, ExpectTable]
     search: model.SearchTable | None  # in place of the pair
     environments: dict[str, model.EnvironmentTable]
@@ -209,7 +209,7 @@ def read_sections(document: Document, registry: Registry, problems: Problems) ->
 
 
 def read_environments(data: Mapping[str, Any]) -> dict[str, model.EnvironmentTable]:
-    """Return the environments if all of them are whole."""
+    """Return the environments if all of them are valid."""
     tables = data.get("environments")
     try:
         return model.ENVIRONMENTS.validate_python(tables if isinstance(tables, dict) else {})
@@ -244,19 +244,19 @@ def _keys(of: type[model.Table]) -> list[str]:
 
 
 def _misplaced(kind: Any, table: Any, registry: Registry) -> dict[str, Any]:
-    """Return what stands beside `params` in the table of a plugin and is a parameter of it."""
+    """Return the parameters of a plugin that stand beside `params` in its table."""
     try:
         entry = registry.get(_KIND_AT[kind], table["use"])
     except (PluginError, LookupError, TypeError):
         return {}
-    # Keys of a plugin's table mean what they mean there, whatever the plugin's parameters.
+    # Keys of the table itself are never taken for parameters of the plugin.
     taken = model.MechanismTable.model_fields
     names = names_in_specs(entry.cls).values() if entry else ()
     return {name: table[name] for name in names if name in table and name not in taken}
 
 
 def _mended(kind: str, table: Any, registry: Registry) -> Any:
-    """Put misplaced parameters in their place, so that none is said to be missing."""
+    """Move misplaced parameters into `params`, so that they are not reported as missing."""
     misplaced = _misplaced(kind, table, registry)
     if not misplaced or not isinstance(params := table.get("params", {}), dict):
         return table
@@ -274,7 +274,7 @@ def _require_trials(document: Document, problems: Problems) -> None:
 
 
 def _whole(of: type[T], value: Any) -> T | None:
-    """Return the table without keys that should not be there; None if anything else is wrong."""
+    """Return the table without unknown keys; None if it has any other mistake."""
     if isinstance(value, dict):
         value = {key: value[key] for key in _keys(of) if key in value}
     try:
@@ -289,7 +289,7 @@ def _each(of: type[T], tables: list[Any]) -> dict[int, T]:
 
 
 def _with_any_verdict(rules: Any) -> list[Any]:
-    """Give rules with a wrong verdict any other, so that their `where` is checked too."""
+    """Replace wrong verdicts of rules by a valid one, so that `where` is checked too."""
     known = get_args(model.Verdict)
     return [
         {**rule, "verdict": known[0]}

@@ -1,10 +1,10 @@
 """Testing by betting: evidence against a claim that is valid at any time.
 
 Draws come in rounds. Before a round, an event and a guess of its two probabilities are chosen from
-the earlier rounds; the round then multiplies the wealth by what the bet pays. Under a true claim
-wealth is a supermartingale whatever is chosen, so it ever exceeds 1/a with probability at most a
-[Ville1939]; see [Shafer2021] for tests in terms of bets. Thresholds, directions and looks cost
-nothing, and no draws are set aside.
+the earlier rounds; the round then multiplies the wealth by the payoff of the bet. Under a true
+claim the wealth is a supermartingale for all choices, so it ever exceeds 1/a with probability at
+most a [Ville1939]; see [Shafer2021] for tests as bets. Choosing thresholds and directions and
+looking early need no share of the error, and no draws are set aside.
 
 A claim (ε, δ) bounds every event S in both orders of D and D′: p ≤ e^ε q + δ for its probabilities
 p on one side and q on the other. Against one event the bet is the likelihood ratio of the guess
@@ -26,7 +26,7 @@ STEPS = 10
 """Newton's steps after a closed solution, which rounding leaves inexact where it is small."""
 
 CLOSE = 1e-12  # relative size of a step after which the next would be its square
-DEAR = 0.1  # rounds whose rounding costs more, as a logarithm, are not bet on
+DEAR = 0.1  # largest accepted loss of ln(wealth) by rounding in a round
 TINY = 1e-300
 
 
@@ -49,7 +49,7 @@ def project(q: Floats, p: Floats, slope: Floats, delta: Floats | float) -> tuple
     low, high = np.minimum(*ends), np.maximum(*ends)
     # Exact where δ = 0, which leaves a quadratic equation.
     b = slope + 1 + slope * q + p
-    # The discriminant, b² − 8 e^ε (p + q), as a sum: next to q = p = 1 nothing of it would be left.
+    # The discriminant b² − 8 e^ε (p + q), as a sum, because it cancels near q = p = 1.
     apart = (slope - 1) * (1 + q) + (q - p)
     x = 2 * (p + q) / (b + np.sqrt(apart * apart + 4 * slope * (1 - q) * (1 - p)))
     if np.any(delta):
@@ -73,7 +73,7 @@ def project(q: Floats, p: Floats, slope: Floats, delta: Floats | float) -> tuple
 
 
 def _cubic(q: Floats, p: Floats, slope: Floats, delta: Floats) -> Floats:
-    """e^ε q₀ at which the derivative of the distance vanishes: a root of a cubic.
+    """Return the e^ε q₀ at which the derivative of the distance is 0, a root of a cubic.
 
     Of its three real roots one is negative and one lies beyond p₀ = 1.
     """
@@ -89,18 +89,18 @@ def _cubic(q: Floats, p: Floats, slope: Floats, delta: Floats) -> Floats:
 
 
 class Bet(NamedTuple):
-    """The bets of one round, one against each ε; all fields have shape [ε]."""
+    """The bets of one round, one against each ε; every field has shape [ε]."""
 
-    event: Ints  # which one of `events`
-    q: Floats  # its guessed probability on the side that is multiplied by e^ε
-    p: Floats  # on the other side; a guess that the claim allows is not bet on
+    event: Ints  # index into `events`
+    q: Floats  # guessed probability of the event on the side multiplied by e^ε
+    p: Floats  # on the other side; there is no bet if the claim allows the guess
     z: Floats
     """Distance of the guess from the claim: in standard errors, once multiplied by the square
     root of the number of draws that it was guessed from."""
 
 
 def events(above: Ints, trials: Ints | int) -> Ints:
-    """Count every event, shape [..., 4 cuts, 2]: on the multiplied side, on the other.
+    """Count every event, shape [..., 4 cuts, 2]: on the multiplied side and on the other side.
 
     An event is the scores above or below a cut, taken as evidence for D′ (D is multiplied) or for
     D. `above` counts draws at or above each cut, shape [..., 2, cuts]: on D, on D′.

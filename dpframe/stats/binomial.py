@@ -18,12 +18,12 @@ Indices = npt.NDArray[np.intp]
 
 
 TOLERANCE = 1e-6
-"""Relative error of a limit's tail probability beyond which SciPy's inverse is not believed."""
+"""Largest accepted relative error of the tail probability at a limit found by SciPy's inverse."""
 
 STEPS = 200
 
 LARGEST = 1e8
-"""Up to so many trials 1 − p is exact enough for the mirrored form, which is much faster."""
+"""Most trials for which 1 − p is exact enough for the mirrored form, which is much faster."""
 
 
 def clopper_pearson_upper(
@@ -153,8 +153,8 @@ class Exceedance(NamedTuple):
     low: float
     high: float
     alarm: int | None
-    """Fewest failures that would have shown a broken promise; None if no number would."""
-    broken: bool  # whether the interval lies above what was promised
+    """Fewest failures that show a broken promise; None if no number of failures does."""
+    broken: bool  # True if the interval lies above the promised rate
 
 
 def exceedance(failures: int, repeats: int, promised: float, error: float) -> Exceedance:
@@ -170,7 +170,7 @@ def exceedance(failures: int, repeats: int, promised: float, error: float) -> Ex
 
 
 def _alarm(repeats: int, promised: float, error: float) -> int | None:
-    """Fewest failures whose lower limit, which rises with them, exceeds the promise."""
+    """Return the fewest failures whose lower limit exceeds the promise; None if none does."""
 
     def shown(failures: int) -> bool:
         return float(clopper_pearson_lower(failures, repeats, error)) > promised

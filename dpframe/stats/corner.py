@@ -14,22 +14,22 @@ import numpy as np
 from scipy import special
 
 REACH = 6.0  # standard deviations around the mean within which counts are enumerated
-ROUNDING = 1e-5  # relative error of a probability that is not a mistake of its level
+ROUNDING = 1e-5  # relative error of a probability that counts as rounding
 
 
 def probability_of(
     hit: Callable[[int, int], bool], trials: int, rate: float, promised: float
 ) -> float:
-    """Sum the probability of the counts that hit, but for those beyond `REACH`.
+    """Return the probability of the counts that hit, without those beyond `REACH`.
 
-    With fewer errors a bound is higher, so the counts that hit lie below an edge. If their
-    probability exceeds the promise, this is checked count by count, likely ones first.
+    Fewer errors give a higher bound, so the counts that hit lie below an edge. If their probability
+    exceeds the promise, it is verified count by count, likely counts first.
 
     Args:
         hit: tells if a number of false positives and one of false negatives count.
         trials: draws per dataset.
         rate: probability of an error on either of them.
-        promised: the most that the probability may be.
+        promised: the largest allowed probability.
     """
     n = trials
     deviation = math.sqrt(n * rate * (1 - rate))

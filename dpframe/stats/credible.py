@@ -90,11 +90,11 @@ def _unit_nodes() -> tuple[Floats, Floats]:
     return nodes, weights
 
 
-TOLERANCE = 1e-9  # of a limit, relative to 1 + its value
+TOLERANCE = 1e-9  # of a limit, relative to 1 + the limit
 
 
 class Posterior(NamedTuple):
-    """Counts of a way of deciding; they make independent Beta posteriors of its error rates.
+    """Counts of a decision rule, which give independent Beta posteriors of its error rates.
 
     FNR ~ Beta(½ + FN, ½ + TP) and FPR ~ Beta(½ + FP, ½ + TN) [Zanella2023].
     """
@@ -110,7 +110,7 @@ def outside_mass(posterior: Posterior, curve: Curve, kinks: Sequence[float] = ()
 
     One minus equation 2.5 of [Koskela2024]. The integral over FNR has the closed form Pr[FNR <
     f(FPR)] + Pr[TPR < f(TNR)], whose second term is the reversed attack; an integral over FPR is
-    left. Naming the FPR of kinks of the curve gains digits.
+    left. Kinks of the curve, given by their FPR, make it more accurate.
     """
     a, b = posterior.false_negatives + 0.5, posterior.true_positives + 0.5
 
@@ -167,8 +167,8 @@ def credible_epsilon(posterior: Posterior, delta: float, levels: Sequence[float]
     rest = 1 - delta
     fn, tp, fp, tn = posterior
     if fn + tp > fp + tn:
-        # The region is its own reflection. An integral over the rate that is known better has the
-        # smoother integrand.
+        # The region is its own reflection, so the rates may be swapped. The integral over the rate
+        # that is known better has the smoother integrand.
         posterior = Posterior(fp, tn, fn, tp)
 
     def outside(epsilon: float) -> float:
@@ -184,7 +184,7 @@ def credible_epsilon(posterior: Posterior, delta: float, levels: Sequence[float]
 
 
 def _rough_epsilon(posterior: Posterior) -> tuple[float, float]:
-    """The largest of four losses at the posterior means, and its deviation to first order."""
+    """Return the largest of four losses at the posterior means, and its standard deviation."""
     fn, tp, fp, tn = (count + 0.5 for count in posterior)
     ratios = ((tp, fn, fp, tn), (tn, fp, fn, tp), (fn, tp, tn, fp), (fp, tn, tp, fn))
     losses = [math.log(hit / (hit + miss) * (c + d) / c) for hit, miss, c, d in ratios]

@@ -10,14 +10,14 @@ from typing import NamedTuple
 Number = int | float | Fraction
 
 ROUNDING = Fraction(1, 1_000_000)
-"""Part of a sensitivity by which a change may exceed it and be called rounding: about the error of
-sums of a few floats. Loss grows in proportion, and no number of draws here resolves a millionth."""
+"""Largest relative excess over a sensitivity that counts as rounding, about the error of sums of a
+few floats. The loss grows in proportion, and no audit resolves a millionth of it."""
 
 
 class Change(NamedTuple):
     """The size of a change."""
 
-    power: Fraction  # the change itself; its square in the Euclidean norm
+    power: Fraction  # the change; in the Euclidean norm, its square
     norm: float
 
     @property

@@ -1,9 +1,9 @@
 """An exact unconditional test of two binomial counts, as a confidence region of both error rates.
 
-Limits of two rates at α/2 each, or a joint test with reserves, reject a true claim far less often
-than promised. The test here enumerates instead, as those of [Barnard1945] and [Boschloo1970]: all
-outcomes are ordered by how much loss they show, and the p-value of a pair of error rates is the
-probability of outcomes that show at least as much as the one observed.
+Limits of two rates at α/2 each, and the joint test of `dpframe.stats.joint`, reject a true claim
+far less often than their error allows. This test enumerates all outcomes instead, like those of
+[Barnard1945] and [Boschloo1970]. Outcomes are ordered by the loss that they show. The p-value of a
+pair of error rates is the probability of outcomes that show at least the observed loss.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
 Bools = npt.NDArray[np.bool_]
 Region = Callable[[float], Floats]
 
-MOST = 1000  # trials on each side up to which outcomes are enumerated: some 50 ms an outcome
+MOST = 1000  # most trials on each side for which outcomes are enumerated, in about 50 ms
 LEVEL = 0.05
 
 SPACING = 0.08  # of the grid of rates, in standard errors
@@ -37,14 +37,14 @@ ROUNDING = 1e-9  # relative error of a sum of probabilities, from above
 class Outcome(NamedTuple):
     """Counts of an event; arrays of outcomes broadcast."""
 
-    false: int | Ints  # on the dataset against which the event speaks
+    false: int | Ints  # on the dataset on which the event is a false positive
     trials_false: int
     true: int | Ints  # on the other dataset
     trials_true: int
 
     @property
     def complement(self) -> Outcome:
-        """The counts of the event that does not happen: it speaks for the other dataset."""
+        """The counts of the complement, which is evidence for the other dataset."""
         return Outcome(
             self.trials_true - self.true,
             self.trials_true,
@@ -54,13 +54,13 @@ class Outcome(NamedTuple):
 
     @property
     def reversed(self) -> Outcome:
-        """The counts if the complement is taken to speak for the same dataset."""
+        """The counts if the complement is evidence for the same dataset."""
         n, m = self.trials_false, self.trials_true
         return Outcome(n - self.false, n, m - self.true, m)
 
 
 def is_enumerable(*trials: int) -> bool:
-    """True if a region is a matter of milliseconds: 1 to `MOST` trials on each side."""
+    """True if there are 1 to `MOST` trials on each side, so that a region takes milliseconds."""
     return min(trials) >= 1 and max(trials) <= MOST
 
 
@@ -83,7 +83,7 @@ def loss_shown(
     with np.errstate(divide="ignore", invalid="ignore"):  # where δ is not exceeded
         tpr, fpr = np.log(true / m - delta), np.log((false + 0.5) / (n + 1))
         least, most = np.log(lower - delta), np.log(upper)
-        # Rounded, because outcomes that show the same must not be told apart.
+        # Rounded, because outcomes that show the same loss must tie.
         limit = np.round(tpr - fpr - np.hypot(tpr - least, most - fpr), 9)
     found = np.where(lower > delta, limit, -np.inf)
     if either_rate:
@@ -132,7 +132,7 @@ def exact_region(
     seen = float(shown(outcome))
     if either_way:
         seen = max(seen, float(shown(outcome.reversed)))
-    # The least true count that shows as much, by the false count; m + 1 if none does.
+    # The least true count that shows this loss, for each false count; m + 1 if none does.
     false = np.arange(n + 1)
     least = _first(lambda true: shown(Outcome(false, n, true, m)) >= seen, n + 1, m + 1)
     places = math.ceil(math.pi * math.sqrt(max(n, m)) / SPACING) + 2
@@ -141,7 +141,7 @@ def exact_region(
     extra = np.zeros((places - 1, 1))
     if either_way:  # in the cell of the diagonal that belongs to a row
         extra = (mass[::-1][1:] * missing[:-1]).sum(axis=1, keepdims=True)
-    # In products too small for threads of BLAS, which fight for the cores of a busy machine.
+    # The products are too small for BLAS to use threads, which are slow on a busy machine.
     stack = np.pad(missing, ((0, -places % WIDE), (0, 0))).reshape(-1, WIDE, n + 1)
     found = np.zeros((places - 1, places))
     for first in range(0, places - 1, ROWS):

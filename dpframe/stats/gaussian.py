@@ -41,11 +41,11 @@ def gaussian_epsilon(delta: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
     at = np.flatnonzero((d > 0) & (d < 1) & (m > 0))
     d, m = d.flat[at], m.flat[at]
     target = np.where(d < 0.5, np.log(d), np.log1p(-np.minimum(1 - d, 0.5)))
-    # δ(ε) < Φ(μ/2 − ε/μ): where the right-hand side is δ, the root has been passed.
+    # δ(ε) < Φ(μ/2 − ε/μ), so the ε at which the right-hand side is δ lies above the root.
     found = m * np.maximum(m / 2 - special.ndtri(d), 0.0)
     for _ in range(STEPS):
         log_delta, log_slope = _log_delta(found, m)
-        # For μ near 1e-16 nothing is left of δ; then ε is so near 0 that the start will do.
+        # For μ near 1e-16 δ underflows, and ε is so close to 0 that the start is accurate.
         log_delta = np.where(log_delta > -np.inf, log_delta, target)
         step = (target - log_delta) / np.exp(log_slope - log_delta)
         nearer = np.clip(found - step, 0.0, found)
@@ -102,8 +102,8 @@ def gaussian_mu(fpr: npt.ArrayLike, fnr: npt.ArrayLike) -> Floats:
     """Return the μ whose curve passes through (FPR, FNR): Φ⁻¹(1 − FPR) − Φ⁻¹(FNR).
 
     With upper limits of both rates this is equation 2.4 of [Koskela2024]: the point lies below the
-    curve of every smaller μ, so a mechanism with these error rates is μ′-GDP for none of them. This
-    is true of any mechanism; that its loss is ε(δ) of this μ is true only of a Gaussian one.
+    curve of every smaller μ, so a mechanism with these error rates is not μ′-GDP for any μ′ < μ.
+    That holds for any mechanism, but only a Gaussian mechanism has the loss ε(δ) of this μ.
 
     Args:
         fpr: in [0, 1].
@@ -154,7 +154,8 @@ def _mixture_quantile(probability: Floats, q: float, mu: float) -> Floats:
 
     def judge(w: Floats) -> Judged:
         value = q * special.ndtr(side * (w - mu)) + (1 - q) * special.ndtr(side * w)
-        # Newton's method for the logarithm; a mixture's may bend either way and leave the bracket.
+        # Newton's method for the logarithm; it may leave the bracket, because the logarithm of a
+        # mixture is neither convex nor concave.
         with np.errstate(divide="ignore", invalid="ignore"):
             density = q * _density(w - mu) + (1 - q) * _density(w)
             newton = w - side * np.log(value / wanted) * value / density

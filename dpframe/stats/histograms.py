@@ -21,7 +21,7 @@ LARGEST_EPSILON = 700.0
 def bin_counts(edges: HostArray, scores: HostArray) -> HostArray:
     """Count scores, shape [n], between ascending edges as `BinCounts` does: NaN first."""
     numbers = np.sort(scores[~np.isnan(scores)])
-    below = np.searchsorted(numbers, edges)  # ten times as fast as to look for each score's bin
+    below = np.searchsorted(numbers, edges)  # ten times faster than a search for each score
     steps = np.diff(below, prepend=0, append=len(numbers))
     return np.append(len(scores) - len(numbers), steps).astype(np.int32)
 
@@ -82,7 +82,7 @@ def histogram_epsilon(p: npt.ArrayLike, q: npt.ArrayLike, delta: float) -> float
     fpr, fnr = best_events(p, q)
     below = np.concatenate([fpr, fnr])
     above = 1 - delta - np.concatenate([fnr, fpr])
-    shown = above > 1e-15  # 1 − FNR of an event that holds nothing is 0 but for rounding
+    shown = above > 1e-15  # below this it is the rounding error of an empty event
     if bool((shown & (below == 0)).any()):
         return math.inf
     ratios = np.where(shown, above, 0.0) / np.where(below > 0, below, 1.0)
@@ -149,7 +149,7 @@ def one_sided_radius(trials: npt.ArrayLike, bins: npt.ArrayLike, error: npt.Arra
 NORMAL = 2 * 3 ** (1 / 3) * math.pi ** (1 / 6)
 """3.4908…: width = NORMAL · σ · n^{−1/3} for two normal distributions (equation 4.2)."""
 
-SMALLEST = 1e-100  # deviations below it count as this, so that their cubes stay finite
+SMALLEST = 1e-100  # smaller deviations count as 0, because their inverse cubes overflow
 
 
 def scott_width(
@@ -176,7 +176,7 @@ def normal_roughness(sigma: npt.ArrayLike) -> Floats:
 
 
 def common_deviation(sigma_p: float, sigma_q: float) -> float:
-    """Return the common σ whose width is the best one for normal densities of their own σ.
+    """Return the common σ that gives the best width for two normal densities.
 
     (2/(σ_P^{−3} + σ_Q^{−3}))^{1/3}, between the smaller one and 1.26 times it. A distribution
     without spread is left out; 0 if neither has one.
@@ -192,7 +192,9 @@ ROOT_8 = math.sqrt(8)
 
 
 def sigma_of_total_variation(tv: npt.ArrayLike, sampling_probability: float = 1.0) -> Floats:
-    """Return the inverse: σ = 1/(2 Φ⁻¹((TV/q + 1)/2)) (section 7).
+    """Return the σ of a subsampled Gaussian with a total variation, 1/(2 Φ⁻¹((TV/q + 1)/2)).
+
+    [Koskela2024, section 7].
 
     Args:
         tv: at least 0.

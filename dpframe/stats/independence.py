@@ -42,7 +42,7 @@ def halves(values: Floats) -> Bools:
 
 
 def log_chance_of_neighbours(high: Bools, lag: int) -> float:
-    """Bound the chance of so many, or so few, neighbours that are both high or both low.
+    """Bound the chance of so extreme a number of neighbours that are both high or both low.
 
     Places form disjoint pairs. Among m pairs with H high places, d pairs with one of each come in
     2^d m!/(a! d! c!) of all choose(2m, H) orders, a pairs being high and c low.
@@ -66,7 +66,7 @@ def log_chance_of_neighbours(high: Bools, lag: int) -> float:
 
 
 def log_chance_of_step(x: Bools, y: Bools) -> float:
-    """Bound the chance of so many, or so few, draws high in both samples; Fisher's test."""
+    """Bound the chance of this number of draws high in both samples, by Fisher's exact test."""
     n, first, second = len(x), int(x.sum()), int(y.sum())
     both = np.arange(max(0, first + second - n), min(first, second) + 1)
     logs = _log_choose(first, both) + _log_choose(n - first, second - both)
@@ -84,7 +84,7 @@ CONCENTRATIONS = 4.0 ** np.arange(1, 9)  # of the rates of blocks, if rates vary
 
 
 def log_chance_of_drift(sizes: Ints, hits: Ints) -> float:
-    """Bound the chance that events are so much more frequent in some blocks than in others.
+    """Bound the chance that the frequency of events varies this much between blocks.
 
     Bets of one unit in all are placed on rates that vary. Each bet has a width of blocks, which are
     joined two by two, an event, and a concentration of the Beta distribution around the rate so far
@@ -122,7 +122,7 @@ BLOCK, MOST_BLOCKS = 16, 1024
 
 
 def events_of(values: Floats) -> dict[tuple[float, bool], Bools]:
-    """Mark numbers beyond some thresholds, and say of each event its threshold and if it is in."""
+    """Mark numbers beyond some thresholds; keys are (threshold, True if the threshold is in)."""
     known = np.where(np.isnan(values), -np.inf, values) if values.dtype.kind == "f" else values
     places = np.unique((np.array(SHARES) * len(known)).astype(np.int64))
     found: dict[tuple[float, bool], Bools] = {}
@@ -135,9 +135,9 @@ def events_of(values: Floats) -> dict[tuple[float, bool], Bools]:
 
 
 def log_chance_of_order(values: Floats) -> float:
-    """Bound the chance that numbers, shape [n], stand in such an order, if any is as likely.
+    """Bound the chance of the order of numbers, shape [n], if all orders are equally likely.
 
-    It is small if they are sorted or grouped, by themselves or by something that they depend on.
+    It is small if the numbers are sorted or grouped, directly or by something they depend on.
     """
     high = list(events_of(values).values()) if len(values) >= 2 * BLOCK else []
     if not high:
@@ -156,7 +156,7 @@ def log_chance_of_order(values: Floats) -> float:
 def log_chance_of_copies(rows: Ints, copies: int) -> float:
     """Bound the chance that `copies` independently drawn chunks are all equal to this one.
 
-    Of the orders of all their rows, those count in which every chunk holds the same sequence.
+    This is the share of the orders of all rows in which every chunk has the same sequence.
     """
     times = np.unique(rows, return_counts=True)[1]
     return _log_orders(times) - _log_orders(copies * times)
@@ -169,11 +169,11 @@ def log_chance_of_constants(rows: Ints) -> float:
 
 
 def log_chance_of_company(rows: Ints, seed: int = 0) -> float:
-    """Bound the chance that so many of the equal rows, shape [chunks, n], stand in the same chunk.
+    """Bound the chance that so many equal rows lie in the same chunk; rows have shape [chunks, n].
 
     Equal rows are paired at random, rare values first, at most a quarter as many pairs as rows.
-    Whatever became of earlier pairs, the places of the next are equally likely to be any two of
-    those left, at least half of all. So they share a chunk with at most a probability that does not
+    Given the earlier pairs, the places of the next one are equally likely to be any two of those
+    left, at least half of all. So they share a chunk with at most a probability that does not
     depend on the values, and the number of pairs that do is stochastically below a binomial one.
     """
     chunks, n = rows.shape

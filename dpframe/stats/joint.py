@@ -1,8 +1,8 @@
 """Joint confidence regions for two error rates, limits of the loss, and multiple claims.
 
 A bound on ε needs an upper limit of one rate and a lower limit of another. Two limits at α/2 each
-cover both rates at their worst at once; a joint test need not, and gains the difference between a
-sum of two standard errors and the root of their squares.
+allow for both rates to be at their worst at once. A joint test is sharper: it replaces the sum of
+two standard errors by the root of the sum of their squares.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
 
 CAP = 0.1
 """Share of the error spent on each rate alone; the rest goes to their weighted sum. It keeps the
-region small if the weights turn out wrong. Between 0.02 and 0.2 it hardly matters."""
+region small if the weights are poor. Its value hardly matters between 0.02 and 0.2."""
 
 CORNERS = 64  # steps of the staircase that covers a region
 FURTHEST = -8.0  # standard errors
@@ -65,7 +65,7 @@ def joint_staircases(
     cap = -special.ndtri(CAP * a)
     critical = -special.ndtri((1 - 2 * CAP) * a)
     # Along the edge of the region: from where the cap of the true rate ends it to the other cap.
-    # From FURTHEST on, or Pr[Bin ≤ false] is rounded to 1; the first box then covers what is left.
+    # Below FURTHEST Pr[Bin ≤ false] would be rounded to 1; the first box covers that part.
     first = np.maximum(np.minimum((critical - v * cap) / w, cap), FURTHEST)
     z = first + (cap - first) * np.linspace(0, 1, CORNERS + 1)
     z_true = np.where(z == FURTHEST, cap, np.minimum((critical - w * z) / v, cap))
@@ -79,7 +79,7 @@ def threshold_epsilon(fpr: npt.ArrayLike, fnr: npt.ArrayLike, delta: npt.ArrayLi
 
     Equation 6.2 of [Koskela2024], after [Kairouz2015, theorem 2.1]: no (ε, δ)-DP mechanism with a
     smaller ε has these error rates. With upper limits of both rates it is a lower limit of ε
-    [Jagielski2020]; with lower limits, an upper limit of the loss that this rule shows.
+    [Jagielski2020]; with lower limits it is an upper limit of the loss that this rule shows.
 
     Args:
         fpr: in [0, 1].
@@ -97,8 +97,8 @@ def threshold_epsilon(fpr: npt.ArrayLike, fnr: npt.ArrayLike, delta: npt.ArrayLi
     return np.asarray(losses.max(axis=0), np.float64)
 
 
-LARGEST = 40.0  # ε beyond which no limit is told
-STEPS = (6, 5, 5, 5, 5)  # bisections; so many at a time are made together
+LARGEST = 40.0  # larger limits of ε are reported as infinite
+STEPS = (6, 5, 5, 5, 5)  # numbers of bisections that are made together
 
 
 def evidence_below(hits: Ints, trials: int, slope: Floats, delta: Floats | float) -> Floats:
@@ -127,14 +127,15 @@ def evidence_below(hits: Ints, trials: int, slope: Floats, delta: Floats | float
 def reaches(hits: Ints, trials: int, delta: float, error: float) -> float:
     """Return an upper limit of the largest loss of any of the events, at any time; inf if none.
 
-    The number of events costs nothing: if one of them reaches ε, denying it of all rejects that
-    one. Arguments as above, at least one trial; `error` is the probability that the limit is wrong.
+    Several events need no more error than one: if one of them has the loss ε, a limit below ε is
+    wrong only if the evidence against this event is. Arguments as above, with at least one trial;
+    `error` is the probability that the limit is wrong.
     """
     wanted = -np.log(error)
-    # An event that refutes a loss which another reaches cannot have the highest limit.
+    # An event that cannot reach a loss that another one may reach does not have the largest limit.
     low, high, left = 0.0, LARGEST, hits
     for steps in STEPS:
-        # All places that so many bisections may reach, at once; halving is exact.
+        # All places that these bisections may reach are evaluated at once; halving is exact.
         parts = 1 << steps
         width = (high - low) / parts
         inner = low + width * np.arange(1, parts)

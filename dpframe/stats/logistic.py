@@ -8,7 +8,7 @@ from scipy import special
 from dpframe.common.types import Floats
 
 STEPS = 100
-BLOCK = 1 << 14  # rows weighted at a time; a weighted copy of all of them would double the memory
+BLOCK = 1 << 14  # rows weighted at a time, because a weighted copy of all would double the memory
 TOLERANCE = 1e-10
 
 
@@ -50,7 +50,7 @@ def logistic_regression(rows: Floats, labels: Floats, ridge: float) -> tuple[flo
 
 
 def _derivatives(rows: Floats, labels: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Gradient and Hessian of the mean loss, the intercept last."""
+    """Return gradient and Hessian of the mean loss, the intercept last."""
     n, k = rows.shape
     gradient, curvature = np.zeros(k + 1), np.zeros((k + 1, k + 1))
     for start in range(0, n, BLOCK):

@@ -1,9 +1,9 @@
 """Auditing one training run with many canaries, each in the data with probability ½.
 
-A guesser decides for r of m canaries whether they are in, abstains from the others, and is right
-about v. The number of guesses must be fixed beforehand or paid for. A claimed trade-off curve f
-enters by its inverse blow-up function x ↦ f(1 − x), the least probability, with the record
-exchanged, of an event of probability x.
+A guesser decides for r of m canaries if they are in, abstains on the others, and is right about v.
+The number of guesses must be fixed beforehand, or several numbers must share the error. A claimed
+trade-off curve f is used as its inverse blow-up function x ↦ f(1 − x): the least probability that
+an event of probability x can have after the record is exchanged.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def one_run_epsilon(canaries: int, guesses: int, correct: int, delta: float, err
     return crossing(excess)
 
 
-SMALLEST_ERROR = 1e-12  # of a p-value; so near to 1 a curve given as 1 − x has lost its digits
+SMALLEST_ERROR = 1e-12  # least p-value; a curve given as a function of 1 − x has no more digits
 
 
 def one_run_rejects(
@@ -65,9 +65,10 @@ def one_run_rejects(
 ) -> bool:
     """Return True if a claimed trade-off curve is rejected [Mahloujifar2024].
 
-    Suppose that so many guesses are right with probability at least the error. Their recursion then
-    follows, from v correct guesses down to none, the probability that this takes of right (r) and
-    of wrong guesses (h); if it is more than there is, the curve is refuted.
+    Suppose that `correct` guesses are right with probability at least the error. The paper's
+    recursion, from this number down to 0, bounds from below the probabilities that this requires of
+    right (r) and of wrong guesses (h). If they exceed the available probability, the curve is
+    refuted.
 
     Args:
         canaries: m.

@@ -24,10 +24,10 @@ STEPS = 300
 def bisection(
     beyond: Callable[[float], bool], low: float, high: float, *, tolerance: float = 0.0
 ) -> tuple[float, float]:
-    """Narrow a bracket around the place from which on a predicate holds.
+    """Narrow a bracket around the place above which a predicate holds.
 
     Args:
-        beyond: the predicate; asked at neither end.
+        beyond: the predicate; not evaluated at the ends.
         low: where it does not hold.
         high: where it holds.
         tolerance: width of the last bracket, relative to max{1, |high|}; 0 for neighbouring floats.
@@ -60,9 +60,9 @@ def bisection_each(
 class Judged(NamedTuple):
     """Judgements of some places, for `newton_each`; each of shape [k]."""
 
-    beyond: Bools  # whether the root has been passed
-    exact: Bools  # whether the place will do
-    newton: Floats  # where Newton's method goes next; anything where it does not know
+    beyond: Bools  # True if the place is above the root
+    exact: Bools  # True if the place is accurate enough
+    newton: Floats  # next place of Newton's method; anything if undefined
 
 
 def newton_each(

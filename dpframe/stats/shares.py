@@ -1,11 +1,10 @@
-"""Learn from counts which share of the draws in each bin comes from which dataset.
+"""Learn from counts the share of the draws in each bin that come from D.
 
-A bet on the whole output needs nothing else, up to a clip; see `output_bets`. Few draws are known
-when the first bets are made, so the share is the mean of several models, weighted by their
-posterior probabilities: logistic regressions on the score, linear, levelling off at several widths,
-and piecewise linear; the score itself, if it is a logarithm of a likelihood ratio; and for outputs
-in no order the tree of all dyadic groups of bins, each group with a share of its own or split
-[Willems1995].
+A bet on the whole output needs only these shares; see `output_bets`. The first bets are made after
+few draws, so the share is a mean over several models, weighted by their posterior probabilities.
+The models are logistic regressions on the score (linear, saturating at several widths, piecewise
+linear); the score itself, if it is a logarithm of a likelihood ratio; and, for outputs without an
+order, all trees of dyadic groups of bins [Willems1995].
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from scipy.special import betaln, expit, logsumexp
 
 from dpframe.common.types import Floats, Ints
 
-WIDTHS = (0.3, 0.6, 1.2)  # of the middle part in which a share changes, in standard deviations
+WIDTHS = (0.3, 0.6, 1.2)  # of the middle part in which the share changes, in standard deviations
 KNOTS = 8  # where the slope of a piecewise linear logarithm may change
 BEND = 0.5  # standard deviation of a change of the slope
-FARTHEST = 6.0  # standard deviations from the median beyond which scores count as equal
-STEPS, CLOSE, LONGEST = 20, 1e-4, 2.0  # Newton's method: steps, when it ends, the longest step
-LEAST = 1e-9  # no share is below
+FARTHEST = 6.0  # standard deviations from the median at which scores are clipped
+STEPS, CLOSE, LONGEST = 20, 1e-4, 2.0  # Newton's method: most steps, tolerance, longest step
+LEAST = 1e-9  # smallest share
 
 
 def places(edges: Floats) -> Floats:
@@ -131,7 +130,7 @@ def _hermite() -> tuple[Floats, Floats]:
 
 
 def _as_it_is(of: Floats, middle: Floats) -> tuple[Floats, float]:
-    """Take the score for the logarithm of the likelihood ratio of D′ to D."""
+    """Return the shares if the score is the logarithm of the likelihood ratio of D′ to D."""
     evidence = -of[0] @ np.logaddexp(0, middle) - of[1] @ np.logaddexp(0, -middle)
     return expit(-middle), float(evidence)
 

@@ -52,7 +52,7 @@ def _is_above(a: Point, b: Point, c: Point) -> bool:
     return (a[1] - b[1]) * (c[0] - b[0]) <= (b[1] - c[1]) * (b[0] - a[0])
 
 
-LARGEST_EPSILON = 700.0  # e^700 is finite in float64; a point further out says nothing anyway
+LARGEST_EPSILON = 700.0  # e^700 is finite in float64; points beyond are irrelevant
 
 
 class Envelope(NamedTuple):
@@ -91,7 +91,7 @@ def tradeoff_envelope(epsilons: npt.ArrayLike, deltas: npt.ArrayLike) -> Envelop
     """
     e, d = np.asarray(epsilons, np.float64), np.asarray(deltas, np.float64)
     keep = (e <= LARGEST_EPSILON) & (d < 1)
-    # (0, 1) says nothing, and gives an envelope of 0 where nothing else is known.
+    # The point (0, 1) holds for every mechanism; without other points the envelope is 0.
     e, d = np.append(e[keep], 0.0), np.append(d[keep], 1.0)
     hull = falling_hull(zip(np.exp(e).tolist(), d.tolist(), strict=True))
     growth, delta = np.array(hull).T
@@ -127,9 +127,9 @@ DIGITS = 6  # of what is written; δ is rounded down
 def certified_profile(staircases: npt.ArrayLike) -> tuple[tuple[float, float], ...]:
     """Return points (ε, δ) of `certified_delta`, from ε = 0 to where it reaches 0.
 
-    None if nothing is certified. Between two points the δ of the right one holds, because a profile
-    does not increase. Takes staircases of upper limits (FPR, FNR), shape [k, corners, 2], or boxes,
-    [k, 2].
+    The result is empty if nothing is certified. Between two points the δ of the right one holds,
+    because a profile does not increase. `staircases` are upper limits (FPR, FNR), shape
+    [k, corners, 2], or boxes, shape [k, 2].
     """
     limits = np.asarray(staircases, np.float64)
     limits = np.clip(limits[:, None, :] if limits.ndim == 2 else limits, 0.0, 1.0)
@@ -174,13 +174,13 @@ def certified_delta(staircases: npt.ArrayLike, epsilons: npt.ArrayLike) -> Float
     return np.asarray(np.maximum(either.min(axis=1).max(axis=0), 0.0))
 
 
-PLACES = 400  # how many ε of the range are compared
+PLACES = 400  # number of ε of the range that are compared
 STEPS = 200
 
 ROUNDS, FINER = 5, 65
-"""The end of a range is looked for on a grid, and again between two of its places."""
+"""The end of a range is searched on a grid, then on a finer grid between two of its places."""
 
-FURTHEST = 700.0  # no ε beyond it is looked at
+FURTHEST = 700.0  # largest ε of a range
 
 
 class ProfileFit(NamedTuple):
@@ -260,7 +260,7 @@ def matching_mu(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Floats:
 
 
 def _last_above(profile: Callable[[Floats], Floats], delta: float, end: float) -> float:
-    """Find the largest ε ≤ `end` with profile(ε) ≥ delta, to 8 digits; 0 if none."""
+    """Return the largest ε ≤ `end` with profile(ε) ≥ delta, to 8 digits; 0 if none."""
     low, high = 0.0, end
     for _ in range(ROUNDS):
         grid = np.linspace(low, high, FINER)

@@ -32,7 +32,7 @@ class NoisyIndex(Mechanism, name="noisy-index"):
 
 @dataclasses.dataclass(frozen=True)
 class Playing:
-    """An attack, and the mechanism and pair that it is played against."""
+    """An attack with the mechanism and pair that it is tested on."""
 
     attack: Attack
     played: Played
@@ -44,14 +44,14 @@ class Playing:
         return Target(self.played.mechanism, self.played.pair, dims)
 
     def is_possible(self) -> bool:
-        """True if the attack says that it suits the target, and learns and scores without error."""
+        """True if the attack suits the target, and learns and scores without error."""
         with contextlib.suppress(Exception):
             return self.attack.unsuited(self.target) is None and bool(self.scores)
         return False
 
     @functools.cached_property
     def halves(self) -> tuple[tuple[HostArray, HostArray], tuple[HostArray, HostArray]]:
-        """Outputs to learn from, and outputs to score, on D and D′ each."""
+        """Outputs to learn from, and outputs to score, each on D and on D′."""
         half = CALLS // 2
         first, second = (
             tuple(np.concatenate(calls[part]) for calls in self.played.calls)
@@ -78,7 +78,7 @@ class Playing:
 
     @functools.cached_property
     def scores(self) -> tuple[HostArray, HostArray]:
-        """Scores of the outputs that it did not learn from."""
+        """Scores of the outputs that were not used for learning."""
         zero, one = (self.score(part) for part in self.halves[1])
         return zero, one
 
@@ -169,7 +169,7 @@ TRIALS: tuple[Trial, ...] = (
 
 
 def trials() -> tuple[Trial, ...]:
-    """All of them; the common ones look at the plugin alone, and an unsuited one is not played."""
+    """Return all trials: the common ones, and those that need a suitable target."""
 
     def in_play(trial: Any) -> Any:
         def played(playing: Playing) -> None:

@@ -26,19 +26,19 @@ from dpframe.testing.plugins import ERROR, LeftOut, Trial
 
 TRIALS_EACH = 1000  # scores per dataset of one audit
 REPEATS = 200  # audits at a truth
-CONFIDENCE = 0.9  # of a bound that is calibrated: one in ten may exceed the truth
+CONFIDENCE = 0.9  # of calibrated bounds: one in ten may exceed the truth
 LEVELS = (0.9, 0.99, 0.999)  # a wrong radius can look right at one of them
 CORNERS = ((100, 50), (200, 200 / (1 + math.e)), (10_000, 20))
-"""Draws on each dataset, and how many of them the better way of deciding gets wrong on average. The
-p-value, which takes long, is tested at the first."""
-EVENTS = 3  # with the largest shares of the error, which are held to them
+"""Draws on each dataset, and the mean number of errors of the better decision rule. The p-value,
+which is slow, is tested at the first."""
+EVENTS = 3  # number of events, those with the largest shares, whose shares are tested
 IID = "independent, identically distributed outputs"
-LOUD = 8.0  # a loss that no estimator overlooks
+LOUD = 8.0  # a loss so large that every estimator must detect it
 
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """An estimator, asked about scores whose loss is known."""
+    """An estimator, applied to scores with a known loss."""
 
     estimator: Estimator
 
@@ -52,12 +52,12 @@ class Asked:
 
     @property
     def of_canaries(self) -> bool:
-        """True if it takes the canaries of one run, and nothing else."""
+        """True if it accepts only the canaries of one run."""
         return bool(self.statistic.accepts == {"canaries"})
 
     @property
     def decides(self) -> bool:
-        """True if it is given decisions; scores if it takes both."""
+        """True if it gets decisions; an estimator that accepts both gets scores."""
         return "score" not in self.statistic.accepts
 
     def scores(self, rng: np.random.Generator, epsilon: float, n: int) -> list[HostArray]:
@@ -88,7 +88,7 @@ class Asked:
     def ask(
         self, layout: Tree, counts: Tree, n: int, confidence: float = CONFIDENCE, claim: Any = None
     ) -> Estimate:
-        """Return an estimate, checked as by the engine."""
+        """Return an estimate, checked as the engine does."""
         query = Query((n, n), 0.0, confidence, claim, 1e-6)
         return self._checked(query, lambda: self.estimator.estimate(layout, counts, query))
 
@@ -116,7 +116,7 @@ class Asked:
         confidence: float = CONFIDENCE,
         claim: Any = None,
     ) -> Estimate:
-        """One run of canaries, in by fair coins; each tells by randomised response that it is."""
+        """Audit one run of canaries, in by fair coins, whose scores are randomised responses."""
         members = rng.random(TRIALS_EACH) < 0.5
         truthful = rng.random(TRIALS_EACH) < 1 / (1 + math.exp(-epsilon))
         scores = np.where(truthful, members, ~members) + rng.random(TRIALS_EACH) / 2
@@ -167,7 +167,7 @@ def _total(asked: Asked) -> None:
 
 def _monotone(asked: Asked) -> None:
     _certifying(asked)
-    # On average: which events are worth their price may depend on the level, by the pilot.
+    # On average, because the events that the pilot chooses may depend on the level.
     levels = (0.5, 0.9, 0.99, 0.9999)
     for epsilon in (1.0, LOUD):
         bounds = [
@@ -231,7 +231,7 @@ def _chance(wrong: int, of: int) -> float:
 
 
 class _Corner:
-    """Estimates of an estimator that sees outputs with two values, by how many are wrong."""
+    """Estimates from outputs with two values, by the numbers of errors."""
 
     def __init__(self, asked: Asked, trials: int, rate: float, confidence: float) -> None:
         self.asked, self.trials, self.confidence = asked, trials, confidence
@@ -263,7 +263,7 @@ class _Corner:
         return self.known[k, u]
 
     def hits(self) -> Iterator[tuple[str, float, Callable[[int, int], bool]]]:
-        """Yield what may happen, the most that its probability may be, and if it does."""
+        """Yield events: a description, the largest allowed probability, a predicate of counts."""
         truth, error = self.truth + 1e-6, 1 - self.confidence
 
         def lower(k: int, u: int) -> float:
@@ -290,10 +290,10 @@ class _Corner:
 
 
 def _calibrated_exactly(asked: Asked) -> None:
-    """At corners of the claim, where a bound fails most often, and by sums over all counts.
+    """Test bounds at corners of the claim, where they fail most often, by sums over all counts.
 
-    Outputs with two values are what decisions are. Scores with two values are drawn if the bound
-    rests on error rates, as its shares tell, or assumes nothing but `IID`.
+    Decisions have two values. Scores with two values are used if the bound depends on error rates,
+    as its shares show, or assumes nothing but `IID`.
     """
     _of_scores(asked)
     _certifying(asked)
@@ -370,7 +370,7 @@ def _bets_are_fair(asked: Asked) -> None:
 
 
 def _anytime(asked: Asked) -> None:
-    """Stopped when it suits least: right after the round that makes the p-value smallest."""
+    """Test the smallest p-value over all rounds, the worst time to stop."""
     if not type(asked.estimator).anytime:
         raise LeftOut("it does not claim to be valid at every number of trials at once")
     _certifying(asked)

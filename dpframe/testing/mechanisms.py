@@ -57,7 +57,7 @@ class Played:
         return self.pair.d0, self.pair.d1
 
     def call(self, number: int, index: int, n: int = ROWS, *, compiled: bool = True) -> HostArray:
-        """Return n outputs on D (index 0) or D′ (1); equal numbers mean equal randomness."""
+        """Return n outputs on D (index 0) or D′ (1); equal numbers give equal randomness."""
         mechanism: Any = self.mechanism
         if not self.traced:
             rng = host_generator(Stream(0, "testing", 0, PROBE), number, index)

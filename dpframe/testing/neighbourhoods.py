@@ -79,21 +79,19 @@ TRIALS: tuple[Trial, ...] = (
 )
 
 
-# Promises of neighbourhoods.
-
-CALLS = 4  # how often it is asked; each time it sees what the pairs before have earned
+CALLS = 4  # number of calls, each with the evidence of the earlier pairs
 SEED = 3
-SPENT = 1000  # draws per dataset that pairs are said to have been played for
+SPENT = 1000  # draws per dataset that the history gives for each pair
 
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """A neighbourhood, and what it proposes."""
+    """A neighbourhood and its proposals."""
 
     neighbourhood: Neighbourhood
 
     def play(self, growth: Callable[[int], float]) -> list[tuple[Pair, ...]]:
-        """Return the proposals of each call, with evidence from a given function."""
+        """Return the proposals of each call; `growth` maps a pair's number to its evidence."""
         rng = np.random.default_rng(SEED)
         history: list[Earned] = []
         calls = []
@@ -107,7 +105,7 @@ class Asked:
             )
             calls.append(tuple(proposed))
             start = len(history)
-            # Those proposed last have not been played: a search may not come to all of them.
+            # The last pair of each call has no draws, because a search may not get to all pairs.
             draws = [SPENT] * (len(proposed) - 1) + [0]
             history += [
                 Earned(pair, spent, growth(start + at) if spent else 0.0)
@@ -117,7 +115,7 @@ class Asked:
 
     @functools.cached_property
     def calls(self) -> list[tuple[Pair, ...]]:
-        """The proposals if pairs earn more and less."""
+        """The proposals if pairs have different evidence."""
         return self.play(lambda at: at * 7 % 5 / 1000)
 
     @property
@@ -127,7 +125,7 @@ class Asked:
 
 
 def content(data: Any) -> str:
-    """Return a digest of a dataset, to the bit."""
+    """Return a digest of all bits of a dataset."""
     return data_digest((data, None))
 
 
@@ -215,5 +213,5 @@ NEIGHBOURHOODS_TRIALS: tuple[Trial, ...] = (
 
 
 def trials() -> Sequence[Trial]:
-    """All of them; the common ones look at the plugin alone."""
+    """Return all trials, the common ones first."""
     return (*plugins.of("neighbourhood"), *NEIGHBOURHOODS_TRIALS)

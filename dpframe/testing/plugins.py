@@ -30,16 +30,16 @@ from dpframe.interfaces.plugin import (
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """One promise, and whether it is kept."""
+    """One promise and its result."""
 
-    promise: str  # what every plugin of the kind must do
+    promise: str  # the promise of every plugin of the kind
     # "left out": it does not apply, or cannot be tried.
     result: Literal["kept", "broken", "left out"]
-    detail: str  # what went wrong and what to do, or why it was left out; empty if it is kept
+    detail: str  # the mistake and its remedy, or why it was left out; empty if it is kept
 
 
 class LeftOut(Exception):  # noqa: N818  # it is no error
-    """Raised by a trial that does not apply; says why."""
+    """Raised, with the reason, by a trial that does not apply."""
 
 
 # A promise, and a function of the subject that raises if it is broken: AssertionError with what is
@@ -48,7 +48,7 @@ Trial = tuple[str, "Callable[[Any], None]"]
 
 
 def examine(subject: Any, trials: Sequence[Trial]) -> list[Finding]:
-    """Try every promise, whatever became of the others."""
+    """Try every promise, independently of the results of others."""
     return [_examined(subject, *trial) for trial in trials]
 
 
@@ -68,7 +68,7 @@ class NotKeptError(AssertionError):
     """A plugin breaks promises of its kind.
 
     Attributes:
-        findings: all promises, those that are kept included.
+        findings: all promises with their results.
     """
 
     def __init__(self, what: str, findings: Sequence[Finding]) -> None:
@@ -85,12 +85,8 @@ def demand(what: str, findings: list[Finding]) -> list[Finding]:
     return findings
 
 
-# Laws of random outputs that can be tried out.
-#
-# Each accuses a correct plugin with a probability below `ERROR`.
-
-ERROR = 1e-6  # probability that one law accuses a plugin that keeps it
-COORDINATES = 8  # of an output, that are looked at
+ERROR = 1e-6  # probability that one test of random outputs accuses a correct plugin
+COORDINATES = 8  # number of tested coordinates of an output
 
 
 def demand_same_law(one: HostArray, other: HostArray, how: str) -> None:
@@ -116,8 +112,8 @@ def demand_ratio(on_zero: HostArray, on_one: HostArray) -> None:
     """Assert that log-ratios of densities are those of the outputs that they are taken at.
 
     With r = p′/p and any set B of values of r, E[min(1, r); r ∈ B] over D is E[min(1, 1/r); r ∈ B]
-    over D′; r above and below some values is tried. Hoeffding's inequality for means within [0, 1]
-    [Hoeffding1963, theorem 1]. They have shape [n], at outputs on D and on D′.
+    over D′. This is tested for r above and below some values, by Hoeffding's inequality for means
+    within [0, 1] [Hoeffding1963, theorem 1]. The log-ratios have shape [n], at outputs on D and D′.
     """
     ratios = [np.asarray(ratio, np.float64) for ratio in (on_zero, on_one)]
     for ratio, name in zip(ratios, ("D", "D′"), strict=True):
@@ -140,8 +136,8 @@ def demand_ratio(on_zero: HostArray, on_one: HostArray) -> None:
 def demand_distribution(ordered: HostArray, cdf: HostArray) -> None:
     """Assert that a distribution function is that of a sample.
 
-    [Massart1990, corollary 1], at half of the error for each of two datasets. Tells apart what
-    differs by more than .05 at a few thousand numbers.
+    The test is that of [Massart1990, corollary 1], at half of the error for each of two datasets.
+    With a few thousand numbers it detects differences of more than .05.
 
     Args:
         ordered: the sample, ascending with NaN last, shape [n].
@@ -163,7 +159,7 @@ EDGES = (-2.9, -1.618, -0.731, -1e-4, 1e-4, 0.731, 1.618, 2.9)
 
 
 def close(one: HostArray, other: HostArray) -> HostArray:
-    """Return booleans: rows that are equal up to rounding."""
+    """Mark the rows that are equal up to rounding."""
     x, y = (_flat(part) for part in (one, other))
     return np.asarray(np.isclose(x, y, rtol=1e-4, atol=1e-6, equal_nan=True).all(axis=1))
 
@@ -173,7 +169,7 @@ def _flat(outputs: HostArray) -> Floats:
 
 
 def _columns(outputs: HostArray) -> Iterator[Floats]:
-    """Yield some coordinates, evenly spread over all; NaN is below everything."""
+    """Yield some coordinates, evenly spread over all; NaN becomes −inf."""
     flat = _flat(outputs)
     chosen = np.unique(np.linspace(0, flat.shape[1] - 1, COORDINATES).astype(int))
     for column in chosen if flat.shape[1] else ():

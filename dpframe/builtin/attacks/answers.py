@@ -24,12 +24,10 @@ from dpframe.plugins import (
     Tree,
 )
 
-# Choose the column of categories that tells most against a claim, by shares learned elsewhere.
-
-SMOOTHING = 0.5  # added to every count: what one dataset has not shown is no proof
-CAUTION = 1.5  # standard errors by which the logarithm of a ratio is drawn in to 0
-LARGEST = 50.0  # losses beyond are taken for this
-MOST_POINTS = 4  # of a claim, that columns are judged by
+SMOOTHING = 0.5  # added to every count, because a missing category proves nothing
+CAUTION = 1.5  # standard errors by which the logarithm of a ratio shrinks towards 0
+LARGEST = 50.0  # larger losses are clipped to this
+MOST_POINTS = 4  # points of a claim by which columns are judged
 
 
 def points(target: Target) -> list[tuple[float, float]]:
@@ -58,13 +56,13 @@ def ratios(counts: Ints) -> Floats:
     plain = logs[..., 1, :] - logs[..., 0, :]
     error = np.sqrt((1 / smooth).sum(axis=-2))
     drawn = np.sign(plain) * np.maximum(np.abs(plain) - CAUTION * error, 0)
-    # Where caution takes all of it, what is left still puts the categories in order.
+    # Ratios that shrink to 0 keep a small value, so that the categories stay in order.
     ordered = np.where(drawn == 0, 1e-3 * plain / (1 + error), drawn)
     return np.where(counts.sum(axis=-2) > 0, ordered, 0.0)
 
 
 def farthest(learned: Floats, counts: Ints, claimed: list[tuple[float, float]]) -> Floats:
-    """Return by how many standard errors an event of each column violates a claim, at most.
+    """Return the most standard errors by which an event of each column violates a claim.
 
     Args:
         learned: ratios from other draws, shape [k, categories]; an event is all categories from
@@ -111,7 +109,7 @@ def told(view: Any, state: Any, edge: float, above: bool, words: Mapping[int, st
 
 
 def _of_codes(view: Any, state: Any, chosen: Any) -> str | None:
-    # A code that was never seen belongs to neither side, as far as a reader is concerned.
+    # A code that was never seen is named on neither side.
     seen = np.asarray(state["scores"]) != 0
     codes, rest = (np.flatnonzero(side & seen).tolist() for side in (chosen, ~chosen))
     place = int(state["column"]), int(state["columns"])
@@ -167,7 +165,7 @@ def _labels(state: Any, group: int, words: Mapping[int, str]) -> list[str]:
 
 
 def _interval(edges: Any, start: int, stop: int, used: int) -> str:
-    """Describe the categories from `start` to before `stop` as an interval of numbers."""
+    """Describe the categories in [start, stop) as an interval of numbers."""
     low = None if start == 0 else float(edges[start - 1])
     high = None if stop > used else float(edges[stop - 1])
     if low is None:
@@ -189,15 +187,15 @@ State = dict[str, Any]
 
 CODES = 256  # categories of a column of codes
 
-# Categories of a column of hashes that have a ratio of their own: those seen most often.
+# Number of hashes with a ratio of their own, the most frequent ones.
 HASHES = 1024
-LEAST = 2  # how often a hash must be seen to be one of these
-TOO_FEW = 3  # columns of which no weighted sum is made: they come from one number or two
+LEAST = 2  # occurrences that a hash needs for a ratio of its own
+TOO_FEW = 3  # up to so many columns, from one or two numbers, have no weighted sum
 
-# Columns of numbers that are tried alone, at most, from the first on and from the last.
+# Largest number of columns tried alone, from the front and from the end.
 ALONE, DERIVED = 64, 9
-REMEMBERED = 3  # values of a column that is not learned from
-JUDGED_BY = 2**21  # entries of the draws by which a column is chosen, about
+REMEMBERED = 3  # values kept of a column that only describes others
+JUDGED_BY = 2**21  # approximate number of entries by which a column is chosen
 
 
 def learn_codes(target: Target, train: Train) -> State:
@@ -364,11 +362,11 @@ FEWEST = 2  # answers per dataset; fewer teach nothing
 class OfAnswers(Attack, name="answers"):
     """Log-odds of D′ from one view of answers of any kind, learned from their shares.
 
-    A view has one column or many, each of categories: which kind of answer it is, which exact
-    value, the exponent of the last bit, a residue, an interval of numbers. The column that lies
-    farthest outside of the claim is chosen, by draws that its shares were not learned from; the
-    score of an answer is the logarithm of the ratio of the shares of its category, D′ over D,
-    drawn in to 0 by what chance does to it. What was never seen is a category too.
+    A view has one or more columns of categories: the kind of an answer, its exact value, the
+    exponent of the last bit, a residue, an interval of numbers. The column that violates the claim
+    most is chosen, by draws from which its shares were not learned. The score of an answer is the
+    logarithm of the ratio of the shares of its category, D′ over D, shrunk towards 0 by its
+    standard error. Unseen values are a category too.
     """
 
     gives = "score"

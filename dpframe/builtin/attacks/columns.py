@@ -12,16 +12,14 @@ import numpy as np
 
 from dpframe.plugins import Array, Floats, HostArray, Ints, Target
 
-# Values at which learning attacks cut single numbers.
-
-FEWEST = 10  # numbers beyond the outermost cuts, about: fewer say nothing about a ratio
+FEWEST = 10  # approximate count beyond the outermost cuts; fewer do not determine a ratio
 
 
 def cuts(sorted_numbers: Floats, count: int) -> Floats:
     """Choose at most `count` distinct numbers at which to cut; all if they are few.
 
-    Else at levels evenly spaced on the logit scale: close together in both tails, where the rare
-    outputs lie that tell most.
+    Otherwise the cuts are quantiles at levels evenly spaced on the logit scale: close together in
+    both tails, because rare outputs are the most informative.
 
     Args:
         sorted_numbers: ascending, without NaN, at least one.
@@ -43,7 +41,7 @@ def tallied(sides: Sequence[HostArray]) -> tuple[HostArray, Ints]:
 
 
 def not_one_number(target: Target) -> str | None:
-    """Say why outputs cannot be taken for single numbers; None if they can."""
+    """Return why outputs are not single numbers; None if they are."""
     if math.prod(target.dims) == 1:
         return None
     return f"takes single numbers, but outputs have shape {target.dims}"
@@ -55,17 +53,17 @@ def numbers(outputs: Array) -> Array:
 
 
 def host_numbers(outputs: HostArray) -> Floats:
-    """The same on the host."""
+    """Return outputs of one coordinate as floats, shape [n]; on the host."""
     return np.asarray(outputs, np.float64).reshape(len(outputs))
 
 
 def vectors(outputs: Array) -> Array:
-    """Outputs as float vectors, shape [n, coordinates]; traced."""
+    """Return outputs as float vectors, shape [n, coordinates]; traced."""
     return floats(outputs.reshape(len(outputs), -1))
 
 
 def floats(outputs: Array) -> Array:
-    """Outputs as they are, or integers as floats; traced."""
+    """Convert outputs of other types to floats; traced."""
     return outputs if jnp.issubdtype(outputs.dtype, jnp.floating) else outputs.astype(float)
 
 
@@ -73,7 +71,7 @@ SEEDS = (0x9E3779B9, 0x85EBCA6B)  # of the two digests of a row
 
 
 def words(outputs: Any, xp: Any = jnp) -> Any:
-    """The bits of outputs, shape [n, words], uint32; all NaN are one, −0 is 0.
+    """Return the bits of outputs, shape [n, words], uint32; all NaN are equal, and −0 equals 0.
 
     Traced, or with `numpy` for `xp` on the host.
     """
@@ -87,7 +85,7 @@ def words(outputs: Any, xp: Any = jnp) -> Any:
 
 
 def _flat(outputs: Any, xp: Any) -> Any:
-    """Rows of outputs in the type in which the device has them."""
+    """Return outputs as rows, in the type that the device uses."""
     rows = xp.asarray(outputs).reshape(len(outputs), -1)
     if xp is np:
         rows = rows.astype(jax.dtypes.canonicalize_dtype(rows.dtype), copy=False)
@@ -103,8 +101,8 @@ def _bits(rows: Any, word: Any, xp: Any) -> Any:
 def digests(rows: Any) -> tuple[Any, Any]:
     """Return two digests of every row of shape [n, words], uint32 each; equal rows have equal ones.
 
-    Different rows share both with a probability of about 2⁻⁶⁴, and then only their scores are
-    equal. Works on NumPy arrays and, traced, on JAX arrays.
+    Different rows share both digests with a probability of about 2⁻⁶⁴; such rows get the same
+    score. Works on NumPy arrays and, traced, on JAX arrays.
     """
     places = np.arange(1, rows.shape[1] + 1, dtype=np.uint32)
     found = [
@@ -115,29 +113,27 @@ def digests(rows: Any) -> tuple[Any, Any]:
 
 
 def _mixed(word: Any) -> Any:
-    """A bijection of words that spreads every bit over all others."""
+    """Mix the bits of each word; the map is a bijection."""
     for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
         word = (word ^ (word >> np.uint32(shift))) * np.uint32(factor)
     return word ^ (word >> np.uint32(16))
 
 
-# Outputs as columns of numbers, and what a learner sees of each: flags, its value, ramps.
-
 FLAGS = 8  # special values of a column, at most
 
-# Stands in empty places for special values; an output that is this is merely not flagged.
+# Fills empty places of special values; an output with this value is not flagged.
 NO_VALUE = 3.1e38
-MANY = 64  # columns from which on only two values of each are special, and none has ramps
-RAREST = 4000  # a value is special if it is at least one in so many, and seen more than a few times
-FURTHEST = 8.0  # spreads from the centre beyond which a number moves the score no more
-LARGEST = 1e30  # larger numbers, infinities too, are taken for this; flags see them as they are
-LOOKED_AT = 2**13  # outputs per dataset that special values, quantiles and spreads are taken from
+MANY = 64  # with more columns, each has only two special values and no ramps
+RAREST = 4000  # a special value has at least this inverse share, and occurs a few times
+FURTHEST = 8.0  # spreads from the centre at which numbers are clipped
+LARGEST = 1e30  # larger numbers and infinities are clipped to this, except by flags
+LOOKED_AT = 2**13  # outputs per dataset from which features are chosen
 
 
 class Columns(NamedTuple):
-    """The features of each of c columns; empty places never hold, or are always 0."""
+    """The features of each of c columns; features in empty places are always 0."""
 
-    special: Any  # [c, flags]: values that come up again and again; `NO_VALUE` in empty places
+    special: Any  # [c, flags]: frequent values; `NO_VALUE` in empty places
     centre: Any  # [c]
     spread: Any  # [c]
     start: Any  # [c, ramps]: where a ramp begins to rise from 0 to 1
@@ -145,7 +141,7 @@ class Columns(NamedTuple):
 
 
 def rows(outputs: Any, bits: bool, xp: Any = jnp) -> Any:
-    """Outputs as float rows, shape [n, c]; traced, or with `numpy` for `xp` on the host."""
+    """Return outputs as float rows, shape [n, c]; traced, or with `numpy` for `xp` on the host."""
     flat = _flat(outputs, xp)
     if not jnp.issubdtype(flat.dtype, jnp.floating):
         return flat.astype(float)
@@ -158,7 +154,7 @@ def rows(outputs: Any, bits: bool, xp: Any = jnp) -> Any:
 
 
 def _with_bits(xp: Any, numbers: Any, words: Any) -> Any:
-    """The numbers; their signs, exponents, trailing zeros, and the power of their lowest bit."""
+    """Append signs, exponents, trailing zeros, and the exponent of the lowest bit as columns."""
     digits, width = (23, 8) if words.dtype.itemsize == 4 else (52, 11)
     of = words.dtype.type
     one = of(1)
@@ -182,7 +178,7 @@ def looked_at(
 ) -> Columns:
     """Choose features from `rows` rows of outputs on D and on D′, each of shape [n, c].
 
-    With `like`, a column has as many flags and ramps as there.
+    With `like`, each column has as many flags and ramps as the columns of `like`.
     """
     seen = [part[:rows].astype(np.float64) for part in train]
     found = nothing(seen[0].shape[1])
@@ -238,9 +234,9 @@ def see(columns: Columns, numbers: Any, xp: Any = np) -> Any:
         [numbers[:, :, None] == kept.special, missing[:, :, None]], axis=2, dtype=numbers.dtype
     )
     value = xp.clip((plain - kept.centre) / kept.spread, -FURTHEST, FURTHEST)
-    with np.errstate(over="ignore"):  # far up a steep ramp is at its end
+    with np.errstate(over="ignore"):  # an overflow lies beyond the end of its ramp
         ramps = xp.clip((plain[:, :, None] - kept.start) * kept.slope, 0, 1)
-    # NaN is neither here nor there: its flag says all.
+    # NaN has a flag of its own and lies on no ramp.
     parts = (flags, value, xp.where(missing[:, :, None], 0, ramps))
     return xp.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
 

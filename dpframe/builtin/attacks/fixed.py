@@ -66,22 +66,21 @@ class Identity(Attack, name="identity"):
         return numbers(outputs)
 
 
-LOOKED_AT = 10_000  # outputs per dataset that the spread is taken from
+LOOKED_AT = 10_000  # outputs per dataset from which the spread is estimated
 
-# Steps to a spread: fine enough to lose nothing, and far above the last bits of a float.
+# Rounding steps in a spread: fine enough to lose nothing, far coarser than the last bits of floats.
 FINENESS = 1024
 
 
 class LikelihoodRatio(Attack, name="likelihood-ratio"):
     """ln of the density on D′ over that on D, of mechanisms that give `log_density`.
 
-    No attack does better at any false-positive rate [Neyman1933], so it is what other
-    attacks are measured by. That holds for the mechanism over the real numbers, and if
-    `log_density` is the density of what `sample` does. In floating point the last bits of an output
-    can tell D from D′ although their densities hardly differ [Mironov2012], and a ratio of
-    densities brings them to light. So each coordinate is first rounded to a multiple of a power of
-    two, about a thousandth of its spread in the fit stream. Where both densities are 0, or both
-    infinite, the score is NaN.
+    No attack is better at any false-positive rate [Neyman1933], so other attacks are compared with
+    it. This holds for the mechanism over the real numbers, if `log_density` is the density of
+    `sample`. In floating point, the last bits of an output can reveal the dataset although the
+    densities hardly differ [Mironov2012], and a ratio of densities shows this. So each coordinate
+    is first rounded to a multiple of a power of two, about a thousandth of its spread in the fit
+    stream. If both densities are 0, or both infinite, the score is NaN.
     """
 
     gives = "score"
@@ -110,7 +109,7 @@ class LikelihoodRatio(Attack, name="likelihood-ratio"):
             return exact
         step = state["step"].astype(outputs.dtype)
         rounded = _log_ratio(state, jnp.where(step > 0, jnp.round(outputs / step) * step, outputs))
-        # Rounding may carry an output over the edge of a support; there the exact one decides.
+        # Rounding may move an output out of the support; then the exact ratio is used.
         return jnp.where(jnp.isfinite(exact) & jnp.isfinite(rounded), rounded, exact)
 
 
@@ -172,10 +171,10 @@ class Projection(Attack, name="projection"):
     """Distance of the output from the midpoint of D and D′, along the line from D to D′.
 
     With v = D′ − D the score is ⟨v, output − (D + D′)/2⟩/‖v‖: 0 half-way, ±‖v‖/2 at the datasets.
-    It needs outputs of the shape of the data. Where noise is added to the data, independent and
-    alike in all coordinates, no linear score moves by more standard deviations; and if the noise
-    is Gaussian no attack at all is better [Neyman1933]. Coordinates in which D and D′
-    agree count for nothing; a NaN in another makes the score NaN.
+    Outputs must have the shape of the data. If independent noise of one distribution is added to
+    all coordinates, no linear score moves by more standard deviations; if the noise is Gaussian, no
+    attack is better [Neyman1933]. Coordinates in which D and D′ agree are ignored; a NaN in any
+    other coordinate makes the score NaN.
     """
 
     gives = "score"
@@ -209,11 +208,11 @@ ERROR = 0.05  # the threshold is chosen by the bound that the fit stream would c
 
 
 class Threshold(Attack, name="threshold"):
-    """Decides for D′ where a single number is on the right side of a threshold, or on it.
+    """Decides for D′ if a single number reaches a threshold, from below or from above.
 
-    What is not given is chosen on the fit stream: of 512 cuts, close together in the tails, and of
-    both directions, the one whose Clopper-Pearson limits there certify the largest ε, at the
-    claim's own δ (0 without a claim). Decides for D where the output is NaN.
+    Missing parameters are chosen on the fit stream, from 512 cuts that are dense in the tails and
+    from both directions: those whose Clopper-Pearson limits there certify the largest ε, at the
+    claim's own δ (0 without a claim). NaN decides for D.
     """
 
     gives = "decision"
@@ -256,7 +255,7 @@ class Threshold(Attack, name="threshold"):
 
 
 def _decided(sorted_numbers: Floats, values: Floats, up: bool) -> Ints:
-    """Count the numbers that each threshold decides to be of D′."""
+    """Count the numbers for which each threshold decides D′."""
     if up:
         return len(sorted_numbers) - np.searchsorted(sorted_numbers, values, side="left")
     return np.searchsorted(sorted_numbers, values, side="right")
@@ -268,5 +267,5 @@ def _certified(false: Ints, missed: Ints, n0: int, n1: int, delta: float) -> Flo
     fnr = clopper_pearson_upper(missed, n1, ERROR / 2)
     with np.errstate(divide="ignore", invalid="ignore"):
         either = np.maximum((1 - delta - fnr) / fpr, (1 - delta - fpr) / fnr)
-        # Where nothing is certified the smaller sum of the error rates is the better start.
+        # Without a certified ε, a smaller sum of the error rates is better.
         return np.where(either > 1, np.log(either), 1 - fpr - fnr - 2)

@@ -13,9 +13,9 @@ from dpframe.builtin.attacks import learners as _learners
 from dpframe.plugins import Array, Attack, Floats, Ge, Gt, HostArray, Ints, Key, Le, Target, Tree
 from dpframe.stats.logistic import logistic_regression
 
-# Standard deviations beyond which an output has no more influence on what is learned.
+# Standard deviations at which outputs are clipped before learning.
 FURTHEST = 8.0
-LOOKED_AT = 10_000  # outputs per dataset that mean and standard deviation are taken from
+LOOKED_AT = 10_000  # outputs per dataset for mean and standard deviation
 
 
 class Logistic(Attack, name="logistic"):
@@ -23,7 +23,7 @@ class Logistic(Attack, name="logistic"):
 
     For vectors of any length. Coordinates are standardised; the weights maximise the likelihood of
     the fit stream less ½λ‖w‖² per output, by Newton's method, so the same draws give the same
-    weights. Draws with a NaN teach nothing; an output with a NaN scores NaN.
+    weights. Draws with a NaN are not used for learning; an output with a NaN scores NaN.
     """
 
     gives = "score"
@@ -49,7 +49,7 @@ class Logistic(Attack, name="logistic"):
 
 
 def _typical(rows: Floats) -> tuple[Floats, Floats]:
-    """Mean and standard deviation of each column, the outermost 1 % drawn in on either side."""
+    """Return mean and standard deviation of each column, with 1 % clipped at either end."""
     inner = np.clip(rows, *np.quantile(rows, [0.01, 0.99], axis=0))
     scale = inner.std(axis=0)
     scale = np.where(scale > 0, scale, rows.std(axis=0))
@@ -57,7 +57,7 @@ def _typical(rows: Floats) -> tuple[Floats, Floats]:
 
 
 def _finite_rows(outputs: HostArray) -> Floats:
-    """Outputs as vectors without NaN; infinite entries become the largest finite one."""
+    """Return the outputs without NaN as vectors; infinite entries become the largest finite one."""
     rows = np.asarray(outputs, np.float64).reshape(len(outputs), -1)
     rows = rows[~np.isnan(rows).any(axis=1)]
     most = np.max(np.abs(rows), where=np.isfinite(rows), initial=0.0)
@@ -65,11 +65,11 @@ def _finite_rows(outputs: HostArray) -> Floats:
 
 
 CHOSEN_BY = 2**12  # outputs per dataset by which ridge and features are chosen
-DEEPER = 2**13  # outputs per dataset that the perceptron learns from, and is judged by
+DEEPER = 2**13  # outputs per dataset for training and judging the perceptron
 
 # Approximate size of the feature matrix in the last fit; further outputs are left out.
 ENTRIES = 2**20
-THIN = 0.1  # ridge from which on the leak is thin: many more outputs are then worth their time
+THIN = 0.1  # from this ridge on the leak is small, and more outputs are used
 FEWEST = 16  # outputs per dataset; fewer teach nothing
 BLOCK = 2**14  # outputs whose features are computed at a time
 CLEARLY = 2.0  # standard errors by which the perceptron must do better on outputs that are held out
@@ -78,12 +78,12 @@ CLEARLY = 2.0  # standard errors by which the perceptron must do better on outpu
 class Learned(Attack, name="learned"):
     """Log-odds of D′, learned from what the outputs of any mechanism look like.
 
-    Every coordinate is seen as flags (which of up to eight values that come up again and again it
-    is, or NaN), as its value, and by ramps between quantiles that lie close together in the tails.
-    Logistic regression on these is a likelihood ratio of coordinates that are independent; its
-    ridge, and whether ramps are of use, are chosen by a quarter of the fit stream. A small
-    multilayer perceptron learns what is left over, until it does no better on that quarter, and is
-    kept only if it clearly helps there. NaN, infinities and markers are outputs like any others.
+    The features of a coordinate are flags (for NaN and up to eight frequent values), its value, and
+    ramps between quantiles that are dense in the tails. Logistic regression on these features is a
+    likelihood ratio of independent coordinates. A quarter of the fit stream chooses its ridge, and
+    whether to use ramps. A small multilayer perceptron learns the rest, until it stops improving on
+    that quarter, and is kept only if it clearly helps there. NaN, infinities and markers are
+    outputs like any others.
     """
 
     gives = "score"
@@ -112,7 +112,7 @@ class Learned(Attack, name="learned"):
         return state
 
     def _of_few(self, features: Features, sides: list[HostArray]) -> dict[str, Any]:
-        """Learn a leak that few outputs show."""
+        """Learn a leak that is visible in few outputs."""
         chosen_by = [features.rows(part[:CHOSEN_BY], features.varied) for part in sides]
         ridge, places, near = _learners.best_ridge(*_parted(chosen_by), features.groups())
         used = features.varied[places]
@@ -123,7 +123,7 @@ class Learned(Attack, name="learned"):
         return self.state(features.columns, features, used, near)
 
     def _of_many(self, sides: list[HostArray]) -> dict[str, Any] | None:
-        """Learn a leak that only many outputs show; None if it is not so thin, or they are few."""
+        """Learn a leak visible only in many outputs; None if it is larger, or outputs are few."""
         blank = _columns.nothing(c := sides[0].shape[1])
         width = blank.special.size + blank.start.size + 2 * c
         if min(map(len, sides)) < _learners.FROM or width > _learners.WIDEST:
@@ -185,13 +185,13 @@ class Features(NamedTuple):
 
     columns: _columns.Columns
     centre: Floats  # mean of each feature
-    # Standard deviation of each; where it is next to nothing, the feature is not used.
+    # Standard deviation of each; features with almost none are not used.
     spread: Floats
     ramps_from: int  # number of the first ramp; they come last
 
     @classmethod
     def of(cls, columns: _columns.Columns, sides: list[HostArray]) -> Features:
-        """Return those of some outputs on D and on D′."""
+        """Return the features of some outputs on D and on D′."""
         both = np.concatenate([_columns.see(columns, part) for part in sides])
         ramps = columns.start.size
         return cls(
@@ -275,21 +275,20 @@ def _deepened(
 _inputs = jax.jit(_columns.add_up)
 
 
-# Outputs per dataset after which those of continuous noise, that hardly come twice, are enough.
+# Outputs per dataset that suffice if outputs hardly repeat, as with continuous noise.
 FEW = 2**16
 
 
 class Categories(Attack, name="categories"):
     """ln of the share of the fit stream that is the same output, on D′ over on D.
 
-    Outputs of any shape are taken as wholes: two are the same if all their coordinates are, to the
-    bit (but all NaN are alike, and 0 and −0). With counts c the logarithm is
+    Outputs of any shape are compared as a whole: two are equal if all their coordinates are equal
+    bit for bit (except that all NaN are equal, and 0 equals −0). With counts c the logarithm is
     r = ln((c₁ + s)/(n₁ + sk)) − ln((c₀ + s)/(n₀ + sk)), and its standard error about
-    e = √(1/(c₁ + s) + 1/(c₀ + s)). The score is r drawn in to 0 by `caution` times e: else rare
-    outputs, whose r is mostly noise, would rank above those that tell. Outputs that were seen less
-    than `least` times, in both streams together, or not at all, are one category. So where hardly
-    any output comes twice, as with continuous noise, the score is the same for all: use `learned`
-    there.
+    e = √(1/(c₁ + s) + 1/(c₀ + s)). The score is r shrunk towards 0 by `caution` times e; otherwise
+    rare outputs, whose r is mostly noise, would rank above informative ones. Outputs that were seen
+    less than `least` times, in both streams together, or not at all, are one category. So if
+    outputs hardly repeat, as with continuous noise, all have the same score: use `learned` then.
     """
 
     gives = "score"
@@ -313,7 +312,7 @@ class Categories(Attack, name="categories"):
         kept = np.sort(often[counts.sum(axis=0)[often] >= self.least])
         rest = counts.sum(axis=1) - counts[:, kept].sum(axis=1)
         ratios = self.ratios(np.column_stack([counts[:, kept], rest]))
-        # Empty places have the score of the rest, so it does not matter who is found there.
+        # Empty places have the score of the rest, so a match there does no harm.
         first = np.full(self.values, 2**32 - 1, np.uint32)
         second = np.zeros(self.values, np.uint32)
         scores = np.full(self.values + 1, ratios[-1])

@@ -15,18 +15,18 @@ from dpframe.builtin.attacks import columns as _columns
 from dpframe.builtin.attacks.columns import Columns
 from dpframe.plugins import Array, Floats, HostArray, Ints, Key
 
-# Logistic regression, and the ridge and the features that do best on rows held out.
+# Logistic regression, with the ridge and the features that do best on held-out rows.
 #
-# All candidates descend together, so that the rows are read once for all of them.
+# All candidates descend together, so that each step reads the rows once.
 
 RIDGES = (1.0, 0.1, 1e-2, 1e-3)
 STEPS = 40
-FEWER = 12  # steps from where another fit has ended
-UNUSED = 1e9  # ridge of a feature that a candidate does without
+FEWER = 12  # steps of a fit that starts from another one
+UNUSED = 1e9  # ridge that removes a feature from a candidate
 
-# Ridge that steps are made for, at least, so that they can be found in single precision.
+# Least ridge for which steps are computed, because of single precision.
 FLOOR = 1e-3
-EXACT = 512  # columns up to which steps follow the curvature, and not only its largest value
+EXACT = 512  # up to so many columns steps use the whole curvature, not only its largest eigenvalue
 FREE = 1e-6  # ridge of the intercept
 SMALLEST = 64  # columns are added up to a multiple of this; rows to its square, or a power of four
 
@@ -44,7 +44,7 @@ class Linear(NamedTuple):
     weights: Floats
 
     def margins(self, rows: HostArray) -> HostArray:
-        """Scores of rows of shape [n, columns]."""
+        """Return the scores of rows of shape [n, columns]."""
         return rows @ self.weights.astype(np.float32) + np.float32(self.intercept)
 
 
@@ -57,7 +57,7 @@ class Table(NamedTuple):
 
 
 def table(sides: Sequence[HostArray]) -> Table:
-    """Standardised rows on D and on D′, each of shape [n, columns], as one table."""
+    """Join standardised rows on D and on D′, each of shape [n, columns], into one table."""
     count, width = sum(map(len, sides)), sides[0].shape[1]
     rows = np.zeros((padded(count), -(-(width + 1) // SMALLEST) * SMALLEST), np.float32)
     signs, shares = np.ones(len(rows), np.float32), np.zeros(len(rows), np.float32)
@@ -108,7 +108,7 @@ def ridge_regression(sides: Sequence[HostArray], ridge: float, near: Linear) -> 
 
 
 def _fitted(given: Table, penalties: Floats, start: HostArray | None = None) -> Array:
-    """Weights of every candidate, shape [candidates, padded columns]."""
+    """Return the weights of every candidate, shape [candidates, padded columns]."""
     width = given.rows.shape[1]
     ridges = np.full((len(penalties), width), UNUSED)
     ridges[:, : penalties.shape[1]], ridges[:, -1] = penalties, FREE
@@ -128,8 +128,8 @@ def _losses(rows: Array, signs: Array, shares: Array, weights: Array) -> Array:
 def _descended(
     rows: Array, signs: Array, shares: Array, ridges: Array, start: Array, count: int, exact: bool
 ) -> Array:
-    """Accelerated gradient descent [Nesterov1983], begun anew where it goes uphill."""
-    # Nowhere is more curvature than at 0, a quarter of the moments: steps by its inverse are safe.
+    """Run accelerated gradient descent [Nesterov1983], restarted if a step goes uphill."""
+    # The curvature is largest at 0, where it is a quarter of the moments, so these steps are safe.
     curvature = (rows * shares[:, None]).T @ rows / 4
     floored = jnp.maximum(ridges, FLOOR)
     if exact:
@@ -156,9 +156,9 @@ def _descended(
 
 
 def _inverses(matrices: Array) -> Array:
-    """Inverses of positive definite matrices by Gauss and Jordan, shape [candidates, n, n].
+    """Invert positive definite matrices, shape [candidates, n, n], by Gauss-Jordan elimination.
 
-    Not LAPACK: its threads wait for each other where others use the cores too.
+    LAPACK is not used, because its threads wait for each other on busy cores.
     """
 
     def step(at: Array, found: Array) -> Array:
@@ -173,7 +173,7 @@ def _inverses(matrices: Array) -> Array:
 
 
 def _steepest(matrix: Array) -> Array:
-    """The largest eigenvalue of a positive semidefinite matrix, or a little more."""
+    """Return the largest eigenvalue of a positive semidefinite matrix, or slightly more."""
 
     def step(_: Any, vector: Array) -> Array:
         turned = matrix @ vector
@@ -186,14 +186,14 @@ def _steepest(matrix: Array) -> Array:
     return largest
 
 
-# A small multilayer perceptron that learns what a linear score has left over.
+# A small multilayer perceptron that learns what a linear score cannot.
 
 BATCH = 512
 EPOCHS = 20
 PATIENCE = 3
 RATE = 3e-3
 DECAY = 1e-4
-FURTHEST = 12.0  # what it adds to a score at most, on either side
+FURTHEST = 12.0  # largest absolute change of a score by the perceptron
 
 
 class Layers(NamedTuple):
@@ -222,7 +222,7 @@ def unfolded(layers: Layers, centre: Floats, spread: Floats) -> Layers:
 
 
 def begun(key: Key, columns: int, hidden: int) -> Layers:
-    """Return a perceptron that adds nothing yet, and can learn."""
+    """Return an untrained perceptron, which adds nothing."""
     one, two = jax.random.split(key)
     first = jax.random.normal(one, (columns, hidden), jnp.float32) / math.sqrt(max(columns, 1))
     second = jax.random.normal(two, (hidden, hidden), jnp.float32) / math.sqrt(hidden)
@@ -250,7 +250,7 @@ _judge = jax.jit(_loss)
 def _epoch(
     weights: Layers, adam: Any, order: Array, rows: Array, base: Array, signs: Array
 ) -> tuple[Layers, Any]:
-    """One pass over all rows by Adam [Kingma2015, algorithm 1]."""
+    """Train for one pass over all rows by Adam [Kingma2015, algorithm 1]."""
 
     def step(carried: Any, batch: Array) -> tuple[Any, None]:
         weights, (count, first, second) = carried
@@ -277,10 +277,10 @@ def trained(
     held: tuple[HostArray, HostArray, HostArray],
     hidden: int,
 ) -> Layers:
-    """Train on rows until the loss on those held out falls no more.
+    """Train on rows until the loss on held-out rows stops falling.
 
-    Rows have shape [n, columns], the scores that it adds to and the signs (1 for D′, −1 for D) [n];
-    those held out are the same. `key` decides the first weights and the order of the rows.
+    `train` and `held` each contain rows of shape [n, columns], linear scores of shape [n] and signs
+    of shape [n] (1 for D′, −1 for D). `key` determines the first weights and the order of the rows.
     """
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
     data, judged = (_evened(part, rng) for part in (train, held))
@@ -308,27 +308,27 @@ def _evened(part: tuple[HostArray, HostArray, HostArray], rng: np.random.Generat
     return tuple(jnp.asarray(each[taken], jnp.float32) for each in (rows, base, signs))
 
 
-# Weights for leaks so thin that only hundreds of thousands of outputs show them.
+# Weights for leaks so small that only hundreds of thousands of outputs reveal them.
 #
 # If every output reveals next to nothing, the loss of logistic regression is a parabola around 0.
 # Two sums over all outputs then suffice to fit any choice of features with any ridge, and two more
 # over held-out outputs suffice to choose among the fits.
 
-FROM = 2**16  # outputs per dataset from which on they are fitted like this
+FROM = 2**16  # least number of outputs per dataset for such a fit
 BLOCK = 2**13  # outputs per dataset that are added up at a time; every fourth block is held out
-CURVED = 16  # blocks that say how features vary together; all say how their means differ
+CURVED = 16  # blocks for the covariance of features; their means use all blocks
 ENTRIES = 2**27  # of the features of one dataset, about: further outputs are left out
 WIDEST = 2**10  # features beyond which their products would take too long
 THIN = 0.5  # standard deviation of a score up to which its loss is about a parabola
 THIN_RIDGES = (1.0, 0.1, 1e-2, 1e-3, 1e-4)
 
-# Standard errors by which weights for each column must show more than one weight for all.
+# Standard errors by which weights of their own must improve on one weight for all columns.
 LUCK = 1.0
-ALIKE = 0.05  # of a spread, by which centres and spreads of columns may differ that have one law
+ALIKE = 0.05  # of a spread: largest difference of centres and spreads of similar columns
 
 
 def pooled(columns: Columns, sides: Sequence[HostArray]) -> Columns | None:
-    """Pool the columns of outputs on D and on D′; None if they do not look alike."""
+    """Pool the columns of outputs on D and on D′; None if the columns are not similar."""
     c = len(columns.centre)
     if c < 2:
         return None
@@ -344,7 +344,7 @@ def pooled(columns: Columns, sides: Sequence[HostArray]) -> Columns | None:
 class Sums(NamedTuple):
     """Slope and curvature of the loss at 0, over some outputs."""
 
-    slope: Floats  # how fast it falls, shape [m]
+    slope: Floats  # negative gradient, shape [m]
     curvature: Floats  # [m, m]
 
     def along(self, directions: Floats) -> Sums:
@@ -369,14 +369,14 @@ class Sums(NamedTuple):
 def thin_weights(
     columns: Columns, centre: Floats, scale: Floats, sides: Sequence[HostArray], *, alike: bool
 ) -> Floats | None:
-    """Learn weights from many outputs; None if they tell nothing, or more than a little.
+    """Learn weights from many outputs; None if they reveal nothing, or more than a small leak.
 
     Args:
-        columns: say which features.
+        columns: the features.
         centre: mean of each feature, shape [m].
         scale: 1/standard deviation of each; 0 for those that are not used.
         sides: outputs on D and on D′.
-        alike: True if all columns look alike.
+        alike: True if all columns are similar.
 
     Returns:
         Weights of the standardised features.
@@ -405,7 +405,7 @@ def thin_weights(
     most, noise = max(shown for shown, *_ in found), 1 / np.sqrt(2 * BLOCK * blocks[1, 0])
     if most <= noise:
         return None
-    # One weight for all columns, unless more than luck speaks for many.
+    # Prefer one weight for all columns, unless several weights are clearly better.
     chosen = max(found[:2] if alike else found, key=lambda choice: choice[0])
     if chosen[0] < most - LUCK * noise:
         chosen = max(found, key=lambda choice: choice[0])
@@ -420,10 +420,10 @@ def thin_weights(
 def _directions(
     columns: Columns, scale: Floats, sides: Sequence[HostArray], alike: bool
 ) -> list[Floats]:
-    """Choices of features, as rows that weights are sums of, shape [k, m]; few weights come first.
+    """Return choices of features, each as a basis of the weights, shape [k, m]; small ones first.
 
-    Without ramps, with the ramp from the median of D to that of D′, where two-sided noise has its
-    step, and with all. Where columns are alike, there is one weight for all columns too.
+    The choices are: no ramps; the ramp between the medians of D and D′, where two-sided noise has
+    its step; all ramps. For similar columns there are also choices with one weight for all columns.
     """
     c, ramps = columns.start.shape
     flags = columns.special.size + c

@@ -65,25 +65,25 @@ def negated(text: str) -> str:
     return f"the following is false: {text}"
 
 
-# Noise made of floats has more bits near 0 than elsewhere, and loses them when it is added to a
-# large number. So the last bits can tell numbers that one of two datasets cannot give
+# Floating-point noise has more bits near 0 than elsewhere, and loses them when it is added to a
+# large number. So the last bits can reveal outputs that are impossible on one dataset
 # [Mironov2012].
 
-MOST = 8  # numbers of an answer that are looked at
+MOST = 8  # numbers of an answer that are examined
 
-# Exponents of the last bit that is not 0; those beyond are taken for these.
+# Range of the exponent of the last nonzero bit; others are clipped to it.
 LOWEST, HIGHEST = -198, 55
-ZERO, NO_NUMBER = 254, 255  # codes of what has no such bit
-MINUS = 64  # added to how many bits are used where the number is negative
+ZERO, NO_NUMBER = 254, 255  # codes of zero and of non-finite numbers
+MINUS = 64  # added to the number of used bits of negative numbers
 
 
 class Bits:
-    """Two columns for each number: exponent of the last bit, and how many bits it uses."""
+    """Two columns for each number: the exponent of its last bit, and the number of used bits."""
 
     columns: ClassVar[Columns] = "codes"
 
     def see(self, answers: Any) -> HostArray:
-        """Codes of both, shape [n, 2 × numbers]."""
+        """Return the codes of both columns, shape [n, 2 × numbers]."""
         numbers = first(answers, MOST).astype(np.float64)
         good = np.isfinite(numbers)
         fraction, exponent = np.frexp(np.where(good, numbers, 0.0))
@@ -97,7 +97,7 @@ class Bits:
         return np.where(np.tile(good, 2), found, NO_NUMBER).astype(np.uint8)
 
     def told(self, column: int, number: int, codes: list[int], rest: list[int]) -> str:
-        """As multiples of powers of two where they are all above or below some power."""
+        """Describe the codes, as multiples of powers of two if possible."""
         width = width_of(number, lambda w: 2 * w, MOST)
         name = output(column % width, width)
         if column >= width:
@@ -117,14 +117,12 @@ class Bits:
         return " or ".join(parts)
 
 
-# Numbers of one answer that are equal: to each other, or to a sum, mean or extreme of the rest.
-
 MOST_EQUALITIES = 12  # numbers of an answer that are compared with each other
-MOST_COUNTED = 1024  # and of which it is counted how many different ones there are
+MOST_COUNTED = 1024  # numbers of an answer among which different ones are counted
 
-# The comparisons of a number with those beside it.
+# Functions of the other numbers with which each number is compared.
 OTHERS = ("sum", "mean", "largest", "smallest")
-ABSENT = 2  # code where one of the two is no number
+ABSENT = 2  # code if one of the two is NaN
 
 
 def _names(width: int) -> list[str]:
@@ -141,12 +139,12 @@ def _names(width: int) -> list[str]:
 
 
 class Equalities:
-    """A column for each two that may be equal, and one for how many different numbers there are."""
+    """One column for each comparison, and one for the number of different numbers."""
 
     columns: ClassVar[Columns] = "codes"
 
     def see(self, answers: Any) -> HostArray:
-        """1 where two are equal, and in the last column how many numbers are different."""
+        """Return 1 for equality; in the last column the number of different numbers."""
         numbers = first(answers, MOST_EQUALITIES)
         width = numbers.shape[1]
         left, right = np.triu_indices(width, 1)
@@ -158,7 +156,7 @@ class Equalities:
         return np.concatenate(columns, axis=1).astype(np.uint8)
 
     def told(self, column: int, number: int, codes: list[int], rest: list[int]) -> str | None:
-        """For example "output 3 equals output 7"."""
+        """Describe the codes, for example "output 3 equals output 7"."""
         if column == number - 1:
             counts = f"{min(codes)}" if len(codes) == 1 else f"{min(codes)} to {max(codes)}"
             one = counts == "1"
@@ -200,14 +198,12 @@ def _different(numbers: HostArray) -> HostArray:
     return found
 
 
-# Intervals of a column of numbers, and one weighted sum of many columns.
-
-EDGES = 80  # ends of intervals, at most; NaN has a category of its own after the last
-ATOMS = 8  # values that come again and again, at most; each is an interval
-OFTEN = 3  # times that each value must come, on average, for all of them to be intervals
-EACH = 5  # draws that an interval has, about, where there are few
-RARE = 50  # one in so many is often enough for that
-FURTHEST = 8.0  # standard deviations beyond which a number adds no more to a weighted sum
+EDGES = 80  # largest number of interval ends; NaN has a category of its own after the last
+ATOMS = 8  # largest number of frequent values, each of which is an interval
+OFTEN = 3  # mean occurrences of a value that make every value an interval
+EACH = 5  # approximate draws of an interval, if draws are few
+RARE = 50  # inverse of the least share of a frequent value
+FURTHEST = 8.0  # standard deviations at which numbers in a weighted sum are clipped
 
 
 def edges_of(numbers: HostArray) -> tuple[Floats, bool]:
@@ -240,7 +236,7 @@ def edges_of(numbers: HostArray) -> tuple[Floats, bool]:
 def categories(edges: Any, numbers: Any, xp: Any) -> Any:
     """Return the interval of each number, below EDGES + 2; the last one is NaN."""
     at = xp.searchsorted(edges, numbers, side="right")
-    # NaN is sorted to the end, infinity is not: it is above all edges too.
+    # Infinity is above all edges; `minimum` keeps it apart from NaN.
     return xp.where(xp.isnan(numbers), EDGES + 1, xp.minimum(at, EDGES))
 
 
@@ -253,12 +249,12 @@ def smoothed(counts: Any) -> Any:
     plain = counts[..., : EDGES + 1] / 2
     found[..., 1 : EDGES + 1] += plain[..., :-1]
     found[..., :EDGES] += plain[..., 1:]
-    # An interval in which nothing was seen is none.
+    # An interval without any draw gets no counts.
     return np.where(counts.sum(axis=-2, keepdims=True) > 0, found, 0.0)
 
 
 def weights(sides: Sequence[HostArray]) -> dict[str, Floats]:
-    """Return the direction from rows on D to D′ [n, k]: means over variances, per coordinate."""
+    """Return standardisation and weights of the direction from D to D′; rows have shape [n, k]."""
     plain = [np.where(np.isfinite(part), part, np.nan) for part in sides]
     both = np.concatenate(plain)
     there = np.isfinite(both)
@@ -287,18 +283,18 @@ def _standard(rows: Any, centre: Any, spread: Any, xp: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Kinds:
-    """The kind of an answer, or, with `exact`, its value to the last bit."""
+    """The kind of an answer or, if `exact`, its exact value."""
 
     exact: bool = False
     columns: ClassVar[Columns] = "hashes"
 
     def see(self, answers: Any) -> HostArray:
-        """The first half of each code: two answers in 2³² have the same by chance."""
+        """Return the first half of each code; two codes collide with probability 2⁻³²."""
         codes = np.asarray(answers.values if self.exact else answers.kinds, np.uint64)
         return (codes >> np.uint64(32)).astype(np.uint32)[:, None]
 
     def told(self, column: int, number: int, codes: list[int], words: Mapping[int, str]) -> str:
-        """The texts of the codes, which travel with the answers."""
+        """Describe the codes by the texts in `words`."""
         known = {code >> 32: text for code, text in words.items()}
         texts = [known[code] for code in codes if code in known]
         if more := len(codes) - len(texts):
@@ -316,18 +312,18 @@ class Kinds:
         return " or ".join([*parts, *([f"gives {listed(given)}"] if given else [])])
 
 
-# Labels are counted by the rest that they leave; texts by that of the hash that stands for them. So
-# a few labels are apart, most often, and many together.
+# Labels are grouped by their value modulo GROUPS; texts are represented by a hash. So a few labels
+# are usually in different groups, and many labels share groups.
 GROUPS = 32
-MOST_LABELS = 2048  # outputs that are looked at
-LARGEST = 2.0**53  # beyond, floats are whole whether they are meant so or not
+MOST_LABELS = 2048  # outputs that are examined
+LARGEST = 2.0**53  # all larger floats are whole numbers
 
 
 class Labels:
     """The counts of labels among the outputs, and the first place of each.
 
-    A label is a text, a boolean or a whole number. An answer of one output has none: its exact
-    value says as much.
+    A label is a text, a boolean or a whole number. Answers with one output are not examined,
+    because the view of exact values sees as much.
     """
 
     columns: ClassVar[Columns] = "numbers"
@@ -335,9 +331,9 @@ class Labels:
     beside: ClassVar[int] = GROUPS
 
     def see(self, answers: Any) -> HostArray:
-        """Counts, then first places, counted from 1 and one beyond the last where there is none.
+        """Return the counts and first places of each group, and its first label.
 
-        Beside them, of each group the label that comes first, NaN where none does.
+        Places count from 1; a group without a label has the place after the last and the label NaN.
         """
         numbers = np.asarray(answers.numbers, np.float64)[:, :MOST_LABELS]
         n, width = numbers.shape
@@ -376,10 +372,8 @@ def in_words(label: float, words: Mapping[int, str]) -> str:
     return known.get(int(label), f"{label:.0f}")
 
 
-# The numbers of an answer, each as it is, and what is derived of them.
-
-MOST_NUMBERS = 8192  # as many numbers as an answer has at most
-FRACTIONS = 8  # numbers whose part after the point is looked at too
+MOST_NUMBERS = 8192  # largest number of numbers of an answer
+FRACTIONS = 8  # numbers whose fractional part is examined too
 
 
 class Numbers:
@@ -390,7 +384,7 @@ class Numbers:
     beside: ClassVar[int] = 0
 
     def see(self, answers: Any) -> HostArray:
-        """Numbers, shape [n, columns]."""
+        """Return the columns, shape [n, columns]."""
         numbers = first(answers, MOST_NUMBERS).astype(np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
             columns = [numbers, numbers[:, :FRACTIONS] - np.floor(numbers[:, :FRACTIONS])]
@@ -412,11 +406,9 @@ class Numbers:
         return "the sum of the outputs"
 
 
-# Whole numbers by what is left when they are divided, and by their sign.
-
-MOST_RESIDUES = 4  # numbers of an answer that are looked at, and the sum of all
+MOST_RESIDUES = 4  # numbers of an answer that are examined, besides the sum of all
 DIVISORS = range(2, 17)
-NO_WHOLE = 255  # code of what is no whole number
+NO_WHOLE = 255  # code of other numbers
 SIGNS = ("negative", "zero", "positive")
 
 
@@ -426,7 +418,7 @@ class Residues:
     columns: ClassVar[Columns] = "codes"
 
     def see(self, answers: Any) -> HostArray:
-        """Codes, 3 × residue + sign."""
+        """Return the codes, 3 × residue + sign."""
         numbers = first(answers, MOST_RESIDUES)
         if numbers.shape[1] > 1:
             with np.errstate(invalid="ignore", over="ignore"):
@@ -443,7 +435,7 @@ class Residues:
         )
 
     def told(self, column: int, number: int, codes: list[int], rest: list[int]) -> str:
-        """For example "positive and 0 modulo 3"."""
+        """Describe the codes, for example "positive and 0 modulo 3"."""
         width = width_of(number, lambda w: (w + (w > 1)) * len(DIVISORS), MOST_RESIDUES)
         place, at = divmod(column, len(DIVISORS))
         name = "the sum of the outputs" if place == width else output(place, width)
@@ -479,7 +471,7 @@ class Spread:
     )
 
     def see(self, answers: Any) -> HostArray:
-        """One column for each name; NaN where there is no finite number."""
+        """Return one column for each name; NaN if an answer has no finite number."""
         numbers = np.asarray(answers.numbers, np.float64)
         if not numbers.shape[1]:
             numbers = np.full((len(numbers), 1), np.nan)
@@ -510,14 +502,14 @@ class Spread:
 
 
 class Time:
-    """The time that an answer took, on this machine."""
+    """The time of each answer on this machine."""
 
     columns: ClassVar[Columns] = "numbers"
     sums: ClassVar[bool] = False
     beside: ClassVar[int] = 0
 
     def see(self, answers: Any) -> HostArray:
-        """Seconds, shape [n, 1]."""
+        """Return the times in seconds, shape [n, 1]."""
         return np.asarray(answers.seconds, np.float64)[:, None]
 
     def name(self, column: int, number: int) -> str:

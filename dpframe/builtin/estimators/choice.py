@@ -13,20 +13,20 @@ from dpframe.plugins import Claim, Floats, Ints, Query
 from dpframe.stats.joint import CAP
 
 CAUTION = 1.5
-"""Standard errors by which the pilot's rates are worsened before they are compared; without it the
-pilot would choose the events that it was lucky with."""
+"""Standard errors by which the pilot's rates are worsened before they are compared. Otherwise the
+pilot would choose the events on which it was lucky."""
 
 BESIDE = 4.0
-"""The chosen rank is tried together with a rarer and a more frequent one, by this factor."""
+"""Ratio of the ranks tried together: the chosen one, a rarer one and a more frequent one."""
 
 SHARES = (0.2, 0.6, 0.2)
 
 CLAIM_SHARE = 0.3
-"""Share of the error for the event against a claim that is not about the query's δ alone."""
+"""Share of the error for an event against the claim, if the claim is about more than one δ."""
 
 
 class Chosen(NamedTuple):
-    """An event for the draws to come."""
+    """An event that is chosen before the draws on which it is tested."""
 
     family: Family
     cut: int  # steps of the ladder
@@ -36,7 +36,7 @@ class Chosen(NamedTuple):
     share: float
 
     def events(self, ladder: Bins) -> Events:
-        """The event with its counts."""
+        """Return the event with its counts."""
         if self.rank:
             ranks = np.array([min(self.rank, ladder.trials_false)])
             false, true = ranks - 1, ladder.at_rank(ranks)
@@ -57,8 +57,8 @@ class Chosen(NamedTuple):
 def choose(pilot: Ints, families: Sequence[Family], query: Query, share: float) -> list[Chosen]:
     """Choose events for a bound at the query's δ, and one against its claim, by the pilot's counts.
 
-    The latter only if the claim is not about that δ alone: another event may refute it best.
-    `share` of the error is divided among the events.
+    A claim about more than one δ may be refuted best by another event, so only such a claim gets
+    an event of its own. The events divide `share` of the error among them.
     """
     views = [_View(family, family.bins(pilot), query) for family in families]
     best = max(views, key=lambda view: float(view.promise.max()))
@@ -126,7 +126,7 @@ class _View:
         for factor, part in zip(factors, SHARES, strict=True):
             event = self.event(cut, factor, share * part)
             key = (event.cut if event.rank == 0 else -1, event.rank)
-            if key in found:  # the same event again: it may have the share of both
+            if key in found:  # the same event again gets the share of both
                 event = event._replace(share=event.share + found[key].share)
             found[key] = event
         return list(found.values())
@@ -138,13 +138,12 @@ class _View:
         if factor != 1:
             last = len(ladder.false) - 1
             cut = int(np.clip(np.searchsorted(self.fpr, wanted, side="right") - 1, 0, last))
-        # Only steps with false scores, on both sides of the cut, tell something about ties.
+        # Ties show in the steps with false scores on both sides of the cut.
         filled = np.unique(ladder.false)
         at = int(np.searchsorted(filled, ladder.false[cut]))
         steps = np.diff(filled[max(at - 1, 0) : at + 2])
         tie = n * steps.max(initial=0) / ladder.trials_false
-        # Beyond a rank the limit is that of the rank, so ties cost what they hold; at a fixed cut
-        # it is that of the count, which costs one.
+        # The limit beyond a rank counts all ties as beyond it; the limit at a fixed cut does not.
         fixed = tie > 1
         rank = 0 if fixed else int(np.clip(round(n * wanted), 1, max(1, n // 2)))
         weight = self.weights(self.fpr[[cut]], self.tpr[[cut]])[0]

@@ -35,7 +35,7 @@ BEYOND = 40  # edges outside of the pilot's extremes, on each side
 
 @dataclasses.dataclass(frozen=True)
 class PilotGrid(BinCounts):
-    """Counts on a grid of the pilot's order statistics, and the pilot's own counts beside it.
+    """Counts between order statistics of the pilot, together with the pilot's own counts.
 
     Edges are dense in the tails, where rare events are, and go on beyond the extremes.
     """
@@ -68,7 +68,7 @@ def grid(pilot0: HostArray, pilot1: HostArray) -> HostArray:
         levels = (EDGES - 2 * BEYOND - 2) // 4
         quantiles = [_tails(np.sort(scores), levels) for scores in pilots if len(scores)]
         values = np.concatenate([*quantiles, beyond(np.sort(np.concatenate(pilots)), BEYOND, 30)])
-        # What is not finite has a bin of its own.
+        # Infinities get bins of their own.
         values = np.append(values, [np.finfo(dtype).min, np.inf])
     edges = np.unique(values.astype(dtype))
     padding = np.full(EDGES - len(edges), np.inf, dtype)
@@ -82,7 +82,7 @@ def distinct(pilot0: HostArray, pilot1: HostArray) -> HostArray:
 
 
 def _tails(scores: Floats, levels: int) -> Floats:
-    """Order statistics at ranks in geometric progression from both ends, interpolated."""
+    """Return order statistics at ranks in geometric progression from both ends, interpolated."""
     ranks = np.geomspace(1, max(1, len(scores) / 2), levels) - 1
     places = np.arange(len(scores))
     return np.concatenate(
@@ -111,13 +111,13 @@ RATIO = 3.0  # ratio of neighbouring ranks. Two between them would cost more tha
 
 
 class Bins(NamedTuple):
-    """Counts in the order in which events take them in, from one end of the scores.
+    """Cumulative counts of the bins, from one end of the scores.
 
-    An event speaks for one dataset; it is false on the other.
+    An event is evidence for one dataset; on the other dataset it is a false positive.
     """
 
-    false: Ints  # in the first j bins, shape [bins + 1], of the dataset against which events speak
-    true: Ints  # the same of the other dataset
+    false: Ints  # false positives in the first j bins, shape [bins + 1]
+    true: Ints  # true positives in the first j bins, the same shape
 
     @property
     def trials_false(self) -> int:
@@ -133,7 +133,7 @@ class Bins(NamedTuple):
 
 
 class Sorted(NamedTuple):
-    """The same for raw scores in ascending order, the most extreme last."""
+    """Raw scores in ascending order, the most extreme last; used as `Bins` is."""
 
     false: HostArray
     true: HostArray
@@ -152,9 +152,9 @@ class Sorted(NamedTuple):
 
 
 class Family(NamedTuple):
-    """An end of the scores and the dataset for which it speaks."""
+    """The events at one end of the scores, and the dataset that they are evidence for."""
 
-    top: bool  # whether events are {score > t}; else {score < t}
+    top: bool  # True if events are {score > t}; else they are {score < t}
     says: int  # 0 for D, 1 for D′
 
     def bins(self, counts: Ints) -> Bins:
@@ -182,11 +182,11 @@ class Events(NamedTuple):
     trials_true: Ints
     weight: Floats
     share: Floats  # of the error; the sum is at most 1
-    ranked: HostArray  # whether the event is a rank's; else it is a fixed one
+    ranked: HostArray  # True if the event lies beyond a rank; False for a fixed threshold
 
     @property
     def fpr(self) -> Floats:
-        """Estimated false-positive rates."""
+        """The estimated false-positive rates, shape [k]."""
         fixed = self.false / self.trials_false
         return np.asarray(
             np.where(self.ranked, (self.false + 1) / (self.trials_false + 1), fixed), np.float64
@@ -194,7 +194,7 @@ class Events(NamedTuple):
 
     @property
     def tpr(self) -> Floats:
-        """Estimated true-positive rates."""
+        """The estimated true-positive rates, shape [k]."""
         return np.asarray(self.true / self.trials_true, np.float64)
 
     def staircases(self, error: float) -> Floats:
@@ -209,12 +209,12 @@ class Events(NamedTuple):
         )
 
     def only(self, chosen: Sequence[int]) -> Events:
-        """Some of the events."""
+        """Return the chosen events."""
         return Events._make(column[list(chosen)] for column in self)
 
     @property
     def evidence(self) -> Evidence:
-        """The numbers that the staircases are made from."""
+        """The inputs of the staircases."""
         columns = self.false, self.trials_false, self.true, self.trials_true
         terms = zip(
             *(column.tolist() for column in (*columns, self.weight, self.share)), strict=True
@@ -230,9 +230,9 @@ def joined(parts: Sequence[Events]) -> Events:
 def geometric(ladder: Bins | Sorted, share: float) -> Events:
     """Count events at ranks 1, 3, 9, … up to half of the false scores, favouring rare ones.
 
-    The best rank depends on the mechanism: 1 if one output gives the record away, about 20 for
-    Gaussian noise, a quarter of all for Laplace noise. A rare event needs its share of the error
-    more than a frequent one.
+    The best rank depends on the mechanism: 1 if a single output reveals the record, about 20 for
+    Gaussian noise, a quarter of all trials for Laplace noise. Rare events get larger shares of the
+    error, because their bounds depend more on it.
     """
     most = max(1.0, ladder.trials_false / 2)
     steps = np.arange(int(np.log(most) / np.log(RATIO) + 1e-9) + 1)
@@ -254,12 +254,12 @@ def geometric(ladder: Bins | Sorted, share: float) -> Events:
     )
 
 
-KEPT = 3  # events whose p-value is computed: those that say most. More would change it little
+KEPT = 3  # events from which the p-value is computed; more would hardly change it
 POINTS = 25  # points of a privacy profile
 
 
 class Shown(NamedTuple):
-    """The most that an attack can show, and the events that were limited."""
+    """The largest loss that an attack can show, and the events to which this limit applies."""
 
     epsilon: float
     of: UpperOf
@@ -281,7 +281,7 @@ def estimate_from_events(
     at_level = events.staircases(1 - query.confidence)
     said = np.array([epsilon_of(one[None], query.delta) for one in at_level])
     best = int(said.argmax())
-    if said[best] == 0:  # nothing is certified: the point value of what comes closest
+    if said[best] == 0:  # nothing is certified: report the event that comes closest
         loose = events.staircases(1.0)
         best = int(np.argmax([epsilon_of(one[None], query.delta) for one in loose]))
     loudest = set(np.argsort(-said, kind="stable")[:KEPT].tolist())
@@ -333,7 +333,7 @@ def binned_rates(counts: Ints, families: Sequence[Family]) -> Floats:
 def profile(rates: Floats) -> tuple[tuple[float, float], ...]:
     """Estimate δ(ε) = max over events of TPR − e^ε FPR, biased upwards by the maximum.
 
-    ε runs from 0 to where the estimate, at events seen at least once falsely, falls to 0.
+    ε runs from 0 to the largest loss of an event with at least one false positive, or 1.
     """
     seen = (rates[:, 0] > 0) & (rates[:, 1] > 0)
     largest = max(1.0, float(np.log(rates[seen, 1] / rates[seen, 0]).max(initial=0.0)))

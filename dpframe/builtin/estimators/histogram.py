@@ -41,14 +41,14 @@ Points = tuple[tuple[float, float], ...]
 
 
 FINE = 1022
-"""Bins counted between the two open ones if the width is chosen later: Scott's rule depends on the
+"""Fine bins between the two open ones. They are merged later, because Scott's rule depends on the
 number of trials, which the pilot does not know."""
 
 MOST_BINS = 100_000
-"""As many as the pilot has draws; more would be empty, and take memory all the same."""
+"""The pilot's default number of draws; further bins would be empty and still use memory."""
 
 OUTSIDE = 0.001  # share of a pilot's scores that each open end may hold where no range is given
-REPEATED = 4  # values count as discrete if the pilot met each of them so often in the mean
+REPEATED = 4  # values are discrete if the pilot saw each of them this often on average
 
 QUARTILES = 1.3489795003921634
 """Interquartile range of a normal distribution, in standard deviations."""
@@ -109,7 +109,7 @@ class Histograms(NamedTuple):
 
     @property
     def bins(self) -> int:
-        """k, the number of bins that the error pays for."""
+        """k, the number of bins."""
         return int(self.counts.shape[1])
 
     @property
@@ -138,8 +138,8 @@ def first_bins(layout: Tree, trials: tuple[int, int]) -> Ints:
     """Return the counted bin with which each bin of the histogram begins, shape [k].
 
     Fine bins are merged to the width of Scott's rule [Koskela2024, equation 4.1], as if each
-    density were normal. NaN has a bin of its own if the pilot met one; otherwise it joins the
-    lowest bin, at no cost.
+    density were normal. NaN has a bin of its own if the pilot saw one, else it joins the lowest
+    bin.
     """
     edges, pilot = np.asarray(layout["edges"]), np.asarray(layout["pilot"])
     deviation = float(layout["deviation"])
@@ -161,7 +161,7 @@ def _merged(edges: HostArray, deviation: float, trials: tuple[int, int]) -> int:
 
 
 def _deviation(scores: Floats) -> float:
-    """Return the standard deviation, or that of the quartiles if smaller, for heavy tails."""
+    """Return the smaller of the standard deviation and its estimate from the quartiles."""
     largest = float(np.abs(scores).max(initial=0.0))
     if largest == 0:
         return 0.0
@@ -204,7 +204,7 @@ def largest_epsilon(found: Histograms) -> float:
 
 
 def points(x: Floats, y: Floats) -> Points:
-    """Pair plain numbers."""
+    """Return two arrays as pairs of Python floats."""
     return tuple(zip(x.tolist(), y.tolist(), strict=True))
 
 
@@ -336,13 +336,13 @@ def widened(found: Histograms, radii: tuple[float, float]) -> Floats:
 
 
 class HistogramSplit(Binned, name="histogram-split"):
-    """Learns from the pilot's histograms which bins say D′; bounds ε by what is counted after.
+    """Learns from the pilot's histograms which bins mean D′; bounds ε by the later draws.
 
-    The pilot orders the bins by the ratio of their frequencies. That makes a new score of the old
-    one, and where large scores do not simply mean D′, a better one. Of the events {ratio beyond a
-    threshold} the pilot chooses a few, with their direction and the share of the error that each
-    gets; the draws that are counted test them, FPR and TPR together (`dpframe.stats.joint`). The
-    histogram itself is never bounded, so its bins cost nothing: what is paid for are the events.
+    The pilot orders the bins by the ratio of their frequencies. This ratio is a new score, and a
+    better one if large scores do not simply mean D′. The pilot chooses a few of the events {ratio
+    beyond a threshold}, with their direction and share of the error; the counted draws test them,
+    FPR and TPR together (`dpframe.stats.joint`). The bins themselves need no share of the error,
+    because only the events are bounded.
 
     The point value is that of the event that gives the bound.
     """
@@ -365,7 +365,7 @@ class HistogramSplit(Binned, name="histogram-split"):
         learned = grouped(layout, pilot, size)
         order = rising_ratio(learned)
         taught = learned.counts[:, order]
-        # A bin that the pilot never met teaches nothing: it goes with the one before it.
+        # A bin that the pilot never hit has no known ratio, so it joins the one before it.
         starts = np.flatnonzero(taught.sum(axis=0))
         starts[0] = 0
         ordered = np.add.reduceat(grouped(layout, counts, size).counts[:, order], starts, axis=1)

@@ -44,17 +44,17 @@ from dpframe.stats.histograms import (
 )
 from dpframe.stats.tradeoff import fit_gdp_mu, tradeoff_of_profile
 
-LARGEST_MU = 1e3  # a μ from which on nothing is private; histograms without a common bin have μ = ∞
+LARGEST_MU = 1e3  # larger μ count as infinite, as for histograms without a common bin
 
 
 class GDPFit(Binned, name="gdp-fit"):
     """μ-GDP fitted to the histograms' profile over a stated range, and its ε(δ).
 
     μ is the smallest one whose curve is nowhere below the profile of the histograms for ε from 0 to
-    the end of the range (after [Koskela2024, Appendix A]). For a mechanism that is
-    not Gaussian, μ grows with the range and says nothing about ε outside of it; of a subsampled
-    Gaussian it reaches 1/σ in the end, as if nothing were sampled. The notes name the range. No
-    bound, and no verdict.
+    the end of the range (after [Koskela2024, Appendix A]). For a mechanism that is not Gaussian, μ
+    grows with the range and does not describe ε outside of it; for a subsampled Gaussian it
+    approaches 1/σ, as if nothing were sampled. The notes name the range. There is no bound and no
+    verdict.
     """
 
     certifies: ClassVar[bool] = False
@@ -103,11 +103,11 @@ class PLDComposition(Binned, name="pld-composition"):
     direction. dp-accounting convolves it with itself and integrates [Koskela2024, equation 9.1]; of
     the two directions the larger ε counts.
 
-    The estimate errs on both sides. Where p̂_j and q̂_j differ by chance, that counts as loss, and
-    for few compositions it counts most; wide bins hide loss. Bins that only one dataset hit would
-    be an infinite loss. They are merged with a neighbour, which makes the histograms coarser and
-    can hide loss; or left out, with the mass that they hold; or they stay, as infinite losses.
-    Where merging or leaving out would leave nothing to tell the datasets apart by, they stay too.
+    The estimate errs in both directions. Random differences of p̂_j and q̂_j count as loss, most
+    strongly for few compositions; wide bins hide loss. A bin that only one dataset hit would be an
+    infinite loss. Such bins are merged with a neighbour, which can hide loss, or left out with
+    their mass, or kept as infinite losses. They are also kept if no difference between the datasets
+    would be left otherwise.
     """
 
     certifies: ClassVar[bool] = False
@@ -187,14 +187,13 @@ LARGEST_EPSILON = 700.0  # beyond it no profile is drawn
 class TVParameter(Binned, name="tv-parameter"):
     """ε(δ) of the Gaussian mechanism that has the histograms' total variation distance.
 
-    Section 7 of [Koskela2024]: if the mechanism is known but for its noise σ, one number determines
-    all others. The total variation distance of the two histograms gives σ, which gives ε(δ). Among
-    all orders of the hockey-stick divergence this one suffers least from an error that grows as in
-    lemma 3.
+    Section 7 of [Koskela2024]: if only the noise σ of a mechanism is unknown, one number determines
+    its whole curve. The total variation distance of the two histograms gives σ, which gives ε(δ).
+    Of all orders of the hockey-stick divergence this one has the smallest error by lemma 3.
 
-    The interval is that of the distance by lemma 2, translated. It holds for histograms only:
-    binning can hide a part of the distance, and if the mechanism is not the one that is assumed,
-    σ means nothing. So there is no bound and no verdict.
+    The interval comes from that of the distance by lemma 2. It is valid for the histograms only:
+    binning can hide a part of the distance, and σ has no meaning for other mechanisms than the
+    assumed one. So there is no bound and no verdict.
     """
 
     certifies: ClassVar[bool] = False
@@ -236,6 +235,6 @@ class TVParameter(Binned, name="tv-parameter"):
 
 
 def _loss(q: float, sigma: float, delta: float) -> float:
-    if sigma in (0.0, math.inf):  # all of the noise or none of it
+    if sigma in (0.0, math.inf):  # no noise at all, or nothing but noise
         return 0.0 if sigma or delta >= q else math.inf
     return SubsampledGaussianDP(q, sigma).epsilon_at(delta)

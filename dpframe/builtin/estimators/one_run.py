@@ -32,18 +32,18 @@ from dpframe.stats import one_run
 from dpframe.stats.gaussian import gaussian_epsilon
 
 FAR = 4.5
-"""Members may be so many half standard deviations of a coin away from half, once in many runs."""
+"""Standard deviations by which the number of members may differ from half of the canaries."""
 
-IMPOSSIBLE = 1e-6  # fair coins are refused with a probability below; three looks share it
+IMPOSSIBLE = 1e-6  # probability of refusing fair coins; three tests share it
 RULE = "each canary must be included with probability ½, independently of all others"
 
 
 def check_coins(canaries: int, runs: int, members: int, even: int, far: int) -> None:
     """Refuse memberships that fair coins would make with probability below 1e-6.
 
-    Not every dependence shows: one run with exactly half of its canaries in looks as usual. Of all
-    runs, each of `canaries` canaries, `members` were in; `even` runs had exactly half of them in,
-    and `far` runs |2 · members − canaries| > FAR √canaries.
+    Some dependence cannot be detected, such as one run with exactly half of its canaries in. Every
+    run has `canaries` canaries, and `members` were in, over all runs. In `even` runs exactly half
+    were in; in `far` runs |2 · members of the run − canaries| > FAR √canaries.
     """
     n = canaries * runs
     few = min(members, n - members)
@@ -60,7 +60,7 @@ def check_coins(canaries: int, runs: int, members: int, even: int, far: int) -> 
 
 
 def coin_notes(canaries: int, runs: int, even: int) -> tuple[str, ...]:
-    """Remark on one run with exactly half of its canaries in, which is rare."""
+    """Return a note if a single run has exactly half of its canaries in, which is rare."""
     if runs != 1 or not even or _half(canaries) > 0.1:
         return ()
     return (
@@ -80,7 +80,7 @@ def _half(canaries: int) -> float:
 Side = Literal["any", "both", "in", "out"]
 
 RUNGS = 8  # of the default ladder m, m/2, m/4, … of guesses
-FEWEST = 8  # it ends where so few guesses could hardly show anything
+FEWEST = 8  # smallest number of guesses of the ladder; fewer could hardly show anything
 
 SIDES: dict[Side, dict[str, float]] = {
     "any": {"both": 0.5, "in": 0.25, "out": 0.25},
@@ -93,12 +93,12 @@ SIDES: dict[Side, dict[str, float]] = {
 
 @dataclasses.dataclass(frozen=True)
 class GuessCounts(Statistic):
-    """Counts of right guesses, for each of some numbers of guesses.
+    """Counts of right guesses, for several numbers of guesses.
 
-    The highest scores are guessed to be members, the lowest not to be; no guess is made about the
-    rest. NaN counts as −inf. Ties are broken by a fixed shuffle, because the order in which
-    canaries come may tell members from others. Runs add up: r guesses in each of t independent runs
-    of m canaries are rt guesses in one run of mt.
+    The canaries with the highest scores are guessed to be members, those with the lowest scores
+    non-members; no guess is made about the rest. NaN counts as −inf. Ties are broken by a fixed
+    shuffle, because the order of the canaries may reveal the members. Runs add up: r guesses in
+    each of t independent runs of m canaries are rt guesses in one run of mt.
     """
 
     guesses: tuple[int, ...] | None
@@ -117,7 +117,7 @@ class GuessCounts(Statistic):
             raise ValueError(f"guesses = {max(self.guesses)}, but there are {m} canaries")
         rules: dict[tuple[int, int], float] = {}
         for side, part in SIDES[self.side].items():
-            # More than half of the canaries are hardly ever all in, or all out.
+            # About half of the canaries are in, so more guesses of one kind are partly wrong.
             most = m if side == "both" else max(1, m // 2)
             rungs = [most >> j for j in range(RUNGS) if most >> j >= FEWEST]
             numbers = self.guesses or rungs or [most]
@@ -166,7 +166,7 @@ def of_each_run(xp: Any, layout: Tree, runs: Any) -> dict[str, Any]:
     values = xp.where(xp.isnan(shuffled[:, 0]), -xp.inf, shuffled[:, 0])
     order = xp.argsort(values, axis=1, stable=True)
     member = xp.take_along_axis((shuffled[:, 1] > 0.5).astype(xp.int32), order, axis=1)
-    # How many of the k highest are members, and how many of the k lowest are not.
+    # Members among the k highest scores, and non-members among the k lowest.
     highest = xp.cumsum(xp.pad(member[:, ::-1], ((0, 0), (1, 0))), axis=1)
     lowest = xp.cumsum(xp.pad(1 - member, ((0, 0), (1, 0))), axis=1)
     inside = member.sum(1)
@@ -262,11 +262,11 @@ class Guesses(Estimator):
 
     @abstractmethod
     def lower(self, one: Guessed, delta: float, error: float, least: float) -> float:
-        """Return the bound of one number of guesses, or anything not above `least`."""
+        """Return the bound from one number of guesses; any value ≤ `least` if it is not larger."""
 
     @abstractmethod
     def level(self, one: Guessed, claim: Claim, most: float, query: Query, slack: float) -> float:
-        """Return the smallest error at which it rejects the claim, or anything not below `most`."""
+        """Return the smallest error that rejects the claim; any value ≥ `most` if not smaller."""
 
     def estimate(self, layout: Tree, counts: Any, query: Query) -> Estimate:
         m, runs = int(layout["canaries"]), sum(query.trials)
@@ -323,7 +323,7 @@ class Guesses(Estimator):
     def refuted(
         self, layout: Tree, counts: Any, query: Query, rounds: Sequence[int] = ()
     ) -> HostArray:
-        """Find for each number of guesses the least right ones that refute the claim."""
+        """Return the audits in which some number of right guesses refutes the claim."""
         error, claim, runs = 1 - query.confidence, query.claim, sum(query.trials)
         correct = np.asarray(counts["correct"], np.int64).sum(axis=1)
         made = (np.asarray(layout["inside"]) + np.asarray(layout["outside"])) * runs
@@ -364,7 +364,7 @@ class Guesses(Estimator):
 
 
 def _point(one: Guessed, delta: float) -> float:
-    """Return ε at which (ε, δ)-DP allows at most this share of right guesses."""
+    """Return the ε at which (ε, δ)-DP allows this share of right guesses."""
     right = one.correct / one.guesses
     if right <= 0.5:
         return 0.0
@@ -376,16 +376,16 @@ def _point(one: Guessed, delta: float) -> float:
 class OneRun(Guesses, name="one-run"):
     """The number of right guesses about the canaries of one run, against what ε allows.
 
-    Each of m canaries was in the data with probability ½. Of those whose scores are highest it is
-    guessed that they were in, of the lowest that they were not. If whether one of them is in
-    changes the output by no more than (ε, δ), the number of right guesses is about Bin(r, q) at
-    most, q = e^ε/(1 + e^ε), and a little above for δ [Steinke2023, theorem 5.2]. How many guesses
-    to make is chosen among several, which share the error.
+    Each of m canaries was in the data with probability ½. The canaries with the highest scores are
+    guessed to be in, those with the lowest scores to be out. If the algorithm is (ε, δ)-DP for the
+    presence of one canary, the number of right guesses among r is at most about Bin(r, q),
+    q = e^ε/(1 + e^ε), and slightly more for δ > 0 [Steinke2023, theorem 5.2]. Several numbers of
+    guesses share the error.
 
-    The bound holds for the whole algorithm that included the canaries, trained and released. It is
-    about one canary's presence, so it goes with claims about adding or removing a record. It
-    assumes fair, independent coins; memberships that coins would make with probability below 1e-6
-    are refused. m canaries limit what can be shown at all, however much there is.
+    The bound holds for the whole algorithm: including the canaries, training and release. It is
+    about the presence of one canary, so it suits claims about adding or removing a record. It
+    assumes fair, independent coins; memberships with a probability below 1e-6 under such coins are
+    refused. The number of canaries limits the largest ε that can be shown.
     """
 
     reference: ClassVar[str] = "[Steinke2023, theorem 5.2] (arXiv:2305.08846)"
@@ -426,17 +426,17 @@ def _level(one: Guessed, claim: Claim, delta: float, slack: float) -> float:
 
 
 DIGITS = 2.0**-52
-"""Next to 1 a float64 has no more: 1 − x is rounded up, where a curve is lower and refutes less."""
+"""Spacing of float64 near 1. It is added to 1 − x: curves are lower there, so they refute less."""
 
 
 class OneRunFDP(Guesses, name="one-run-fdp"):
     """The number of right guesses about the canaries of one run, against a trade-off curve.
 
-    As `one-run`, but the claim is tested as the curve that it is [Mahloujifar2024]: a
-    recursion over the number of right guesses follows what a curve allows when one canary is
-    exchanged. The bound on ε is that of the curves of (ε, δ)-DP, and holds for every mechanism. μ
-    and its ε(δ), in a note, hold only for mechanisms that are Gaussian, as trained models need not
-    be; the claim of μ-GDP is tested without that.
+    As `one-run`, but the claim is tested as a whole curve [Mahloujifar2024]: a recursion over the
+    number of right guesses applies the curve to the exchange of one canary. The bound on ε comes
+    from the curves of (ε, δ)-DP and holds for every mechanism. A note gives μ and its ε(δ), which
+    hold only for Gaussian mechanisms, and trained models need not be Gaussian. The test of a claim
+    of μ-GDP does not assume it.
     """
 
     reference: ClassVar[str] = "[Mahloujifar2024] (arXiv:2410.22235)"

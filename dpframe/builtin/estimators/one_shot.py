@@ -1,4 +1,4 @@
-"""The loss between canaries in and out of one run, taken for two normal distributions."""
+"""An estimate of ε from random canaries, some of them in the data of a single run."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from dpframe.stats.one_run import Normal, normals_epsilon
 class OneShot(Estimator, name="one-shot"):
     """The loss between the scores of random canaries in one run and of others that were not in it.
 
-    A random direction in high dimensions is nearly orthogonal to all others, so that each canary's
-    score, its inner product with what was released, is one draw: about N(0, σ²) for those out,
-    N(1, σ²) for those in. Both are taken for normal distributions of their own mean and deviation,
-    and ε is that of these two, in the worse direction [AndrewK2024]. Or histograms stand for both,
-    which approach the Gaussian mechanism's curve as the dimension grows [Koskela2024, section 8,
-    theorem 1 and corollary 2].
+    A random direction in high dimensions is nearly orthogonal to all others. So each canary's
+    score, its inner product with the release, is one draw: about N(0, σ²) for canaries that were
+    out, N(1, σ²) for those that were in. A normal distribution with its own mean and deviation is
+    fitted to each group, and ε is the loss between the two, in the worse direction [AndrewK2024].
+    Histograms can replace the normal distributions; they approach the Gaussian mechanism's curve as
+    the dimension grows [Koskela2024, section 8, theorem 1 and corollary 2].
 
-    An estimate, no bound: it supposes what the scores are distributed like and that they are
-    independent, and says nothing of canaries other than random ones.
+    This is an estimate and no bound: it assumes the distribution of the scores and their
+    independence, and is only about random canaries.
     """
 
     certifies: ClassVar[bool] = False

@@ -66,7 +66,7 @@ DISCRETE_SHARE = 0.1
 """Share of the error that is kept for fixed thresholds, in case the scores are discrete."""
 
 PILOT_SHARE = 0.1
-"""Share of the scores that looks whether they are, and is not counted for fixed thresholds."""
+"""Share of the scores that decides if they are discrete; fixed thresholds do not count it."""
 
 BINS = 512  # order statistics between which scores are counted for their exposure
 FEWEST = 100  # with fewer scores nothing is kept for fixed thresholds
@@ -77,8 +77,8 @@ def raw_events(
 ) -> list[Events]:
     """Return events beyond ranks of all scores, and fixed ones if the scores are discrete.
 
-    A few scores decide on the fixed events. Both kinds are valid at their own share of the error,
-    so the same scores may decide if there are fixed ones.
+    A few scores choose the fixed events. Both kinds are valid at their own share of the error, so
+    the scores may also decide if there are fixed events.
     """
     small = min(len(values) for values in scores) < FEWEST
     kept = 0.0 if small else DISCRETE_SHARE
@@ -115,7 +115,7 @@ def _split(values: HostArray, rng: np.random.Generator) -> tuple[HostArray, Host
 
 
 def rank_counts(scores: tuple[HostArray, HostArray]) -> HostArray:
-    """Count between order statistics of ascending scores on D, dense at the top; [2, bins]."""
+    """Count scores between order statistics of those on D, dense at the top; shape [2, bins]."""
     ranks = np.geomspace(1, len(scores[0]), BINS).astype(np.int64)
     edges = np.unique(scores[0][len(scores[0]) - ranks])
     cuts = [np.searchsorted(values, edges) for values in scores]
@@ -127,7 +127,7 @@ def rank_counts(scores: tuple[HostArray, HostArray]) -> HostArray:
 def ascending(scores: HostArray) -> HostArray:
     """Sort scores as float64, with NaN as −inf, an atom below everything else.
 
-    −inf becomes the least finite number: a rounding of scores like any other.
+    −inf becomes the least finite number, so that NaN stays below it.
     """
     values = np.array(scores, np.float64)
     values[values == -np.inf] = np.finfo(np.float64).min
@@ -137,7 +137,7 @@ def ascending(scores: HostArray) -> HostArray:
 
 
 LADDER_SHARE = 0.1
-"""Share of the error that goes to the ranks 1, 3, 9, … where a pilot has chosen events."""
+"""Share of the error for the ranks 1, 3, 9, …, if a pilot has chosen events."""
 
 REVERSED_SHARE = 0.1  # share of the error for an attack whose scores run the wrong way round
 
@@ -151,13 +151,13 @@ class OrderStatistics(Estimator, name="order-statistics"):
     of the error, and within it FPR and TPR are tested together (`dpframe.stats.joint`).
 
     In a run, scores are rounded to a grid that the pilot fixes. The pilot also chooses the end of
-    the scores, the direction and the rank; a tenth of the error stays with the ranks 1, 3, 9, …
-    where many scores are tied, events are fixed thresholds instead, and their counts are
-    binomial. On raw scores, without a pilot, all of the error goes to ranks, but for a tenth to
-    fixed thresholds in case the scores turn out to be discrete.
+    the scores, the direction and the rank; a tenth of the error stays with the ranks 1, 3, 9, ….
+    If many scores are tied, events are fixed thresholds instead, whose counts are binomial. On raw
+    scores, without a pilot, ranks get nine tenths of the error, and fixed thresholds get one tenth
+    in case the scores are discrete.
 
-    Assumes nothing but independent, identically distributed outputs. The point value is that of
-    the event that gives the bound.
+    The only assumption is that outputs are independent and identically distributed. The point value
+    is that of the event that gives the bound.
     """
 
     certifies: ClassVar[bool] = True
@@ -255,7 +255,7 @@ class Precision(Estimator, name="precision"):
         trials = counts.sum(axis=1)
         at_level = (1 - query.confidence) / LIMITS
 
-        # Deciding as the attack says, and the other way round.
+        # Decisions as the attack makes them, and reversed.
         errors = np.array([[ones[0], zeros[1]], [zeros[0], ones[1]]])
         found = limited([Decisions(each, trials) for each in errors], query.delta)
         guesses = np.stack([zeros, ones])

@@ -43,8 +43,8 @@ Promise = Callable[[Floats, Floats], Floats]
 
 
 CAUTION = 1.5
-"""Standard errors by which the pilot's rates are worsened before they are compared; without it the
-pilot would choose the threshold that it was lucky with."""
+"""Standard errors by which the pilot's rates are worsened before they are compared. Otherwise the
+pilot would choose the threshold on which it was lucky."""
 
 
 def rises(pilot: Ints) -> bool:
@@ -55,11 +55,11 @@ def rises(pilot: Ints) -> bool:
 
 
 def best_cut(pilot: Ints, promise: Promise, query: Query, *, rising: bool) -> int:
-    """Return the bin, from 1, at which to decide: the most promising one for the draws to come.
+    """Return the bin, from 1, at which to decide: the most promising one for later draws.
 
-    If none promises anything, the one that separates the pilot's own scores best. `promise` maps
-    upper limits (FPR, FNR), as arrays, to their worth; at most 0 for nothing. If `rising`, the bins
-    from there on mean D′, else those below.
+    If no bin is promising, return the one that separates the pilot's own scores best. `promise`
+    maps upper limits (FPR, FNR), as arrays, to their worth; at most 0 means none. If `rising`, the
+    bins from the returned one on mean D′, else those below it.
     """
     trials = np.maximum(pilot.sum(axis=1), 1)[:, None]
     above = _above(pilot)[:, 1:]
@@ -91,8 +91,8 @@ class Decisions(NamedTuple):
     """Counts of one decision rule."""
 
     wrong: Ints  # false positives and false negatives
-    trials: Ints  # out of how many: on D and on D′
-    when: str | None = None  # which scores mean D′, in words, if that was chosen
+    trials: Ints  # number of trials on D and on D′
+    when: str | None = None  # description of the scores that mean D′, if the pilot chose them
 
     @property
     def outcome(self) -> Outcome:
@@ -109,7 +109,7 @@ class Decisions(NamedTuple):
 def decisions(
     layout: Tree, counts: Ints, direction: Direction, promise: Promise, query: Query
 ) -> list[Decisions]:
-    """Return the decision rules to be paid for: one, or both directions if no pilot chose.
+    """Return the decision rules that share the error: one, or both directions without a pilot.
 
     The layout is that of `PilotThresholds`, or `()` if the threshold was given.
     """
@@ -124,14 +124,14 @@ def decisions(
 
 
 def rises_in(layout: Tree, direction: Direction) -> bool:
-    """True if large scores are taken to mean D′; a pilot chooses without knowing the query."""
+    """True if large scores mean D′; with "either" the pilot decides, without the query."""
     if layout and direction == "either":
         return rises(np.asarray(layout["pilot"], np.int64))
     return direction != "down"
 
 
 def price(ways: list[Decisions]) -> str:
-    """Describe what was chosen and what was paid for."""
+    """Describe the chosen rule and the number of directions tested."""
     if len(ways) > 1:
         return f"{len(ways)} directions tested: either may mean D′"
     chosen = f", chosen by the pilot: scores {ways[0].when} mean D′" if ways[0].when else ""
@@ -172,7 +172,7 @@ JOINT = "both directions tested together: either may mean D′"
 
 
 class Limited(NamedTuple):
-    """Confidence limits of error rates, and what they rest on."""
+    """Confidence limits of error rates, with their inputs."""
 
     regions: Callable[[float], Floats]  # of (FPR, FNR) at an error
     shares: tuple[float, ...]  # of the error, for each region
@@ -225,8 +225,8 @@ class PilotThresholds(PilotGrid):
     """Counts between the thresholds that the pilot offers, and the pilot's own counts.
 
     The best threshold depends on δ and on the number of trials, which a statistic does not know. So
-    all are counted, and the estimator chooses by the pilot's counts alone. A decision is the score
-    0 or 1.
+    scores are counted for all thresholds, and the estimator chooses by the pilot's counts alone. A
+    decision is the score 0 or 1.
     """
 
     accepts: ClassVar[frozenset[str]] = frozenset({"decision", "score"})
@@ -268,17 +268,17 @@ class LimitedThreshold(OneThreshold):
 class ThresholdLoss(LimitedThreshold, name="threshold"):
     """The loss that one threshold shows (equation 6.2), with limits of both error rates.
 
-    The event {score ≥ threshold} says D′, and its complement D; with the direction "down" the
-    other way round. Decisions are taken as they are. The point value is
+    The event {score ≥ threshold} means D′, and its complement D; with the direction "down" it is
+    reversed. Decisions need no threshold. The point value is
     max{ln((1 − δ − FNR)/FPR), ln((1 − δ − FPR)/FNR)} [Koskela2024, section 6]. The bound puts upper
     limits in the place of the rates, each at half of the error [Jagielski2020], so it holds for
     both ratios at once; `epsilon_upper` has lower limits there, and limits what this threshold
     shows.
 
-    A threshold that is not given is chosen by the pilot, which knows δ, the confidence and the
-    number of trials: where the bound is expected to be largest. Nothing is paid for it. With the
-    direction "either" the pilot chooses that too; where the threshold is given there is no pilot,
-    so both directions are paid for.
+    If no threshold is given, the pilot's scores choose the one with the largest expected bound, for
+    the given δ, confidence and number of trials; this needs no share of the error. With the
+    direction "either" they also choose the direction. A given threshold has no pilot, so both
+    directions share the error.
 
     With Clopper-Pearson limits the bound is exact. With `limits = "joint"` and up to 1,000 trials
     on each side both rates are tested together, exactly: bounds are larger, and the direction
@@ -342,13 +342,13 @@ class Credible(OneThreshold, name="credible"):
 
     FPR and FNR of one threshold have independent posteriors under Jeffreys' prior, and the limits
     of ε are where the region of error rates that (ε, δ)-DP allows has a given posterior mass
-    [Zanella2023]. The point value is where it has half of it. The region is the same for both
-    directions of an attack. Where something is claimed, a note gives the posterior mass of the
-    claimed region [Koskela2024, equation 2.5].
+    [Zanella2023]. The point value has mass ½. The region is the same for both directions of an
+    attack. If there is a claim, a note gives the posterior mass of the claimed region
+    [Koskela2024, equation 2.5].
 
-    A credible limit is what to believe after these counts with this prior. It does not promise to
-    be right in a stated share of audits, so there is no bound, no p-value and no verdict. Any two
-    error rates leave a lower limit above 0, those of chance included.
+    A credible limit is a posterior belief. It is not right in a stated share of audits, so there is
+    no bound, no p-value and no verdict. The lower limit is above 0 for all error rates, including
+    those of random guesses.
     """
 
     certifies: ClassVar[bool] = False
@@ -380,7 +380,7 @@ class Credible(OneThreshold, name="credible"):
             notes.append(f"threshold chosen by the pilot: scores {way.when} mean D′")
         if query.claim is not None:
             mass = claimed_mass(posterior, query.claim)
-            # It is one minus the mass outside: below this it is rounding.
+            # The mass is 1 minus the mass outside, so smaller values are rounding errors.
             said = f"{mass:.6g}" if mass > 1e-12 else "below 1e-12"
             notes.append(f"posterior mass of the region that the claim allows: {said}")
         return Estimate(middle, interval=(low, high[0] if high else np.inf), notes=tuple(notes))

@@ -1,9 +1,9 @@
-"""The most that an attack can show: upper limits of the loss of its cuts.
+"""Upper limits of the loss that the cuts of an attack's score can show.
 
 A cut is {score ≥ t} or {score > t} for any t, or its complement. A cut between two edges has at
 most the probability of the lower edge's cut and at least that of the upper one's, so limits at the
-edges limit all cuts. All cuts together cost no more than one: the largest of their limits is too
-small only if that of the best cut is, and which cut is best does not depend on the counts. It has
+edges limit all cuts. All cuts together need no more error than one: the largest limit is too small
+only if the limit of the best cut is, and the best cut does not depend on the counts. Each cut has
 two limits, one for each dataset, at half of the error each.
 """
 
@@ -20,18 +20,18 @@ from dpframe.plugins import Floats, HostArray, Ints, Query
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
 
 TELLING = 1.0
-"""Largest excess of the limit of every cut over that of the chosen thresholds; with a larger one it
-says how few rare scores were counted rather than what the attack shows."""
+"""Largest accepted excess of the limit for all cuts over that for the chosen thresholds. A larger
+excess reflects how few rare scores were counted, not what the attack shows."""
 
 
 def largest_shown(
     chosen: Sequence[Chosen], counts: Ints, query: Query, edges: HostArray | None = None
 ) -> Shown:
-    """Limit the loss of every cut of the score, or else of the cuts that a pilot chose.
+    """Limit the loss of every cut of the score, or of the cuts that a pilot chose.
 
-    The first is tried only if there are enough trials for it whatever is counted; then each has
-    half of the error. Both hold together at the confidence, so the counts may decide which is
-    reported. `edges` is None if the bins are not in the order of the score.
+    All cuts are limited only if the trials suffice for any counts; each limit then gets half of the
+    error. Both limits hold together, so the counts may decide which one is reported. `edges` is
+    None if the bins are not in the order of the score.
     """
     error = 1 - query.confidence
     half = error / 2
@@ -45,8 +45,8 @@ def largest_shown(
 
 
 def _of_chosen(chosen: Sequence[Chosen], counts: Ints, delta: float, error: float) -> float:
-    """Limit the loss that the chosen cuts show, for either dataset."""
-    each = error / 2  # the best cut alone pays: see the head of this file
+    """Return an upper limit of the loss that the chosen cuts show, for either dataset."""
+    each = error / 2  # see the head of this file
     found = [0.0]
     for one in chosen:
         ladder = one.family.bins(counts)
@@ -66,7 +66,7 @@ class _Limits(NamedTuple):
 
 
 def possible(trials: tuple[int, int], delta: float, error: float) -> bool:
-    """True if so many trials can limit every cut at all, whatever is counted.
+    """True if this number of trials can limit every cut, whatever the counts are.
 
     An event that never happened may still have a probability of about 1/n. Events beyond the
     outermost edges are harmless only if that is below δ.

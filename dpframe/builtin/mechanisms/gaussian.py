@@ -48,8 +48,8 @@ def normal_cdf(data: HostArray, x: HostArray, sigma: float) -> HostArray | None:
 def shift_log_ratio(data: Array, outputs: Array, sigma: Array | float) -> Array:
     """Return the log density of N(data, σ²) with respect to N(0, σ²), shape [n].
 
-    Unlike −‖outputs − data‖²/2σ² it is linear in the outputs, so the difference of two of them
-    loses no digits.
+    Unlike −‖outputs − data‖²/2σ² it is linear in the outputs, so differences of two such values
+    lose no digits.
     """
     products = (data * (outputs - data / 2)).reshape(len(outputs), -1)
     return jnp.sum(products, axis=1) / sigma**2
@@ -106,10 +106,10 @@ class Gaussian(Mechanism, name="gaussian"):
 class SubsampledGaussian(Mechanism, name="subsampled-gaussian"):
     """A noisy sum over a Poisson sample of the records, such as one step of DP-SGD.
 
-    The dataset is what one record adds to the sum, a vector x, zero if the record is not there;
-    the others are known and left out. With probability q the record is in the sample, the whole
-    of it, and then the output is x + N(0, σ²Δ²) in every coordinate; else it is N(0, σ²Δ²). Claim:
-    the exact curve of that for records of l2 norm Δ; true, unless another is named. True curve of
+    The dataset is the contribution of one record to the sum: a vector x, or zero if the record is
+    absent. The other records are known and left out. With probability q the record is in the
+    sample, and the output is x + N(0, σ²Δ²) in every coordinate; else it is N(0, σ²Δ²). Claim: the
+    exact curve of that for records of l2 norm Δ; true, unless another is named. True curve of
     a pair with D = 0, such as zeros-ones at any dim: the same, with Δ/‖x‖ times the noise; at
     δ = 0 the true ε is infinite. At dim 1 the output rounds to 1 with probability Φ(−1/2σ) on D and
     qΦ(1/2σ) + (1 − q)Φ(−1/2σ) on D′ [Koskela2024, section 3]. In float32 the

@@ -129,8 +129,8 @@ def inverse_cdf(v: Array) -> Array:
 
     v = −½ gives −inf, an output like any other.
     """
-    # The argument is exact in floating point, so log1p would cost more and give no more. It is at
-    # most 1, so the logarithm lacks nothing but the sign.
+    # The argument is exact in floating point, so log1p would cost more without being more accurate.
+    # It is at most 1, so −log is the magnitude, and only the sign has to be added.
     return jnp.copysign(log(1 - 2 * jnp.abs(v)), v)
 
 

@@ -1,4 +1,4 @@
-"""A table, the values that break libraries in it, and the edits that may be made of it."""
+"""A table, the values that break libraries in it, and its possible edits."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Breaker(NamedTuple):
     words: str
 
 
-LONG = "long " * 400  # a text that no fixed field holds
+LONG = "long " * 400  # longer than any field of fixed length
 
 
 def breakers(column: Known) -> Iterator[Breaker]:
-    """Yield values for a column, the most telling first; none for the column of users."""
+    """Yield values for a column, the most effective first; none for the column of users."""
     if column.kind == "number":
         yield from of_number(column)
     elif column.kind == "category":
@@ -104,7 +104,7 @@ def of_category(column: Known) -> Iterator[Breaker]:
 
 Adjacency = Literal["replace", "add-remove", "either"]
 
-MOST = 2048  # records of a made-up table
+MOST = 2048  # largest number of records of a generated table
 
 
 class Draft(NamedTuple):
@@ -131,7 +131,7 @@ class Bench(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Number of records of a made-up table: that of the given one, within limits."""
+        """Number of records of a generated table: that of the given one, within limits."""
         return min(MOST, len(self.table.rows)) or 10
 
     @property
@@ -159,7 +159,7 @@ class Bench(NamedTuple):
         return _turned(found[::-1])
 
     def row(self, share: float, category: int = 0) -> Row:
-        """Return a record of numbers at a share between their bounds, and of the nth category."""
+        """Return a record with numbers at a share between their bounds, and the nth category."""
         return tuple(
             column.between(share) if column.kind == "number" else column.category(category)
             for column in self.columns
@@ -189,7 +189,7 @@ class Bench(NamedTuple):
         return tuple(self.with_cell(row, at, self.name(n)) for n, row in enumerate(rows))
 
     def name(self, number: int) -> Any:
-        """Return the name of a made-up user."""
+        """Return the name of a generated user."""
         at = self.user
         texts = at is not None and any(isinstance(row[at], str) for row in self.table.rows)
         return f"u{number}" if texts else 10**6 + number
@@ -209,7 +209,7 @@ class Bench(NamedTuple):
         return Edit("add", -1, (self.with_cell(by, user, self.name(10**6)),))
 
     def changes(self, rows: Rows, by: Row, words: str, at: int = 0) -> Iterator[Draft]:
-        """Yield edits by which an odd record replaces the one at `at`, or is added."""
+        """Yield edits that replace the record at `at` by an odd one, or add the odd one."""
         if self.replaces and rows:
             yield Draft(rows, self.replaced(rows, at, by), words)
         if self.adjacency == "add-remove":
@@ -224,7 +224,7 @@ class Bench(NamedTuple):
         return self.form != "record" or len(draft.rows) == len(new) == 1
 
     def takes(self, row: Row) -> bool:
-        """True if a record fits the form, and the schema as closely as is asked."""
+        """True if a record fits the form, and the schema but for allowed deviations."""
         ends = {"array": None, "integers": None, "xy": -1}  # which cells have to be numbers
         if self.form in ends and not all(map(is_number, row[: ends[self.form]])):
             return False

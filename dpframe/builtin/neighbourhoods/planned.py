@@ -1,4 +1,4 @@
-"""Planned edits of a table, those that break libraries most often first."""
+"""Edits of a table in a fixed order, random edits, and mutations."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 from dpframe.builtin.neighbourhoods.bench import MOST, Bench, Draft, breakers
 from dpframe.builtin.pairs.table import Edit, Row, Rows
 
-BITS = 8  # columns of a single record that are changed one by one at first
+BITS = 8  # columns of a single record that are first changed one by one
 
 
 def planned(bench: Bench) -> Iterator[Draft]:
-    """Yield all edits that are not made by chance, those that break libraries most often first."""
+    """Yield all planned edits, those that break libraries most often first."""
     if len(bench.table.rows) == 1:
         yield from lone(bench)
     if bench.user is not None:
@@ -55,7 +55,7 @@ def planned(bench: Bench) -> Iterator[Draft]:
 def odd(bench: Bench, places: list[int]) -> Iterator[Draft]:
     """Put values that break libraries in one record of the table.
 
-    Each value comes once, the columns taking turns, and then in all other columns.
+    Each value is first used once, with the columns in turn, and then in all other columns.
     """
     listed = [list(breakers(bench.columns[at])) for at in places]
     for shift in range(len(places)):
@@ -71,7 +71,7 @@ def odd(bench: Bench, places: list[int]) -> Iterator[Draft]:
 
 
 def lone(bench: Bench) -> Iterator[Draft]:
-    """Edit a single record, as a local randomiser has it: any two values are neighbours."""
+    """Edit a single record, as for a local randomiser, where any two values are neighbours."""
     rows, first = bench.table.rows, bench.first()
     for at in bench.categories()[:BITS]:
         for category in some(bench.columns[at].categories):
@@ -111,8 +111,8 @@ def users(bench: Bench) -> Iterator[Draft]:
 def before_others(bench: Bench, user: int) -> Iterator[Draft]:
     """Edit a user who comes first and has the values of all others.
 
-    Libraries that count each value once before they bound contributions count less with that user
-    than without.
+    Libraries that count each value once, and bound contributions afterwards, count less with that
+    user than without.
     """
     size = max(2, bench.size, *(len(bench.columns[at].categories) for at in bench.categories()), 0)
     spread = tuple(bench.row(n / (size - 1), n) for n in range(size))
@@ -125,9 +125,7 @@ def before_others(bench: Bench, user: int) -> Iterator[Draft]:
         yield Draft(rows, bench.replaced(rows, 0, spread[0]), told)
 
 
-# Tables in which an edit shows more than in others: at bounds, equal, few, huge.
-
-FEW = 4  # categories of a column that are tried first; the others come after all else
+FEW = 4  # categories of a column that are tried first; the others come last
 
 
 def ends(bench: Bench, share: float) -> Iterator[Draft]:
@@ -139,14 +137,14 @@ def ends(bench: Bench, share: float) -> Iterator[Draft]:
 
 
 def halves(bench: Bench) -> Iterator[Draft]:
-    """Put half of the records at either end: one more there changes the median."""
+    """Put half of the records at either end, so that one more changes the median."""
     low, high, size = bench.row(0.0), bench.row(1.0, -1), bench.size
     rows = bench.of_users(((low, high) * size)[:size])
     yield from bench.changes(rows, high, "half of the records at each bound")
 
 
 def some(categories: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Choose a few of many: the first ones, one between, the last one."""
+    """Choose a few categories: the first ones, the middle one, the last one."""
     if len(categories) <= FEW:
         return categories
     return (*categories[: FEW - 2], categories[len(categories) // 2], categories[-1])
@@ -201,7 +199,7 @@ def sizes(bench: Bench) -> Iterator[Draft]:
 
 
 def few(bench: Bench) -> Iterator[Draft]:
-    """Change one of two records or the only one: nothing averages out."""
+    """Change one of two records, or the only one, so that nothing averages out."""
     if len(bench.table.rows) != 1:
         yield from bench.changes(bench.all(bench.row(0.0), 1), bench.row(1.0, -1), "one record")
     for share in (0.01, 1.0):
@@ -210,7 +208,7 @@ def few(bench: Bench) -> Iterator[Draft]:
 
 
 def levels(bench: Bench) -> Iterator[Draft]:
-    """Make all records equal but one: sums and means are rounded."""
+    """Make all records equal but one, because sums and means are rounded."""
     for share, other, at in ((0.25, 0.5, 0), (0.25, 0.0, 0), (0.5, 1.0, 0), (0.5, 0.0, -1)):
         words = "all records are equal but one"
         yield from bench.changes(bench.all(bench.row(share)), bench.row(other), words, at=at)
@@ -312,7 +310,7 @@ def each(bench: Bench) -> Iterator[Draft]:
             yield from bench.changes(rows, changed, f"a value at its bound{bench.where(at)}")
 
 
-# Edits of a table by chance, and changes of those that earned most.
+# Random edits of a table, and mutations of those with the most evidence.
 
 
 def by_chance(bench: Bench, rng: np.random.Generator) -> Draft:
@@ -348,7 +346,7 @@ def row_by_chance(bench: Bench, rng: np.random.Generator, like: Row | None = Non
 
 
 def cell_by_chance(bench: Bench, at: int, rng: np.random.Generator) -> Any:
-    """Draw a value of a column: at a bound, anywhere between, or one of the table's."""
+    """Draw a value of a column: a bound, a value between them, or one of the table."""
     column, rows = bench.columns[at], bench.table.rows
     if rows and (column.kind == "user" or rng.random() < 0.25):
         return rows[int(rng.integers(len(rows)))][at]
@@ -362,9 +360,9 @@ def cell_by_chance(bench: Bench, at: int, rng: np.random.Generator) -> Any:
 def changed(  # noqa: PLR0911  # one line for each kind of change
     bench: Bench, parent: Draft, other: Draft, rng: np.random.Generator
 ) -> Draft:
-    """Change a draft that earned most; it is still one edit, perhaps of another table.
+    """Mutate a draft with much evidence; the result is one edit, perhaps of another table.
 
-    `other` is another one that earned, or the same.
+    `other` is another draft with evidence, or the same one.
     """
     rows, edit = parent.rows, parent.edit
     match int(rng.integers(7)):

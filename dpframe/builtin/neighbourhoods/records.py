@@ -32,10 +32,10 @@ class Memo:
     def __init__(self, bench: Bench) -> None:
         self._bench, self._typed = bench, bench.form in TYPED
         self._known: dict[int, tuple[Row, str, bool]] = {}
-        """By identity; each record is kept, so that its identity is not used again."""
+        """Checked records by identity; they are kept, so that no identity is reused."""
 
     def key(self, draft: Draft, new: Rows) -> frozenset[bytes]:
-        """Return a key of a draft and the records of D′ that is equal if D and D′ are swapped."""
+        """Return a key of a draft and the records of D′; swapping D and D′ does not change it."""
         return frozenset({self._digest(draft.rows), self._digest(new)})
 
     def fits(self, draft: Draft, new: Rows) -> bool:
@@ -63,8 +63,8 @@ def _held(cell: Any) -> Any:
 
 
 MOST_CELLS = 1 << 15
-"""Cells of a table, at most: a search keeps some hundred such tables, and slow libraries read each
-of them some thousand times."""
+"""Largest number of cells of a table. A search keeps some hundred tables, and slow libraries read
+each of them some thousand times."""
 
 NEEDED = {
     "nan": "NaN or a missing value",
@@ -72,20 +72,21 @@ NEEDED = {
     "unknown_categories": "an unknown category",
     "mistyped": "a cell with a different type from its column",
 }
-"""Cells outside of the schema, in words."""
+"""Descriptions of cells outside of the schema, by switch."""
 
-TRIES = 20  # drafts for each pair that is wanted, before the search for new ones is given up
+TRIES = 20  # drafts for each wanted pair before giving up
 
 
 class RecordEdits(Neighbourhood, name="records"):
     """A table and one edit of it, those that break libraries first.
 
-    What is no number, infinite, out of bounds, unknown, missing, alone, equal, huge or tiny; the
-    first and the last record, one, none; the table itself varies too. Then edits by chance inside
-    the schema, and changes of what earned most. Each pair is a `records` pair that holds its table.
+    The first edits use values that are not numbers, infinite, out of bounds, unknown, missing,
+    unique, equal, huge or tiny, the first and the last record, and tables of one or no record.
+    Random edits inside the schema follow, and mutations of the pairs with the most evidence. Each
+    pair is a `records` pair that contains its table.
 
-    A claim holds under one adjacency, and the other one's pairs would accuse it of what it does
-    not say: so there is no default.
+    The adjacency has no default, because a claim holds under one adjacency, and pairs of the other
+    one would wrongly refute it.
     """
 
     one_shape: ClassVar[bool] = False
@@ -290,7 +291,7 @@ MOST_NAMED = 3  # columns named in a description
 
 
 def _described(bench: Bench, draft: Draft) -> str:
-    """Describe a pair: its special feature, its edit, and the number of records."""
+    """Describe a pair: its feature, its edit, and the number of records."""
     size = len(draft.rows)
     of = f"of {size}"
     edit = draft.edit
@@ -334,14 +335,14 @@ def records_params(
     form: Form | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """Return the parameters of the neighbourhood `records` for a table of Python's.
+    """Return the parameters of the neighbourhood `records` for a Python table.
 
     The mechanism gets the type of the table: an array, a list, a frame of pandas.
 
     Args:
         table: a list of values, of lists or of dicts; an array of one or two axes; a dict of
-            columns, each a list or an array; a frame of pandas; a pair (X, y) of arrays; or one
-            value alone, as a local randomiser has it.
+            columns, each a list or an array; a pandas frame; a pair (X, y) of arrays; or a single
+            value, as for a local randomiser.
         adjacency: "replace", "add-remove" or "either", as the claim says.
         schema: of the columns, in their order or by name: dicts of name, low, high,
             integer, categories, user, nan.
@@ -367,7 +368,7 @@ def _plain(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read(table: Any) -> tuple[Any, list[str], str]:
-    """Return records, the names of their columns if given apart, and the form."""
+    """Return the records, the names of the columns if given separately, and the form."""
     if hasattr(table, "columns") and hasattr(table, "to_dict"):
         columns = of_frame(table)
         return [list(row) for row in zip(*columns.values(), strict=True)], list(columns), "frame"
@@ -392,7 +393,7 @@ def _read(table: Any) -> tuple[Any, list[str], str]:
 
 
 def _types(table: Any) -> list[str]:
-    """Return the types of the columns of a table of Python, "" for those that cells show."""
+    """Return the types of the columns of a Python table; "" if the cells determine the type."""
     if isinstance(table, np.ndarray):
         return [_type(table.dtype)] * (table.shape[1] if table.ndim == 2 else 1)
     if hasattr(table, "columns") and hasattr(table, "to_dict"):

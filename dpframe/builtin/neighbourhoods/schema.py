@@ -76,11 +76,11 @@ class Column(Switches):
 
 
 LARGEST = 2**63
-"""Whole numbers beyond are proposed as floats: few libraries have them otherwise."""
+"""Larger whole numbers are proposed as floats, because few libraries accept larger integers."""
 
 
 class Known(NamedTuple):
-    """A column: as the schema describes it, or else as its table shows."""
+    """A column as described by the schema, or else as inferred from the table."""
 
     name: str
     kind: Literal["number", "category", "user"]
@@ -113,7 +113,7 @@ class Known(NamedTuple):
         return self.categories[number % len(self.categories)] if self.categories else None
 
     def needs(self, cell: Any) -> frozenset[str]:
-        """Return the switches that a cell needs: none inside of the schema, "mistyped" for a type.
+        """Return the switches that a cell needs: none inside the schema, "mistyped" for a new type.
 
         Any float is a number, whole or not.
         """

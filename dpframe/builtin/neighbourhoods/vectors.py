@@ -12,11 +12,11 @@ import numpy as np
 from dpframe.plugins import Earned, Floats, Ge, Gt, HostArray, Le, Neighbourhood, Pair, Values
 
 FINENESS = 1024
-"""Numbers are multiples of `step` over this. So sums and differences of round steps are exact, in
-float32 too, and D and D′ are not one bit too far apart."""
+"""Numbers are multiples of `step` / FINENESS. So sums and differences are exact even in float32,
+and rounding cannot put D and D′ too far apart."""
 
-WIDEST = 2**20  # steps from `low` to `high`, at most: float32 does not resolve more
-TRIES = 20  # draws for each pair that is wanted, before the search for new ones is given up
+WIDEST = 2**20  # most steps from `low` to `high`; float32 does not resolve more
+TRIES = 20  # draws for each wanted pair before giving up
 
 Adjacency = Literal["each-by-one", "one-by-one", "any"]
 
@@ -71,7 +71,7 @@ class Vectors(Neighbourhood):
         return f"{who} by at most {self.step:g}"
 
     def inside(self, d0: Floats, d1: Floats) -> tuple[Floats, Floats]:
-        """Move D into the bounds, and D′ to a neighbour of it."""
+        """Move D into the bounds, and D′ to a neighbour of D."""
         d0, d1 = self.held(d0), self.held(d1)
         changes = np.clip(d1 - d0, -self.reach, self.reach)
         if self.adjacency == "one-by-one":
@@ -111,7 +111,7 @@ def _key(d0: HostArray, d1: HostArray) -> frozenset[bytes]:
     return frozenset({np.asarray(d0, np.float64).tobytes(), np.asarray(d1, np.float64).tobytes()})
 
 
-MOST = 20_000  # pairs of a grid, at most; random pairs serve a larger search better
+MOST = 20_000  # most pairs of a grid; random pairs are better for a larger search
 ORDER = 12  # seed of their order
 
 
@@ -236,9 +236,9 @@ class Patterns(Vectors, name="patterns"):
 class Random(Vectors, name="random"):
     """Random vectors in a box, and random neighbours of them.
 
-    Losses are often largest at the ends: an entry lies at an end of the box or uniformly anywhere,
-    equally often, and D′ differs by the full step in every entry that may, or in some, or by less.
-    With `records` D has `length` of these, and one is replaced by another in D′.
+    An entry lies at an end of the box or uniformly inside, equally often, because losses are often
+    largest at the ends. D′ differs by the full step in all entries that may differ, or in some, or
+    by less. With `records`, D has `length` of them, and D′ has one of them replaced by another.
     """
 
     batch: Annotated[int, Ge(1), Le(1000)] = 16
@@ -298,14 +298,14 @@ def changed(box: Vectors, d0: Floats, rng: np.random.Generator) -> tuple[Floats,
     return box.inside(d0, d0 + box.reach * signs * which * size)
 
 
-SHARED = ("length", "low", "high", "adjacency", "step", "whole")  # parameters of all of them
+SHARED = ("length", "low", "high", "adjacency", "step", "whole")  # parameters of `Vectors`
 
 
 class Climb(Vectors, name="climb"):
     """Begins with patterns and random pairs, then changes and mixes those that earned most.
 
-    A child has every entry, in D and D′, from one of two parents, or lies in part elsewhere. Some
-    pairs stay random, so that the search does not stay where it began.
+    A child takes each entry, in D and D′, from one of two parents, and some entries are mutated.
+    Some pairs stay random, so that the search does not stay near its start.
     """
 
     batch: Annotated[int, Ge(1), Le(1000)] = 8
@@ -334,7 +334,7 @@ class Climb(Vectors, name="climb"):
         return found.pairs
 
     def child(self, best: Sequence[Earned], rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Mix two of the pairs that earned most; better ones have more children."""
+        """Mix two of the pairs with the most evidence; better pairs have more children."""
         weights = 1.0 / np.arange(1, len(best) + 1)
         one, other = (best[at].pair for at in rng.choice(len(best), 2, p=weights / weights.sum()))
         either = rng.random(self.length) < 0.5

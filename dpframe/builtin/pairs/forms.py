@@ -17,11 +17,10 @@ from dpframe.plugins import HostArray
 
 
 def formed(of: Table, both: tuple[Rows, Rows], form: Form) -> tuple[Any, Any]:
-    """Return D and D′ as a mechanism gets them.
+    """Return D and D′ in the form that a mechanism gets; `form` is not "auto".
 
-    A form with types has the same types in both, whatever the edit put in: an integer column with a
-    missing cell is a float column on either side. The names of the columns are those of the table
-    that D′ was edited from; the form is not "auto".
+    In forms with types, a column has the same type in D and in D′: an integer column with a missing
+    cell in one of them is a float column in both.
 
     Raises:
         ValueError: the records do not have this form.
@@ -139,9 +138,10 @@ def _xy(both: tuple[Rows, Rows], of: Table) -> tuple[Any, Any]:
 
 @dataclasses.dataclass(frozen=True)
 class UnmadeFrame:
-    """A frame of pandas for a box elsewhere, where pandas is; here it is not.
+    """The content of a pandas frame, for a black box in an environment with pandas.
 
-    `dpframe.workers.program.plain_data` makes the frame there.
+    It is used if this interpreter lacks pandas; `dpframe.workers.program.plain_data` makes the
+    frame in the other environment.
     """
 
     names: list[str]
@@ -149,7 +149,7 @@ class UnmadeFrame:
     rows: int
 
     unmade: ClassVar[str] = "the form \"frame\" needs pandas: pip install 'dpframe[pandas]'"
-    """The message for mechanisms of this interpreter, which lacks pandas."""
+    """The message for mechanisms that run in this interpreter."""
 
 
 def _unmade(both: tuple[Rows, Rows], of: Table) -> tuple[UnmadeFrame, UnmadeFrame]:

@@ -30,8 +30,8 @@ GivenEdit = Annotated[Change, BeforeValidator(tables.edit), WithJsonSchema({"typ
 class Records(Pair, name="records"):
     """A table of records as D, and D′ with one of them replaced, removed or added.
 
-    The table is written in the spec or lies in a file beside it: .csv, .npy, .npz or .parquet.
-    Under which relation they are neighbours follows from the edit.
+    The table is written in the spec or in a file beside it: .csv, .npy, .npz or .parquet. The edit
+    determines the relation of D and D′.
     """
 
     parameters_say_all: ClassVar[bool] = False  # a file may change
@@ -72,7 +72,7 @@ class Records(Pair, name="records"):
         types: Any = (),
         description: str = "",
     ) -> None:
-        """Take a table of Python: a list, an array, a dict of columns, a frame of pandas."""
+        """Take a Python table: a list, an array, a dict of columns, a pandas frame."""
         fields = {
             "table": None if table is None else frozen(_columns_of(table)),
             "file": SpecFile(file)
@@ -93,7 +93,7 @@ class Records(Pair, name="records"):
             raise ParameterError("table", "give the table as `table` or in a `file`, not both")
         where = "file" if self.file is not None else "table"
         try:
-            self._table  # noqa: B018  # it is read here, where mistakes have a place
+            self._table  # noqa: B018  # read here, so that a mistake is reported with its place
         except ValueError as error:
             raise ParameterError(where, str(error)) from None
         try:
@@ -174,10 +174,10 @@ class Records(Pair, name="records"):
 def made_of_rows(
     of: Table, new: Rows, change: Edit, user: str | None, form: Form, description: str
 ) -> Records:
-    """Make a pair of tables that are read and edited already.
+    """Make a pair from tables that were read and edited before.
 
-    `of` is D, `new` has the records of D′. The edit that made them is of rows; `user` is the column
-    that names the user of a record.
+    `of` is D, `new` has the records of D′, and `change` is the edit between them, with records as
+    tuples of cells; `user` is the column that names the user of a record.
     """
     # An array of one axis is written as single values.
     flat = of.flat or (len(of.names) == 1 and not of.lists and form in ("array", "integers"))

@@ -1,6 +1,6 @@
-"""Any plain value of Python as something that can be a key, and as TOML and JSON have it.
+"""Convert plain Python values to hashable ones, and to values that TOML and JSON can hold.
 
-Neither has a word for what is missing, and a record writes NaN as a text; so these are tables:
+TOML has no null, and a record writes NaN as a text. So these values are written as tables:
 `{ missing = true }`, `{ text = "'nan'" }`, `{ bytes = "00ff" }`, and `{ dict = [[key, value], …] }`
 for a dict that would be read as one of these, or whose keys are no texts.
 """
@@ -152,10 +152,10 @@ def thawed(value: Any) -> Any:
 
 
 def arrays(*values: Any) -> tuple[Any, ...] | None:
-    """Return frozen values as arrays of one dtype; None if one of them is no array of numbers.
+    """Return frozen values as arrays of one dtype; None if one of them is not an array of numbers.
 
-    Floats if one number is a float, else integers; or all are booleans. Numbers that no array of
-    64-bit integers holds are none.
+    The dtype is float if one number is a float, boolean if all are booleans, else integer. None is
+    also returned for integers beyond 64 bits.
     """
     leaves = {type(leaf) for value in values for leaf in _leaves(value)}
     if not (leaves <= {int, float} or leaves == {bool}):

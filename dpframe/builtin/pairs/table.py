@@ -28,7 +28,7 @@ class Table(NamedTuple):
 
     rows: Rows
     names: tuple[str, ...]
-    flat: bool = False  # True if records were written as single values, not as lists of one
+    flat: bool = False  # True if records were written as single values
     named: bool = False  # True if records were written as tables by column
     lists: bool = False  # True if records were written as lists: an array of one column has 2 axes
     types: tuple[str, ...] = ()  # of the columns, as NumPy and pandas call them; "" for any
@@ -53,7 +53,7 @@ def table(given: Any, names: Sequence[str] = ()) -> Table:
     Default for the names of the columns: those in the value, else c0, c1, ….
 
     Raises:
-        ValueError: it is no table.
+        ValueError: `given` is not a table.
     """
     if isinstance(given, Fields):
         return _of_columns(given)
@@ -173,7 +173,7 @@ def edit(given: Any) -> Edit:
 def edited(of: Table, one: Edit, user: str | None = None) -> Rows:
     """Return the records of D′, given D and the edit.
 
-    If a column names the user of a record, the edit is of all records of one user.
+    If `user` names a column, the edit covers all records of one user.
 
     Raises:
         ValueError: the table has no such record, or the new one has other columns.
@@ -233,7 +233,7 @@ def _check_new_user(of: Table, new: Rows, user: str | None, others: Rows) -> Non
         raise ValueError(f"user {new[0][at]!r} is already in the table")
 
 
-MOST_BYTES = 256 << 20  # of a file: an audit runs a mechanism on it thousands of times
+MOST_BYTES = 256 << 20  # limit for files, because an audit runs the mechanism thousands of times
 
 KINDS = (".csv", ".npy", ".npz", ".parquet")
 
