@@ -1,11 +1,11 @@
 """Addresses of random draws, and the chunks that draws are cut into.
 
 The address of a draw is (seed, draw group, repeat, stream, chunk, dataset). The first four, a
-`Stream`, are hashed into a base key. Chunk and dataset are folded in, by NumPy for all chunks of a
-segment at once, so that programs are handed keys and derive none. Keys are made here and nowhere
-else, and nothing ever stores one.
+`Stream`, are hashed into a base key. Chunk and dataset are folded in by NumPy, for all chunks of a
+segment at once, so programs receive keys and derive none. Only this module makes keys, and they are
+never stored.
 
-The processes of black boxes need no JAX, so it is imported where it is used.
+Processes of black boxes need no JAX, so it is imported inside the functions that use it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ SCHEME = 1
 """Must change if addresses come to mean other draws: old counts are never mixed with new."""
 
 HOST = "as the pair made them"
-"""Stands in the address of a black box in place of a precision; part of the scheme."""
+"""Replaces the precision in the address of a black box; part of the scheme."""
 
 FIT, LEARNER, PILOT, EVAL = "fit", "fit-learner", "pilot", "eval"
-"""Streams: what attacks learn from, their own randomness, what chooses, what bounds."""
+"""Streams for learning, for the randomness of attacks, for choices, and for bounds."""
 
 PROBE, SPLIT = "probe", "score"
-"""Streams beside an audit: what only looks at shapes, and what splits scores made elsewhere."""
+"""Streams beside an audit: for shapes of outputs, and for splits of scores from files."""
 
 
 class Stream(NamedTuple):
@@ -57,14 +57,14 @@ class Stream(NamedTuple):
 
 
 def draw_group(cell: Cell, *, data: str, precision: str, prng: str, rows: int) -> str:
-    """Hash everything that determines random draws and nothing else: 64 bits, in hex.
+    """Hash everything that determines random draws, and nothing else, to 64 bits in hex.
 
-    Traced floats such as ε are not part of it, so all their values share one set of draws.
+    Traced floats such as ε are left out, so all their values share one set of draws.
 
     Args:
         cell: gives the mechanism's distribution, name and static parameters, and the pair.
-        data: digest of D and D′, which a pair may read from a file. Not used if the class declares
-            that its parameters say all.
+        data: digest of D and D′, which a pair may read from a file. Not used if the pair's
+            parameters determine its data.
         precision: "float32" or "float64"; black boxes know neither.
         prng: name of the generator.
         rows: rows per chunk.
@@ -89,11 +89,10 @@ def draw_group(cell: Cell, *, data: str, precision: str, prng: str, rows: int) -
 
 
 def evidence_of(cell: Cell, *, data: str) -> Stream:
-    """Return the name under which the looks at a cell's draws are kept.
+    """Return the name under which the looks at a cell's draws are stored.
 
-    It holds what is drawn from, and no setting of the draws: in another precision, with other
-    chunks or another generator the same evidence is drawn again. So it is by a black box that takes
-    no seed, whatever the seed.
+    It contains the distribution that is drawn from but not how: with another precision, chunk size
+    or generator, draws are the same evidence. For black boxes without a seed, the seed is left out.
     """
     group = draw_group(cell, data=data, precision=HOST, prng="", rows=0)
     seeded = getattr(cell.mechanism.value, "seedable", True)
@@ -138,7 +137,7 @@ def key_of(words: Any, prng: str) -> Key:
 
 
 def host_generator(stream: Stream, chunk: int = 0, dataset: int = 0) -> np.random.Generator:
-    """Return NumPy's counterpart of the keys of chunks, for what JAX does not trace."""
+    """Return a NumPy generator for an address, for code that JAX does not trace."""
     seeds = np.random.SeedSequence([*_words(stream, 32).tolist(), chunk, dataset])
     return np.random.Generator(np.random.PCG64DXSM(seeds))
 
@@ -159,17 +158,15 @@ def digest(content: Any, size: int = 8) -> str:
     return blake2b(text.encode(), digest_size=size).hexdigest()
 
 
-# A chunk is the unit of randomness, never of convenience.
-
 CHUNK_ELEMENTS = 1 << 16
-"""Output coordinates per chunk; a chunk of float32 then stays in the cache of one core."""
+"""Output coordinates per chunk: a chunk of float32 fits into the cache of one core."""
 
 SEGMENT_ELEMENTS = 1 << 28
 """Output coordinates per device call: about a second of work, so that progress is smooth."""
 
 HOST_ROWS = 16
-"""Releases per chunk of a black box, each of which may take a second. A chunk is drawn whole, or
-lost if it is interrupted. If releases are cheap, `[run] chunk` should ask for more."""
+"""Releases per chunk of a black box; each may take a second, and an interrupted chunk is lost. For
+cheap releases `[run] chunk` should be larger."""
 
 
 class Segment(NamedTuple):
@@ -179,8 +176,7 @@ class Segment(NamedTuple):
     stop: int
     limit: int  # rows counted of each chunk; below the chunk's rows only for a tail
     slices: tuple[tuple[int, int], ...] = ()
-    """Rows of its only chunk that are counted apart, from the first up to the last of each; the
-    counts then have one more axis, before all others."""
+    """Ranges of rows of its only chunk that are counted separately, on the first axis of counts."""
 
 
 def chunks_in_words(first: int, stop: int, dataset: int) -> str:
@@ -201,7 +197,7 @@ def rows_per_chunk(output_shape: tuple[int, ...], *, on_host: bool = False) -> i
 
 
 def pieces(rows: int, elements: int) -> int:
-    """Return the number of chunks that one call of a device draws in about a second."""
+    """Return the number of chunks that a device draws in one call, in about a second."""
     return max(1, SEGMENT_ELEMENTS // (rows * max(1, elements)))
 
 
@@ -215,10 +211,10 @@ def segments(
     times: int = 1,
     parts: int = 1,
 ) -> Iterator[Segment]:
-    """Cut the chunks from `done` on into segments; a tail chunk is drawn whole and cut.
+    """Divide the chunks from `done` on into segments; the tail is drawn as a whole chunk and cut.
 
-    `slow` makes every chunk a segment of its own, `times` enlarges segments, and `parts` is the
-    number of segments that the whole chunks make at least.
+    `slow` makes every chunk a segment, `times` enlarges segments, and `parts` is the least number
+    of segments of all whole chunks.
     """
     whole, tail = divmod(trials, rows)
     step = min(times * (1 if slow else pieces(rows, elements)), max(1, whole // parts))
@@ -229,13 +225,13 @@ def segments(
 
 
 class Asking(NamedTuple):
-    """The terms on which a black box is asked that may answer with anything."""
+    """The terms of asking a black box for answers of any kind."""
 
     raises: bool = True  # an exception is an answer
-    time: bool = False  # the time that each answer took is part of it
+    time: bool = False  # the time of an answer is a part of it
     one: bool = False  # `sample` is asked for one answer at a time
     limit: float | None = None  # seconds after which an answer counts as a TimeoutError
-    messages: bool = False  # the message of an exception is part of it
+    messages: bool = False  # the message of an exception is a part of it
 
 
 class Shape(NamedTuple):
@@ -255,15 +251,15 @@ class Shape(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Number of numbers of an answer that are laid out."""
+        """Number of columns for the numbers of an answer."""
         return self.dims[0] - BEFORE
 
 
 def of_answers(asking: Asking, numbers: int, native: Sequence[int] | None) -> Shape:
     """Return the shape of answers of any kind.
 
-    `numbers` are those of the widest that came; they are rounded up, so that programs are shared.
-    `native` is the shape of their numbers, if all came in one shape.
+    `numbers` is the number of numbers in the widest answer; it is rounded up, so that programs are
+    shared. `native` is the shape of the numbers, if all answers have the same.
     """
     width = 1 << max(0, numbers - 1).bit_length()
     shape = None if native is None else tuple(native)
@@ -280,9 +276,9 @@ class Shard(NamedTuple):
         return f"{self.number}/{self.of}"
 
     def chunks(self, trials: int, rows: int) -> range:
-        """Return the whole chunks of each dataset that are counted in it; the shards share all.
+        """Return the whole chunks of each dataset that this shard counts.
 
-        The trials after the last whole chunk are left to the command that adds the shards up.
+        Trials after the last whole chunk are counted by the command that merges the shards.
         """
         whole = trials // rows
         return range(whole * (self.number - 1) // self.of, whole * self.number // self.of)
@@ -290,36 +286,37 @@ class Shard(NamedTuple):
     def owns(self, place: int) -> bool:
         """True if this shard does a piece of indivisible work, numbered from 0.
 
-        A bet depends on all rounds before, so cells that bet, and searches, go to one shard whole.
+        A bet depends on all earlier rounds, so one shard counts a whole cell that bets, or a whole
+        search.
         """
         return place % self.of == self.number - 1
 
 
 def windowed(key: str, window: range) -> str:
-    """Return the key of the counts of some chunks, given the key of the counts of all."""
+    """Return the key of the counts of some chunks, given that of all chunks."""
     return f"{key}@{window.start}-{window.stop}"
 
 
 def window_of(key: str) -> tuple[str, range] | None:
-    """Return the key of the counts of all chunks, and these chunks; None if they are all."""
+    """Split the key of the counts of some chunks, see `windowed`; None for a key of all chunks."""
     found = re.fullmatch(r"(.*)@(\d+)-(\d+)", key)
     return found and (found[1], range(int(found[2]), int(found[3])))
 
 
 def precision_of(run: RunSettings) -> Any:
-    """Return a context in which JAX has the run's precision; it belongs to a thread."""
+    """Return a context in which JAX has the run's precision, in this thread only."""
     import jax
 
     return jax.enable_x64(run.precision == "float64")
 
 
 def both_as_made(pair: Pair) -> tuple[Any, Any]:
-    """Return D and D′ as the pair makes them, nothing rounded."""
+    """Return D and D′ as the pair makes them."""
     return pair.d0, pair.d1
 
 
 def for_jax(made: tuple[Any, Any], dtype: np.dtype[Any]) -> tuple[Tree, Tree]:
-    """Return D and D′ as a traced mechanism gets them: padded, floating data in the run's dtype."""
+    """Return D and D′ for a traced mechanism: padded, floating data in the run's dtype."""
     import jax
 
     from dpframe.interfaces.pair import as_traced
@@ -333,7 +330,7 @@ def for_jax(made: tuple[Any, Any], dtype: np.dtype[Any]) -> tuple[Tree, Tree]:
 
 
 def for_a_box(made: tuple[Any, Any]) -> tuple[Any, Any]:
-    """Return D and D′ as a black box gets them: the pair's own values, NumPy arrays for JAX's."""
+    """Return D and D′ for a black box: the values of the pair, with NumPy arrays for JAX's."""
     import jax
 
     d0, d1 = (np.asarray(data) if isinstance(data, jax.Array) else data for data in made)

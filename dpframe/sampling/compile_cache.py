@@ -1,8 +1,8 @@
-"""Compile programs for the device at hand and keep them between runs.
+"""Compile programs for the device, and keep them between runs.
 
-JAX keeps what it compiles under a key that is made of the lowered program, so each process traces
-and lowers all of its programs anew: 0.05 s each, which is most of what a run with few draws takes.
-Programs that have a `program_key` are kept under that, and found again without being traced.
+JAX keeps compiled programs under a key made from the lowered program, so each process must trace
+and lower all of its programs again. That takes 0.05 s each, most of the time of a run with few
+draws. Programs that have a `program_key` are kept under this key, and found without being traced.
 """
 
 from __future__ import annotations
@@ -130,13 +130,13 @@ def remembered(
     static: dict[str, Any],
     find: Callable[[], T],
 ) -> T:
-    """Return the result of a trace, without the trace if it was made before.
+    """Return the result of a trace, from the cache if it was made before.
 
     Args:
-        function: is traced; the result depends on what its key does, and on no more.
+        function: the traced function; its key must cover everything that the result depends on.
         args: arrays of the trace.
         static: keyword arguments of the trace.
-        find: traces; its result can be pickled.
+        find: makes the trace; its result can be pickled.
     """
     entry = _Entry.of(function, args, static, "trace")
     if entry is None:
@@ -184,7 +184,7 @@ _DIGEST = 32  # bytes before the content of a file
 
 
 def _sealed(key: str, content: bytes) -> bytes:
-    """Put a digest of content and key before it: a damaged or copied entry is none."""
+    """Put a digest of content and key before it, so that damaged or copied entries are found."""
     return hashlib.blake2b(key.encode() + b"\0" + content, digest_size=_DIGEST).digest() + content
 
 
@@ -197,13 +197,13 @@ def _unsealed(key: str, entry: bytes) -> bytes:
 
 
 class _Anew(threading.local):
-    """True if this thread compiles something that must not come from JAX's own cache.
+    """State of a thread that compiles without JAX's own cache.
 
-    What was loaded from there cannot be written out again: it lacks its functions.
+    A program loaded from there lacks its functions, so it cannot be serialised.
     """
 
     now = False
-    asked = False  # JAX asked its cache, and was told that there is nothing
+    asked = False  # True once JAX asked its cache, which then answered that it has no entry
 
 
 _ANEW = _Anew()
@@ -211,7 +211,7 @@ _ANEW = _Anew()
 
 @contextlib.contextmanager
 def _compiled_anew() -> Iterator[_Anew]:
-    """Keep JAX's own cache out of what is compiled meanwhile, by this thread."""
+    """Compile without JAX's own cache inside the context, in this thread."""
     _ANEW.now, _ANEW.asked = True, False
     try:
         yield _ANEW
@@ -220,9 +220,9 @@ def _compiled_anew() -> Iterator[_Anew]:
 
 
 def _settings() -> tuple[Any, ...]:
-    """Return all settings of JAX that make other programs; those of this thread, too.
+    """Return all settings of JAX that change programs, including those of this thread.
 
-    Raises UnknownError if this version of JAX does not tell them: they have no public name.
+    They have no public name. Raises UnknownError if this version of JAX does not have them.
     """
     try:
         from jax._src import config
@@ -234,10 +234,10 @@ def _settings() -> tuple[Any, ...]:
 
 
 def settings_in_words() -> tuple[str, ...]:
-    """Return the same as texts, and those of the whole process, too; of some only their types.
+    """Return these settings and those of the whole process as texts; of some values only the type.
 
-    The directory of compiled programs makes no other program, nor does the choice of the device:
-    the device itself is another part of the key.
+    The directory of compiled programs is left out because it changes no program, and the choice of
+    the device because the device itself is in the key.
     """
     whole = {
         name: value
@@ -276,10 +276,10 @@ SWITCH = "DPFRAME_CACHE"
 
 
 def keep_compiled_programs(warn: Callable[[str], None] = lambda _: None) -> Path | None:
-    """Make JAX keep what it compiles; a directory that JAX was given already stays.
+    """Make JAX keep compiled programs, unless JAX has a directory for them already.
 
     Args:
-        warn: receives the reason if nothing is kept against the user's wish.
+        warn: receives the reason if the user's directory cannot be used.
 
     Returns:
         The directory; None if nothing is kept.
@@ -323,14 +323,14 @@ def _unsafe(directory: Path) -> str | None:
 
 
 class BoundCache:
-    """A cache of JAX whose entries know their key: an entry copied over another is none."""
+    """A cache of JAX whose entries contain their key, so a copy under another key is rejected."""
 
     def __init__(self, entries: Any) -> None:
         self._entries = entries
         self._path = entries._path
 
     def get(self, key: str) -> bytes | None:
-        """Return the entry, or None, and then there is room for a new one."""
+        """Return the entry; None if it is absent or invalid, and an invalid one is removed."""
         if _ANEW.now:
             _ANEW.asked = True
             return None
@@ -351,9 +351,9 @@ class BoundCache:
 
 
 def _bind_entries() -> None:
-    """Put a `BoundCache` around what JAX opens, which has no public way to name a cache.
+    """Wrap the cache that JAX opens in a `BoundCache`; JAX has no public way to set one.
 
-    Versions of JAX that open it otherwise keep their entries as they are.
+    Versions of JAX that open it differently keep their entries unbound.
     """
     try:
         from jax._src import compilation_cache

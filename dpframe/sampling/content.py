@@ -1,4 +1,4 @@
-"""Read Python values canonically: the same bytes for equal contents only, in every process."""
+"""Read Python values canonically: equal contents, and only these, give equal bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dpframe.interfaces.pair import Pair
 
 
 def made_by(pair: Pair) -> tuple[tuple[Any, Any], str]:
-    """Return D and D′ as a pair makes them, asked once, and their digest; raise CellError."""
+    """Make D and D′ of a pair once, and return them with their digest; raises CellError."""
     made = guarded("the pair", lambda: (pair.d0, pair.d1))
     return made, guarded("the pair", data_digest, made)
 
@@ -29,10 +29,10 @@ def made_by(pair: Pair) -> tuple[tuple[Any, Any], str]:
 def data_digest(data: tuple[Any, Any]) -> str:
     """Return the digest of D and D′ as a pair makes them, whatever the precision of the run.
 
-    Arrays and pytrees of arrays are read as a whole; every other value part by part.
+    Arrays and pytrees of arrays are read as a whole, other values part by part.
 
     Raises:
-        CellError: they hold something that cannot be told from another of its kind.
+        CellError: a value has no canonical content.
     """
     hasher = hashlib.blake2b(digest_size=16)
     for one in data:
@@ -57,7 +57,7 @@ def _is_plain(leaf: Any) -> bool:
 
 
 def _is_bytes(dtype: np.dtype[Any]) -> bool:
-    """True if the bytes of a number say all about it: no references, no padding."""
+    """True if numbers of a dtype are their bytes, without references or padding."""
     return (dtype.char not in "gG" and dtype.kind in "biufcSUmM") or (
         dtype.kind == "V" and dtype.names is None
     )
@@ -77,12 +77,12 @@ _SINGLE: dict[type, Callable[[Any], bytes]] = {
 
 
 class Reader:
-    """Reads a value part by part, and tells its bytes."""
+    """Reads a value part by part, and passes its bytes to `tell`."""
 
     def __init__(self, tell: Callable[[bytes], object]) -> None:
         self.tell = tell
         self._open: dict[int, int] = {}
-        """Depths of the values that are being read, by identity: some hold themselves."""
+        """Depths of the values being read, by identity, because a value may contain itself."""
 
     def read(self, value: Any) -> None:
         """Read one value."""
@@ -101,7 +101,7 @@ class Reader:
             del self._open[id(value)]
 
     def parts_of(self, value: Any) -> list[Any]:
-        """Return what Python would make an object of again when it copies or pickles it."""
+        """Return the parts of which Python makes a copy of an object, as pickle does."""
         # Libraries register ways to pickle exceptions with their tracebacks (tblib, for Dask): the
         # digest must not depend on what else is imported.
         known = not isinstance(value, BaseException)
@@ -179,7 +179,7 @@ def is_found_by_name(value: Any) -> bool:
 
 
 def code_text(block: types.CodeType) -> tuple[str, set[str]]:
-    """Return a text of all that a code object does, and the names that it looks up.
+    """Return a text of everything that a code object does, and the names that it looks up.
 
     Code inside it, such as comprehensions and inner functions, is included.
     """

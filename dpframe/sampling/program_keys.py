@@ -1,8 +1,8 @@
 """Keys of compiled programs: a digest of everything that tracing depends on.
 
-A key is found without tracing, so that a program that was compiled before need not be traced to be
-found. A program that is found wrongly would count something else. So whatever is not known to be
-covered has no key and is traced: every class that is not dpframe's own, for one.
+A key is computed without tracing, so a program that was compiled before is found without a trace.
+A wrong program would give wrong counts. So a program has a key only if everything that it reaches
+is known to be covered; a program with a class from outside of dpframe has none, and is traced.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from dpframe.sampling.content import code_text, is_found_by_name
 PACKAGE = Path(dpframe.__file__).parent
 
 OUTSIDE = ("__main__", "cli", "commands", "pytest", "report", "templates", "testing")
-"""Parts of dpframe that no traced program can reach, because no other part imports them. Their
-files do not enter keys; a program that reaches them all the same has none."""
+"""Parts of dpframe that no other part imports, so that traced programs cannot reach them. Keys do
+not cover their files; a program that reaches them nevertheless has no key."""
 
 SETTLED = 10.0
-"""Seconds before the start of this process in which no file may have changed: what the process
-imported is then what the files hold."""
+"""Seconds before the start of this process in which no file may have changed, so that the process
+has certainly imported the present files."""
 
 BEGAN = time.time()
 
@@ -81,10 +81,10 @@ def program_key(
 
 
 def unchanged(function: Callable[..., Any], args: tuple[Any, ...], static: dict[str, Any]) -> bool:
-    """True if all code of a program is still what its key was made of.
+    """True if all code of a program is still the code that its key was made of.
 
-    The key knows code as it was when it was first read. A program that was traced from other code
-    must not be kept under that key.
+    Code is read once for the key. A program that was traced from code replaced since must not be
+    kept under that key.
     """
     roots = _roots(function, args, static)
     return set(reached(*roots)) == {part for root in roots for part in _reached_once(root)}
@@ -115,7 +115,7 @@ def classes_in(value: Any) -> list[Any]:
 
 
 def _argument(value: Any, *, static: bool) -> Iterator[str]:
-    """Describe a value in full; of traced arrays only what a program is made for."""
+    """Describe a value in full; of traced arrays only type and shape."""
     kind: Any = type(value)
     if kind in _PLAIN:
         yield f"{kind.__name__} {value!r}"
@@ -143,7 +143,7 @@ def _argument(value: Any, *, static: bool) -> Iterator[str]:
 
 
 def is_weak(array: Any) -> bool:
-    """True if JAX lets the type of an array give way to others."""
+    """True if the array has one of JAX's weak types."""
     return bool(getattr(array, "weak_type", False))
 
 
@@ -211,7 +211,7 @@ _reached_once = functools.cache(reached)
 
 
 def _inside(value: Any, found: dict[str, None]) -> Iterator[tuple[str, Any, set[str]]]:
-    """Yield what a function or a class uses; note in `found` what a function does."""
+    """Yield the objects that a function or a class uses; add a function's code to `found`."""
     if not _is_ours(value.__module__):
         return
     place = f"{value.__module__}.{value.__qualname__}"
@@ -230,7 +230,7 @@ def _inside(value: Any, found: dict[str, None]) -> Iterator[tuple[str, Any, set[
 
 
 def _is_ours(module: str | None) -> bool:
-    """True if the code of a module is read; False if the version of its library says all."""
+    """True if the code of a module is read; False if its library's version covers it."""
     top = (module or "").partition(".")[0]
     if top == "dpframe":
         _check_covered(module)
@@ -241,7 +241,7 @@ def _is_ours(module: str | None) -> bool:
 
 
 def _check_covered(module: str | None) -> None:
-    """Raise UnknownError for a module of dpframe whose file is no part of the keys."""
+    """Raise UnknownError for a module of dpframe whose file is not covered by keys."""
     top, *below = (module or "").split(".")
     if top == "dpframe" and below and below[0] in OUTSIDE:
         raise UnknownError(f"code of {module}")
@@ -334,7 +334,7 @@ def surroundings() -> str:
 
 
 def _processor() -> list[str]:
-    """Describe what code for this processor may use; else the machine."""
+    """Describe the features of this processor; if unknown, the machine."""
     try:
         lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
     except OSError:

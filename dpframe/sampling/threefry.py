@@ -5,10 +5,10 @@ with 13 or more rounds; the generators of the paper pass TestU01's BigCrush. JAX
 the same function with 20 rounds.
 
 Three choices make it fast. The rounds are unrolled, so that nothing goes through memory between
-them. Those of a chunk are a loop apart from what is made of the bits. A draw
-of up to 32 bits is word 0 of the block whose counter is the draw's flat index: nothing is
-concatenated, and each block is computed once. The two words are not combined by exclusive or,
-because round 13 ends in x1 = rotate(x1) ^ x0, which that would undo.
+them. The bits of a chunk are made in a loop before the loop that uses them. A draw of up to 32 bits
+is word 0 of the block whose counter is the draw's flat index, so nothing is concatenated and each
+block is computed once. The two words are not combined by exclusive or, because round 13 ends in
+x1 = rotate(x1) ^ x0, which that would undo.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ def blocks(key: Any, counter: Any, rounds: int = GENERATORS[THREEFRY]) -> Any:
 
 
 _LOOP_OF_THEIR_OWN: Final = range(1 << 12, (1 << 18) + 1)
-"""Numbers of draws that are made, on a CPU, before anything else; more would leave its cache.
+"""Numbers of draws whose bits are made in a separate loop on a CPU; more would not fit its cache.
 
-A loop over rounds and a logarithm takes as long as its chain of instructions, since a processor
-sees only two or three turns of it ahead; of two short loops it sees enough.
+A loop over rounds and a logarithm is slow, because a processor overlaps only two or three of its
+long iterations. In two loops with short iterations it overlaps more.
 """
 
 Words: TypeAlias = tuple[jax.Array, jax.Array]
@@ -74,8 +74,8 @@ _WIDTHS: Final = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
 threefry2x32: Final = functools.partial(jax.jit, static_argnames="rounds")(blocks)
-"""A program of its own, which XLA puts in line: some programs have it several times, and tracing it
-is most of what a program costs that is compiled already."""
+"""A separate program, which XLA inlines: some programs use it several times, and tracing it is most
+of the cost of a program that is compiled already."""
 
 
 def _seed(seed: jax.Array) -> jax.Array:

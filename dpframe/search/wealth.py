@@ -76,7 +76,7 @@ def farthest(seen: Seen, points: Sequence[Point]) -> Guess | None:
 
 
 def on_output(before: Seen, fresh: Seen, event: int) -> tuple[Supposed, Ints]:
-    """Return the output of an event's attack, estimated from the past, and a round in its groups."""
+    """Return the output of an event's attack as estimated before, and a round in its groups."""
     past, now = before.of_attack(event), fresh.of_attack(event)
     places = np.linspace(-1.0, 1.0, past.shape[1]) if past.shape[1] > 2 else None
     found, group = grouped(learned(past, places, may_be_ratio=False), past.sum(axis=0))
@@ -215,7 +215,7 @@ class Wealth:
         self._part = 1 / 3 if led else 1 / 2  # of the error, for each of the orders
         self._leaders: list[int] = []
         self.together = np.zeros(WAYS)
-        """Logarithms of the wealth that is bet as one sum against the claim, for each way to bet."""
+        """Logarithms of the wealth bet as one sum against the claim, for each way to bet."""
         self.apart: dict[int, Floats] = {}
         """The same for each arm alone, in the order of their first bets."""
         self.best = 0.0  # largest logarithm of the wealth against the claim
