@@ -6,6 +6,7 @@ import io
 import json
 import math
 from collections.abc import Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,7 @@ def claim_of(engine: Any, epsilon: float | None, delta: float) -> tuple[Any, lis
     Raises:
         CanaryError: ε is no number of at least 0.
     """
-    if epsilon is not None and not epsilon >= 0:
+    if epsilon is not None and not (isinstance(epsilon, Real) and epsilon >= 0):
         raise CanaryError(f"epsilon: {epsilon!r} is not a number of at least 0")
     history = list(getattr(getattr(engine, "accountant", None), "history", None) or ())
     if history and all(noise > 0 for noise, _, _ in history):

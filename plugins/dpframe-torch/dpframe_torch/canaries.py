@@ -19,11 +19,11 @@ from dpframe_torch.records import (
     KINDS,
     REPLACING,
     CanaryError,
-    Fields,
     Kind,
     Making,
     digest_of,
     fields_of,
+    inputs_of,
     make,
 )
 from dpframe_torch.watching import Watch
@@ -107,7 +107,7 @@ class Canaries:
         held_out: Any = None,
         out: str | Path | None = "runs/canaries",
     ) -> None:
-        _check(train_set, number, kind, records)
+        _check(train_set, number, kind, records, seed)
         self.kind: str = kind if records is None else "own"
         self.number = number if records is None else len(records)
         self.folder = None if out is None else Path(out)
@@ -195,8 +195,8 @@ class Canaries:
             self.run,
             self.kind,
             len(self.train_set),
-            self._inputs(fields),
-            self._held_out_inputs(fields),
+            inputs_of(self.records, fields),
+            inputs_of(self._held_out(), fields),
             np.random.SeedSequence([STREAM, int(self.state["seed"]), 4]),
         )
         self.watched.attach(model, optimizer)
@@ -249,7 +249,8 @@ class Canaries:
         Raises:
             CanaryError: the model is of another run, was not trained, or cannot be scored.
         """
-        watched, warnings = self.watched, []
+        scoring.check_model(model)
+        watched, warnings = self.watched, self._of_earlier_audits()
         if watched is not None:
             watched.check_model(model)
             warnings += watched.warnings(self._members, epsilon, engine)
@@ -289,7 +290,7 @@ class Canaries:
                 "watched": None if watched is None else watched.described(),
             },
         )
-        self.state["audited"] = True
+        self.state["audited"] = int(self.state["audited"]) + 1
         self.save()
         if self.folder is not None and scoring.is_first_rank():
             found.save(self.folder)
@@ -303,6 +304,29 @@ class Canaries:
         part = self.folder / f"{FILE}.part"
         part.write_text(json.dumps(self.state, indent=1) + "\n", encoding="utf-8")
         part.replace(self.folder / FILE)
+
+    def _of_earlier_audits(self) -> list[str]:
+        """Compare this process and the file of the run, which another process may have changed."""
+
+        def read() -> dict[str, Any] | None:
+            try:
+                return _read(self.folder)
+            except CanaryError:  # a damaged file must not cost a training
+                return None
+
+        kept = scoring.from_first_rank(read)
+        here, there = int(self.state["audited"]), 0
+        if kept is not None and kept["members"] == self.state["members"]:
+            there = int(kept["audited"])
+        self.state["audited"] = max(here, there)
+        if not self.state["audited"]:
+            return []
+        return [
+            f"these coins were audited before, {self.state['audited']} times: this bound holds "
+            "only if its score, model and options were chosen before any of those answers was "
+            "seen, and the bounds do not hold together at the confidence; for a new audit train "
+            "again with new canaries" + ("" if here else " (another process uses the same folder)")
+        ]
 
     def _of_earlier_noise(self, fingerprint: str | None) -> list[str]:
         """Compare the noise of the first step with that of earlier runs in the folder."""
@@ -340,13 +364,9 @@ class Canaries:
     def _usual_score(self) -> str:
         return {"random-gradient": "gradient", "mislabelled": "contrast"}.get(self.kind, "loss")
 
-    def _inputs(self, fields: Fields) -> list[Tensor]:
-        return [torch.as_tensor(record[fields.inputs]) for record in self.records]
-
-    def _held_out_inputs(self, fields: Fields) -> list[Tensor]:
+    def _held_out(self) -> list[Any]:
         data = self.held_out
-        some = () if data is None else range(len(data))
-        return [torch.as_tensor(data[i][fields.inputs]) for i in some]
+        return [] if data is None else [data[i] for i in range(len(data))]
 
     def _right_labels(self, data: Any, places: Whole) -> list[int] | None:
         """Return the labels that mislabelled canaries had."""
@@ -356,7 +376,7 @@ class Canaries:
         return [int(data[int(place)][label]) for place in places]
 
 
-def _check(data: Any, number: int, kind: str, records: Any) -> None:
+def _check(data: Any, number: int, kind: str, records: Any, seed: Any) -> None:
     if isinstance(data, IterableDataset) or not hasattr(data, "__len__"):
         raise CanaryError("train_set: must be a dataset with a length and indices, not a stream")
     if isinstance(data, TrainingSet):
@@ -369,6 +389,10 @@ def _check(data: Any, number: int, kind: str, records: Any) -> None:
         raise CanaryError(f"number: {number:,} canaries, but the data have {len(data):,} records")
     if records is not None and not len(records):
         raise CanaryError("records: there are none")
+    if not len(data):
+        raise CanaryError("train_set: it is empty")
+    if seed is not None and (not isinstance(seed, int) or seed < 0):
+        raise CanaryError(f"seed: {seed!r} is not a whole number of at least 0")
 
 
 def _training_set(

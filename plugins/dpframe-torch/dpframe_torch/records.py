@@ -82,7 +82,24 @@ def _label(record: Any, fields: Fields, kind: str) -> int:
             f"canaries of the kind {kind!r} need labels that are one whole number each; this one "
             f"has shape {label.shape} and type {label.dtype}"
         )
+    if label < 0:
+        raise CanaryError(f"canaries of the kind {kind!r} need labels from 0; one is {label}")
     return int(label.reshape(()))
+
+
+def inputs_of(records: Sequence[Any], fields: Fields) -> list[Tensor]:
+    """Return the inputs of records as tensors.
+
+    Raises:
+        CanaryError: an input is no tensor, array or list of numbers.
+    """
+    try:
+        return [torch.as_tensor(record[fields.inputs]) for record in records]
+    except (TypeError, ValueError, RuntimeError, KeyError, IndexError) as error:
+        raise CanaryError(
+            f"the inputs of records must be tensors, arrays or lists of numbers to be recognised "
+            f"in batches: {error}; put the transform, or the tokenizer, into the training set"
+        ) from None
 
 
 def number_of_classes(data: Any, fields: Fields, kind: str) -> int:

@@ -96,6 +96,10 @@ class Scoring:
         if not references:
             return -own
         models = list(references.values() if isinstance(references, Mapping) else references)
+        for one in models:
+            check_model(one)
+            if one is model:
+                raise CanaryError("references: one is the audited model itself")
         losses = np.stack([self._losses(one, others) for one in models])
         coins = np.zeros(losses.shape, bool)
         if isinstance(references, Mapping) and inside is not None:
@@ -140,9 +144,18 @@ class Scoring:
         return scores
 
     def _of_batch(self, model: torch.nn.Module, records: list[Any], device: Any) -> Scores:
-        batch = moved(self.collate(records), device)
         dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), None)
-        losses = self.loss(model, _rounded(batch, dtype) if dtype in LOW_PRECISION else batch)
+        try:
+            batch = moved(self.collate(records), device)
+            losses = self.loss(model, _rounded(batch, dtype) if dtype in LOW_PRECISION else batch)
+        except CanaryError:
+            raise
+        except Exception as error:
+            raise CanaryError(
+                f"the canaries cannot be scored: {type(error).__name__}: {error}. Is it the model "
+                "that was trained on these records? If it takes them in another form, pass the "
+                "script's collate= and loss="
+            ) from error
         if losses.shape != (len(records),):
             raise CanaryError(
                 f"loss: returned shape {tuple(losses.shape)}; one loss for each of the "
@@ -150,6 +163,17 @@ class Scoring:
             )
         own: Scores = losses.detach().double().cpu().numpy()
         return own
+
+
+def check_model(model: Any) -> None:
+    """Raise CanaryError unless this is a model with weights."""
+    if not isinstance(model, torch.nn.Module):
+        raise CanaryError(
+            f"model: {type(model).__name__} is not a torch.nn.Module; load a state_dict into a "
+            "model first"
+        )
+    if any(p.is_meta for p in model.parameters()):
+        raise CanaryError("model: it is on the meta device, without weights; load them first")
 
 
 def _same(losses: Scores) -> Scores:

@@ -20,7 +20,7 @@ from torch import Tensor
 from dpframe_torch.checks import RARE, NoiseMeter, p_of_evenness, p_of_missing, p_of_total
 from dpframe_torch.gradients import GradientCanaries
 from dpframe_torch.records import CanaryError, keys_of
-from dpframe_torch.scoring import gathered_objects, ranks
+from dpframe_torch.scoring import check_model, gathered_objects, ranks
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -109,6 +109,14 @@ class Watch:
 
     def attach(self, model: torch.nn.Module, optimizer: Any) -> None:
         """Set the hooks."""
+        check_model(model)
+        plain = getattr(optimizer, "original_optimizer", optimizer)
+        plain = getattr(plain, "optimizer", plain)  # of Accelerate
+        if plain is not None and not hasattr(plain, "register_step_pre_hook"):
+            raise CanaryError(
+                f"optimizer: {type(optimizer).__name__} is not a torch.optim.Optimizer; pass one "
+                "optimiser, or none"
+            )
         inner = getattr(model, "_module", model)
         inner = getattr(inner, "module", inner)  # of DistributedDataParallel
         self.model = inner
@@ -118,8 +126,6 @@ class Watch:
         self.handles.append(inner.register_load_state_dict_pre_hook(self._loaded))
         if optimizer is not None:
             self.optimizer = optimizer
-            plain = getattr(optimizer, "original_optimizer", optimizer)
-            plain = getattr(plain, "optimizer", plain)  # of Accelerate
             self.handles.append(plain.register_step_pre_hook(self._step))
         if self.kind == "random-gradient":
             if not hasattr(optimizer, "clip_and_accumulate"):
@@ -202,7 +208,8 @@ class Watch:
             )
             if same:
                 raise CanaryError(
-                    "the model has the weights from before the training: nothing to audit"
+                    "the model has the weights from before the training, those it had when "
+                    "canaries.watch was called: nothing to audit; call watch before the first step"
                 )
 
     def warnings(self, members: Bools, epsilon: float | None, engine: Any) -> list[str]:

@@ -7,8 +7,8 @@ import pytest
 import torch
 from dpframe_torch import Canaries, CanaryError
 from dpframe_torch.records import keys_of
-from torch.utils.data import IterableDataset
-from torch_support import CLASSES, FEATURES, plain, table
+from torch.utils.data import IterableDataset, TensorDataset
+from torch_support import CLASSES, FEATURES, network, plain, table
 
 FAR = 5.0
 """Standard deviations of a fair coin; beyond with probability below 1e-6."""
@@ -170,3 +170,65 @@ def test_keys_do_not_depend_on_the_batch_or_on_padding():
     changed = rows.clone()
     changed[3, 2] = torch.nextafter(changed[3, 2], torch.tensor(9.0))
     assert (keys_of(changed) == keys_of(rows)).tolist() == [i != 3 for i in range(50)]
+
+
+def test_coins_that_were_audited_before_are_named(tmp_path):
+    """A script can read the coins after an audit, and two scripts can share a folder."""
+    first, second = (Canaries(table(), 50, out=tmp_path) for _ in range(2))
+    model = plain(first.train_set, epochs=1)
+    assert not any("audited before" in one for one in first.audit(model).warnings)
+    members = torch.tensor(first.members)
+    peeked = first.audit(model, score=lambda model, records: members * 1.0)
+    assert peeked.epsilon_lower > 1
+    assert any("audited before, 1 times" in one for one in peeked.warnings)
+    assert any("another process" in one for one in second.audit(model).warnings)
+    (tmp_path / "canaries.json").write_text("{")
+    assert any("audited before" in one for one in second.audit(model).warnings)
+
+
+ROWS = torch.zeros(20, 3)
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "said"),
+    [
+        (TensorDataset(ROWS[:0], ROWS[:0, 0]), {"records": [(ROWS[0], 0)]}, "it is empty"),
+        (table(), {"seed": 1.5}, "seed: 1.5"),
+        (table(), {"seed": -1}, "seed: -1"),
+        (TensorDataset(ROWS, torch.arange(20) - 1), {}, "need labels from 0"),
+    ],
+)
+def test_data_that_cannot_have_canaries_are_refused(data, options, said):
+    with pytest.raises(CanaryError, match=said):
+        Canaries(data, 20, out=None, **options)
+
+
+def test_what_cannot_be_watched_is_refused():
+    words = Canaries([("some text", 1), ("other", 0)] * 20, 5, out=None)
+    with pytest.raises(CanaryError, match="the tokenizer, into the training set"):
+        words.watch(network())
+    canaries, model = Canaries(table(), 5, out=None), network()
+    with pytest.raises(CanaryError, match=r"list is not a torch\.optim\.Optimizer"):
+        canaries.watch(model, [torch.optim.SGD(model.parameters(), lr=0.1)])
+    with pytest.raises(CanaryError, match="on the meta device"):
+        canaries.watch(network().to("meta"))
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (network().state_dict(), "load a state_dict into a model"),
+        (network().to("meta"), "on the meta device"),
+        (torch.nn.Linear(12, 2), "IndexError: .* the model that was trained on these records"),
+        (torch.nn.Linear(99, 4), "RuntimeError: .* pass the script's collate= and loss="),
+    ],
+)
+def test_models_that_cannot_be_scored_are_refused(model, said):
+    with pytest.raises(CanaryError, match=said):
+        Canaries(table(), 50, seed=0, out=None).audit(model)
+
+
+def test_the_audited_model_is_no_reference():
+    model = network()
+    with pytest.raises(CanaryError, match="the audited model itself"):
+        Canaries(table(), 9, out=None).audit(model, score="lira", references={0: model})

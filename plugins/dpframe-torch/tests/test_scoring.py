@@ -10,7 +10,7 @@ from dpframe_torch import Canaries, CanaryError
 from dpframe_torch.auditing import judged
 from dpframe_torch.scoring import Scoring, lira, record_losses, rmia
 from scipy import stats
-from torch_support import plain, table
+from torch_support import network, plain, table
 
 import dpframe
 
@@ -128,7 +128,7 @@ def test_an_own_score_and_what_is_refused():
     with pytest.raises(CanaryError, match="'lira' needs references="):
         canaries.audit(model, score="lira")
     with pytest.raises(CanaryError, match="'first' is not the number of a reference set"):
-        canaries.audit(model, score="rmia", references={"first": model})
+        canaries.audit(model, score="rmia", references={"first": network()})
     with pytest.raises(CanaryError, match="is not a number"):
         canaries.audit(model, -1.0)
 
