@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +31,7 @@ FIT = 0x5E55  # the stream of the sessions that a policy is learned from
 
 def search_session(
     start: Start,
-    step: Step,
+    step: Step | Callable[[Any, Any], Any],
     queries: Sequence[Any],
     *,
     d0: Any,
@@ -55,9 +57,10 @@ def search_session(
 
     Args:
         start: `start(data)` returns the state of a new session.
-        step: `step(rng, state, query)` answers one query. An exception is an answer.
+        step: `step(rng, state, query)` answers one query with randomness from `rng` alone, or
+            `step(state, query)` with randomness of its own. An exception is an answer.
         queries: the queries that the adversary may ask.
-        d0: the dataset D.
+        d0: the dataset D. `start` gets lists of numbers as NumPy arrays.
         d1: its neighbour D′.
         epsilon: claimed ε of the whole session.
         delta: claimed δ.
@@ -87,10 +90,12 @@ def search_session(
             raise DpframeError("epsilon: give the claim of the whole session")
         claim = ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
     params: dict[str, Any] = {"rounds": rounds}
+    seeded, step = _seeded(step)
+    pair = Values(d0=d0, d1=d1, adjacency=adjacency)
     names = list(only) if only is not None else strategies(len(queries), learned=bool(learn))
     if learn and "learned" in names:
         rng = np.random.default_rng([seed, FIT])
-        policy = learn_policy(start, step, queries, rounds, (d0, d1), rng, sessions=learn)
+        policy = learn_policy(start, step, queries, rounds, (pair.d0, pair.d1), rng, sessions=learn)
         params |= {"policy": list(policy.choices), "references": list(policy.references)}
     spec = {
         "schema": 1,
@@ -104,16 +109,31 @@ def search_session(
         "mechanism": [{"use": "session", "params": params | {"strategy": names[0]}}],
         "run": {"seconds": seconds, "stop": "decided"},
     }
-    pair = Values(d0=d0, d1=d1, adjacency=adjacency)
-    plugins: list[Any] = [_mechanism(start, step, queries, claim), _only(pair)]
+    plugins: list[Any] = [_mechanism(start, step, queries, claim, seedable=seeded), _only(pair)]
     record = audit(spec, plugins=plugins)
     _judge(record)
     return record
 
 
-def _mechanism(start: Start, step: Step, queries: Sequence[Any], claim: Claim) -> type[Session]:
+def _seeded(step: Callable[..., Any]) -> tuple[bool, Step]:
+    """Return True if a step takes a generator, and the step as a function that takes one."""
+    if len(inspect.signature(step).parameters) > 2:
+        return True, step
+    return False, functools.wraps(step)(functools.partial(_without_generator, step))
+
+
+def _without_generator(
+    step: Callable[[Any, Any], Any], rng: np.random.Generator, state: Any, query: Any
+) -> Any:
+    return step(state, query)
+
+
+def _mechanism(
+    start: Start, step: Step, queries: Sequence[Any], claim: Claim, *, seedable: bool
+) -> type[Session]:
     body: dict[str, Any] = {
         "__doc__": "A session.",
+        "seedable": seedable,
         # The module of the code: a worker that cannot import it gets the code itself.
         "__module__": str(getattr(step, "__module__", None)),
         "queries": tuple(queries),
