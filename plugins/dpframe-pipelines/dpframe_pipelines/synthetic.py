@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 FITS_OF_A_PAIR = 200
 """A search begins with one pair for each this many fits."""
 
+TRIED = 4
+"""Fits on each table of the first pair before the search, to check that fits are independent."""
+
 MOST_PAIRS = 36
 """A search begins with at most this many pairs."""
 
@@ -112,5 +115,5 @@ def audit_synthesizer(
     else:
         given = {"file": str(fit), "columns": told, "epsilon": epsilon, "delta": delta}
         pipeline = {"use": "synthesizer", "params": given}
-    budget = Budget(fits // 2, seconds, confidence, seed, limit, chunk=2)
+    budget = Budget(max(1, fits // 2 - TRIED), seconds, confidence, seed, limit, chunk=2)
     return audited(pipeline, {"use": "records", "params": params}, budget, python)

@@ -1,5 +1,6 @@
 """Audits of a small synthesizer: planted mistakes are found, the right form is not."""
 
+import numpy as np
 import pytest
 from dpframe_pipelines import audit_synthesizer
 from dpframe_pipelines.synthetic import Synthesizer
@@ -29,6 +30,38 @@ def test_bounds_from_the_data_are_found_in_200_fits():
     assert summary.calls <= 200
     assert cell.search.event.startswith("the smallest value of age is above ")
     assert cell.mechanism.use == "fit"
+
+
+@pytest.mark.parametrize("fits", [64, 150])
+def test_no_more_fits_are_made_than_asked_for(fits):
+    _, summary = audited(synthesizer(), fits)
+    assert fits - 8 <= summary.calls <= fits
+
+
+def growth(p, q, epsilon):
+    """Return the most that a bet against ε-DP can earn per pair of outputs, in nats.
+
+    The claim allows the pair (p', q') if p'/q' is in [e^-ε, e^ε]. The pair that is closest to
+    (p, q) in the sum of both Kullback-Leibler divergences keeps p + q and clips the share of p, if
+    p and q are mirror images. No e-value grows faster on average [Grunwald2024, theorem 1].
+    """
+    most = 1 / (1 + np.exp(-epsilon))
+    share = p / (p + q)
+    clipped = np.clip(share, 1 - most, most)
+    terms = share * np.log(share / clipped) + (1 - share) * np.log((1 - share) / (1 - clipped))
+    return float(((p + q) * terms).sum())
+
+
+def test_a_marginal_counted_twice_cannot_be_found_in_200_fits():
+    """Even by an adversary who sees both noisy counts before they are rounded."""
+    twice, once = np.arange(-12, 13, 0.05), np.arange(-30, 31, 0.1)
+    mean_of_two = (1 + 2 * abs(twice)) * np.exp(-2 * abs(twice)) / 2 * 0.05
+    laplace = np.exp(-abs(once) / 2) / 4 * 0.1
+    p = np.outer(mean_of_two[20:], laplace[10:])  # one record more moves both counts by 1
+    q = np.outer(mean_of_two[:-20], laplace[:-10])
+    assert p.sum() == pytest.approx(1, abs=1e-3)
+    assert 2 * np.log(1000) / growth(p, q, 1.0) == pytest.approx(396, abs=3)
+    assert growth(p, q, 2.6) < 1e-6  # the true ε is 2.5
 
 
 @pytest.mark.slow
