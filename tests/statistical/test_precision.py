@@ -33,7 +33,7 @@ def audits(epsilon: float, trials: int, repeats: int, seed: int = 1) -> list[dic
     return dpframe.audit(document)["cells"]
 
 
-@pytest.mark.parametrize("repeats", [24, pytest.param(2_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("repeats", [40, pytest.param(2_000, marks=pytest.mark.slow)])
 def test_the_bound_exceeds_the_truth_in_at_most_five_percent(repeats: int) -> None:
     """Many audits through the whole engine, at the worst case."""
     cells = audits(1.0, 2_000, repeats)
@@ -50,7 +50,7 @@ def test_the_bound_exceeds_the_truth_in_at_most_five_percent(repeats: int) -> No
     assert violated == ((lower > 1.0) & [c["p_value"] <= 0.05 for c in cells]).sum()
 
 
-@pytest.mark.parametrize("repeats", [24, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("repeats", [40, pytest.param(500, marks=pytest.mark.slow)])
 def test_p_values_are_uniform_or_larger(repeats: int) -> None:
     p_values = np.array([cell["p_value"] for cell in audits(1.0, 1_000, repeats, seed=2)])
     for level in (0.01, 0.05, 0.2, 0.5):
