@@ -151,7 +151,8 @@ def test_twice_the_error_is_a_mistake(
     use: str, confidence: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ladder, "joint_staircases", doubled(ladder.joint_staircases, 5))
-    monkeypatch.setattr(_limits, "clopper_pearson_upper", doubled(_limits.clopper_pearson_upper, 2))
+    lower, upper = _limits.LIMITS["clopper-pearson"]
+    monkeypatch.setitem(_limits.LIMITS, "clopper-pearson", (lower, doubled(upper, 2)))
     found = at_corner(part(use, confidence), 1 - confidence, RUN)
     assert found is not None
     assert "exceeds the truth with probability" in found.mistakes(1 - confidence)[0]
