@@ -130,14 +130,8 @@ def merge(
     from dpframe.results.verdict import exit_code
 
     display = progress_display(quiet=quiet)
-    record = shard.merge(
-        directories,
-        out,
-        spec,
-        display,
-        lambda path, overrides: options.load(path, overrides, None, None, plugin, python),
-        complain,
-    )
+    load = partial(options.load, trials=None, seed=None, files=plugin, pythons=python)
+    record = shard.merge(directories, out, spec, display, load, complain)
     with contextlib.suppress(BrokenPipeError):
         _print(record, as_json, False)
         results().flush()
