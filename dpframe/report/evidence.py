@@ -136,7 +136,7 @@ def _shapes(found: Sequence[Growth]) -> list[list[float]]:
 
 
 def height_at(points: Sequence[tuple[float, float]], logs: Sequence[float], place: float) -> float:
-    """Return the height at a logarithm of draws; beyond the ends it is constant."""
+    """Interpolate the wealth at a logarithm of draws; beyond the ends it is constant."""
     right = bisect.bisect_left(logs, place)
     if right in (0, len(logs)):
         return points[min(right, len(logs) - 1)][1]

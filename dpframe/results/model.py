@@ -316,7 +316,7 @@ class Basis(Part):
 
 
 class LookRecord(Part):
-    """A look at the draws of a cell: a run that showed something of them."""
+    """A look at the draws of a cell, which is a run that reported on them."""
 
     trials: Counts
     """draws counted at that look, on D and on D′"""

@@ -247,8 +247,6 @@ def curve_key(labels: Sequence[str], drawn: Collection[object]) -> list[Line2D]:
 
 # Sizes of a legend in inches: a letter, the sign before it, the height of a row.
 LETTER, HANDLE, LEGEND_ROW = 0.052, 0.5, 0.15
-FORMATS = ("svg", "png", "pdf")
-
 # No dates, and no names of versions: a record that did not change is drawn in the same bytes.
 _METADATA: dict[str, dict[str, None]] = {
     "svg": {"Date": None, "Creator": None},
@@ -297,10 +295,11 @@ def grid(
     shared: bool = True,
     width: float | None = None,
 ) -> tuple[Picture, list[Axes]]:
-    """Return an empty figure of panels, with `across` of them in a row.
+    """Return an empty figure with `count` panels, at most `across` of them in a row.
 
-    Height (of a row) and width are in inches; by default the figure is one column wide for one
-    panel, else two. If `shared`, all panels have the same axes.
+    `height` is that of a row and `width` that of the figure, in inches. By default a single panel
+    is as wide as one column of a page, and several as wide as two. If `shared`, all panels have the
+    same axes.
     """
     columns = min(count, across) if count != across + 1 else max(2, (across + 2) // 2)
     rows = math.ceil(count / columns)

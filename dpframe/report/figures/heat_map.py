@@ -38,7 +38,7 @@ def find(record: Record) -> list[Map] | str:
 
 
 def share(spot: Spot) -> float | None:
-    """Return certified ε / claimed ε, the worst of replicates; None without both."""
+    """Return certified ε / claimed ε of the worst replicate; None if one of them is missing."""
     cell = worst(spot.done)
     found = None if cell is None else weight(cell)
     return None if found is None else found.ratio

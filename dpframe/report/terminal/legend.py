@@ -132,7 +132,7 @@ def title(record: Record, found: list[Group], ink: Ink) -> Text:
 
 
 def verdicts_key(found: list[Group], ink: Ink, width: int) -> Text:
-    """Explain the signs of the verdicts that were given."""
+    """Explain the signs of the verdicts that occur."""
     spots = [spot for group in found for spot in group.spots]
     given = [verdict for verdict, _ in tallies(cell for spot in spots for cell in spot.cells)]
     phrases = [ink.text(f"{SYMBOL[v]} {WORDS[v]}", STYLE[v]) for v in given]

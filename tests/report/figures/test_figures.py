@@ -13,8 +13,9 @@ from support.command_line import dpframe as command
 from support.tiers import mostly_slow
 
 import dpframe
+from dpframe.commands.plot import FORMATS
 from dpframe.report import figures
-from dpframe.report.figures.drawing import FORMATS, content, inline
+from dpframe.report.figures.drawing import content, inline
 from dpframe.results.store import as_record, dumps
 
 GENERAL = ["sweep", "heat-map", "trade-off", "profile", "comparison", "scores"]
