@@ -38,34 +38,34 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 @hookspec
 def dpframe_mechanisms() -> Sequence[type[Mechanism | HostMechanism]]:  # type: ignore[empty-body]
-    """Return the mechanism classes that the plugin provides."""
+    """Returns the mechanism classes that the plugin provides."""
 
 
 @hookspec
 def dpframe_attacks() -> Sequence[type[Attack]]:  # type: ignore[empty-body]
-    """Return the attack classes that the plugin provides."""
+    """Returns the attack classes that the plugin provides."""
 
 
 @hookspec
 def dpframe_estimators() -> Sequence[type[Estimator]]:  # type: ignore[empty-body]
-    """Return the estimator classes that the plugin provides."""
+    """Returns the estimator classes that the plugin provides."""
 
 
 @hookspec
 def dpframe_pairs() -> Sequence[type[Pair]]:  # type: ignore[empty-body]
-    """Return the pair classes that the plugin provides."""
+    """Returns the pair classes that the plugin provides."""
 
 
 @hookspec
 def dpframe_neighbourhoods() -> Sequence[type[Neighbourhood]]:  # type: ignore[empty-body]
-    """Return the neighbourhood classes that the plugin provides."""
+    """Returns the neighbourhood classes that the plugin provides."""
 
 
 @hookspec
 def dpframe_reports() -> Sequence[ReportFormat]:  # type: ignore[empty-body]
-    """Return the report formats that the plugin provides."""
+    """Returns the report formats that the plugin provides."""
 
 
 @hookspec
 def dpframe_executors() -> Sequence[type[Executor]]:  # type: ignore[empty-body]
-    """Return the executor classes that the plugin provides."""
+    """Returns the executor classes that the plugin provides."""

@@ -51,7 +51,7 @@ def probability_of(
 
 
 def _edge(hit: Callable[[int, int], bool], low: int, high: int) -> dict[int, int]:
-    """Return for each k the largest u that hits, found by going down along the edge."""
+    """Return, for each k, the largest u whose counts hit; `hit` is true below a falling edge."""
     k, u = low, high
     edge: dict[int, int] = {}
     while k <= high and u >= low:

@@ -105,10 +105,10 @@ def evidence_below(hits: Ints, trials: int, slope: Floats, delta: Floats | float
     """Return the logarithm of the evidence that events do not reach a loss, valid at any time.
 
     The evidence is the likelihood of the counts under Jeffreys' mixture, divided by the largest
-    likelihood that a loss of at least ε allows [Wasserman2020]. The mixture's ratio to the
-    likelihood of the truth is a martingale of mean 1, and the denominator is at least the
-    likelihood of the truth if that is in the hypothesis, so the evidence ever exceeds 1/a with
-    probability at most a [Ville1939].
+    likelihood under a loss of at least ε [Wasserman2020]. The ratio of the mixture to the true
+    likelihood is a martingale of mean 1. If the true loss is at least ε, the denominator is at
+    least the true likelihood. So the evidence ever exceeds 1/a with probability at most a
+    [Ville1939].
 
     `hits` counts on the side multiplied by e^ε and on the other, shape [events, 2], out of `trials`
     each; slope e^ε and δ broadcast with [events].

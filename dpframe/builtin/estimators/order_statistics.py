@@ -279,8 +279,8 @@ class Precision(Estimator, name="precision"):
 def largest_loss(numerators: Floats, denominators: Floats, delta: float) -> float:
     """Return the largest ln((Pr[guess|one] − δ)/Pr[guess|other]) over both guesses and directions.
 
-    Probabilities above and below the bar have shape [guess, dataset]. At least 0; inf if a guess
-    that occurs on one side never occurs on the other.
+    Numerators and denominators have shape [guess, dataset]. The result is at least 0; inf if a
+    guess occurs on one dataset and never on the other.
     """
     losses = [0.0]
     for guess in (0, 1):
