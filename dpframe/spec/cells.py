@@ -152,7 +152,7 @@ class Grid:
         return self._choices[key]
 
     def _target(self, mechanism: Member, index: Picks) -> Target | None:
-        """Return a mechanism resolved for its pair; None and a mistake if they do not fit."""
+        """Return a mechanism resolved for its pair; None, and a mistake is added, if not."""
         source = self._pair_of(mechanism)
         key = (mechanism, self._picks(mechanism, index), self._picks(source, index))
         if key not in self._targets:
@@ -287,7 +287,7 @@ def _choose(member: Member, value: Any) -> Chosen:
 
 
 class SearchGrid(Grid):
-    """All combinations of mechanisms, estimators and swept values; a cell has all attacks.
+    """All combinations of mechanisms, estimators and swept values; each cell uses all attacks.
 
     A cell starts with the first proposed pair, so that mechanisms that do not fit the pairs of the
     neighbourhood are reported here.

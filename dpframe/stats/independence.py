@@ -186,7 +186,7 @@ def log_chance_of_company(rows: Ints, seed: int = 0) -> float:
 
 
 def log_chance_of_sharing(x: Ints, y: Ints, seed: int = 0) -> float:
-    """Bound the chance that so many rows of one sample recur in another, for any two distributions.
+    """Bound the chance that this many rows of two samples are equal, for any two distributions.
 
     If the sizes of the samples were Poisson, a row of a given value would belong to the first one
     with a probability θ of its own, independently of all others, and a pair of equal rows would lie

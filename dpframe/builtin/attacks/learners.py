@@ -72,8 +72,8 @@ def best_ridge(
 ) -> tuple[float, Ints, Linear]:
     """Choose the ridge and the columns with the smallest loss on rows held out.
 
-    Rows on D and on D′ are standardised, shape [n, columns] each. Groups are choices of columns; of
-    equal ones the first is taken.
+    Rows on D and on D′ are standardised, shape [n, columns] each. Groups are choices of columns; if
+    several have equal losses, the first is used.
 
     Returns:
         The ridge, the columns, and the weights of these that were learned.

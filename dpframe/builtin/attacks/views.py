@@ -1,4 +1,4 @@
-"""Views of answers: each turns answers into columns, and events of a column into words."""
+"""Views of answers: each converts answers to columns, and describes events of a column."""
 
 from __future__ import annotations
 
