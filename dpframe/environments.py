@@ -1,4 +1,4 @@
-"""Environments of black boxes: where they are, what they contain, and how they are made."""
+"""Find, examine, build and remove environments of black boxes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dpframe.common.files import write_whole
 from dpframe.errors import DpframeError
 
 SWITCH = "DPFRAME_ENVIRONMENTS"
-"""Environment variable: the directory of all of them. Default: in the user's cache directory."""
+"""Environment variable: the directory of all environments; default: in the user's cache."""
 
 MARK = "dpframe-environment.json"
 """The file that is written last: without it an environment is unfinished."""
@@ -77,7 +77,7 @@ def interpreter_in(folder: Path) -> Path:
 
 
 def read(folder: Path) -> Environment:
-    """Read what lies in a directory."""
+    """Return the environment in a directory."""
     try:
         mark = json.loads((folder / MARK).read_text(encoding="utf-8"))
         found = Environment(
@@ -139,14 +139,14 @@ print(json.dumps([platform.python_version(), sorted(n + "==" + v for n, v in fou
 
 
 class NoAnswerError(Exception):
-    """An interpreter that does not say what is installed."""
+    """An interpreter does not report its packages; the message has the reason."""
 
 
 def ask(interpreter: str) -> tuple[str, tuple[str, ...]]:
     """Return the version of an interpreter and what is installed for it.
 
     Raises:
-        NoAnswerError: it does not say; the message has the reason.
+        NoAnswerError: it does not report them.
     """
     try:
         done = subprocess.run(
@@ -171,7 +171,7 @@ def ask(interpreter: str) -> tuple[str, tuple[str, ...]]:
 
 
 def clean() -> dict[str, str]:
-    """Return the variables of this process, but for those that lead back to its own packages."""
+    """Return the environment variables of this process without those that name its packages."""
     ours = {"VIRTUAL_ENV", "CONDA_PREFIX"}
     return {
         name: value
@@ -191,7 +191,7 @@ def lock_text(wanted: Wanted, version: str, installed: Iterable[str]) -> str:
 
 
 def lock_is_of(path: Path, wanted: Wanted) -> bool:
-    """True if a lock is of the same requirements, so that its versions are wanted again."""
+    """True if a lock has the same requirements, so that its versions apply."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -210,7 +210,7 @@ def _head(wanted: Wanted) -> list[str]:
 
 
 _ALONE = "--no-deps "
-"""Start of a requirement that is installed without what it needs."""
+"""Prefix of a requirement that is installed without its dependencies."""
 
 _SHOWN = 6  # lines of an installer's output that are shown when it fails
 _ADDRESS = re.compile(r"\S+://\S+")
@@ -219,14 +219,14 @@ _ADDRESS = re.compile(r"\S+://\S+")
 def build(
     wanted: Wanted, spec: Path, *, allow_source: bool, tell: Callable[[str], None]
 ) -> Environment:
-    """Build an environment, unless it is there; write its lock beside the spec.
+    """Build an environment, unless it exists; write its lock beside the spec.
 
-    A lock of the same requirements that lies there already says which versions are installed.
+    If a lock of the same requirements exists, its versions are installed.
 
     Args:
         wanted: the environment.
-        spec: the file that wants it.
-        allow_source: whether packages may be built from source, which runs their code.
+        spec: the file that describes it.
+        allow_source: True if packages may be built from source, which runs their code.
         tell: receives lines about the progress.
 
     Raises:
@@ -320,10 +320,7 @@ def _python_of(wanted: Wanted) -> str:
 def _run(command: list[str], wanted: Wanted, python: str | None = None) -> None:
     """Run a command; raise DpframeError with its last lines if it fails.
 
-    Args:
-        command: makes an environment, or installs into it.
-        wanted: the environment.
-        python: the version that it is made with; None if it installs.
+    It makes an environment with a version of Python, or without `python` installs into it.
     """
     done = subprocess.run(
         command,
@@ -365,7 +362,7 @@ def _lock_file(folder: Path) -> Path:
 
 @contextlib.contextmanager
 def _alone(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
-    """Keep other processes from building or removing this environment meanwhile."""
+    """Keep other processes from building or removing this environment inside the context."""
     from filelock import FileLock, Timeout  # takes a while, and only this needs it
 
     lock = FileLock(_lock_file(folder), mode=0o600)

@@ -27,40 +27,40 @@ LOCAL = "local:"  # before a number of worker processes on this machine, in plac
 TO_CONNECT = 30.0  # seconds in which the scheduler and a first worker must be there
 
 TO_COME_BACK = 600.0
-"""Seconds for which a scheduler, or the last worker, that went away is waited for."""
+"""Seconds to wait for a scheduler, or a last worker, that went away."""
 
-LOST = 20  # workers that may end over one task before it is given up: it may be what ends them
+LOST = 20  # workers that may end over one task before it is given up: it may have ended them
 
 FAILED = 3
-"""Times that a task may raise something that is no answer of ours before it is given up."""
+"""Times that a task may raise an unknown error before it is given up."""
 
 PAUSE = 0.5  # seconds between two attempts to reach a scheduler
 
 TO_ANSWER = 15.0
-"""Seconds in which workers say which versions they have; later they say it with a first task."""
+"""Seconds for workers to report their versions; late ones are checked at their first task."""
 
-TO_PART = 2.0  # seconds in which workers are told that a run has ended
-FRESH = 2.0  # seconds for which the list of workers is taken as known
+TO_PART = 2.0  # seconds for telling workers that a run has ended
+FRESH = 2.0  # seconds for which the list of workers is not asked for again
 
 LARGE = 1 << 16
-"""Bytes from which the shared part is a task of Dask's, sent once and not with each call."""
+"""Bytes from which a shared part is sent as a task of Dask, once for all calls."""
 
 AHEAD = 2
 """Tasks per thread of the cluster that are under way, so that none waits for the driver."""
 
 COST = 1.4e-3
-"""Seconds of the scheduler for one task, of which a usual segment takes a second or less:
-`tests/benchmarks/scale.py`."""
+"""Seconds that the scheduler needs for one task, see `tests/benchmarks/scale.py`; a segment of
+usual size takes about a second."""
 
 SHARE = 0.1  # largest share of its time that a scheduler should be busy
 MOST_TASKS = 512  # tasks under way at once: each has a thread of the driver that waits for it
-KEPT = 64  # values that are kept packed: a search makes one after the other
-BROKEN = 3  # workers on which one task may fail for reasons of their own
-ALL = ""  # the kind of task that a worker is refused for if it does nothing at all
+KEPT = 64  # shared parts that are kept packed: a search makes one after the other
+BROKEN = 3  # workers on which one task may fail because of the worker
+ALL = ""  # the kind of task for a worker that is refused all tasks
 
 
 class GoneError(Exception):
-    """The workers that might have answered are gone."""
+    """All workers that were allowed to answer are gone."""
 
 
 class Connection:
@@ -105,7 +105,7 @@ class Connection:
         self._stopped.set()
 
     def workers(self) -> dict[str, Any]:
-        """Return what the scheduler knows of workers, by address; {} if it does not answer."""
+        """Return the scheduler's information on workers, by address; {} if it does not answer."""
         since, known = self._known
         if time.monotonic() - since > FRESH or not known:
             with contextlib.suppress(Exception):  # it may be away
@@ -116,10 +116,10 @@ class Connection:
     def everywhere(
         self, function: Callable[..., Any], *args: Any, timeout: float
     ) -> dict[str, Any]:
-        """Call a function on every worker at once, whatever it is doing.
+        """Call a function on every worker at once, busy or not.
 
-        After `timeout` seconds missing answers are left out: Dask tries for half a minute to reach
-        a worker that has just died.
+        Answers that are missing after `timeout` seconds are left out: Dask tries for half a minute
+        to reach a worker that has just ended.
         """
         found: dict[str, Any] = {}
 
@@ -140,16 +140,16 @@ class Connection:
         workers: Collection[str] | None = None,
         until: float | None = None,
     ) -> Any:
-        """Return the answer of one call, however often workers and schedulers go away.
+        """Return the answer of one call; repeat it if workers or schedulers go away.
 
-        Every worker has the function, because it is of this package. `sent` is its first argument,
-        and the rest are small. Only `workers` may do it, by address; None for all. After the
-        monotonic time `until` the answer is not waited for.
+        The function belongs to this package, so every worker has it. `sent` is its first argument;
+        the others must be small. Only `workers` may do it, given by address; None for all. The
+        answer is not waited for after the monotonic time `until`.
 
         Raises:
-            CellError: it ends one worker after the other, or no worker comes back to do it.
+            CellError: the call ends one worker after the other, or no worker comes back.
             GoneError: none of these workers is left.
-            Overdue: it is too late.
+            Overdue: the time `until` has passed.
             Stopped: the run ends.
         """
         lost, failed, limit = 0, 0, time.monotonic() + TO_COME_BACK
@@ -170,7 +170,7 @@ class Connection:
                     raise CellError(
                         f"{LOST} workers ended while they counted: memory, or the mechanism itself"
                     ) from None
-            except Exception as error:  # whatever a connection that breaks is called
+            except Exception as error:  # a broken connection raises errors of any class
                 failed += future is not None and future.status == "error"
                 if failed >= FAILED:
                     raise CellError(f"workers cannot load a task: {error_message(error)}") from None
@@ -188,7 +188,7 @@ class Connection:
                 if until is not None and time.monotonic() >= until:
                     raise Overdue
                 here = self.workers()
-                # A task for workers that are gone would wait for ever.
+                # A task for workers that are gone would wait forever.
                 if workers is not None and here and not here.keys() & {*workers}:
                     raise GoneError
                 alone = None if here else alone or time.monotonic()
@@ -211,7 +211,7 @@ class Connection:
 
         from dpframe.cluster import local
 
-        # Web pages show anybody what runs, and listen even if nobody asks for them.
+        # The web pages of Dask would be open to other users, even if they are not needed.
         pages = [f"distributed.{part}.http.routes" for part in ("scheduler", "worker", "nanny")]
         self._closing.enter_context(dask.config.set({page: [] for page in pages}))
         # A run that is interrupted leaves semaphores to Python's tracker, which removes them.
@@ -224,7 +224,7 @@ class Connection:
                 host="127.0.0.1",
                 protocol=f"{local.SCHEME}://",
                 dashboard_address=None,
-                # It listens all the same, else where every other cluster of the machine wants to.
+                # It listens anyway, by default on the same port as other clusters of the machine.
                 scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
                 silence_logs="ERROR",
                 preload=[local.__name__],
@@ -246,7 +246,7 @@ class Connection:
         return client
 
     def _reconnect(self, old: Any, limit: float) -> None:
-        """Connect again, once for all threads; leave it to the next attempt if that fails."""
+        """Connect again, once for all threads; if that fails, the next attempt tries again."""
         self._stopped.wait(PAUSE)
         if self._stopped.is_set():
             raise Stopped
@@ -261,10 +261,10 @@ class Connection:
 
 
 class DaskExecutor(Executor):
-    """Has tasks done by the workers of a Dask scheduler.
+    """Submits tasks to the workers of a Dask scheduler.
 
-    What a worker holds is never needed again: a task is a pure function of what is sent with it,
-    and its result is taken once, here. An address is as for `Connection`.
+    Workers hold no state that is needed later: a task is a pure function of its arguments, and its
+    result is fetched once. An address is as for `Connection`.
 
     Raises:
         DpframeError: Dask is not installed, no scheduler answers, or every worker would count
@@ -277,9 +277,9 @@ class DaskExecutor(Executor):
         super().__init__(address, warn)
         self._lock = threading.Lock()
         self._sent: OrderedDict[int, tuple[Any, Sent, bool]] = OrderedDict()
-        """Shared parts that were packed, by identity, and True if their code went along."""
+        """Packed shared parts, by identity, and True if they contain code."""
         self._refusing: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        """Workers that would not do the same, by the kind of task, and why."""
+        """Workers that would give other results, by the kind of task, and why."""
         self._places: dict[str, str] = {}  # names of processes by the addresses of workers
         self._waiting = ThreadPoolExecutor(MOST_TASKS, thread_name_prefix="dpframe-away")
         self._connection = Connection(address)
@@ -312,12 +312,12 @@ class DaskExecutor(Executor):
         self._connection.stop()
 
     def do(self, task: Task) -> Any:
-        """Return the result of a task, from the first worker that would do the same.
+        """Return the result of a task, from a worker that gives the same result as this machine.
 
         Raises:
-            RefusedError: all would do something else.
+            RefusedError: all workers would give other results.
             CellError: no worker can do it.
-            Overdue: it is too late.
+            Overdue: its time has passed.
             Stopped: the run ends.
         """
         sent, rest = self._packed(task), dataclasses.replace(task, shared=None)
@@ -353,7 +353,7 @@ class DaskExecutor(Executor):
                     raise CellError(answer.found)
 
     def _refuse(self, worker: str, why: str, kind: str = ALL) -> None:
-        """Give a worker no more tasks of a kind; raises RefusedError if it was the last one."""
+        """Send a worker no more tasks of a kind; raises RefusedError if it was the last one."""
         with self._lock:
             if worker not in self._refusing[kind]:
                 self._refusing[kind][worker] = why
@@ -365,7 +365,7 @@ class DaskExecutor(Executor):
         return {*self._connection.workers()}
 
     def _able(self, kind: str) -> set[str] | None:
-        """Return the workers that are not known to do something else; None for all."""
+        """Return the workers that are not known to give other results; None for all."""
         with self._lock:
             refusing = {**self._refusing[ALL], **self._refusing[kind]}
         if not refusing:
@@ -391,9 +391,9 @@ class DaskExecutor(Executor):
             return sent
 
     def _check(self) -> None:
-        """Refuse to begin if all workers would count something else."""
+        """Raise DpframeError if all workers would give other results."""
         wanted = work.versions()
-        # One that ended meanwhile says nothing; others may come, and every task looks again.
+        # Workers may end and join meanwhile, so every task checks the versions again.
         told = self._connection.everywhere(work.versions, timeout=TO_ANSWER)
         for worker, found in told.items():
             if isinstance(found, dict) and found != wanted:
@@ -408,7 +408,7 @@ class DaskExecutor(Executor):
 
 
 def enlarged(segments: float, cores: int) -> int:
-    """Return how many times as large as usual segments should be on a cluster of `cores`.
+    """Return the size of segments on a cluster of `cores`, in multiples of the usual size.
 
     The run has `segments` of usual size, about a second each.
     """

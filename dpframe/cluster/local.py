@@ -1,9 +1,9 @@
-"""Connections among the processes of `--cluster local:N`, closed to everybody else's.
+"""Connections among the processes of `--cluster local:N`, closed to all other processes.
 
-Whoever reaches a scheduler of Dask can run code on its workers, and any user of a machine reaches
-its ports. TLS would need certificates, and a library to make them. So both ends of a connection
-first prove that they know a secret that only processes of this run have; before that, neither reads
-anything that the other one says. Dask loads this module in every process of the cluster.
+Any process that connects to a scheduler of Dask can run code on its workers, and every user of a
+machine can connect to its ports. TLS would need certificates, and a library to make them. So both
+ends of a connection first prove that they know a secret of this run; before that, neither end reads
+data from the other. Dask loads this module in every process of the cluster.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from distributed.comm.tcp import TCPBackend, TCPConnector, TCPListener
 
 SCHEME = "dpframe"
 VARIABLE = "DPFRAME_CLUSTER_SECRET"
-"""Tells a worker the secret; what the worker starts does not inherit it."""
+"""Environment variable with the secret of a worker; its child processes do not inherit it."""
 
 NONCE, PROOF = 16, 32  # bytes
 SECONDS = 30.0
-"""Time of a process to prove that it belongs here; it may be starting beside many others."""
+"""Time for a process to prove that it knows the secret; many may start at once."""
 
 _secret = bytes.fromhex(os.environ.pop(VARIABLE, "")) or secrets.token_bytes(32)
 
@@ -45,7 +45,7 @@ class _Listener(TCPListener):
     async def _prepare_stream(self, stream: Any, address: str) -> Any:
         del address
         ours = secrets.token_bytes(NONCE)
-        with contextlib.suppress(Exception):  # whatever a stranger does
+        with contextlib.suppress(Exception):  # any error that a foreign process causes
             await stream.write(ours)
             told = await asyncio.wait_for(stream.read_bytes(NONCE + PROOF), SECONDS)
             theirs, proof = told[:NONCE], told[NONCE:]

@@ -1,4 +1,4 @@
-"""The code that runs on a worker of a cluster: it takes tasks in and answers them."""
+"""The code that runs on a worker of a cluster: receive tasks, do them, and answer."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ KEPT = 8  # shared parts of tasks that a worker keeps unpacked
 
 
 class Sent(NamedTuple):
-    """The shared part of tasks as it travels, with all that must be the same where it arrives."""
+    """The shared part of tasks as it is sent, with the versions and code that workers must have."""
 
     digest: str
     content: bytes
     versions: dict[str, str]
     code: dict[str, str]
-    """Digest of the code of every plugin class, by module and name; classes that travel as code
-    themselves have none."""
+    """Digest of the code of every plugin class, by module and name; classes that are sent as code
+    have none."""
 
 
 class MissingError(Exception):
-    """A worker lacks a module that the run has; the code is sent along then."""
+    """A worker lacks a module of the run, whose code must then be sent."""
 
 
 class Answer(NamedTuple):
-    """An outcome of a task. An exception would be tried again, and its class may be unknown."""
+    """The outcome of a task; an exception would make Dask retry, and its class may be unknown."""
 
     kind: str
     """"done", "failed" (by the task), "refused", "missing", or "broken" (by this machine)."""
@@ -55,7 +55,7 @@ class Answer(NamedTuple):
 
 
 def versions() -> dict[str, str]:
-    """Return what must be the same on all machines for equal counts."""
+    """Return the versions that must be equal on all machines for equal counts."""
     return {
         "dpframe": __version__,
         "jax": jax.__version__,
@@ -65,7 +65,7 @@ def versions() -> dict[str, str]:
 
 
 def pack(value: Any, classes: Iterable[type], *, as_code: bool = False) -> Sent:
-    """Pickle a value for its way; with `as_code`, the modules of the classes of its plugins too."""
+    """Pickle a value; with `as_code`, the modules of the classes of its plugins too."""
     listed = list(classes)
     with contextlib.ExitStack() as stack:
         if as_code:
@@ -81,10 +81,10 @@ def pack(value: Any, classes: Iterable[type], *, as_code: bool = False) -> Sent:
 
 
 def unpack(sent: Sent) -> Any:
-    """Return the value again.
+    """Return the packed value.
 
-    Raises RefusedError if something here is not what it is where this was sent from, MissingError
-    if a module is not here.
+    Raises RefusedError if versions or code differ from those of the run, MissingError if a module
+    is missing.
     """
     here = versions()
     if differences := [
@@ -108,7 +108,7 @@ def unpack(sent: Sent) -> Any:
 
 
 def _found(module: str, qualified: str) -> Any:
-    """Return what a module that is loaded calls by a name; None if there is nothing."""
+    """Return the object of a qualified name in a loaded module; None if there is none."""
     found: Any = sys.modules.get(module)
     for part in qualified.split("."):
         found = getattr(found, part, None)
@@ -120,7 +120,7 @@ _lock = threading.Lock()
 
 
 def unpacked(sent: Sent) -> Any:
-    """Return what was sent, unpacked once and kept."""
+    """Return the packed value; it is unpacked once and kept."""
     with _lock:
         if sent.digest not in _known:
             keep_compiled_programs(lambda _: None)
@@ -132,7 +132,7 @@ def unpacked(sent: Sent) -> Any:
 
 
 def same(value: Any) -> Any:
-    """Return the value: as a task of Dask it is sent to a worker once, and again if it is lost."""
+    """Return the value; as a task of Dask, it is sent to a worker once, and again if lost."""
     return value
 
 
@@ -165,7 +165,7 @@ def answer(sent: Sent, task: Task) -> tuple[str, Any]:
 
 
 def _is_wanted(worker: Any, key: Any) -> bool:
-    """True if the run still waits for a task, as far as Dask's worker knows."""
+    """True if the run still waits for a task, according to Dask's worker."""
     task = worker.state.tasks.get(key)
     gone = worker.status.name in ("closing", "closed", "closing_gracefully", "failed")
     return not gone and task is not None and task.state == "executing"

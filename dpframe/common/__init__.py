@@ -1,1 +1,1 @@
-"""The ground: types, text, files and this machine; imports only `dpframe.errors`."""
+"""Basic modules for types, text, files and the machine; they import only `dpframe.errors`."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dpframe.errors import OutputError
 
-_AT_A_TIME = 1 << 20  # bytes; Python would make room for all that a file may have
+_AT_A_TIME = 1 << 20  # bytes; otherwise Python would allocate `most` bytes at once
 
 
 class NotReadableError(Exception):
@@ -20,7 +20,7 @@ class NotReadableError(Exception):
 
 
 def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
-    """Read a whole file, and never wait for one that has no end.
+    """Read a whole regular file, without waiting for pipes or devices.
 
     Args:
         path: a regular file, or a link to one.
@@ -57,7 +57,7 @@ def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def write_whole(file: Path, data: bytes, mode: int = 0o600) -> None:
-    """Write a file under another name first, then replace what was there before.
+    """Write a file under another name, then rename it to replace the old one.
 
     Args:
         file: the file; its directory exists.
@@ -65,14 +65,14 @@ def write_whole(file: Path, data: bytes, mode: int = 0o600) -> None:
         mode: its permissions.
 
     Raises:
-        OSError: it cannot be written; what was there before still is.
+        OSError: it cannot be written; the old file is unchanged.
     """
     descriptor, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as part:
             part.write(data)
-        if mode != 0o600:  # it has that already
+        if mode != 0o600:  # the mode of a temporary file
             temporary.chmod(mode)
         temporary.replace(file)
     except BaseException:
@@ -84,18 +84,17 @@ def _reason(error: Exception) -> str:
     return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
 
 
-# Files in the folder of a run, which may hold files of others.
+# Files in the folder of a run, where other programs and users may have files too.
 #
-# A run opens for writing only files of its own names, and writes and deletes nothing through a
-# link.
+# A run opens only files of its own names for writing, and follows no link to write or delete.
 
 
-# Not on every system. A pipe must not wait for its other end.
+# Some systems lack these flags. O_NONBLOCK: opening a pipe must not wait for its other end.
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def made(directory: Path) -> Path:
-    """Make a directory for a run, if it is not there.
+    """Make a directory for a run, unless it exists.
 
     Raises:
         OutputError: it cannot be made or written to.
@@ -150,7 +149,7 @@ def _opened(file: Path) -> Iterator[int]:
 
 
 def read_folder(file: Path) -> bytes:
-    """Return the content of a regular file, and follow no link.
+    """Return the content of a regular file without following links.
 
     Raises:
         OSError: there is none, or it cannot be read.
@@ -165,7 +164,7 @@ def replace(file: Path, content: str) -> None:
     """Write a file under another name and rename it, so that it is never half written.
 
     Raises:
-        OSError: it cannot be written; the old one, if there is one, is as it was.
+        OSError: it cannot be written; an old file is unchanged.
     """
     temporary = file.with_name(f".{file.name}.part")
     temporary.unlink(missing_ok=True)  # a link too: itself, not what it leads to
@@ -178,12 +177,12 @@ def replace(file: Path, content: str) -> None:
 
 
 def append(file: Path, content: str, *, durable: bool = True) -> None:
-    """Append to a file, durably, without touching what is there.
+    """Append to a file; its content so far stays unchanged.
 
     Args:
         file: the file.
         content: text to append.
-        durable: False leaves the time of the write to the system.
+        durable: wait until the text is on disk; False leaves that to the system.
 
     Raises:
         OSError: it cannot be written; then nothing was added.

@@ -39,12 +39,12 @@ def available_cores() -> int:
 
 @contextlib.contextmanager
 def within(more: int | None) -> Iterator[None]:
-    """Raise `MemoryError` if the process asks for more memory than this meanwhile.
+    """Make this process raise `MemoryError` if it asks for too much memory inside the context.
 
-    Without it the system gives what it does not have, and kills the process that uses it.
+    Otherwise the system grants memory that it does not have, and kills the process that uses it.
 
     Args:
-        more: bytes beyond what the process has now; None for no limit. Kept on Linux only.
+        more: bytes beyond the present use of the process; None for no limit. Linux only.
     """
     used = _table(Path("/proc/self/status")).get("VmData")
     if more is None or used is None:
@@ -114,9 +114,9 @@ def _files_of(group: Path) -> tuple[Path, ...]:
     return next((pair for pair in pairs if all(file.is_file() for file in pair)), ())
 
 
-# Process trees, on Linux only. A program that begins a session of its own leaves its process group
-# but is still a descendant, as long as a process above it adopts what its parents leave. psutil
-# reads every process of the machine for this and takes 55 times as long.
+# Process trees, on Linux only. A program that starts its own session leaves its process group, but
+# stays a descendant if a process above it adopts orphans. psutil reads every process of the machine
+# for this and takes 55 times as long.
 
 
 def adopt() -> None:
@@ -138,7 +138,7 @@ def descendants(process: int) -> list[int]:
 
 
 def running(process: int) -> bool:
-    """True if a process is there and has not ended; a zombie has."""
+    """True if a process exists and has not ended; a zombie has ended."""
     try:
         about = Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
@@ -147,7 +147,7 @@ def running(process: int) -> bool:
 
 
 def end(processes: list[int]) -> None:
-    """Kill processes, whatever they are doing."""
+    """Kill processes that still exist."""
     for process in processes:
         with contextlib.suppress(OSError):
             os.kill(process, getattr(signal, "SIGKILL", signal.SIGTERM))
@@ -156,19 +156,19 @@ def end(processes: list[int]) -> None:
 T = TypeVar("T")
 
 GRACE = 10.0
-"""Seconds beyond a time budget that a call of plugin code gets while nothing is counted."""
+"""Seconds beyond the time budget that a call of plugin code gets outside of counting."""
 
 TICK = 0.05
-"""Seconds between two looks at the clock."""
+"""Seconds between two checks of the time limit."""
 
 
 class StuckError(Exception):
     """A call of plugin code exceeded its time limit; the message names the call.
 
     Args:
-        what: was called.
-        limit: seconds that it had.
-        place: whatever its caller knows it by.
+        what: name of the call.
+        limit: its time limit, in seconds.
+        place: the caller's name for the call.
     """
 
     def __init__(self, what: str, limit: float, place: Any = None) -> None:
@@ -183,16 +183,16 @@ class _Call(NamedTuple):
 
 
 _calls: dict[int, _Call] = {}
-"""By thread: the call of plugin code that is going on, the outermost if there are several."""
+"""By thread: the present call of plugin code, the outermost if they are nested."""
 
 
 @contextlib.contextmanager
 def at_work(what: str, place: Any = None) -> Iterator[None]:
-    """Note that this thread calls plugin code meanwhile.
+    """Note that this thread calls plugin code inside the context.
 
     Args:
-        what: is called.
-        place: whatever the caller knows it by.
+        what: name of the call.
+        place: the caller's name for the call.
     """
     thread = threading.get_ident()
     if thread in _calls:
@@ -218,11 +218,11 @@ def with_timeout(work: Callable[[], T], seconds: float | None) -> T:
     result ignored.
 
     Args:
-        work: is called in another thread, so that its contexts must be its own.
+        work: runs in another thread, so contexts of this thread do not apply to it.
         seconds: the time budget; None for no limit and no other thread.
 
     Raises:
-        StuckError: a call under `at_work` takes longer than that and a grace period.
+        StuckError: a call under `at_work` exceeded the budget and a grace period.
     """
     if seconds is None:
         return work()

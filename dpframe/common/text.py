@@ -26,7 +26,7 @@ def escape(text: str, keep: str = "") -> str:
     """Escape control and bidirectional characters, and halves of characters, before printing.
 
     Args:
-        text: labels, keys, file names and what plugins say may hold anything.
+        text: labels, keys, file names or text of plugins; may contain any character.
         keep: characters to leave as they are, such as a newline.
     """
     if text.isprintable():
@@ -98,12 +98,12 @@ _printed: set[str] = set()
 
 
 def error_message(error: BaseException) -> str:
-    """Word an exception of plugin code: `ZeroDivisionError: division by zero (sum.py:14)`."""
+    """Describe an exception of plugin code: `ZeroDivisionError: division by zero (sum.py:14)`."""
     return f"{type(error).__name__}: {without_type(error)}"
 
 
 def without_type(error: BaseException) -> str:
-    """Word an exception of plugin code, but for its type."""
+    """Describe an exception of plugin code without its type."""
     _print_once(error)
     where = place(error)
     return message(error) + (f" ({where})" if where else "")
@@ -121,17 +121,16 @@ def message(error: BaseException) -> str:
 
 
 def place(error: BaseException) -> str:
-    """Return file and line in the author's own code; "" if none of it is involved.
+    """Return the last file and line in the plugin author's code; "" if none is involved.
 
-    The author wrote the plugin, built-ins included: the place is the last line of that author's
-    own code, not the line of the library that it called.
+    Built-in plugins count as author's code; libraries that the plugin calls do not.
     """
     if isinstance(error, SyntaxError):
         return ""  # its message has both
     lines = list(_authors_lines(error))
     if not lines:
         return ""
-    # Our own plugins call others' through what dpframe hands them, and are not to blame for it.
+    # A built-in plugin may call another author's plugin, which then is the place.
     theirs = [at for at in lines if not Path(at[0]).is_relative_to(_OURS)] or lines
     # The first one called is the author's; the rest may be other packages that it calls.
     home = _home(theirs[0][0])
@@ -143,7 +142,7 @@ def place(error: BaseException) -> str:
 
 
 def raised_in(error: BaseException, cls: type) -> bool:
-    """True if a method of a class, or of what it extends, was at work when it was raised."""
+    """True if a method of a class, or of one of its bases, is in the traceback."""
     codes = {
         (base.__module__, base.__qualname__)
         for base in cls.__mro__
