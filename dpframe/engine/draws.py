@@ -131,7 +131,7 @@ class Draws:
             yield found
 
     def of_chunks(self, stream: str, lane: int, which: Sequence[Which]) -> list[HostArray]:
-        """Draw some chunks of a stream, for each part of `which` [n, *output dims]."""
+        """Draw chunks of a stream; return an array [n, *output dims] for each part of `which`."""
         if self.the_pass.on_host:
             return [np.concatenate(parts) for parts in self.from_box(stream, lane, which)]
         where = [((lane, index), chunks) for index, chunks in which]

@@ -184,7 +184,8 @@ def _rounded(after: HostArray, before: HostArray, scale: float) -> HostArray:
 def _scale(scores: HostArray) -> float:
     """Return the size of scores against which rounding is measured.
 
-    It is not the median alone, because scores near 0 may come from larger numbers that cancel.
+    It is the median, but at least a share of the largest score: scores near 0 may be differences of
+    larger numbers.
     """
     size = np.abs(np.asarray(scores, np.float64))
     size = size[np.isfinite(size)]

@@ -57,7 +57,7 @@ def _is_plain(leaf: Any) -> bool:
 
 
 def _is_bytes(dtype: np.dtype[Any]) -> bool:
-    """True if numbers of a dtype are their bytes, without references or padding."""
+    """True if the bytes of a dtype's values hold no references and no padding."""
     return (dtype.char not in "gG" and dtype.kind in "biufcSUmM") or (
         dtype.kind == "V" and dtype.names is None
     )

@@ -227,7 +227,7 @@ class AnswerFiles:
         self._directory, self._room = directory, [FILE_BYTES]
 
     def of(self, stream: Stream, box: Any) -> AnswerFile:
-        """Return the file of one pair; `box` differs if the same draws would give other answers."""
+        """Return the file of one pair; `box` identifies the black box and its settings."""
         if self._directory is None:
             return AnswerFile()
         name = f"{stream.group}-{digest([SCHEMA, list(stream), box])}{SUFFIX}"

@@ -180,7 +180,7 @@ class NoBoxes:
 
 @contextlib.contextmanager
 def source_of(cells: Sequence[Any], interpreters: Mapping[str, str]) -> Iterator[Source]:
-    """Open worker processes for the black boxes of some cells, if there are any.
+    """Open a source for the black boxes of some cells, with worker processes if there are any.
 
     `interpreters` has the path of each environment's interpreter by name.
     """

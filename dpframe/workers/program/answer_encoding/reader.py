@@ -24,7 +24,7 @@ _CODE = ("function", "builtin_function_or_method", "method", "module")
 class Reader:
     """Reads one answer from front to back; every method returns the kind of what it read.
 
-    Of objects of unknown classes `attributes` are read.
+    It reads `attributes` of objects of unknown classes.
     """
 
     def __init__(self, attributes: Sequence[str]) -> None:
