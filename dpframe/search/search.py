@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 PROPOSALS = 1 / 2  # share of the trials after which no more pairs are begun; the rest is bet on
 
 AGAIN = 16, 256
-"""Growth of the number of draws after which more pairs are proposed: if no pair looks promising, and
-if one does."""
+"""Factors by which draws grow before more pairs are proposed: if no pair is promising, and if one
+is."""
 
 FOR_BOUND = 1 << 20
 """Draws after which a search that uses all its trials draws for its bound, refuted or not."""

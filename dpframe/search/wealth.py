@@ -20,7 +20,7 @@ from dpframe.stats.output_bets import Lines, Supposed, bets, bound, grouped, his
 from dpframe.stats.shares import learned
 
 LOSS_LIMIT = 500.0
-"""Largest loss that is bet on: the exponential of a larger one overflows."""
+"""Largest loss that is bet on: exponentials of larger ones may overflow in products."""
 
 FINE = 8  # neighbouring losses of the grid that share one event, chosen for the smallest of them
 
