@@ -31,8 +31,7 @@ LEAST = 1e-12  # no bin loses all of the wealth
 STEPS = (0.4, 0.2, 0.1, 0.05, 0.025)  # by which the ratio of the sides is corrected
 
 BEST = 3  # points of a curve whose weights are tried against the whole of it
-POWERS = np.geomspace(0.02, 1.0, 9)  # exponents of the ratio of the truth that are tried
-FURTHEST = np.array([2.0, 30.0])  # logarithms at which these ratios are cut off
+POWERS = np.geomspace(0.02, 1.0, 12)[:, None]  # exponents of the shares that are tried
 
 
 class DominatingPair(NamedTuple):
@@ -276,12 +275,14 @@ def _side(
 
 
 def _powers(share: Floats, p: Floats, q: Floats) -> list[Floats]:
-    """Return powers of the ratio of the truth: what projects a curve on one of its own kind."""
-    ratio = np.log(share) - np.log1p(-share)
-    ratio = np.clip(ratio, -FURTHEST[:, None], FURTHEST[:, None])
-    g = np.exp(POWERS[:, None, None] * ratio).reshape(-1, len(share))
-    h = 1 / g
-    return [g * (h @ p)[:, None], h * (g @ q)[:, None]]
+    """Return powers of the sides' shares, which are close to the best weights against a curve.
+
+    Against smooth curves such as those of `GaussianDP`, weights found by numerical optimisation
+    differ from a power by less than 1 %.
+    """
+    g, h = share**POWERS, (1 - share) ** POWERS
+    # Scaled so that the projection has as much mass on one side as on the other.
+    return [g * ((1 / g) @ p)[:, None], h * ((1 / h) @ q)[:, None]]
 
 
 CAUTION = np.array([np.inf, 0.3])

@@ -31,7 +31,7 @@ ROWS: list[Row] = [
     ("normal", ApproxDP(1.0, 1e-5), 109),
     ("normal", ApproxDP(2.0, 1e-5), 2007),
     ("normal", ApproxDP(1.0, 0.1), 3140),
-    ("normal", GaussianDP(0.8), 300),
+    ("normal", GaussianDP(0.8), 340),
 ]
 LIMIT = 400_000
 

@@ -147,8 +147,8 @@ def test_the_best_weights_grow_as_fast_as_any_test() -> None:
     assert draws(ndtr, ApproxDP(1.0, 1e-5)) == pytest.approx(110, abs=1)
     assert draws(ndtr, ApproxDP(2.0, 1e-5)) == pytest.approx(2016, abs=25)
     assert draws(ndtr, ApproxDP(1.0, 0.1)) < 3360
-    # Against a curve of its own kind: the distance of two pairs of normals, .1² in all.
-    assert draws(ndtr, GaussianDP(0.8)) < 450
+    # Weights found by convex optimisation take 340; the nearest pair is no pair of normals.
+    assert draws(ndtr, GaussianDP(0.8)) < 350
 
 
 def test_what_satisfies_the_claim_is_not_bet_on() -> None:

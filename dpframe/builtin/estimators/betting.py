@@ -49,6 +49,9 @@ MOST = 690.0  # logarithms of larger wealths give smaller ones
 MOST_GROWTH = 600.0  # ε whose exponential is still far from the largest float
 
 
+FREQUENT, BETWEEN = 1e-3, 24  # a curve has so many more lines where δ is at least this
+
+
 class Against(NamedTuple):
     """A claim as lines, exactly and widened by rates known only up to the resolution.
 
@@ -61,9 +64,12 @@ class Against(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def against(claim: Claim, resolution: float) -> Against:
-    """Return the lines of a claim at each of its telling δ."""
+    """Return the lines of a claim at each of its telling δ, and between those of a curve."""
     said = [(claim.epsilon_at(delta), delta) for delta in claim.telling_deltas]
     said = [(epsilon, delta) for epsilon, delta in said if epsilon <= MOST_GROWTH]
+    if len(said) > 1:
+        most = max((epsilon for epsilon, delta in said if delta >= FREQUENT), default=0.0)
+        said += [(e, claim.delta_at(e)) for e in np.linspace(0, most, BETWEEN).tolist()]
     slope = np.exp(np.array([epsilon for epsilon, _ in said], np.float64))
     delta = np.array([delta for _, delta in said], np.float64)
 
