@@ -7,12 +7,15 @@ import os
 import platform
 import sys
 import time
+from collections.abc import Iterable, Mapping
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpframe import __version__
 from dpframe.common.machine import StuckError, free_bytes, with_timeout, within
+from dpframe.common.text import shown
+from dpframe.errors import PluginError, SpecError
 from dpframe.interfaces import registry
 from dpframe.interfaces.estimator import Estimator
 from dpframe.results.build import build
@@ -20,7 +23,7 @@ from dpframe.results.model import CellRecord, EnvironmentRecord, PluginRecord, R
 from dpframe.results.plain import text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from dpframe.engine.plan import Plan
@@ -180,6 +183,12 @@ def load(
     """Read a spec; arguments and exceptions are those of `audit`."""
     from dpframe.spec import audit_from_dict, load_audit
 
+    if not isinstance(spec, str | os.PathLike | Mapping):
+        raise SpecError([f"spec: {shown(spec)} is neither a path nor a mapping"])
+    if isinstance(overrides, str) or not all(isinstance(one, str) for one in overrides):
+        raise SpecError([f'overrides: {shown(overrides)} is not a list of texts "KEY=VALUE"'])
+    if not isinstance(pythons, Mapping | None):
+        raise SpecError([f"pythons: {shown(pythons)} is not a mapping of names to paths"])
     found = load_plugins(plugins)
     read: Any = load_audit if isinstance(spec, str | os.PathLike) else audit_from_dict
     more: Any = {"overrides": overrides, "trials": trials, "seed": seed, "pythons": pythons}
@@ -192,6 +201,8 @@ def load_plugins(plugins: Iterable[type[Plugin] | str | os.PathLike[str]] = ()) 
 
     Raises PluginError if one is not a plugin class, or a file cannot be used.
     """
+    if isinstance(plugins, str | type) or not isinstance(plugins, Iterable):
+        raise PluginError(f"plugins: {shown(plugins)} is not a list of classes and paths")
     given = list(plugins)
     files = [Path(one) for one in given if isinstance(one, str | os.PathLike)]
     classes: Any = [one for one in given if not isinstance(one, str | os.PathLike)]

@@ -107,3 +107,20 @@ def test_points_and_curve_say_what_the_verdict_says(cells) -> None:
         x, y = np.array(cell["estimate"]["tradeoff"]).T
         below = bool(np.any(CLAIMS[name].tradeoff(x) > y))
         assert below == (mu == 1.6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"spec": None}, "spec: None is neither a path nor a mapping"),
+        ({"spec": b"x"}, "neither a path nor a mapping"),
+        ({"overrides": [3]}, "overrides: .* is not a list of texts"),
+        ({"overrides": "audit.trials=3"}, "overrides: .* is not a list of texts"),
+        ({"plugins": dpframe.Claim}, "plugins: .* is not a list of classes and paths"),
+        ({"plugins": "box.py"}, "plugins: .* is not a list of classes and paths"),
+        ({"pythons": 3}, "pythons: 3 is not a mapping"),
+    ],
+)
+def test_arguments_of_other_types_are_named(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(dpframe.DpframeError, match=message):
+        dpframe.audit(**{"spec": SPEC, **arguments})
