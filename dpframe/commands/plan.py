@@ -11,12 +11,21 @@ import numpy as np
 
 from dpframe.commands.audit import make_plan
 from dpframe.common.machine import available_cores
-from dpframe.engine.ledger import resolution_of, share_of_error
-from dpframe.engine.power import Question, detectable, power, question_of, trials_needed
+from dpframe.engine.ledger import query_of, resolution_of, share_of_error
+from dpframe.engine.power import (
+    LARGEST_LOSS,
+    Question,
+    detectable,
+    power,
+    question_of,
+    trials_needed,
+)
 from dpframe.engine.resources import Footprint, expected_seconds, ideal_layout, planned_calls
 from dpframe.engine.rounds import FIRST
 from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.estimator import Query, epsilon_of
+from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.search.power import PAIRS, refutes
 from dpframe.stats.betting import growth_rate
 from dpframe.workers.executor import source_of
 
@@ -160,12 +169,9 @@ def powers(
     """
     found: dict[Question, PowerRow] = {}
     unknown: Counter[str] = Counter()
-    if plan.searches:
-        unknown["no model of a loss for a search, which chooses pair and attack"] = len(
-            plan.searches
-        )
-    for cell, the_pass in [(cell, each) for each in plan.passes for cell, _ in each.cells]:
-        asked = question_of(cell, plan, the_pass)
+    questions = [(cell, _question_of_search(cell, plan)) for cell in plan.searches]
+    every = [(cell, each) for each in plan.passes for cell, _ in each.cells]
+    for cell, asked in questions + [(cell, question_of(cell, plan, each)) for cell, each in every]:
         if isinstance(asked, str):
             unknown[asked] += 1
             continue
@@ -182,7 +188,9 @@ def powers(
                 "delta": cell.delta,
                 "trials": asked.size,
                 "unit": "canaries" if asked.canaries else "trials",
-                "model": asked.model or "",
+                "model": f"{PAIRS} pairs, one with {asked.model}"
+                if asked.search
+                else asked.model or "",
                 "probability": probability,
                 "epsilon": detectable(asked, probability),
                 "curve": {x: shown(x * asked.claimed) for x in SHOWN},
@@ -193,6 +201,15 @@ def powers(
         except CellError:  # a plugin's estimator; the run will report the mistake
             unknown["the estimator fails"] += 1
     return list(found.items()), _counted(unknown)
+
+
+def _question_of_search(cell: Cell, plan: Plan) -> Question | str:
+    query = query_of(cell, plan, (cell.trials, cell.trials))
+    if query.claim is None or isinstance(cell.mechanism.value, HostMechanism):
+        return "no model of a loss for a search of a black box, or without a claim"
+    asked = Question(cell.estimator.value, query, 1 - query.confidence, search=refutes)
+    known = asked.model is not None and 0 < asked.claimed < LARGEST_LOSS
+    return asked if known else "no model of a loss for a claim with this curve"
 
 
 def _counted(reasons: Iterable[str]) -> list[Skipped]:

@@ -64,6 +64,8 @@ class Question(NamedTuple):
     rows: int = FIRST
     """Rows of a chunk, by which rounds end."""
     canaries: int = 0
+    search: Callable[[Question, float, np.random.Generator], bool] | None = None
+    """Simulates a search for a true loss, and tells if it refutes the claim; None for a cell."""
 
     @property
     def size(self) -> int:
@@ -85,7 +87,7 @@ class Question(NamedTuple):
     @property
     def simulated(self) -> bool:
         """True if power is simulated and not computed."""
-        return self.canaries > 0 or type(self.estimator).anytime
+        return self.canaries > 0 or self.search is not None or type(self.estimator).anytime
 
     @property
     def model(self) -> str | None:
@@ -250,6 +252,9 @@ def simulated_power(question: Question, loss: float, audits: int = AUDITS) -> fl
     """
     estimator, rng, rate = question.estimator, np.random.default_rng(1), question.rate(loss)
     query = question.query._replace(confidence=1 - question.level)
+    if question.search is not None:
+        audits = min(audits, FEWEST)
+        return sum(question.search(question, loss, rng) for _ in range(audits)) / audits
     audits = min(audits, max(FEWEST, MOST_DRAWS // question.size))
     parts, each = [], AT_ONCE
     if not question.canaries:

@@ -253,7 +253,7 @@ class Wealth:
             Logarithm of the factor that the round has earned against the claim.
         """
         self.pass_over(before, fresh, points)
-        earned = self._bet_against_claim(number, before, fresh, points, least)
+        earned = self.bet_against_claim(number, before, fresh, points, least)
         self._bet_against_grid(number, before, fresh, scale)
         self.history.append((drawn, self.log_wealth))
         return earned
@@ -317,9 +317,10 @@ class Wealth:
             self._opened = about, max(OPEN * most, float(GRID[min(len(GRID) - 1, held)]))
         return self._opened[1]
 
-    def _bet_against_claim(
+    def bet_against_claim(
         self, number: int, before: Seen, fresh: Seen, points: Sequence[Point], least: float
     ) -> float:
+        """Bet on a round against the claim alone; see `bet`."""
         earned = paid(before, fresh, points, least)
         if earned is None:
             return 0.0

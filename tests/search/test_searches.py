@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import math
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from rich.console import Console
@@ -13,8 +15,10 @@ from support.searches import Three, spec
 
 import dpframe
 from dpframe import HostMechanism, Mechanism, Neighbourhood, PureDP, Values
+from dpframe.commands import plan as plans
 from dpframe.commands.audit import load, make_plan
 from dpframe.commands.plan import outlook
+from dpframe.engine import power as powers
 from dpframe.engine import run as engine
 from dpframe.engine.checkpoint import Store
 from dpframe.engine.ledger import Ledger
@@ -23,9 +27,10 @@ from dpframe.report.terminal.plan import render_plan
 from dpframe.search import arms
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from dpframe import Claim, Pair
+    from dpframe import Claim, Earned, Pair
 
 
 pytestmark = pytest.mark.usefixtures("coarse_bounds")
@@ -186,16 +191,64 @@ def test_a_search_ends_once_it_is_decided() -> None:
     assert (right.verdict, wrong.verdict) == ("consistent", "violated")
 
 
-def test_a_plan_knows_of_searches() -> None:
+def test_a_plan_knows_of_searches(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = load(spec("laplace", trials=5_000), plugins=[Three])
+    monkeypatch.setattr(powers, "FEWEST", 10)
     found = outlook(loaded, probability=0.8)
     assert (found["searches"], found["draws"], found["m"]) == (1, 10_000, 1)
-    # Their power is unknown, and the plan says so.
-    reason = "no model of a loss for a search, which chooses pair and attack"
-    assert (found["power"], found["without_power"]) == ([], [{"reason": reason, "cells": 1}])
+    (row,) = found["power"]
+    assert row["model"] == "8 pairs, one with randomised response"
+    assert row["curve"][1.1] <= row["curve"][2.0] == 1.0
     page = io.StringIO()
     render_plan(found, Console(file=page, width=100))
-    assert f"– power unknown, 1 cell: {reason}\n" in page.getvalue()
+    assert "8 pairs, one with randomised response" in " ".join(page.getvalue().split())
+
+
+class Eight(Neighbourhood, name="eight"):
+    """Pairs that a mechanism tells apart by their numbers."""
+
+    adjacency = "replace one record"
+
+    def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
+        numbers = () if history else rng.permutation(8)
+        return [Values(d0=(float(n), 0.0), d1=(float(n), 1.0)) for n in numbers]
+
+
+class OneLeaks(Mechanism, name="one-leaks", api=1):
+    """Randomised response that leaks on the pair of number 3, and is noise on all others."""
+
+    loss: float = 1.0
+
+    def claim(self, pair: Pair) -> PureDP:
+        return PureDP(1.0)
+
+    def sample(self, key: Any, data: Any, n: int) -> Any:
+        loss = jnp.where(data[0] == 3.0, self.loss, 0.0)
+        lies = jax.random.uniform(key, (n, 1)) < 1 / (1 + jnp.exp(loss))
+        return jnp.where(lies, 1 - data[1], data[1])
+
+
+@pytest.mark.slow
+def test_searches_refute_a_claim_about_as_often_as_the_model_says() -> None:
+    """The model's one decision has no needless cuts, so it refutes up to .2 more."""
+    repeats, loss = 60, 1.25
+    contents = {
+        **spec({"use": "one-leaks", "params": {"loss": loss}}, run={"chunk": 8, "stop": "decided"}),
+        "audit": {"name": "s", "trials": 1500, "repeats": repeats, "multiplicity": "none"},
+        "search": {"use": "eight"},
+        "attack": [{"use": "identity"}],
+    }
+    plugins = [Eight, OneLeaks]
+    plan = make_plan(load(contents, plugins=plugins))
+    asked = plans._question_of_search(plan.searches[0], plan)
+    assert not isinstance(asked, str)
+    expected = powers.simulated_power(asked, loss)
+    assert powers.simulated_power(asked, 1.0) <= 0.05 + 4.9 * math.sqrt(0.05 / 1600)
+    cells = dpframe.audit(contents, plugins=plugins).cells
+    share = sum(cell.verdict == "violated" for cell in cells) / repeats
+    noise = 4.9 * 0.4 / math.sqrt(repeats)
+    assert 0.5 < expected < 0.97
+    assert expected - 0.2 - noise < share < expected + noise
 
 
 class Many(Neighbourhood, name="many"):
