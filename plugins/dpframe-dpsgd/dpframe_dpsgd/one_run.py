@@ -10,12 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpframe.plugins import Pair
+from dpframe_dpsgd.batches import Batch, batch_length, poisson_sample
 from dpframe_dpsgd.dense import DenseTraining
 from dpframe_dpsgd.training import as_vector
 
 if TYPE_CHECKING:
     from dpframe.plugins import Array, Key
     from dpframe_dpsgd.records import Records
+
+RUNS_AT_ONCE = 4
+"""Runs that train together: an audit of one run makes few, so a larger chunk would be wasted."""
 
 
 class OneRunDPSGD(DenseTraining, name="dpsgd-one-run"):
@@ -29,6 +33,10 @@ class OneRunDPSGD(DenseTraining, name="dpsgd-one-run"):
 
     canaries = True
 
+    @property
+    def at_once(self) -> int:
+        return RUNS_AT_ONCE
+
     def resolve(self, pair: Pair) -> Self:
         data: Records = pair.d0
         records = int(np.sum(data.present))
@@ -39,6 +47,14 @@ class OneRunDPSGD(DenseTraining, name="dpsgd-one-run"):
         if self.records not in (None, records):
             raise ValueError(f"records = {self.records}, but the pair has {records}: leave it out")
         return dataclasses.replace(super().resolve(pair), records=records)
+
+    def batch_of(self, key: Key, data: Records, step: Array) -> Batch:
+        # Half of the canaries are out, so an array for all of them would be one third padding.
+        first = self.records or 0
+        canaries = len(data.present) - first
+        length = batch_length(first, self.rate) + batch_length(canaries, self.rate / 2)
+        own = jax.random.fold_in(key, step)
+        return poisson_sample(own, data.present, self.rate, min(length, len(data.present)))
 
     def sample(self, key: Key, data: Any, n: int) -> Array:
         data = jax.tree.map(jnp.asarray, data)

@@ -104,3 +104,24 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="more than the 1797 of 'digits'"):
         ManyCanaries(records=1500, count=500).check()
     assert not NoData().d0.any()
+
+
+def test_batches_of_a_run_hold_all_records_that_are_taken():
+    """Half of the canaries are out, so the array is shorter; it overflows with 2e-9 at most."""
+    pair = ManyCanaries(records=60, count=200)
+    mechanism = OneRunDPSGD(batch=30, steps=1).resolve(pair)
+    present = jax.numpy.arange(260) < 60
+
+    def sizes(key):
+        coins, choose = jax.random.split(key)
+        members = jax.random.bernoulli(coins, 0.5, (200,))
+        data = jax.tree.map(jax.numpy.asarray, pair.d0)
+        data = data._replace(present=present.at[60:].set(members))
+        batch = mechanism.batch_of(choose, data, 0)
+        taken = jax.random.uniform(jax.random.fold_in(choose, 0), (260,)) < mechanism.rate
+        return batch.weight.sum(), (taken & data.present).sum(), batch.weight.size
+
+    got, wanted, length = jax.jit(jax.vmap(sizes))(jax.random.split(jax.random.key(0), 2_000))
+    assert np.array_equal(got, wanted)
+    assert wanted.max() > 90
+    assert length[0] < 200
