@@ -121,7 +121,7 @@ def claim_of(engine: Any, epsilon: float | None, delta: float) -> tuple[Any, lis
         CanaryError: ε is no number of at least 0.
     """
     stated: Any = epsilon
-    if stated is not None and not (isinstance(stated, Real) and stated >= 0):
+    if stated is not None and not (isinstance(stated, Real) and float(stated) >= 0):
         raise CanaryError(f"epsilon: {epsilon!r} is not a number of at least 0")
     history = list(getattr(getattr(engine, "accountant", None), "history", None) or ())
     if history and all(noise > 0 for noise, _, _ in history):
