@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib
 import json
 import sys
@@ -17,7 +18,8 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 _DATA = "D: .csv (numbers, with a header), .npy or .json."
 _NEIGHBOUR = "D′, in the same format as D. Default: neighbours derived from D with --adjacency."
-_ADJACENCY = "replace, add-remove or either: the neighbouring relation of the claim."
+_RELATIONS = "replace, add-remove or either"
+_ADJACENCY = f"{_RELATIONS}: the neighbouring relation of the claim."
 
 
 @app.command()
@@ -48,8 +50,9 @@ def trace(
     called, seeds = _imported(function)
     if neighbour is not None:
         found = tracing.trace(called, d0, _read(neighbour), epsilon=epsilon, delta=delta, runs=runs)
-    elif adjacency is None:
-        raise DpframeError("give --neighbour FILE, or --adjacency to derive neighbours from D")
+    elif adjacency not in ("replace", "add-remove", "either"):
+        wrong = "" if adjacency is None else f"--adjacency: {adjacency!r} is unknown; "
+        raise DpframeError(f"{wrong}give --neighbour FILE, or --adjacency {_RELATIONS}")
     else:
         bounds = {"low": low, "high": high}
         entry = {name: value for name, value in bounds.items() if value is not None}
@@ -100,8 +103,12 @@ def _read(path: Path) -> Any:
         if path.suffix == ".json":
             return json.loads(path.read_text(encoding="utf-8"))
         if path.suffix == ".csv":
-            table = np.genfromtxt(path, delimiter=",", skip_header=1, dtype=float)
-            return np.atleast_1d(table)
+            with path.open(encoding="utf-8", newline="") as file:
+                _, *rows = [row for row in csv.reader(file) if row] or [[]]
+            if not rows:
+                raise ValueError("no rows after the header")
+            table = np.array([[float(cell or "nan") for cell in row] for row in rows])
+            return table[:, 0] if table.shape[1] == 1 else table
     except (OSError, ValueError) as error:
         raise DpframeError(f"{path}: {error}") from None
     raise DpframeError(f"{path}: must be a .csv, .npy or .json file")

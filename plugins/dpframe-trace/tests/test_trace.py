@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dpframe_trace import noise, primitives, trace, trace_table
-from dpframe_trace.commands import app
+from dpframe_trace.commands import _read, app
 from typer.testing import CliRunner
 
 from dpframe import DpframeError
@@ -386,6 +386,31 @@ def test_the_command(tmp_path, monkeypatch):
     words = "traced_library.total --data d.csv --adjacency replace --low 0 --high 1 --within"
     assert "observed sensitivity 1, ε = 1" in call(words.split()).output
     assert isinstance(call(["traced_library.total", "--data", "d.csv"]).exception, DpframeError)
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "message"),
+    [
+        ("name\nbob\n", "--adjacency replace", "could not convert string to float: 'bob'"),
+        ("0.2\n", "--adjacency replace", "no rows after the header"),
+        ("", "--adjacency replace", "no rows after the header"),
+        ("x,y\n1,2\n3\n", "--adjacency replace", "D.csv"),
+        ("x\n0.2\n", "--adjacency swap", "'swap' is unknown"),
+        ("x\n0.2\n", "", "give --neighbour FILE, or --adjacency replace"),
+    ],
+)
+def test_a_wrong_file_or_option_is_refused(text, more, message, tmp_path):
+    (tmp_path / "D.csv").write_text(text)
+    call = ["math.fsum", "--data", str(tmp_path / "D.csv"), *more.split()]
+    error = CliRunner().invoke(app, call).exception
+    assert isinstance(error, DpframeError)
+    assert message in str(error)
+
+
+def test_an_empty_cell_is_missing(tmp_path):
+    (tmp_path / "D.csv").write_text("x,y\n1,\n2,3\n")
+    table = _read(tmp_path / "D.csv")
+    assert np.array_equal(table, [[1, np.nan], [2, 3]], equal_nan=True)
 
 
 @pytest.mark.parametrize(
