@@ -202,7 +202,7 @@ def by_bets(one: Any, terms: Any, a: Decimal, claim: Any, _: int) -> bool:
         left[way] -= sum(k)
         must(sum(k) == sum(k_true) and left[way] >= 0, "its bets are not on its draws")
         logs[way] += sum(n * w.ln() for n, w in zip(k + k_true, g + h, strict=True) if n)
-    return sum(log.exp() for log in logs) / 2 * (1 - OUT) * a >= 1
+    return sum((log.exp() for log in logs), ZERO) / 2 * (1 - OUT) * a >= 1
 
 
 def claim_of(one: Any) -> tuple[str, Any, str | None]:

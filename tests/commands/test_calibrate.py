@@ -174,10 +174,9 @@ def test_what_hides_from_repeats_is_computed(monkeypatch: pytest.MonkeyPatch) ->
     """One of two boxes at twice its error: no repeat need show it, and the corner does."""
     from dpframe.builtin.estimators import threshold as limits
 
-    exact = limits.clopper_pearson_upper
-    monkeypatch.setattr(
-        limits, "clopper_pearson_upper", lambda k, n, error: exact(k, n, 1.9 * error)
-    )
+    lower, exact = limits.LIMITS["clopper-pearson"]
+    loose = (lower, lambda k, n, error: exact(k, n, 1.9 * error))
+    monkeypatch.setitem(limits.LIMITS, "clopper-pearson", loose)
     found = dpframe.calibrate(spec(), repeats=20, plugins=KNOWN)
     assert [row["promise"] for row in found["rows"]] == ["kept"]
     (corner,) = found["corners"]
