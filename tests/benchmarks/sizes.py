@@ -119,7 +119,7 @@ def best_search(rng: np.random.Generator, null: str) -> float:
         before = arms[number]
         fresh = seen(before.trials)
         # Bounds have bets of their own, which cost most of the time.
-        wealth._bet_against_claim(number, before, fresh, point, 0.0)
+        wealth.bet_against_claim(number, before, fresh, point, 0.0)
         arms[number] = Seen(before.above + fresh.above, 2 * before.trials, before.cuts)
     return wealth.best
 

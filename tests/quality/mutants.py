@@ -251,8 +251,8 @@ MUTANTS = [
         19,
         "a round chooses its own bet: a search",
         "dpframe/search/wealth.py",
-        "earned = self._bet_against_claim(number, before, fresh, points, least)",
-        "earned = self._bet_against_claim(number, fresh, fresh, points, least)",
+        "earned = self.bet_against_claim(number, before, fresh, points, least)",
+        "earned = self.bet_against_claim(number, fresh, fresh, points, least)",
         ("tests/search/test_wealth.py",),
     ),
     Mutant(
