@@ -10,9 +10,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from dpframe.errors import UndecidedError, ViolationError
+
+try:
+    import pytest
+except ModuleNotFoundError:  # scripts and notebooks call `assert_dp` without it
+    pytest = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -217,16 +220,6 @@ def _place(out: str | os.PathLike[str] | None) -> Callable[[], Path]:
     return directory
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Remember the running test."""
-    _running.append(item)
-    try:
-        return (yield)
-    finally:
-        _running.pop()
-
-
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """List the audits with their outcomes, because a dot alone does not tell them."""
     lines = [
@@ -243,13 +236,23 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
             terminalreporter.line(line)
 
 
-@pytest.fixture(name="assert_dp")
-def _assert_dp() -> Callable[..., Record]:
-    """`dpframe.pytest.assert_dp`."""
-    return assert_dp
+if pytest is not None:
 
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+        """Remember the running test."""
+        _running.append(item)
+        try:
+            return (yield)
+        finally:
+            _running.pop()
 
-@pytest.fixture(name="search_violation")
-def _search_violation() -> Callable[..., Record]:
-    """`dpframe.pytest.search_violation`."""
-    return search_violation
+    @pytest.fixture(name="assert_dp")
+    def _assert_dp() -> Callable[..., Record]:
+        """`dpframe.pytest.assert_dp`."""
+        return assert_dp
+
+    @pytest.fixture(name="search_violation")
+    def _search_violation() -> Callable[..., Record]:
+        """`dpframe.pytest.search_violation`."""
+        return search_violation
