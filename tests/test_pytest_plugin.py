@@ -93,7 +93,6 @@ def test_without_the_plugin_the_functions_are_there(tmp_path: Path) -> None:
     assert "1 failed" in said
 
 
-@pytest.mark.slow
 def test_every_public_name_can_be_used_without_pytest() -> None:
     """Scripts and notebooks call `assert_dp` and `search_violation` too."""
     script = (
@@ -103,6 +102,7 @@ def test_every_public_name_can_be_used_without_pytest() -> None:
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
 
 
+@pytest.mark.slow
 def test_workers_of_xdist_tell_it_too(tmp_path: Path) -> None:
     pytest.importorskip("xdist")
     (tmp_path / "test_theirs.py").write_text(SUITE)
