@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import random
 import tempfile
 import threading
 from typing import TYPE_CHECKING, Any
@@ -137,6 +138,14 @@ def test_last_bits_are_looked_at_where_the_test_says_so() -> None:
     with pytest.raises(ViolationError) as found:
         search_violation(to_the_last_bit, [0.0, 0.0], epsilon=1.0, outputs={"bits": True}, **table)
     assert found.value.record.cells[0].asked.bits
+
+
+def test_randomness_beside_the_generator_is_named_with_the_remedy() -> None:
+    def hidden(rng: np.random.Generator, data: Any) -> float:
+        return float(np.sum(data) + random.SystemRandom().expovariate(1.0))
+
+    with pytest.raises(UndecidedError, match=r"call the function as release\(data\)"):
+        assert_dp(hidden, d0=D0, d1=D1, epsilon=1.0, **BUDGET)
 
 
 def test_an_exception_is_no_answer_where_the_test_says_so() -> None:
