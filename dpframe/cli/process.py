@@ -129,9 +129,9 @@ _CODES = {signal.SIGINT: ("interrupted", 130), signal.SIGTERM: ("terminated", 14
 def supervised(work: Callable[[], int], *, lost: int, resumable: bool) -> NoReturn:
     """Run a command in a child process, and exit with its code.
 
-    If this process cannot fork, or already has threads, the command runs in it. `work` returns an
-    exit code; `lost` is the exit code if the child ends without one. `resumable` says that the
-    command continues after an interruption.
+    If this process cannot fork or already has threads, the command runs in this process. `work`
+    returns an exit code; `lost` is the exit code if the child ends without one. `resumable` says
+    that the command continues after an interruption.
     """
     if not _can_fork():
         sys.exit(work())

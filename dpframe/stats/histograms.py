@@ -59,7 +59,7 @@ def ratio_order(p: npt.ArrayLike, q: npt.ArrayLike) -> Indices:
 
 
 def best_events(p: npt.ArrayLike, q: npt.ArrayLike) -> Events:
-    """Return the k + 1 unions of the first bins by falling ratio p_j/q_j.
+    """Return the k + 1 unions of the first bins, ordered by decreasing ratio p_j/q_j.
 
     For every real ε one of them, the bins with p_j > e^ε q_j, maximises P(E) − e^ε Q(E); so
     H_{e^ε}(P‖Q) is the maximum over them. Their complements do the same for H_{e^ε}(Q‖P).

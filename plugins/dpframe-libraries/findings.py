@@ -1,7 +1,7 @@
-"""Writes docs/explanation/library-findings.md from the records of specs/libraries.
+"""Write docs/explanation/library-findings.md from the records of specs/libraries.
 
 python plugins/dpframe-libraries/findings.py runs/known/record.json runs/opendp-versions/record.json
-What follows --again are records of controls with other seeds.
+The files after --again are records of controls with other seeds.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ in that time are not counted.
 
 
 def main(paths: list[str]) -> None:
-    """Reads records and writes the page; of cells with one label, the last that was run counts.
+    """Read records and write the page. If several cells have one label, the last run counts.
 
     Args:
-        paths: of records; those after `--again` are of controls, each with another seed.
+        paths: record files; those after `--again` are controls, each with another seed.
     """
     split = paths.index("--again") if "--again" in paths else len(paths)
     records, again = _read(paths[:split]), _read(paths[split + 1 :])
@@ -101,7 +101,7 @@ def _read(paths: list[str]) -> list[dict[str, Any]]:
 
 
 def _repeats(records: list[dict[str, Any]]) -> str:
-    """One row for each control: how often it was searched, in how many runs."""
+    """Return a table with one row for each control: its searches and their runs."""
     told: dict[str, list[dict[str, Any]]] = {}
     for record in records:
         for cell in record["cells"]:
@@ -124,7 +124,7 @@ def _label(cell: dict[str, Any]) -> str:
 
 
 def _findings(cells: list[dict[str, Any]]) -> str:
-    """One row for each cell: those that were found, then those that should not be."""
+    """Return tables with one row for each cell: the violations, then the rest."""
     lines = ["## Found", ""]
     lines += ["| release | report | D and D′ | event | runs | s |", "|---|---|---|---|---|---|"]
     found = [cell for cell in cells if _is_violated(cell)]
@@ -143,7 +143,7 @@ def _findings(cells: list[dict[str, Any]]) -> str:
 
 
 def _matrix(record: dict[str, Any]) -> str:
-    """Environments by mechanisms."""
+    """Return a table of environments by mechanisms."""
     columns = list(dict.fromkeys(cell["mechanism"]["label"] for cell in record["cells"]))
     table: dict[str, dict[str, str]] = {}
     for cell in record["cells"]:

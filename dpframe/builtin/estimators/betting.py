@@ -217,8 +217,8 @@ def sizes(trials: int) -> list[int]:
 def rounds_of_counts(counts: HostArray) -> Iterator[Ints]:
     """Deal counts, shape [2, bins], out to rounds as a shuffled deck, by fixed dice.
 
-    Independent draws are as good in any order. If one side has fewer draws, some of the other are
-    left out.
+    The order of independent draws does not matter. If one side has fewer draws, some of the other
+    are left out.
     """
     left = counts.astype(np.int64)
     trials = int(min(left.sum(axis=1)))

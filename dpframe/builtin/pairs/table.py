@@ -127,7 +127,7 @@ def listed(names: tuple[str, ...]) -> str:
 
 
 def count(number: int, of: str) -> str:
-    """Return `1 record`, `2 records`."""
+    """Return a number with its noun: `1 record`, `2 records`."""
     return f"{number} {of}{'' if number == 1 else 's'}"
 
 

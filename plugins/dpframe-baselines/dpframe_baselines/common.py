@@ -1,4 +1,4 @@
-"""Shared by all baselines: a grid fixed by the pilot, events on it, and the inversion of a test."""
+"""Shared by all baselines: a grid chosen by the pilot, events on it, and inversion of tests."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Sample(NamedTuple):
 
     @property
     def area(self) -> float:
-        """Share of pairs of draws in which the score on D′ is larger, ties half."""
+        """Share of pairs of draws in which the score on D′ is larger; ties count half."""
         if not (self.q.any() and self.p.any()):
             return 0.5
         q, p = self.rates
@@ -182,7 +182,7 @@ def largest(holds: Callable[[float], bool]) -> float:
 
 
 def smallest(holds: Callable[[float], bool]) -> float:
-    """Return the smallest error at which a condition holds that a larger error only helps."""
+    """Return the smallest error at which a condition holds; it must also hold at larger errors."""
     low, high = math.log(SMALLEST_P), 0.0
     if not holds(1.0):
         return 1.0

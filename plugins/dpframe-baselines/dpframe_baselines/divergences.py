@@ -76,7 +76,7 @@ class AuditoriumHistogram(Baseline, name="auditorium-histogram"):
     is a lower limit of the true one, after [Gilbert2018, algorithm 2]. One-sided, valid at finite
     samples for all ε and both directions at once: it rests on the total variation distances of p̂
     and q̂ from the truth alone. Bins have about equal shares of the pilot; DP-Auditorium's are
-    equally wide between given ends.
+    equally wide between two given ends.
     """
 
     certifies: ClassVar[bool] = True

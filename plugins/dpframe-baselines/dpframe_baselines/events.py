@@ -69,7 +69,7 @@ class DPSniper(OneEvent, name="dp-sniper"):
 
     The scores of a classifier, here the attack, are cut so that the event has the share c of one
     dataset. Fresh draws bound both probabilities by Clopper-Pearson limits, each at half of the
-    error. One-sided, at the error of the query. If scores are tied, the event has at least the
+    error. One-sided; it has the error of the query. If scores are tied, the event has at least the
     share c; DP-Sniper randomises instead. The pilot chooses the end of the scores and the
     direction; DP-Sniper searches both. DP-Sniper tests ε-DP; this version also counts the
     complement of the event, and subtracts δ > 0.
@@ -109,12 +109,12 @@ class DPSniper(OneEvent, name="dp-sniper"):
 class StatDP(OneEvent, name="statdp"):
     """The test of one event by thinning and Fisher's exact test [Ding2018, algorithm 2].
 
-    If p ≤ e^ε q, hits of the event that are kept with probability e^−ε are no likelier than hits on
-    the other dataset. Given the sum of both, they are at most hypergeometric. StatDP averages the
-    p-values of many thinnings. Their mean is not a p-value, but twice their mean is [Vovk2020], so
-    this doubles the mean over all thinnings, computed exactly. One-sided, at the error of the
-    query; the bound is the largest ε that the test rejects. The pilot chooses event and direction.
-    It tests ε-DP: at δ > 0 it certifies nothing.
+    If p ≤ e^ε q, hits of the event that are kept with probability e^−ε are no more likely than hits
+    on the other dataset. Given the sum of both, they are at most hypergeometric. StatDP averages
+    the p-values of many thinnings. Their mean is not a p-value, but twice their mean is [Vovk2020],
+    so this doubles the mean over all thinnings, computed exactly. One-sided; it has the error of
+    the query, and the bound is the largest ε that the test rejects. The pilot chooses event and
+    direction. It tests ε-DP: at δ > 0 it certifies nothing.
     """
 
     certifies: ClassVar[bool] = True
@@ -159,10 +159,10 @@ def fisher_p_values(most: int, m: int, k: int, n: int) -> Floats:
 
 
 def mean_p_value(tails: Floats, kept: float) -> float:
-    """Return the mean of p-values over hits that are kept at random, at most 1e-9 of it too small.
+    """Return the mean of p-values over randomly kept hits, at most 1e-9 of it too small.
 
     Args:
-        tails: p-values by number of hits; the last is that of all.
+        tails: p-values by number of hits, from 0 to all.
         kept: probability with which each hit is kept.
     """
     hits = len(tails) - 1
@@ -286,7 +286,7 @@ class EmpiricalBernstein(OneEvent, name="empirical-bernstein"):
 
 
 def bernstein_width(rates: Floats, trials: Ints | int, error: float) -> Floats:
-    """Return the distance by which a rate exceeds its frequency only with this error."""
+    """Return the distance by which a rate exceeds its frequency with at most this probability."""
     n = np.maximum(trials, 2)
     log = math.log(2 / error)
     # V has the divisor n − 1, so V/n is r (1 − r)/(n − 1).

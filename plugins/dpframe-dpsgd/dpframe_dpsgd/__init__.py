@@ -25,7 +25,7 @@ def __getattr__(name: str) -> object:
 
 @hookimpl
 def dpframe_mechanisms() -> list[type[Mechanism]]:
-    """Trainers."""
+    """Return the trainers."""
     from dpframe_dpsgd.dense import DPSGD
     from dpframe_dpsgd.fedavg import DPFedAvg, MistakenFedAvg
     from dpframe_dpsgd.federated import FederatedCanaries
@@ -41,7 +41,7 @@ def dpframe_mechanisms() -> list[type[Mechanism]]:
 
 @hookimpl
 def dpframe_attacks() -> list[type[Attack]]:
-    """On models, and on the steps of training."""
+    """Return the attacks on trained models and on the steps of training."""
     from dpframe_dpsgd.attacks.black_box import CanaryLoss, CanaryLossRatio
     from dpframe_dpsgd.attacks.steps import CanarySearch, CanarySteps
 
@@ -50,7 +50,7 @@ def dpframe_attacks() -> list[type[Attack]]:
 
 @hookimpl
 def dpframe_pairs() -> list[type[Pair]]:
-    """Training sets with and without a canary."""
+    """Return the training sets with and without a canary."""
     from dpframe_dpsgd.canary_pairs import FederatedClients, ManyCanaries, NoData
     from dpframe_dpsgd.pairs import Canary
     from dpframe_dpsgd.searched import SearchedCanary
@@ -60,7 +60,7 @@ def dpframe_pairs() -> list[type[Pair]]:
 
 @hookimpl
 def dpframe_estimators() -> list[type[Estimator]]:
-    """Estimators for scores that look normal."""
+    """Return the estimators for scores that look normal."""
     from dpframe_dpsgd.normal_fit import NormalFit
 
     return [NormalFit]

@@ -18,7 +18,7 @@ OVERFLOW = 1e-9
 
 
 class Batch(NamedTuple):
-    """Some of the records."""
+    """A sample of the records."""
 
     index: Any
     """Rows, shape [length]; anything where the weight is 0."""
@@ -26,13 +26,13 @@ class Batch(NamedTuple):
     """1 for a record, 0 for padding, shape [length]."""
 
     def with_row(self, row: int) -> Batch:
-        """The same with one row more."""
+        """Return the batch with one more row."""
         return Batch(jnp.append(self.index, row), jnp.append(self.weight, 1))
 
 
 @functools.cache
 def batch_length(rows: int, rate: float) -> int:
-    """Length of an array that holds a Poisson sample of `rows` records, but for `OVERFLOW`."""
+    """Return the array length that a Poisson sample exceeds with probability at most `OVERFLOW`."""
     sizes = np.arange(rows + 1)
     # Pr[Bin(rows, rate) > size] is a regularised incomplete beta function.
     longer = np.append(special.betainc(sizes[:-1] + 1.0, rows - sizes[:-1], rate), 0.0)
@@ -40,13 +40,13 @@ def batch_length(rows: int, rate: float) -> int:
 
 
 def poisson_sample(key: Key, present: Array, rate: Array | float, length: int) -> Batch:
-    """Takes each record that is present with probability `rate`, independently.
+    """Sample each existing record independently with probability `rate`.
 
     Args:
-        key: for the choice.
-        present: which rows exist, shape [rows].
+        key: a JAX key.
+        present: True for rows that exist, shape [rows].
         rate: the sampling probability.
-        length: of the arrays returned, see `batch_length`.
+        length: of the returned arrays; see `batch_length`.
     """
     taken = present & (jax.random.uniform(key, present.shape) < rate)
     (index,) = jnp.nonzero(taken, size=length, fill_value=0)

@@ -1,4 +1,4 @@
-"""Data of runs with many canaries: D and D′ are the same, what differs are the coins."""
+"""Data of runs with many canaries: D and D′ are the same, and only the coins differ."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class ManyCanaries(Pair, name="many-canaries"):
-    """A random subset of a table of labelled records, and others that are canaries.
+    """A random subset of a table of labelled records, and further records of the table as canaries.
 
-    For trainers that toss a coin for each canary. Of these rows it says that they are not there.
+    For trainers that toss a coin for each canary. The pair marks the canaries as absent.
     """
 
     adjacency = "add or remove one record"
@@ -52,10 +52,10 @@ class ManyCanaries(Pair, name="many-canaries"):
 
 
 class FederatedClients(Pair, name="clients"):
-    """Clients with records of a few labels each, and canary clients; for `dp-fedavg`.
+    """Clients whose records have few labels each, and canary clients; for `dp-fedavg`.
 
-    direction: a canary client sends a random direction instead of an update. mislabelled: it has
-    records of its own, with the next label.
+    direction: a canary client sends a random direction instead of an update. mislabelled: a canary
+    client has its own records, each with the next label.
     """
 
     adjacency = "add or remove one client"
@@ -99,7 +99,7 @@ class FederatedClients(Pair, name="clients"):
 
 
 class NoData(Pair, name="no-data"):
-    """Nothing: for mechanisms that make their canaries themselves."""
+    """No data, for mechanisms that create their canaries themselves."""
 
     adjacency = "add or remove one canary"
 
@@ -130,7 +130,7 @@ def _clients(pair: FederatedClients) -> Clients:
     order = rng.permutation(len(table.y))
 
     def dealt(chosen: HostArray) -> tuple[HostArray, HostArray]:
-        """Sort records by label, cut them into shards, and deal these to clients."""
+        """Sort records by label, cut them into shards, and deal the shards to clients."""
         ordered = chosen[np.argsort(table.y[chosen], kind="stable")]
         pieces = ordered.reshape(-1, max(1, pair.records // pair.shards))
         own = rng.permutation(pieces).reshape(-1, pair.records)

@@ -1,4 +1,4 @@
-"""Sources of records: bundled digits, MNIST in a folder, any .npz; no downloads."""
+"""Sources of records: bundled digits, MNIST in a folder, or any .npz file; no downloads."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ class Table(NamedTuple):
 
 
 def load_table(source: str) -> Table:
-    """Reads a table; one that was read before is kept until its files change.
+    """Read a table, and cache it until its files change.
 
     Args:
-        source: "digits" (1 797 handwritten digits of 8 × 8 pixels that scikit-learn brings along),
-            a folder with MNIST's training files in IDX format, or a .npz file with arrays x, of
-            shape [n, …], and y, integer labels of shape [n].
+        source: "digits" (1 797 handwritten digits of 8 × 8 pixels that come with scikit-learn), a
+            folder with MNIST's training files in IDX format, or a .npz file with arrays x, of shape
+            [n, …], and y, integer labels of shape [n].
 
     Raises:
-        ValueError: there is no such file, or it does not hold such arrays.
+        ValueError: there is no such file, or it does not contain such arrays.
     """
     return _loaded(source, stamp(source))
 
 
 def stamp(source: str) -> tuple[Any, ...]:
-    """A value that changes with the files of a table."""
+    """Return a value that changes whenever the files of a table change."""
     path = Path(source)
     if source == DIGITS or not path.exists():
         return ()

@@ -16,7 +16,7 @@ WIDTH = 200
 
 
 class DenseTraining(Training):
-    """Base of trainers of a network with one hidden layer and cross-entropy loss."""
+    """Base class of trainers of a network with one hidden layer and cross-entropy loss."""
 
     width: Annotated[int, Ge(1)] = WIDTH
     """Units of the hidden layer."""
@@ -38,8 +38,9 @@ class DenseTraining(Training):
 class DPSGD(DenseTraining, name="dpsgd"):
     """DP-SGD on a network with one hidden layer.
 
-    Poisson batches, gradients of single records clipped to norm C, N(0, σ²C²) added to their sum,
-    Adam [Abadi2016]; the experiments of [Koskela2024, section 9]. Claim: the privacy loss
-    distribution of the composed, Poisson-sampled Gaussian mechanism, for adding or removing one
-    record; for `output = "pooled"` that of one step.
+    Batches are Poisson samples. The gradient of each record is clipped to norm C, N(0, σ²C²) is
+    added to the sum of the gradients, and Adam takes the step [Abadi2016]. These are the
+    experiments of [Koskela2024, section 9]. Claim: the privacy loss distribution of the composed,
+    Poisson-sampled Gaussian mechanism, for adding or removing one record. For `output = "pooled"`
+    it is that of one step.
     """

@@ -21,7 +21,7 @@ AT_ONCE = 1  # runs that train together; more of them take more memory, not less
 
 
 class Clients(NamedTuple):
-    """Clients that always take part, and canary clients."""
+    """Clients that take part in every run, and canary clients."""
 
     x: Any
     """Features, shape [clients, records, features]."""
@@ -34,20 +34,20 @@ class Clients(NamedTuple):
 
 
 class FederatedTraining(Mechanism):
-    """Base of federated averaging with clipped client updates and Gaussian noise.
+    """Base class of federated averaging with clipped client updates and Gaussian noise.
 
     One release is one run.
 
     In each round every client takes part with probability q. It trains the global model on its own
-    records by gradient descent and sends the difference, which the server clips to norm C. The
-    server adds N(0, σ²C²) to the sum in every coordinate, divides by the expected number of clients
-    and adds this mean to the model [McMahan2018, Algorithm 1].
+    records by gradient descent, and sends the difference, which the server clips to norm C. The
+    server sums the updates, adds N(0, σ²C²) in every coordinate, divides by the expected number of
+    clients, and adds this mean to the model [McMahan2018, Algorithm 1].
 
-    A canary client is in the run with probability ½, by a coin of its own. It trains on its own
-    records or, without records, sends a new random direction in each round [AndrewK2024]. Its score
-    is the log-likelihood ratio of all rounds: the released sum in the direction of its update,
-    which is about N(s, v) if a canary with an update of norm s takes part, N(0, v) if not.
-    v is read off all canaries, without their coins. Claim: the privacy loss distribution of the
+    An independent coin includes each canary client in the run with probability ½. It trains on its
+    own records or, without records, sends a new random direction in each round [AndrewK2024]. Its
+    score is the log-likelihood ratio of all rounds: the released sum in the direction of its update
+    is about N(s, v) if a canary with an update of norm s takes part, and N(0, v) if not. v is
+    estimated from all canaries, without their coins. Claim: the privacy loss distribution of the
     composed, Poisson-sampled Gaussian mechanism, for adding or removing one client.
     """
 
@@ -96,7 +96,8 @@ class FederatedTraining(Mechanism):
         """Train one model.
 
         Returns:
-            Its parameters as one vector, and the scores of canaries and their coins, shape [m].
+            The parameters as one vector, and the scores and coins of the canaries, each of shape
+            [m].
         """
         start, coins, rounds = jax.random.split(key, 3)
         count = data.canary_x.shape[0]
@@ -132,17 +133,17 @@ class FederatedTraining(Mechanism):
     # The parts of a round, each a pure function.
 
     def directions(self, key: Key, number: int, size: int) -> Array:
-        """Return random updates of canary clients for one round, shape [number, size]."""
+        """Return the random updates of canary clients for one round, shape [number, size]."""
         made = jax.random.normal(key, (number, size))
         norms = jnp.linalg.norm(made, axis=1, keepdims=True)
         found: Array = made * (self.canary_norm * self.clip / norms)
         return found
 
     def local_update(self, shaped: Any, vector: Array, x: Array, y: Array) -> Array:
-        """Return the update that a client sends, shape [parameters], not yet clipped.
+        """Return the update that a client sends before the server clips it, shape [parameters].
 
         Args:
-            shaped: makes a model of a vector.
+            shaped: turns a vector into a model.
             vector: the global model.
             x: features of the client's records, shape [records, features].
             y: their labels, shape [records].
@@ -166,7 +167,7 @@ class FederatedTraining(Mechanism):
         return gradient
 
     def bounded(self, updates: Array) -> Array:
-        """Return updates as the server adds them up: clipped, shape [clients, parameters]."""
+        """Return the updates that the server sums: clipped, shape [clients, parameters]."""
         return self.clipped(updates)
 
     def clipped(self, updates: Array) -> Array:
@@ -174,20 +175,20 @@ class FederatedTraining(Mechanism):
         return updates * network.clip_factor(jnp.sum(updates**2, axis=1), self.clip)[:, None]
 
     def taken(self, key: Key, number: int, *, canaries: bool) -> Array:
-        """Return how many times each client takes part in a round, shape [number]."""
+        """Return the number of times that each client takes part in a round, shape [number]."""
         return jax.random.bernoulli(key, self.rate, (number,)).astype(float)
 
     def expected(self, clients: int) -> float:
-        """Return the expected number of clients in a round, canaries not counted."""
+        """Return the expected number of clients in a round, without canaries."""
         return self.rate * clients
 
     def mean(self, total: Array, noise: Array, clients: int) -> Array:
-        """Return what the server releases.
+        """Return the mean update that the server releases.
 
         Args:
             total: the sum of updates, shape [parameters].
             noise: for the sum.
-            clients: the number of clients, canaries not counted.
+            clients: the number of clients, without canaries.
         """
         return (total + noise) / self.expected(clients)
 
@@ -196,7 +197,7 @@ class FederatedTraining(Mechanism):
 
         Args:
             seen: the released sum, shape [parameters].
-            updates: of the canaries as a correct server adds them up, shape [m, parameters].
+            updates: of the canaries, clipped as by a correct server, shape [m, parameters].
         """
         norms = jnp.linalg.norm(updates, axis=1)
         found = updates @ seen / jnp.maximum(norms, 1e-12) / self.clip
@@ -212,19 +213,19 @@ class DPFedAvg(FederatedTraining, name="dp-fedavg"):
     """Federated averaging with clipped client updates and Gaussian noise; one release is one run.
 
     Clients are sampled independently, and each sends a clipped update [McMahan2018, Algorithm 1].
-    Canary clients are in by coins of their own [AndrewK2024], and are scored by what the rounds
-    release. Claim: the privacy loss distribution of the composed, Poisson-sampled Gaussian
-    mechanism, for adding or removing one client.
+    An independent coin includes each canary client [AndrewK2024], and its score depends only on the
+    releases of the rounds. Claim: the privacy loss distribution of the composed, Poisson-sampled
+    Gaussian mechanism, for adding or removing one client.
     """
 
 
 class MistakenFedAvg(FederatedTraining, name="dp-fedavg-mistaken"):
-    """`dp-fedavg` with one mistake planted; the claim is that of the correct server.
+    """`dp-fedavg` with one planted mistake; the claim is that of the correct server.
 
-    none: it is `dp-fedavg`. clipped-per-example: clients clip the gradients of single records, and
-    nobody clips their updates. noise-of-all-clients: the noise is divided by the number of all
-    clients instead of the expected number in a round. canary-twice: canary clients are registered
-    twice, and both of them are sampled.
+    none: no mistake. clipped-per-example: clients clip the gradients of single records, and the
+    server does not clip their updates. noise-of-all-clients: the noise is divided by the number of
+    all clients instead of the expected number in a round. canary-twice: canary clients are
+    registered twice, and both copies are sampled.
     """
 
     mistake: Literal["none", "clipped-per-example", "noise-of-all-clients", "canary-twice"]

@@ -1,4 +1,4 @@
-"""Random canaries in federated averaging: each is one client's update, and shows in one number."""
+"""Random canaries in federated averaging: each is one client's update, scored by one number."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ AT_ONCE = 1 << 22
 class FederatedCanaries(Mechanism, name="federated-canaries"):
     """A noisy sum of random unit vectors, and its inner product with each of them.
 
-    Of m random directions of d dimensions each is in the sum with probability ½, by a coin of its
-    own; N(0, σ² I) is added. The score of a canary is its inner product with the sum: about
-    N(1, σ²) if it is in, N(0, σ²) if not, and as good as independent of the others if m is small
-    beside √d [AndrewK2024] [Koskela2024, section 8, theorem 1]. The data of the pair are not
-    used. Claim: 1/σ-GDP, for adding or removing one canary.
+    There are m random directions in d dimensions. An independent coin includes each in the sum with
+    probability ½, and N(0, σ² I) is added. The score of a canary is its inner product with the sum:
+    about N(1, σ²) if it is included, and N(0, σ²) if not. If m is small compared with √d, the
+    scores are nearly independent [AndrewK2024] [Koskela2024, section 8, theorem 1]. The data of the
+    pair are not used. Claim: 1/σ-GDP, for adding or removing one canary.
     """
 
     canaries = True
@@ -37,7 +37,7 @@ class FederatedCanaries(Mechanism, name="federated-canaries"):
 
     @property
     def block(self) -> int:
-        """Canaries that exist at the same time."""
+        """Return the number of canaries that are in memory at the same time."""
         return max(1, min(self.count, AT_ONCE // self.dimension))
 
     @property

@@ -1,4 +1,4 @@
-"""Files in the IDX format, as MNIST is published."""
+"""Read files in the IDX format, in which MNIST is published."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">
 
 
 def read_idx(file: Path) -> npt.NDArray[Any]:
-    """The array in an IDX file, gzipped or not.
+    """Return the array in an IDX file, gzipped or not.
 
     The file begins with two zero bytes, the type of the elements, the number of dimensions, and a
-    big-endian 32-bit length for each of them; then come the elements, the last index fastest.
+    big-endian 32-bit length for each dimension. The elements follow, with the last index varying
+    fastest.
 
     Raises:
-        ValueError: it is no such file, or shorter or longer than it says.
+        ValueError: it is not such a file, or its length differs from the one that its header
+            states.
         OSError: it cannot be read.
     """
     content = file.read_bytes()

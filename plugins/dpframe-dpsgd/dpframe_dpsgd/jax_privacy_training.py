@@ -1,4 +1,4 @@
-"""The same training, with the clipping and the noise of the library jax-privacy."""
+"""DP-SGD with the clipping and the noise of the library jax-privacy."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class JaxPrivacyDPSGD(DenseTraining, name="dpsgd-jax-privacy"):
-    """DP-SGD whose gradients jax-privacy clips and whose noise it draws.
+    """DP-SGD with gradients clipped and noise drawn by jax-privacy.
 
-    What is audited is `jax_privacy.clipping.clipped_grad`, which makes the gradients of single
-    records and leaves out padding, and `jax_privacy.noise_addition.gaussian_privatizer`. Samples,
-    network, Adam and claim are those of `dpsgd`. Needs the package jax-privacy.
+    The audit covers `jax_privacy.clipping.clipped_grad`, which computes the gradients of single
+    records and ignores padding, and `jax_privacy.noise_addition.gaussian_privatizer`. The samples,
+    the network, Adam and the claim are those of `dpsgd`. It needs the package jax-privacy.
     """
 
     def resolve(self, pair: Pair) -> Self:

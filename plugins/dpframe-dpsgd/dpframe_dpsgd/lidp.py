@@ -1,6 +1,6 @@
 """Limits of a probability from several exchangeable tests per trial, for many trained models.
 
-They hold asymptotically, so no estimator uses them.
+They are only asymptotic, so no estimator uses them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from scipy import special
 
 
 class Limits(NamedTuple):
-    """One-sided limits of a probability; each alone holds at its level, not both together."""
+    """One-sided limits of a probability. Each holds alone at its level, but not both together."""
 
     lower: float
     upper: float
@@ -42,10 +42,11 @@ def exchangeable_limits(tests: npt.ArrayLike, error: float, order: int) -> Limit
     """Return asymptotic limits of the probability that a test is 1 [Pillutla2023, section 4].
 
     Each trial tests each of its K canaries. The tests of a trial are exchangeable, so their mean
-    varies less than a single test, and moments of a few of them bound its variance; limits as in
-    [Wilson1927]. Order 1 allows for the variance if all tests of a trial agree. Order 2 uses an
-    upper limit of μ₂, the probability that two tests are both 1, at half of the error. Order 4
-    bounds μ₂ in the same way from upper limits of μ₃ and μ₄, each at a quarter of the error.
+    varies less than a single test, and moments of a few of them bound its variance. The limits are
+    computed as in [Wilson1927]. Order 1 assumes the variance of tests that all agree within a
+    trial. Order 2 uses an upper limit of μ₂, the probability that two tests are both 1, at half of
+    the error. Order 4 bounds μ₂ in the same way from upper limits of μ₃ and μ₄, each at a quarter
+    of the error.
 
     Args:
         tests: zeros and ones, shape [n, K]; K ≥ order.
@@ -80,8 +81,8 @@ def exchangeable_limits(tests: npt.ArrayLike, error: float, order: int) -> Limit
 def lidp_epsilon(present: Limits, absent: Limits, delta: float) -> float:
     """Return ln((p₁ − δ)/p₀), at least 0: a lower limit of lifted ε [Pillutla2023, definition 2].
 
-    p₁ is the lower limit of the probability that a canary tests 1 if all K canaries are in, p₀ the
-    upper limit for a canary left out, with the other K − 1 in.
+    p₁ is the lower limit of the probability that the test of a canary is 1 if all K canaries are
+    included. p₀ is the upper limit for an excluded canary, with the other K − 1 included.
     """
     above = present.lower - delta
     if above <= absent.upper:

@@ -1,4 +1,4 @@
-"""The trainer with mistakes planted, to see what audits find."""
+"""The trainer with planted mistakes, to test which of them audits find."""
 
 from __future__ import annotations
 
@@ -33,15 +33,16 @@ Mistake = Literal[
 
 
 class MistakenDPSGD(DenseTraining, name="dpsgd-mistaken"):
-    """`dpsgd` with one mistake planted; the claim is that of the correct trainer.
+    """`dpsgd` with one planted mistake; the claim is that of the correct trainer.
 
-    none: it is `dpsgd`. no-noise: none is added. half-noise: half the standard deviation.
+    none: no mistake. no-noise: no noise is added. half-noise: the standard deviation is halved.
     clipped-after-averaging: the mean gradient is clipped instead of each record's.
-    clipped-to-twice: to norm 2C. canary-unclipped: the canary's gradient is not. noise-reused: the
-    noise of the first step in all. noise-shared: the same noise for every model. true-size: the sum
-    is divided by the expected size of a batch of the data as they are, with or without the canary.
-    without-replacement: batches of a fixed size from a new order of the records in each epoch,
-    accounted as Poisson samples. one-epoch-more: of updates than accounted for.
+    clipped-to-twice: gradients are clipped to norm 2C. canary-unclipped: the canary's gradient is
+    not clipped. noise-reused: every step adds the noise of the first step. noise-shared: every
+    model adds the same noise. true-size: the sum is divided by the expected batch size of the
+    actual data, with or without the canary. without-replacement: batches have a fixed size and come
+    from a new order of the records in each epoch, but are accounted as Poisson samples.
+    one-epoch-more: training runs for one epoch more than accounted for.
     """
 
     mistake: Mistake

@@ -1,4 +1,4 @@
-"""Number of models that are needed to see a mistake, from exact curves."""
+"""Compute the number of models needed to detect a mistake, from exact curves."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ RAREST = 1e-4
 
 
 def models_needed(truth: Curve, claim: Curve, confidence: float) -> float:
-    """Models per dataset from which on the best threshold refutes a claim.
+    """Return the number of models per dataset from which the best threshold refutes a claim.
 
-    Whoever has the error rates (x, y) of the true curve sees them among n models of a trainer whose
-    rates are (a, f(a)) with a probability of about e⁻ⁿᴷ, where K = kl(x, a) + kl(y, f(a)) and kl
-    is the divergence of two coins [Hoeffding1963, theorem 1]. The claim is refuted when that is
-    below 1 − confidence for the a for which it is largest; the threshold is the best one.
+    Let a trainer have the error rates (a, f(a)). Among n of its models, the error rates (x, y) of
+    the true curve occur with probability about e⁻ⁿᴷ, where K = kl(x, a) + kl(y, f(a)) and kl is the
+    divergence of two coins [Hoeffding1963, theorem 1]. The claim is refuted if this probability is
+    below 1 − confidence for the a that maximises it. The threshold is the best one.
 
     Args:
         truth: false-negative rate of the best attack at each false-positive rate.
@@ -33,8 +33,9 @@ def models_needed(truth: Curve, claim: Curve, confidence: float) -> float:
         confidence: of the verdict.
 
     Returns:
-        The number, inf where the true curve is nowhere below the claimed one. A real audit needs
-        some more: it does not know the best threshold, and may miss with half of its draws.
+        The number; inf if the true curve is nowhere below the claimed one. A real audit needs
+        slightly more, because it does not know the best threshold and may miss in half of the
+        cases.
     """
     grid = np.unique(np.append(np.geomspace(1e-7, 0.5, 4000), 1 - np.geomspace(1e-7, 0.5, 4000)))
     allowed = np.clip(claim(grid), 1e-300, 1.0)
@@ -47,5 +48,5 @@ def models_needed(truth: Curve, claim: Curve, confidence: float) -> float:
 
 
 def _kl(p: float, q: Floats) -> Floats:
-    """Kullback-Leibler divergence of coins, in nats."""
+    """Return the Kullback-Leibler divergence of two coins, in nats."""
     return np.asarray(special.rel_entr(p, q) + special.rel_entr(1 - p, 1 - q), np.float64)

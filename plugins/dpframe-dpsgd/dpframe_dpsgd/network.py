@@ -1,9 +1,9 @@
-"""The network of the experiments: one hidden layer, and its clipped gradients without making any.
+"""A network with one hidden layer, and the sum of its clipped gradients without single gradients.
 
-The gradient of one record with respect to a dense layer is an outer product of what enters the
-layer and of the error that comes back to it, so its norm is the product of theirs. With the norms
-known, the clipped gradients are added up in one weighted matrix product [Goodfellow2015], "ghost
-norms". For dense layers this is exact.
+The gradient of one record with respect to a dense layer is the outer product of the layer's input
+and the back-propagated error, so its norm is the product of their norms. With the norms known, one
+weighted matrix product sums the clipped gradients [Goodfellow2015] ("ghost norms"). For dense
+layers this is exact.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Network(NamedTuple):
 
 
 def init_network(key: Key, features: int, width: int, classes: int) -> Network:
-    """Random weights of variance 2/inputs, zero biases."""
+    """Return random weights of variance 2/inputs, and zero biases."""
     first, second = jax.random.split(key)
     return Network(
         jax.random.normal(first, (features, width)) * (2 / features) ** 0.5,
@@ -40,7 +40,7 @@ def init_network(key: Key, features: int, width: int, classes: int) -> Network:
 
 
 def loss(network: Network, x: Array, y: Array) -> Array:
-    """Cross-entropy of one record: features [features], label a scalar."""
+    """Return the cross-entropy of one record: features [features], label a scalar."""
     hidden = jax.nn.relu(x @ network.hidden_weights + network.hidden_bias)
     logits = hidden @ network.output_weights + network.output_bias
     lost: Array = jax.nn.logsumexp(logits) - logits[y]
@@ -50,10 +50,10 @@ def loss(network: Network, x: Array, y: Array) -> Array:
 def clipped_sum(
     network: Network, x: Array, y: Array, weight: Array, clip: Array | float
 ) -> Network:
-    """Σᵢ wᵢ gᵢ min(1, C/‖gᵢ‖) over a batch, exactly, without making any gᵢ.
+    """Return Σᵢ wᵢ gᵢ min(1, C/‖gᵢ‖) over a batch, exactly, without computing any gᵢ.
 
     Args:
-        network: where the gradients are taken.
+        network: the point at which the gradients are taken.
         x: features, shape [batch, features].
         y: labels, shape [batch].
         weight: wᵢ, shape [batch]; 0 for padding.
@@ -71,10 +71,10 @@ def clipped_sum(
 
 
 def clip_factor(squared_norms: Array, clip: Array | float) -> Array:
-    """min(1, C/‖g‖), 1 where g = 0."""
+    """Return min(1, C/‖g‖), or 1 if g = 0."""
     return jnp.minimum(1, clip * jax.lax.rsqrt(jnp.maximum(squared_norms, 1e-30)))
 
 
 def _squared_norms(entering: Array, error: Array) -> Array:
-    """‖gᵢ‖² of weights and bias of one dense layer."""
+    """Return ‖gᵢ‖² of the weights and bias of one dense layer."""
     return (1 + jnp.sum(entering**2, axis=1)) * jnp.sum(error**2, axis=1)

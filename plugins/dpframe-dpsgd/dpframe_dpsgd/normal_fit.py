@@ -1,4 +1,4 @@
-"""Two normal distributions fitted to the scores, and how far the scores are from normal."""
+"""Two normal distributions fitted to the scores, with measures of how non-normal the scores are."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LINES = 200
 
 
 class Moments(NamedTuple):
-    """Mean and spread of one sample."""
+    """Mean, spread and shape of one sample."""
 
     mean: float
     deviation: float
@@ -46,12 +46,12 @@ class FineBins(BinCounts):
 
 
 class NormalFit(Estimator, name="normal-fit"):
-    """ε between two normal distributions that have the mean and variance of the scores.
+    """Estimate ε between two normal distributions with the mean and variance of the scores.
 
-    An estimate: right where the scores are normal, too small or too large where they are not. Its
-    notes say how skewed the scores are and how heavy their tails (excess kurtosis), on D and on D′;
-    both are 0 for a normal distribution. They are worked out from narrow bins over twice the
-    pilot's range; what falls outside counts as if it were at its end.
+    The estimate is correct if the scores are normal, and otherwise too small or too large. Its
+    notes give the skewness and excess kurtosis of the scores on D and on D′; both are 0 for a
+    normal distribution. They are computed from narrow bins over twice the pilot's range. Scores
+    outside count as if they were at the nearest end.
     """
 
     certifies: ClassVar[bool] = False
@@ -92,7 +92,7 @@ class NormalFit(Estimator, name="normal-fit"):
 
 
 def moments(edges: HostArray, counts: HostArray) -> Moments:
-    """Mean, standard deviation, skewness and excess kurtosis of counted scores; NaNs left out."""
+    """Return mean, standard deviation, skewness and excess kurtosis of counted scores, not NaN."""
     middles = (edges[:-1] + edges[1:]) / 2
     values = np.concatenate([edges[:1], middles, edges[-1:]])
     weights = counts[1:] / max(1, counts[1:].sum())

@@ -1,4 +1,4 @@
-"""DP-SGD with many canaries in one run: each by a coin of its own, all judged by one model."""
+"""DP-SGD with many canaries in one run: an independent coin for each, and one model for all."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ RUNS_AT_ONCE = 4
 
 
 class OneRunDPSGD(DenseTraining, name="dpsgd-one-run"):
-    """DP-SGD as `dpsgd`, on records of which some are canaries: one release is one run.
+    """DP-SGD as in `dpsgd`, with canaries among the records; one release is one run.
 
-    The pair `many-canaries` says which records those are. Each takes part in training with
-    probability ½, by a coin of its own [Steinke2023]. Its score is by how much the loss of the last
-    model on it is below that on the same features with the next label. The claim is that of
-    `dpsgd`, for adding or removing one record.
+    The pair `many-canaries` marks the canaries. An independent coin includes each in training with
+    probability ½ [Steinke2023]. The score of a canary is the loss of the final model on its
+    features with the next label, minus the loss on the canary itself. The claim is that of `dpsgd`,
+    for adding or removing one record.
     """
 
     canaries = True
@@ -61,7 +61,7 @@ class OneRunDPSGD(DenseTraining, name="dpsgd-one-run"):
         return jax.vmap(self._run, in_axes=(0, None))(jax.random.split(key, n), data)
 
     def _run(self, key: Key, data: Records) -> Array:
-        """Scores and memberships of the canaries of one model, shape [2, m]."""
+        """Return scores and memberships of the canaries of one model, shape [2, m]."""
         first = self.records or 0
         coins, training = jax.random.split(key)
         members = jax.random.bernoulli(coins, 0.5, (data.present.shape[0] - first,))

@@ -18,12 +18,12 @@ Kind = Literal["held-out", "mislabelled", "blank", "gradient"]
 
 
 class CanaryPair(Pair):
-    """Base of pairs that differ in one row, the last of D′."""
+    """Base class of pairs that differ in one row, the last of D′."""
 
     adjacency = "add or remove one record"
 
     def record(self) -> tuple[HostArray, int]:
-        """Features and label of the canary."""
+        """Return the features and label of the canary."""
         data = self.d1
         return data.x[-1], int(data.y[-1])
 
@@ -31,9 +31,9 @@ class CanaryPair(Pair):
 class Canary(CanaryPair, name="canary"):
     """A random subset of a table of labelled records (D), and the same with a canary (D′).
 
-    held-out: another record of the table. mislabelled: the same with the next label. blank: a
-    record of zeros with its label. gradient: no record, but a random direction of norm C that takes
-    part in the sum of gradients like a record's gradient.
+    held-out: another record of the table. mislabelled: that record with the next label. blank: a
+    record of zeros with its label. gradient: no record, but a random direction of norm C that
+    enters the sum of gradients like a record's gradient.
     """
 
     data: str = DIGITS

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class Records(NamedTuple):
-    """A training set. The last row is the place of the canary: D and D′ differ in its presence."""
+    """A training set. Its last row is reserved for the canary: D and D′ differ in its presence."""
 
     x: Any
     """Features, shape [rows, features], floating."""
@@ -23,5 +23,5 @@ class Records(NamedTuple):
         return int(self.present.shape[0]) - 1
 
     def without_canary(self) -> Records:
-        """D, whichever of the two this is; traced."""
+        """Return D, given either dataset; traceable by JAX."""
         return self._replace(present=self.present.at[-1].set(False))

@@ -1,4 +1,4 @@
-"""A canary that is searched for: the record that moves its own loss most."""
+"""A canary found by search: the record that changes its own loss most."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ PACE = 0.05  # step size of the ascent, over the range of a feature
 class SearchedCanary(CanaryPair, name="searched-canary"):
     """A random subset of a table (D), and the same with the record that a search found (D′).
 
-    The search trains models of its own with `dpsgd`, whose parameters are given here, so it never
-    sees a model that a bound is made of. It takes the best of a held-out, a mislabelled and a blank
-    record, and changes its features by gradient ascent through the whole training, as
+    The search trains its own models with `dpsgd` and the parameters given here, so it never sees a
+    model that a bound uses. It starts from the best of a held-out, a mislabelled and a blank
+    record, and changes the features by gradient ascent through the whole training, as
     [Boglioni2025] does. It maximises the influence: the mean drop of the record's own loss if the
     record is trained on, in standard deviations. The result is kept only if further models confirm
     it. Features stay within the range of the table's.
@@ -67,7 +67,7 @@ class SearchedCanary(CanaryPair, name="searched-canary"):
         self.start("held-out").check()
 
     def start(self, kind: Kind) -> Canary:
-        """Return the pair with a canary that the search begins with."""
+        """Return the pair with a canary that the search starts from."""
         return Canary(
             data=self.data, records=self.records, canary=kind, index=self.index, subset=self.subset
         )
@@ -90,8 +90,8 @@ def found(pair: SearchedCanary, stamp: tuple[Any, ...]) -> tuple[HostArray, int]
     """Return features and label of the record with the largest influence.
 
     Args:
-        pair: where to search, and how.
-        stamp: changes with the files of the table.
+        pair: the data and the parameters of the search.
+        stamp: changes whenever the files of the table change.
     """
     names = ("noise_multiplier", "clip", "learning_rate", "steps", "batch", "width")
     data: Any = jax.tree.map(jnp.asarray, pair.start("held-out").d1)
@@ -104,7 +104,7 @@ def found(pair: SearchedCanary, stamp: tuple[Any, ...]) -> tuple[HostArray, int]
     compared, ascent = jax.random.split(jax.random.key(pair.seed))
 
     def compare(key: Key, records: list[tuple[Any, Any]]) -> tuple[Any, Any]:
-        """Return the best of some records, by the same models for all."""
+        """Return the best of several records, judged by the same models."""
         keys = jax.random.split(key, COMPARED)
         return max(records, key=lambda record: float(influence(trainer, data, keys, *record)))
 

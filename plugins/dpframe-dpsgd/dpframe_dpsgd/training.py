@@ -1,4 +1,4 @@
-"""DP-SGD: Poisson samples, clipped gradients, Gaussian noise, Adam [Abadi2016]."""
+"""DP-SGD: Poisson samples, clipped gradients, Gaussian noise and Adam [Abadi2016]."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ SPACING = 1e-3
 
 
 class Training(Mechanism):
-    """Base of trainers: give `init` and `loss`.
+    """Base class of trainers; a subclass defines `init` and `loss`.
 
-    The gradients of a Poisson sample of the records are clipped to norm C and added up,
-    N(0, σ²C²) is added in every coordinate, the sum is divided by the expected batch size and
-    handed to Adam [Abadi2016]. A pair's canary gradient is sampled and clipped like a record's.
-    Claim: the privacy loss distribution of the composed, Poisson-sampled Gaussian mechanism for
-    adding or removing one record (dp-accounting).
+    The gradients of a Poisson sample of the records are clipped to norm C and summed. N(0, σ²C²) is
+    added in every coordinate, and Adam gets the sum divided by the expected batch size [Abadi2016].
+    A pair's canary gradient is sampled and clipped like a record's. Claim: the privacy loss
+    distribution of the composed, Poisson-sampled Gaussian mechanism for adding or removing one
+    record (dp-accounting).
     """
 
     noise_multiplier: Annotated[float, Gt(0)] = 1.0
@@ -90,12 +90,12 @@ class Training(Mechanism):
 
     @property
     def at_once(self) -> int:
-        """Models that train together; it must not depend on the machine."""
+        """Return the number of models that train together; it must not depend on the machine."""
         return AT_ONCE
 
     @property
     def rows(self) -> int:
-        """Outputs per chunk."""
+        """Return the number of outputs per chunk."""
         return self.at_once * (self.steps if self.output == "pooled" else 1)
 
     def claim(self, pair: Pair) -> Claim | None:
@@ -106,16 +106,16 @@ class Training(Mechanism):
         return AccountedDP(dp.SelfComposedDpEvent(step, steps), discretization=SPACING)
 
     def init(self, key: Key, features: int) -> Tree:
-        """Parameters to begin with: a pytree of arrays.
+        """Return the initial parameters, a pytree of arrays.
 
         Args:
             key: draw all randomness from it.
-            features: of one record.
+            features: number of features of one record.
         """
         raise NotImplementedError
 
     def loss(self, parameters: Tree, x: Array, y: Array) -> Array:
-        """The loss of one record, a scalar; differentiable in the parameters.
+        """Return the loss of one record, a scalar that is differentiable in the parameters.
 
         Args:
             parameters: of the model.
@@ -125,10 +125,10 @@ class Training(Mechanism):
         raise NotImplementedError
 
     def clipped_sum(self, parameters: Tree, x: Array, y: Array, weight: Array, clip: Any) -> Tree:
-        """Σᵢ wᵢ gᵢ min(1, C/‖gᵢ‖) over a batch; override it where that needs no single gᵢ.
+        """Return Σᵢ wᵢ gᵢ min(1, C/‖gᵢ‖) over a batch; override it if no single gᵢ is needed.
 
         Args:
-            parameters: where the gradients are taken.
+            parameters: the point at which the gradients are taken.
             x: features, shape [batch, features].
             y: labels, shape [batch].
             weight: wᵢ, shape [batch]; 0 for padding.
@@ -143,18 +143,19 @@ class Training(Mechanism):
     # The parts of a step, each a pure function.
 
     def batch_of(self, key: Key, data: Records, step: Array) -> Batch:
-        """The records of one step; `key` is that of the model."""
+        """Return the records of one step; `key` is that of the model."""
         length = batch_length(data.present.shape[0], self.rate)
         return poisson_sample(jax.random.fold_in(key, step), data.present, self.rate, length)
 
     def sums(self, parameters: Tree, data: Records, batch: Batch, canary: Array) -> Array:
-        """The clipped gradients of a batch added up, shape [parameters].
+        """Return the sum of the clipped gradients of a batch, shape [parameters].
 
         Args:
-            parameters: where the gradients are taken.
+            parameters: the point at which the gradients are taken.
             data: the records.
-            batch: those that take part.
-            canary: the gradient that the last row has if it stands for one, shape [parameters].
+            batch: the sampled records.
+            canary: the gradient that replaces the last row if that row is a canary gradient, shape
+                [parameters].
         """
         weight, taken = split_canary(data, batch)
         x, y = data.x[batch.index], data.y[batch.index]
@@ -163,25 +164,25 @@ class Training(Mechanism):
         return known + taken * canary * clip_factor(jnp.sum(canary**2), self.clip)
 
     def noise(self, key: Key, size: int, step: Array) -> Array:
-        """The noise of one step, shape [size]; `key` is that of the model."""
+        """Return the noise of one step, shape [size]; `key` is that of the model."""
         own = jax.random.fold_in(key, step)
         noise: Array = self.noise_multiplier * self.clip * jax.random.normal(own, (size,))
         return noise
 
     def expected_size(self, data: Records) -> Any:
-        """The divisor of sums."""
+        """Return the divisor of the sums of gradients."""
         return float(self.batch)
 
     def updates(self) -> int:
-        """Number of updates."""
+        """Return the number of updates."""
         return self.steps
 
     def train(self, key: Key, data: Records) -> tuple[Array, Any]:
-        """Trains one model: a pure function of key, data and parameters.
+        """Train one model: a pure function of key, data and parameters.
 
         Returns:
-            Its parameters as one vector, and what a white box sees of every step, shape
-            [steps, views], or its residuals alone, [steps]; None where only the model is wanted.
+            The parameters of the model as one vector, and the white-box observations of all steps,
+            shape [steps, views], or only the residuals, [steps]; None if only the model is needed.
         """
         start, choose, direct, shake = jax.random.split(key, 4)
         vector, shaped = as_vector(self.init(start, data.x.shape[1]))
@@ -232,7 +233,7 @@ class Training(Mechanism):
         return outputs
 
     def _canary(self, key: Key, size: int, step: Array, needed: Array) -> Array:
-        """A canary gradient before it is clipped; zeros where the canary is a record."""
+        """Return a canary gradient before clipping; zeros if the canary is a record."""
         if self.canary_direction == "fixed":
             key, step = jax.random.key(0), jnp.zeros_like(step)
 
@@ -246,13 +247,13 @@ class Training(Mechanism):
 
 
 def as_vector(parameters: Tree) -> tuple[Array, Callable[[Array], Tree]]:
-    """Parameters as one vector, and the function that makes parameters of a vector."""
+    """Return the parameters as one vector, and the function that turns a vector into parameters."""
     found: Any = ravel_pytree(parameters)
     vector, shaped = found
     return vector, shaped
 
 
 def split_canary(data: Records, batch: Batch) -> tuple[Array, Array]:
-    """Weights of the records of a batch, shape [length], and that of a canary gradient, []."""
+    """Return the weights of the records of a batch, [length], and of a canary gradient, []."""
     own = data.gradient & (batch.index == data.place)
     return batch.weight * ~own, jnp.sum(batch.weight * own)

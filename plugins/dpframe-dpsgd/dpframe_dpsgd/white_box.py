@@ -1,8 +1,8 @@
-"""The view of an observer of steps who knows everything but the canary and the noise.
+"""Views of an observer of the steps who knows everything except the canary and the noise.
 
-That is the released sum, less what the records other than the canary contribute to it. It is
-looked at in the direction in which the canary would move the sum [Koskela2024, Algorithm 4], and
-in some others that a correct trainer fills with noise alone.
+The observer subtracts the contributions of all records except the canary from the released sum. The
+views measure this residual in the direction in which the canary would move the sum [Koskela2024,
+Algorithm 4], and in other directions that contain only noise if the trainer is correct.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Update(NamedTuple):
-    """One step, every vector of shape [parameters] and, but for `step`, in units of C."""
+    """One step. Vectors have shape [parameters] and, except for `step`, are in units of C."""
 
     released: Any
     """The noisy sum: what was divided, times what it should have been divided by."""
@@ -32,12 +32,12 @@ class Update(NamedTuple):
 
     @property
     def residual(self) -> Any:
-        """The noise, and the canary if it was sampled."""
+        """The noise, plus the canary if it was sampled."""
         return self.released - self.known
 
     @property
     def direction(self) -> Any:
-        """In which the canary would move the sum, of length 1; zeros if it would not."""
+        """Unit vector in which the canary would move the sum; zeros if it would not."""
         return self.shift / jnp.maximum(jnp.linalg.norm(self.shift), 1e-12)
 
     @property
@@ -61,14 +61,14 @@ VIEWS = {
 
 
 def look(made: Update, shaped: Any) -> Array:
-    """All views of one step.
+    """Return all views of one step.
 
     Args:
         made: the step.
-        shaped: makes the model of a vector.
+        shaped: turns a vector into a model.
 
     Returns:
-        Shape [views]: those of `VIEWS`, then one for each array of the model.
+        Shape [views]: the views in `VIEWS`, then one for each array of the model.
     """
     residual, direction = made.residual, made.direction
     views = {
@@ -88,6 +88,6 @@ def look(made: Update, shaped: Any) -> Array:
 
 
 def _inner(direction: Array, residual: Array) -> Array:
-    """The residual in the direction of the canary, in some coordinates."""
+    """Return the residual in the direction of the canary, restricted to some coordinates."""
     size = jnp.sqrt(jnp.sum(direction**2))
     return jnp.sum(direction * residual) / jnp.maximum(size, 1e-12)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def dpframe_mechanisms() -> list[type[Mechanism]]:
-    """Releases of each library; none of them is imported here."""
+    """Return the releases of each library, without importing any library."""
     from dpframe_libraries import base, diffprivlib, opendp, statistics, synthesis, training
 
     modules = (diffprivlib, opendp, statistics, synthesis, training)

@@ -1,4 +1,4 @@
-"""The common part of all adapters: a program beside this file, a claim about one record."""
+"""Code shared by all adapters: a program beside this file, and a claim about one record."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Categories = tuple[str, ...]
 
 
 class Released(ForeignMechanism):
-    """A release by a library, which its program makes where the library is installed."""
+    """A release by a library; its program runs where the library is installed."""
 
     part: ClassVar[str]
     """The name of this release in the program."""

@@ -1,4 +1,4 @@
-"""diffprivlib: its tools, its models, its mechanisms."""
+"""Releases by the tools, models and mechanisms of diffprivlib."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class LinearRegression(Diffprivlib, name="diffprivlib-linear-regression"):
 
 
 class OfClasses(Diffprivlib):
-    """Columns of numbers, and a last one that has the class."""
+    """Columns of numbers, and a last column with the class."""
 
     categories: Categories = ("a", "b")
     """Classes that there may be."""
@@ -139,7 +139,7 @@ class Bingham(Diffprivlib, name="diffprivlib-bingham"):
 class Noise(Diffprivlib, name="diffprivlib-noise"):
     """A mechanism of `diffprivlib.mechanisms` that adds noise, on the sum of a clipped column.
 
-    Claim: ε, with δ where the mechanism has one, for one record that is replaced.
+    Claim: ε, with δ if the mechanism has one, for one record that is replaced.
     """
 
     part: ClassVar[str] = "mechanism"
@@ -175,10 +175,10 @@ GAUSSIAN = ("Gaussian", "GaussianAnalytic", "GaussianDiscrete")
 
 
 class Choice(Pure, name="diffprivlib-choice"):
-    """A mechanism of `diffprivlib.mechanisms` that answers with a category.
+    """A mechanism of `diffprivlib.mechanisms` that returns a category.
 
-    Binary and ExponentialCategorical look at the first record; the others look for the category
-    that most records have. Claim: ε for one record that is replaced.
+    Binary and ExponentialCategorical use the first record; the others select the most frequent
+    category. Claim: ε for one record that is replaced.
     """
 
     module: ClassVar = PROGRAMS / "use_diffprivlib.py"

@@ -1,4 +1,4 @@
-"""OpenDP: measurements, and chains of them, from 0.4 on where the version has them."""
+"""OpenDP's measurements and chains of them, from version 0.4 on if the version has them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MODULE = PROGRAMS / "use_opendp.py"
 class Laplace(Pure, name="opendp-laplace"):
     """`make_laplace` on the sum of a clipped column; before 0.6 `make_base_laplace`.
 
-    Claim: ε = (high − low)/scale for one record that is replaced, as `map` says.
+    Claim: ε = (high − low)/scale for one record that is replaced, as `map` states.
     """
 
     module: ClassVar = MODULE
@@ -31,7 +31,7 @@ class Laplace(Pure, name="opendp-laplace"):
 class Gaussian(Released, name="opendp-gaussian"):
     """`make_gaussian` on the sum of a clipped column.
 
-    Claim: ρ = ((high − low)/scale)²/2 for one record that is replaced, as `map` says.
+    Claim: ρ = ((high − low)/scale)²/2 for one record that is replaced, as `map` states.
     """
 
     module: ClassVar = MODULE
@@ -85,7 +85,7 @@ class Response(Released, name="opendp-randomized-response"):
 class ResponseBits(Released, name="opendp-randomized-response-bitvec"):
     """`make_randomized_response_bitvec` on the first record's category, as a vector with one bit.
 
-    Claim: ε = 2 ln((2 − f)/f) for one record that is replaced, as `map` says.
+    Claim: ε = 2 ln((2 − f)/f) for one record that is replaced, as `map` states.
     """
 
     module: ClassVar = MODULE
@@ -103,7 +103,7 @@ class Statistic(OfNumbers, name="opendp-statistic"):
     """A sum, mean, variance or sum of squared deviations of known size, with `make_laplace`.
 
     The library cleans and clamps the data itself. Claim: ε for one record that is replaced; the
-    scale is what the transformation's map says over ε.
+    scale is the value of the transformation's map ÷ ε.
     """
 
     module: ClassVar = PROGRAMS / "use_opendp_statistic.py"
@@ -139,7 +139,7 @@ class NoisyMax(Pure, name="opendp-noisy-max"):
 
 
 class GroupBy(Pure, name="opendp-group-by"):
-    """Polars: the sum of a column, group by group, with all groups named beforehand.
+    """The sum of a column by group, with all groups fixed in advance; through Polars.
 
     A record is a group and a number. Claim: ε for one record that is added or removed.
     """

@@ -1,4 +1,4 @@
-"""pure-ldp, PyDP and PipelineDP: local reports, statistics, statistics of groups."""
+"""Releases by pure-ldp, PyDP and PipelineDP: local reports, and statistics."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ class PyDP(OfNumbers, name="pydp"):
 
 
 class PipelineDP(OfNumbers, name="pipeline-dp"):
-    """A metric of PipelineDP, group by group, with all groups named beforehand.
+    """A metric of PipelineDP by group, with all groups fixed in advance.
 
-    A record is a group and a number, and a user of its own. Claim: ε for one record that is added
-    or removed, and δ = 10⁻¹².
+    A record is a group and a number; each record is a separate user. Claim: ε for one record that
+    is added or removed, and δ = 10⁻¹².
     """
 
     module: ClassVar = PROGRAMS / "use_pipeline_dp.py"

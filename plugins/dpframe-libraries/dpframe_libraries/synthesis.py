@@ -1,4 +1,4 @@
-"""DataSynthesizer and SmartNoise: parts of what makes synthetic data or bounds."""
+"""DataSynthesizer and SmartNoise: components of synthesizers, and bounds of columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpframe_libraries.base import PROGRAMS, Bounds, Categories, Pure
 class Counts(Pure, name="datasynthesizer-counts"):
     """Noisy counts of two attributes for PrivBayes: `get_noisy_distribution_of_attributes`.
 
-    Claim: ε for one record that is added or removed. The generator is seeded anew for each release.
+    Claim: ε for one record that is added or removed. Each release has a new seed.
     """
 
     module: ClassVar = PROGRAMS / "use_datasynthesizer.py"
@@ -35,7 +35,7 @@ class Describe(Pure, name="datasynthesizer-describe"):
 
 
 class ApproxBounds(Pure, name="smartnoise-approx-bounds"):
-    """`snsql`'s `approx_bounds`: within which powers of two a column lies.
+    """`snsql`'s `approx_bounds`: the powers of two between which a column lies.
 
     Claim: ε for one record that is added or removed.
     """

@@ -1,4 +1,4 @@
-"""Opacus and jax-privacy: one step of training."""
+"""One training step by Opacus or jax-privacy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Training(Released):
-    """A step whose gradients a library clips and adds noise to."""
+    """A training step whose gradients a library clips and adds noise to."""
 
     relation: ClassVar[Literal["replace", "add-remove"]] = "add-remove"
     bounds: Bounds = ((-1.0, 1.0),)
@@ -24,7 +24,7 @@ class Training(Released):
 
 
 class Opacus(Training):
-    """The claim is what an accountant of Opacus says of one step."""
+    """A step of Opacus; the claim is the ε that an accountant of Opacus states for one step."""
 
     module: ClassVar = PROGRAMS / "use_opacus.py"
     epsilon: Annotated[float, Gt(0)]
@@ -41,7 +41,7 @@ class Opacus(Training):
 
 
 class OpacusStep(Opacus, name="opacus-step"):
-    """`DPOptimizer.step` on gradients that are the records, each clipped to norm 1.
+    """`DPOptimizer.step` with the records as gradients, each clipped to norm 1.
 
     Claim: (ε, δ) of Opacus' accountant for one record that is added or removed.
     """
@@ -50,17 +50,17 @@ class OpacusStep(Opacus, name="opacus-step"):
 
 
 class OpacusEngine(Opacus, name="opacus-engine"):
-    """`PrivacyEngine.make_private`, and a step with all records on a network with one hidden layer.
+    """`PrivacyEngine.make_private`, and one step with all records on a one-hidden-layer network.
 
-    The last column is predicted. Claim: (ε, δ) of Opacus' accountant for one record that is added
-    or removed. Released: how all parameters change.
+    The last column is the target. Claim: (ε, δ) of Opacus' accountant for one record that is added
+    or removed. Released: the change of all parameters.
     """
 
     part: ClassVar[str] = "engine"
 
 
 class JaxPrivacy(Training, name="jax-privacy-gradient"):
-    """`clipped_grad` of a linear model and `gaussian_privatizer`; the last column is predicted.
+    """`clipped_grad` of a linear model and `gaussian_privatizer`; the last column is the target.
 
     Claim: 1/noise_multiplier-Gaussian DP for one record that is added or removed.
     """

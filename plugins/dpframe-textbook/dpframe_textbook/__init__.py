@@ -1,4 +1,4 @@
-"""The mechanisms of the textbooks, right and wrong, and pairs to try them with."""
+"""Textbook mechanisms, correct and incorrect, and pairs to test them with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def dpframe_mechanisms() -> list[type[Mechanism]]:
-    """Mechanisms of the literature, most of them also with a mistake."""
+    """Return mechanisms of the literature, most of them also with a mistake."""
     from dpframe_textbook import (
         discrete,
         gaussian_threshold,
@@ -69,7 +69,7 @@ def dpframe_mechanisms() -> list[type[Mechanism]]:
 
 @hookimpl
 def dpframe_pairs() -> list[type[Pair]]:
-    """Pairs of query answers and of words."""
+    """Return pairs of query answers and of words."""
     from dpframe_textbook.pairs import QueryPattern, Words
 
     return [QueryPattern, Words]

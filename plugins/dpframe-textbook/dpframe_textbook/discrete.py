@@ -24,8 +24,8 @@ REACH = 40
 class DiscreteLaplace(Mechanism, name="discrete-laplace"):
     """Whole numbers plus noise z, Pr[z] proportional to e^{−|z|s/t} [CanonneKS2020, algorithm 2].
 
-    Sampled from whole numbers alone. Claim: s/t-DP where one number changes by up to 1; true, and
-    exactly that. With the mistake: wrong, s/t + ln 2 is lost. Numbers are rounded first.
+    Sampled with integer arithmetic only. Claim: s/t-DP if one number changes by up to 1; true, and
+    tight. With the mistake: wrong, the loss is s/t + ln 2. Numbers are rounded first.
     """
 
     t: Annotated[int, Ge(1), Le(1_000_000)] = 10
@@ -55,7 +55,7 @@ class DiscreteLaplace(Mechanism, name="discrete-laplace"):
 class DiscreteGaussian(Mechanism, name="discrete-gaussian"):
     """Whole numbers plus noise z, Pr[z] proportional to e^{−z²/2σ²} [CanonneKS2020, algorithm 3].
 
-    Sampled from whole numbers alone. Claim: d²/2σ²-zCDP for numbers at the l2 distance d; true.
+    Sampled with integer arithmetic only. Claim: d²/2σ²-zCDP for numbers at the l2 distance d; true.
     With the mistake: wrong. Numbers are rounded first.
     """
 
@@ -86,7 +86,7 @@ def _added(noise: Array, data: Array, n: int) -> Array:
 
 
 def _shifted(pair: Pair, scale: float, weights: Callable[[Floats], Floats]) -> FiniteDP | None:
-    """The curve of noise with these weights, where at most one number differs; else None."""
+    """Return the curve of noise with these weights if at most one number differs, else None."""
     zero, one = (np.floor(np.asarray(d, np.float64) + 0.5).ravel() for d in (pair.d0, pair.d1))
     if np.count_nonzero(zero != one) > 1:
         return None

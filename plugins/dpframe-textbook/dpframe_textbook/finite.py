@@ -19,7 +19,7 @@ class FiniteDP(Claim):
     """Return the loss of outputs with these probabilities on D and on D′, in the worse direction.
 
     Raises:
-        ValueError: there are not as many of one as of the other.
+        ValueError: the two datasets have different numbers of outputs.
     """
 
     on_zero: tuple[float, ...]
@@ -32,7 +32,7 @@ class FiniteDP(Claim):
 
     @classmethod
     def of(cls, on_zero: Floats, on_one: Floats) -> FiniteDP:
-        """From arrays of probabilities, any shape; both are made to add to 1."""
+        """Return the curve of arrays of probabilities of any shape; each is normalised."""
         zero, one = (np.ravel(part) / np.sum(part) for part in (on_zero, on_one))
         return cls(tuple(zero.tolist()), tuple(one.tolist()))
 
@@ -41,14 +41,14 @@ class FiniteDP(Claim):
         return 0.0
 
     def delta_at(self, epsilon: float) -> float:
-        """The hockey-stick divergence Σ max(0, p − e^ε q), larger direction."""
+        """Return the hockey-stick divergence Σ max(0, p − e^ε q), in the larger direction."""
         zero, one = self._both
         growth = np.exp(min(epsilon, 700.0))
         ways = (np.maximum(0.0, p - growth * q).sum() for p, q in ((zero, one), (one, zero)))
         return float(max(ways))
 
     def epsilon_at(self, delta: float) -> float:
-        """By bisection; at δ = 0 the largest ratio of two probabilities."""
+        """Return ε at δ by bisection; at δ = 0, from the largest ratio of two probabilities."""
         largest = self._largest()
         if delta == 0 or self.delta_at(0.0) <= delta:
             return largest if delta == 0 else 0.0

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 class GaussianThreshold(Mechanism, name="above-threshold-gaussian"):
-    """The first of k answers above a threshold, with N(0, σ²) on both [Zhu2020].
+    """The first of k answers above a threshold, with N(0, σ²) noise on both [Zhu2020].
 
-    Outputs as of `sparse-vector-1` with c = 1. Claim: (ε, δ)-DP where each answer changes by up to
-    1; true. Half of ε is the threshold's, whose noise hides a shift by 1 at δ₁, and half the last
-    answer's, whose noise hides one by 2 at δ₂: up to then nothing is lost if the threshold moves
-    along. The last answer may be any of k, so e^{ε/2}δ₁ + kδ₂ = δ; halves again. With the mistake:
-    wrong.
+    Outputs as for `sparse-vector-1` with c = 1. Claim: (ε, δ)-DP if each answer changes by up to 1;
+    true. Half of ε pays for the threshold, whose noise hides a shift by 1 at δ₁, and half for the
+    last answer, whose noise hides a shift by 2 at δ₂. Earlier answers cost nothing, because the
+    threshold can shift with them. The last answer may be any of k, so e^{ε/2}δ₁ + kδ₂ = δ, split in
+    equal halves. With the mistake: wrong.
     """
 
     epsilon: Annotated[float, Gt(0)] = 1.0
@@ -64,7 +64,7 @@ class GaussianThreshold(Mechanism, name="above-threshold-gaussian"):
         return FiniteDP.of(*(self.probabilities(data)[1] for data in (pair.d0, pair.d1)))
 
     def probabilities(self, data: Floats) -> tuple[Floats, Floats]:
-        """All outputs, shape [outputs, queries], and the probability of each, in float64."""
+        """Return all outputs, shape [outputs, queries], and their probabilities, in float64."""
         noises = Noises(*self._sigmas, law=NORMAL)
         return noises.probabilities(np.asarray(data, np.float64) - self.threshold, 1)
 

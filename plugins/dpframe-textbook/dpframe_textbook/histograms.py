@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class NoisyHistogram1(OneByOne, name="noisy-histogram-1"):
     """Counts plus Lap(1/ε) each [Ding2018, algorithm 9].
 
-    Claim: ε-DP where one count changes by up to 1; true, and exactly ε.
+    Claim: ε-DP if one count changes by up to 1; true, and tight.
     """
 
     def truth(self, pair: Pair) -> LaplaceDP | None:
@@ -29,9 +29,9 @@ class NoisyHistogram1(OneByOne, name="noisy-histogram-1"):
 
 
 class NoisyHistogram2(OneByOne, name="noisy-histogram-2"):
-    """Counts plus Lap(ε) each: the scale upside down [Ding2018, algorithm 10].
+    """Counts plus Lap(ε) each, with an inverted scale [Ding2018, algorithm 10].
 
-    Claim: ε-DP where one count changes by up to 1; wrong, it is exactly 1/ε.
+    Claim: ε-DP if one count changes by up to 1; wrong, the loss is exactly 1/ε.
     """
 
     def truth(self, pair: Pair) -> LaplaceDP | None:
@@ -42,10 +42,10 @@ class NoisyHistogram2(OneByOne, name="noisy-histogram-2"):
 
 
 class LaplaceParallel(Mechanism, name="laplace-parallel"):
-    """The same answer many times, each with Lap(1/ε) of its own [Bichsel2021].
+    """The same answer k times, each with its own Lap(1/ε) noise [Bichsel2021].
 
-    Claim: kε-DP for k answers; true, and exactly kε, but only far out, where all noises have the
-    same sign: each answer alone loses ε.
+    Claim: kε-DP for k answers; true, and tight. The loss reaches kε only in the tails, where all
+    noise has the same sign; each answer alone loses ε.
     """
 
     epsilon: Annotated[float, Gt(0)] = 0.005
@@ -62,10 +62,10 @@ class LaplaceParallel(Mechanism, name="laplace-parallel"):
 
 
 class PrefixSum(OneByOne, name="prefix-sum"):
-    """The sums of the first 1, 2, … answers, each answer with Lap(1/ε) [Wang2019].
+    """The sums of the first 1, 2, … answers, with Lap(1/ε) on each answer [Wang2019].
 
-    Claim: ε-DP where one answer changes by up to 1; true, and exactly ε. Where each of ten answers
-    changes it loses 10ε, and claims no less.
+    Claim: ε-DP if one answer changes by up to 1; true, and tight. If each of ten answers changes,
+    the loss and the claim are 10ε.
     """
 
     def truth(self, pair: Pair) -> LaplaceDP | None:
@@ -76,6 +76,6 @@ class PrefixSum(OneByOne, name="prefix-sum"):
 
 
 def of_one_difference(pair: Pair, scale: float) -> LaplaceDP | None:
-    """The curve of answers plus Laplace noise, where at most one answer differs; else None."""
+    """Return the curve of answers plus Laplace noise if at most one answer differs, else None."""
     gaps = np.abs(np.asarray(pair.d1, np.float64) - np.asarray(pair.d0, np.float64))
     return LaplaceDP(float(gaps.sum()) / scale) if np.count_nonzero(gaps) <= 1 else None

@@ -1,7 +1,7 @@
-"""Whole-number noise from whole numbers alone, so that rounding leaks nothing [CanonneKS2020].
+"""Integer noise from integer arithmetic only, so that rounding leaks nothing [CanonneKS2020].
 
-Draws are made side by side, each by the same small machine, one coin a step. A machine makes
-several results one after the other, so that few wait for the slowest.
+Many identical state machines make draws in parallel, with one coin per step. Each machine makes
+several draws in sequence, so that little time is lost waiting for the slowest.
 """
 
 from __future__ import annotations
@@ -48,25 +48,25 @@ State = tuple[Any, ...]
 
 
 def discrete_laplace(key: Key, n: int, t: int, s: int, *, two_zeros: bool = False) -> Array:
-    """Draws z with Pr[z] proportional to e^{−|z|s/t}, n times [CanonneKS2020, algorithm 2].
+    """Draw n values z with Pr[z] proportional to e^{−|z|s/t} [CanonneKS2020, algorithm 2].
 
     Args:
         key: a JAX key.
         n: number of draws, static.
         t: numerator of the scale, static.
         s: denominator of the scale, static.
-        two_zeros: keeps −0 beside 0, which is the mistake that the algorithm warns of.
+        two_zeros: True to count −0 as a second 0, the mistake that the algorithm warns against.
     """
     return _run(key, n, t, s, None, two_zeros)
 
 
 def discrete_gaussian(key: Key, n: int, variance: int) -> Array:
-    """Draws z with Pr[z] proportional to e^{−z²/2σ²}, n times [CanonneKS2020, algorithm 3].
+    """Draw n values z with Pr[z] proportional to e^{−z²/2σ²} [CanonneKS2020, algorithm 3].
 
     Args:
         key: a JAX key.
         n: number of draws, static.
-        variance: σ², static; at most 1000, so that 32 bits suffice.
+        variance: σ², static; at most 1000, so that 32 bits are sufficient.
     """
     t = int(variance**0.5) + 1
     return _run(key, n, t, 1, variance, False)
@@ -104,18 +104,18 @@ def _run(key: Key, n: int, t: int, s: int, variance: int | None, two_zeros: bool
 def _step(
     words: Array, draws: Draws, t: int, s: int, variance: int | None, two_zeros: bool
 ) -> tuple[Draws, Array]:
-    """One coin each: heads with probability γ/k, where γ belongs to the phase.
+    """Toss one coin on each machine: heads with probability γ/k, where γ depends on the phase.
 
     Args:
         words: 32 random bits for the coin, and 32 for a sign and a remainder; shape [2, machines].
-        draws: where they are.
+        draws: the current states.
         t: numerator of the scale.
-        s: its denominator.
+        s: denominator of the scale.
         variance: σ², or None for Laplace.
-        two_zeros: whether −0 is kept.
+        two_zeros: True to keep −0.
 
     Returns:
-        Where they are then, and whether these words could be used.
+        The new states, and True for the machines that could use these words.
     """
     phase, coins, whole, remainder, multiple, value = draws
     excess, bottom = _excess(value, t, variance)
@@ -156,13 +156,13 @@ def _step(
 
 
 def _shares(limits: tuple[int, ...]) -> HostArray:
-    """Return the number of 31-bit words below each limit times 0, 1, …; flat."""
+    """Return the number of 31-bit words below each limit times 0, 1, …; flattened."""
     counts = np.maximum(np.arange(MOST_COINS), 1)
     return np.concatenate([2**31 // (limit * counts) for limit in limits]).astype(np.uint32)
 
 
 def _excess(value: Array, t: int, variance: int | None) -> tuple[Array, int]:
-    """γ of the candidate as a fraction: (|z| − σ²/t)²/2σ²."""
+    """Return γ of the candidate as a fraction: (|z| − σ²/t)²/2σ²."""
     if variance is None:
         return jnp.zeros_like(value), 1
     away = jnp.abs(jnp.abs(value) * t - variance)

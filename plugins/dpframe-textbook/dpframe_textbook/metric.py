@@ -1,4 +1,4 @@
-"""Metric differential privacy: what may be lost grows with the distance."""
+"""Metric differential privacy: the allowed loss grows with the distance."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class PlanarLaplace(Mechanism, name="planar-laplace"):
-    """A point plus noise of a density proportional to e^{−ε|x|}, |x| the distance [Andres2013].
+    """A point plus noise x with density proportional to e^{−ε|x|}, |x| its length [Andres2013].
 
-    Claim: ε times the Euclidean distance of the two points, any; true, and exactly that. With the
-    mistake: wrong. For the plane; points may have more coordinates.
+    Claim: ε times the Euclidean distance between any two points; true, and tight. With the mistake:
+    wrong. The mechanism was designed for the plane, but points may have more coordinates.
     """
 
     epsilon: Annotated[float, Gt(0)] = 1.0
@@ -38,12 +38,12 @@ class PlanarLaplace(Mechanism, name="planar-laplace"):
 
 
 class NearestWord(Mechanism, name="nearest-word"):
-    """A word's embedding plus noise, and the word that is nearest then [Feyisetan2020].
+    """The word that is nearest to a word's embedding plus noise [Feyisetan2020].
 
-    The noise has a density proportional to e^{−ε|x|}: a direction, and a length of the gamma
-    distribution with as many degrees as dimensions. Words are numbers; their embedding is made by a
-    formula: coordinate j of word w is 10 times the fractional part of (w + 1)√p_j, p_j the primes.
-    Claim: ε times the Euclidean distance of the two embeddings; true. With the mistake: wrong.
+    The noise has a density proportional to e^{−ε|x|}: a uniform direction, and a gamma-distributed
+    length with as many degrees as dimensions. Words are numbers. Coordinate j of the embedding of
+    word w is 10 times the fractional part of (w + 1)√p_j, where p_j is the jth prime. Claim: ε
+    times the Euclidean distance between the two embeddings; true. With the mistake: wrong.
     """
 
     epsilon: Annotated[float, Gt(0)] = 1.0
@@ -77,7 +77,7 @@ PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
 
 
 def embedding(words: int, dimensions: int) -> Floats:
-    """A vector for each word, shape [words, dimensions]."""
+    """Return a vector for each word, shape [words, dimensions]."""
     steps = np.sqrt(np.array(PRIMES[:dimensions], np.float64))
     return np.asarray(10 * ((np.arange(1, words + 1)[:, None] * steps) % 1), np.float64)
 
@@ -85,7 +85,7 @@ def embedding(words: int, dimensions: int) -> Floats:
 def euclidean_laplace(
     key: Key, n: int, dimensions: int, dtype: np.dtype, degrees: int | None = None
 ) -> Array:
-    """Vectors of a density proportional to e^{−|x|}, shape [n, dimensions].
+    """Draw vectors with density proportional to e^{−|x|}, shape [n, dimensions].
 
     Args:
         key: a JAX key.

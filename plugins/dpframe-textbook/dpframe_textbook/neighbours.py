@@ -1,4 +1,4 @@
-"""The distance of two vectors of query answers, in neighbours, and the claim for it."""
+"""The distance between two vectors of query answers in steps between neighbours, and its claim."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ ROUNDING = 1e-6
 
 
 class EachByOne(Mechanism):
-    """A mechanism on answers of which one person changes each by up to 1.
+    """A mechanism on answers, each of which one person changes by up to 1.
 
-    It claims ε for neighbours and kε for answers that k steps between neighbours connect.
+    It claims ε for neighbours, and kε for answers that are k neighbour steps apart.
     """
 
     epsilon: Annotated[float, Gt(0)] = 0.1
@@ -30,9 +30,9 @@ class EachByOne(Mechanism):
 
 
 class OneByOne(Mechanism):
-    """A mechanism on answers of which one person changes a single one, by up to 1.
+    """A mechanism on answers, of which one person changes only one, by up to 1.
 
-    It claims ε for neighbours and kε for answers that k steps between neighbours connect.
+    It claims ε for neighbours, and kε for answers that are k neighbour steps apart.
     """
 
     epsilon: Annotated[float, Gt(0)] = 0.1
@@ -43,12 +43,12 @@ class OneByOne(Mechanism):
 
 
 def each_by_one(pair: Pair) -> int:
-    """Steps from D to D′ if each changes every coordinate by up to 1."""
+    """Return the number of steps from D to D′ if each changes every coordinate by up to 1."""
     return math.ceil(float(_differences(pair).max(initial=0.0)) - ROUNDING)
 
 
 def one_by_one(pair: Pair) -> int:
-    """Steps from D to D′ if each changes one coordinate by up to 1."""
+    """Return the number of steps from D to D′ if each changes one coordinate by up to 1."""
     return int(np.ceil(_differences(pair) - ROUNDING).sum())
 
 

@@ -1,4 +1,4 @@
-"""Random numbers that the mechanisms share."""
+"""Random numbers shared by the mechanisms."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ if TYPE_CHECKING:
 
 
 def uniform(key: Key, shape: tuple[int, ...], dtype: Any) -> Array:
-    """Uniform on the midpoints of a grid in (0, 1), so neither 0 nor 1; as fine as the dtype."""
+    """Draw uniformly from the midpoints of a grid in (0, 1), never 0 or 1; as fine as the dtype."""
     return jax.random.uniform(key, shape, dtype) + half_step(dtype)
 
 
 def laplace(key: Key, shape: tuple[int, ...], dtype: Any) -> Array:
-    """Lap(0, 1) by the inverse CDF; finite, and symmetric to the bit."""
+    """Draw Lap(0, 1) by the inverse CDF; finite, and symmetric to the last bit."""
     # Both steps are exact: the grid has no finer places than floats have there.
     centred = (jax.random.uniform(key, shape, dtype) - 0.5) + half_step(dtype)
     return jnp.copysign(jnp.log(1 - 2 * jnp.abs(centred)), centred)
 
 
 def exponential(key: Key, shape: tuple[int, ...], dtype: Any) -> Array:
-    """Exponential with mean 1; finite and above 0."""
+    """Draw exponential noise with mean 1; finite and above 0."""
     return -jnp.log(uniform(key, shape, dtype))
 
 
 def normal(key: Key, shape: tuple[int, ...], dtype: Any) -> Array:
-    """Standard normal."""
+    """Draw standard normal noise."""
     return jax.random.normal(key, shape, dtype)
 
 
 def categorical(key: Key, probabilities: Array, n: int) -> Array:
-    """Indices drawn with these probabilities, by one uniform number each.
+    """Draw indices with these probabilities, from one uniform number each.
 
     Args:
         key: a JAX key.
-        probabilities: shape [k]; they add to 1.
+        probabilities: shape [k]; they sum to 1.
         n: number of indices.
 
     Returns:
-        Whole numbers as floats of the dtype of the probabilities, shape [n].
+        Integers as floats in the dtype of the probabilities, shape [n].
     """
     edges = jnp.cumsum(probabilities)[:-1]
     u = uniform(key, (n,), probabilities.dtype)
@@ -51,5 +51,5 @@ def categorical(key: Key, probabilities: Array, n: int) -> Array:
 
 
 def half_step(dtype: Any) -> float:
-    """Half the spacing of floats at 1."""
+    """Return half the spacing of floats at 1."""
     return float(np.finfo(np.dtype(dtype)).eps) / 2

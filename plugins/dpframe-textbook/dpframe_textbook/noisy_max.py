@@ -1,4 +1,4 @@
-"""Report noisy max: which noisy answer is the largest, or how large it is."""
+"""Report noisy max: the index of the largest noisy answer, or its value."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class NoisyMax(EachByOne):
 class ReportNoisyMax1(NoisyMax, name="report-noisy-max-1"):
     """The index of the largest answer plus Lap(2/ε) [Ding2018, algorithm 5].
 
-    Claim: ε-DP where each answer changes by up to 1; true.
+    Claim: ε-DP if each answer changes by up to 1; true.
     """
 
     def truth(self, pair: Pair) -> FiniteDP:
@@ -51,7 +51,7 @@ class ReportNoisyMax1(NoisyMax, name="report-noisy-max-1"):
 class ReportNoisyMax2(NoisyMax, name="report-noisy-max-2"):
     """The index of the largest answer plus exponential noise of mean 2/ε [Ding2018, algorithm 6].
 
-    Claim: ε-DP where each answer changes by up to 1; true.
+    Claim: ε-DP if each answer changes by up to 1; true.
     """
 
     def truth(self, pair: Pair) -> FiniteDP:
@@ -66,8 +66,8 @@ class ReportNoisyMax2(NoisyMax, name="report-noisy-max-2"):
 class ReportNoisyMax3(NoisyMax, name="report-noisy-max-3"):
     """The largest answer plus Lap(2/ε) itself [Ding2018, algorithm 7].
 
-    Claim: ε-DP where each answer changes by up to 1; wrong for more than two answers. Where all k
-    change together and the largest lies below them all, it loses kε/2.
+    Claim: ε-DP if each answer changes by up to 1; wrong for more than two answers. If all k answers
+    change together, outputs below all of them lose kε/2.
     """
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
@@ -78,8 +78,8 @@ class ReportNoisyMax3(NoisyMax, name="report-noisy-max-3"):
 class ReportNoisyMax4(NoisyMax, name="report-noisy-max-4"):
     """The largest answer plus exponential noise of mean 2/ε itself [Ding2018, algorithm 8].
 
-    Claim: ε-DP where each answer changes by up to 1; wrong: outputs below the largest answer of D′
-    are impossible there. On D they have a probability of no more than (1 − e^{−ε/2})^k.
+    Claim: ε-DP if each answer changes by up to 1; wrong: outputs below the largest answer on D′ are
+    impossible on D′. On D their probability is at most (1 − e^{−ε/2})^k.
     """
 
     def sample(self, key: Key, data: Array, n: int) -> Array:

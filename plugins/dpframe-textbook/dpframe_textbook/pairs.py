@@ -1,4 +1,4 @@
-"""Answers to queries that neighbours give."""
+"""Pairs of query answers from neighbouring datasets, and pairs of words."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Name = Literal[
 class QueryPattern(Pair, name="query-pattern"):
     """One of the eight patterns of [Ding2018], for `length` queries.
 
-    D is 1 everywhere, and D′ has 2 where it is above and 0 where it is below; x-shape: D is 1 in
-    the first half and 0 in the other, D′ the reverse. In the first two one answer differs, in the
-    others all do. Clipped to [low, high].
+    D is 1 everywhere; D′ is 2 for the answers "above" and 0 for those "below". x-shape: D is 1 in
+    the first half and 0 in the second, D′ the reverse. One answer differs in the first two
+    patterns, and all answers differ in the others. Answers are clipped to [low, high].
     """
 
     adjacency: ClassVar[str] = "answers of a query change by up to 1"

@@ -1,4 +1,4 @@
-"""Exact probabilities of what a sparse vector technique says."""
+"""Exact probabilities of the outputs of a sparse vector technique."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Noises:
     """The distribution of both noises."""
 
     def probabilities(self, answers: Floats, cutoff: int) -> tuple[Floats, Floats]:
-        """Goes through the queries, with the density of the threshold's noise at each output.
+        """Step through the queries, keeping the density of the threshold's noise for each output.
 
         Args:
-            answers: less the threshold, shape [queries].
-            cutoff: answers above, after which it stops.
+            answers: minus the threshold, shape [queries].
+            cutoff: number of answers above after which it stops.
 
         Returns:
             All outputs of 1 (above), 0 (below) and −1 (stopped), shape [outputs, queries], and

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 class ProposeTestRelease(Mechanism, name="propose-test-release"):
     """The median of values in [0, 1], if one person cannot move it far [DworkL2009].
 
-    Proposes that the local sensitivity is at most β; tests by a noisy count of the values that
-    would have to change before it is not; then releases the median + Lap(β/ε). The output is
-    (1, number), or (0, 0) where the test fails. Claim: (2ε, δ)-DP where one value changes to any
-    other; true. With the mistake: wrong, the size of the noise tells the data. Values are clamped,
-    and of an even number the upper median is meant.
+    The mechanism proposes that the local sensitivity is at most β. It tests this with a noisy count
+    of the values that would have to change to make it false, and then releases the median +
+    Lap(β/ε). The output is (1, number), or (0, 0) if the test fails. Claim: (2ε, δ)-DP if one value
+    changes to any other; true. With the mistake: wrong, because the scale of the noise depends on
+    the data. Values are clamped; for an even number of values it uses the upper median.
     """
 
     epsilon: Annotated[float, Gt(0)] = 0.5
@@ -56,13 +56,13 @@ class ProposeTestRelease(Mechanism, name="propose-test-release"):
 
 
 def median_moves(values: Array) -> Array:
-    """Return the change of the median by one value, after k others [NissimRS2007, section 3].
+    """Return the change of the median by one value after k others [NissimRS2007, section 3].
 
     Args:
         values: sorted, in [0, 1], shape [m].
 
     Returns:
-        The local sensitivity at distance k = 0, …, m − 1, shape [m]; it does not fall.
+        The local sensitivity at distance k = 0, …, m − 1, shape [m]; it never decreases.
     """
     size, middle = len(values), len(values) // 2
     padded = jnp.concatenate([jnp.zeros(size + 1), values, jnp.ones(size + 1)])

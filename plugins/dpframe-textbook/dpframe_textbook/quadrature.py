@@ -1,4 +1,4 @@
-"""Integrals over a noise whose density has kinks at known places."""
+"""Integrals over noise whose density has kinks at known places."""
 
 from __future__ import annotations
 
@@ -46,14 +46,15 @@ NOTHING = Law(np.zeros_like, lambda x: np.where(x > 0, 1.0, 0.0))
 
 
 def nodes(kinks: Floats, reach: float = REACH) -> tuple[Floats, Floats]:
-    """Gauss-Legendre nodes and weights on the panels between kinks.
+    """Return Gauss-Legendre nodes and weights on the panels between kinks.
 
     Args:
-        kinks: where an integrand made of functions e^{±x} changes its form, any order.
-        reach: how far beyond them is integrated.
+        kinks: points at which an integrand made of functions e^{±x} changes its form, in any order.
+        reach: the integral extends this far beyond the kinks.
 
     Returns:
-        Nodes and weights, ascending; what falls off like e^{−|x|} is integrated to about 1e-14.
+        Nodes in ascending order, and their weights; integrands that decay like e^{−|x|} are
+        integrated to about 1e-14.
     """
     inner = np.unique(np.asarray(kinks, np.float64))
     edges = np.concatenate([[inner[0] - reach], inner, [inner[-1] + reach]])
@@ -68,7 +69,7 @@ def nodes(kinks: Floats, reach: float = REACH) -> tuple[Floats, Floats]:
 
 
 def largest_of(answers: Floats, law: Law) -> Floats:
-    """Probability that each answer plus noise of its own, of scale 1, is the largest.
+    """Return the probability that each answer plus independent noise of scale 1 is the largest.
 
     Args:
         answers: shape [k].

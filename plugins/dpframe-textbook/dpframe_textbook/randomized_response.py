@@ -1,4 +1,4 @@
-"""Randomised response that hides in a sample, or in a crowd."""
+"""Randomised response with amplification by subsampling or by shuffling."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class SubsampledResponse(Mechanism, name="subsampled-randomized-response"):
-    """The randomised response of one person of m, drawn at random [BalleBG2018].
+    """The randomised response of one of m people, drawn at random [BalleBG2018].
 
-    Data are bits. Claim: ln(1 + (e^ε − 1)/m)-DP where one bit changes; true, as nobody knows whose
-    answer it is. With the mistake: wrong, it is ε.
+    Data are bits. Claim: ln(1 + (e^ε − 1)/m)-DP if one bit changes; true, because the output does
+    not show whose answer it is. With the mistake: wrong, the loss is ε.
     """
 
     epsilon: Annotated[float, Gt(0)] = 1.0
@@ -37,7 +37,7 @@ class SubsampledResponse(Mechanism, name="subsampled-randomized-response"):
         return FiniteDP.of(*(self.probabilities(_bits(d, np)) for d in (pair.d0, pair.d1)))
 
     def probabilities(self, bits: Floats) -> Floats:
-        """Return the probabilities of 0 and 1, for each person if that is told; [2] or [2, m]."""
+        """Return the probabilities of 0 and 1, by person if the output says who; [2] or [2, m]."""
         keeps = 1 / (1 + np.exp(-self.epsilon))
         ones = np.where(bits == 1, keeps, 1 - keeps) / len(bits)
         table = np.stack([1 / len(bits) - ones, ones])
@@ -56,10 +56,10 @@ class SubsampledResponse(Mechanism, name="subsampled-randomized-response"):
 
 
 class ShuffledResponse(Mechanism, name="shuffled-randomized-response"):
-    """Randomised responses of m people, shuffled: how many are 1 [Erlingsson2019].
+    """The number of 1s among the shuffled randomised responses of m people [Erlingsson2019].
 
-    Data are bits. Claim: (ε′, δ)-DP where one bit changes, ε′ the smallest for which that is true
-    whatever the others are; true. With the mistake: wrong.
+    Data are bits. Claim: (ε′, δ)-DP if one bit changes, with the smallest ε′ for which this holds
+    for all other bits; true. With the mistake: wrong.
     """
 
     epsilon: Annotated[float, Gt(0)] = 1.0
@@ -107,5 +107,5 @@ class ShuffledResponse(Mechanism, name="shuffled-randomized-response"):
 
 
 def _bits(data: Any, numpy: Any) -> Any:
-    """1 where a number is at least ½, else 0, shape [m]."""
+    """Return 1 for numbers of at least ½, else 0, shape [m]."""
     return (numpy.asarray(data).ravel() >= 0.5) * numpy.ones((), numpy.asarray(data).dtype)

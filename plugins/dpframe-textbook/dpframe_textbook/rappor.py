@@ -1,4 +1,4 @@
-"""RAPPOR: a Bloom filter of a value, answered at random."""
+"""RAPPOR: a Bloom filter of a value, reported with randomised response."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ class BloomFilter(Mechanism):
 class RAPPOR(BloomFilter, name="rappor"):
     """A Bloom filter after permanent and instantaneous randomised response [Erlingsson2014].
 
-    A permanent bit is the true one with probability 1 − f, else a fair coin; 1 is then reported
-    with probability q for a permanent 1 and p for a 0. Claim: what one report loses of two values
-    whose 2h bits all differ, .4 with these defaults; true, and exactly that for such values. Steps
-    1 to 3, and every run with a permanent response of its own.
+    A permanent bit is the true bit with probability 1 − f, else a fair coin. A permanent 1 is
+    reported as 1 with probability q, a permanent 0 with probability p. Claim: the loss of one
+    report about two values whose 2h bits all differ, .4 with these defaults; true, and tight for
+    such values. The mechanism covers steps 1 to 3, and every run has a new permanent response.
     """
 
     f: Annotated[float, Gt(0), Le(1)] = 0.75
@@ -88,8 +88,8 @@ class RAPPOR(BloomFilter, name="rappor"):
 class OneTimeRAPPOR(BloomFilter, name="one-time-rappor"):
     """A Bloom filter after permanent randomised response alone [Erlingsson2014].
 
-    Claim: 2h ln((1 − f/2)/(f/2)), .8 with these defaults; true, and exactly that for two values
-    whose 2h bits all differ.
+    Claim: 2h ln((1 − f/2)/(f/2)), .8 with these defaults; true, and tight for two values whose 2h
+    bits all differ.
     """
 
     f: Annotated[float, Gt(0), Lt(1)] = 0.95
@@ -101,9 +101,9 @@ class OneTimeRAPPOR(BloomFilter, name="one-time-rappor"):
 
 
 def bloom_filter(value: Any, hashes: int, bits: int, numpy: Any) -> Any:
-    """Return the bits that a number sets, rounded to a whole one; traced, or on the host.
+    """Return the bits that a number, rounded to an integer, sets; traced, or on the host.
 
-    The hash functions are one finaliser of 32 bits, begun at different places.
+    The hash functions are one 32-bit finaliser with different starting values.
 
     Args:
         value: one number, any shape.
@@ -123,5 +123,5 @@ def bloom_filter(value: Any, hashes: int, bits: int, numpy: Any) -> Any:
 
 
 def _binomial(n: int, p: float) -> Floats:
-    """Probabilities of 0 … n."""
+    """Return the probabilities of 0 … n."""
     return np.array([math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n + 1)])

@@ -1,4 +1,4 @@
-"""Choosing the best candidate: the exponential mechanism, and permute-and-flip."""
+"""Selection of the best candidate: the exponential mechanism and permute-and-flip."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class ExponentialMechanism(EachByOne, name="exponential-mechanism"):
     """The index of a score q, with probability proportional to e^{εq/2} [McSherry2007].
 
-    Claim: ε-DP where each score changes by up to 1; true. With the mistake: wrong.
+    Claim: ε-DP if each score changes by up to 1; true. With the mistake: wrong.
     """
 
     mistake: Literal["none", "no-half"] = "none"
@@ -43,11 +43,11 @@ class ExponentialMechanism(EachByOne, name="exponential-mechanism"):
 
 
 class PermuteAndFlip(EachByOne, name="permute-and-flip"):
-    """Candidates in random order, until a coin shows heads [McKenna2020].
+    """The first candidate, in random order, whose coin shows heads [McKenna2020].
 
-    The coin of a score q shows them with probability e^{ε(q − max q)/2}.
+    The coin of a score q shows heads with probability e^{ε(q − max q)/2}.
 
-    Claim: ε-DP where each score changes by up to 1; true. With the mistake: wrong.
+    Claim: ε-DP if each score changes by up to 1; true. With the mistake: wrong.
     """
 
     mistake: Literal["none", "fixed-order"] = "none"

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 class Snapping(OneByOne, name="snapping"):
     """Laplace noise, snapped to a grid and clamped to ±B [Mironov2012, theorem 1].
 
-    The grid is that of the smallest power of two that is at least the scale of the noise, which is
-    a little above 1/ε, for what floats of the run's precision round. Claim: ε-DP where one answer
-    changes by up to 1; true.
+    The spacing of the grid is the smallest power of two that is at least the scale of the noise.
+    The scale is slightly above 1/ε, to allow for rounding in the run's precision. Claim: ε-DP if
+    one answer changes by up to 1; true.
     """
 
     bound: Annotated[float, Gt(0)] = 100.0
@@ -34,7 +34,7 @@ class Snapping(OneByOne, name="snapping"):
         return FiniteDP.of(*(self.probabilities(data)[1] for data in (pair.d0, pair.d1)))
 
     def probabilities(self, data: Floats) -> tuple[Floats, Floats]:
-        """All outputs, and the probability of each, for one answer; over the real numbers."""
+        """Return all outputs for one answer and their probabilities, over the real numbers."""
         scale = float(self._scale(np.float32(0).dtype))
         grid = 2.0 ** np.ceil(np.log2(scale))
         steps = np.arange(-np.floor(self.bound / grid), np.floor(self.bound / grid) + 1)
@@ -64,5 +64,5 @@ class Snapping(OneByOne, name="snapping"):
         return jnp.clip(values, -self.bound, self.bound)
 
     def _scale(self, dtype: np.dtype) -> Array:
-        """(1 + 2⁴ηB)/ε, η half the spacing of floats at 1."""
+        """Return (1 + 2⁴ηB)/ε, where η is half the spacing of floats at 1."""
         return jnp.asarray((1 + 16 * half_step(dtype) * self.bound) / self.epsilon)

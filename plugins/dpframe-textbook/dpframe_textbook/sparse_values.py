@@ -1,4 +1,4 @@
-"""Sparse vector techniques that release numbers on purpose, and two techniques at once."""
+"""Sparse vector techniques that release numbers on purpose, and two techniques combined."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class NumericalSparseVector(EachByOne, name="numerical-sparse-vector"):
-    """Releases answers above the threshold with noise of their own [Wang2019].
+    """Release answers above the threshold with fresh noise [Wang2019].
 
-    Threshold plus Lap(3/ε), comparisons plus Lap(6c/ε), what is released plus Lap(3c/ε); stops
-    after c. 0 stands for below, −1 for stopped. Claim: ε-DP where each answer changes by up to 1;
-    true.
+    Threshold plus Lap(3/ε), comparisons plus Lap(6c/ε), released answers plus Lap(3c/ε); stops
+    after c. In the output, 0 means below and −1 means stopped. Claim: ε-DP if each answer changes
+    by up to 1; true.
     """
 
     threshold: float = 1.0
@@ -48,8 +48,8 @@ class NumericalSparseVector(EachByOne, name="numerical-sparse-vector"):
 class SparseVector34(EachByOne, name="sparse-vector-3-4"):
     """`sparse-vector-3` and `sparse-vector-4` on the same answers [Bichsel2021].
 
-    The output of one after that of the other. Claim: 2ε-DP where each answer changes by up to 1, as
-    each claims ε; wrong, as each is.
+    The two outputs are concatenated. Claim: 2ε-DP if each answer changes by up to 1, because each
+    technique claims ε; wrong, because both claims are.
     """
 
     threshold: float = 1.0

@@ -1,7 +1,7 @@
-"""The six sparse vector techniques of figure 1 of [Lyu2017], right and wrong.
+"""The six sparse vector techniques of figure 1 of [Lyu2017], correct and incorrect.
 
-An output has a number for each query: 1 for above the threshold (or the noisy answer, where that is
-released), 0 for below, −1 for not asked because it had stopped before.
+An output has one number for each query: 1 above the threshold (or the noisy answer, if that is
+released), 0 below it, and −1 if the technique had already stopped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STOPPED = -1.0
 
 
 class SparseVector(EachByOne):
-    """Queries one after the other against a noisy threshold, until `cutoff` were above it."""
+    """Compare queries in turn with a noisy threshold, until `cutoff` of them are above it."""
 
     threshold: float = 1.0
     """The threshold that answers are compared with."""
@@ -53,7 +53,7 @@ class SparseVector(EachByOne):
         return FiniteDP.of(*(self.probabilities(data)[1] for data in (pair.d0, pair.d1)))
 
     def probabilities(self, data: Floats) -> tuple[Floats, Floats]:
-        """All outputs, shape [outputs, queries], and the probability of each, in float64."""
+        """Return all outputs, shape [outputs, queries], and their probabilities, in float64."""
         threshold, answer = self._scales
         noises = Noises(float(threshold), float(answer), self.renews)
         answers = np.asarray(data, np.float64) - self.threshold
@@ -72,7 +72,7 @@ class SparseVector(EachByOne):
 
 
 def sparse_vector(technique: SparseVector, key: Key, data: Array, n: int) -> Array:
-    """Outputs of a technique, shape [n, queries]."""
+    """Return the outputs of a technique, shape [n, queries]."""
     size, dtype = data.size, data.dtype
     of_threshold, of_answers = jax.random.split(key)
     scale, query_scale = technique._scales
@@ -89,7 +89,7 @@ def sparse_vector(technique: SparseVector, key: Key, data: Array, n: int) -> Arr
 
 
 def stop(told: Array, above: Array, cutoff: int) -> Array:
-    """Overwrites what comes after the last answer above; both have the shape [queries, n]."""
+    """Overwrite the answers after the last permitted answer above; both have shape [queries, n]."""
     before = jnp.cumsum(above, axis=0) - above
     return jnp.where(before >= cutoff, STOPPED, told)
 
@@ -107,7 +107,7 @@ def _above_renewed(noisy: Array, thresholds: Array) -> Array:
 class SparseVector1(SparseVector, name="sparse-vector-1"):
     """Threshold plus Lap(2/ε), answers plus Lap(4c/ε), stops after c [Lyu2017, figure 1].
 
-    Claim: ε-DP where each answer changes by up to 1; true.
+    Claim: ε-DP if each answer changes by up to 1; true.
     """
 
     threshold: float = 0.5
@@ -117,7 +117,7 @@ class SparseVector1(SparseVector, name="sparse-vector-1"):
 class SparseVector2(SparseVector, name="sparse-vector-2"):
     """Threshold plus Lap(2c/ε), renewed after each answer above it [Lyu2017, figure 1].
 
-    Answers plus Lap(4c/ε), stops after c. Claim: ε-DP where each answer changes by up to 1; true.
+    Answers plus Lap(4c/ε), stops after c. Claim: ε-DP if each answer changes by up to 1; true.
     """
 
     threshold_noise = (2.0, True)
@@ -127,9 +127,9 @@ class SparseVector2(SparseVector, name="sparse-vector-2"):
 class SparseVector3(SparseVector, name="sparse-vector-3"):
     """Releases the noisy answers above the threshold [Lyu2017, figure 1].
 
-    Threshold plus Lap(2/ε), answers plus Lap(2c/ε), stops after c. Claim: ε-DP where each answer
-    changes by up to 1; wrong: the answer that is released shows where the noisy threshold is not,
-    and no ε holds for any number of queries.
+    Threshold plus Lap(2/ε), answers plus Lap(2c/ε), stops after c. Claim: ε-DP if each answer
+    changes by up to 1; wrong: the released answer rules out values of the noisy threshold, and no
+    single ε holds for every number of queries.
     """
 
     query_noise = (2.0, True)
@@ -137,9 +137,9 @@ class SparseVector3(SparseVector, name="sparse-vector-3"):
 
 
 class SparseVector4(SparseVector, name="sparse-vector-4"):
-    """Threshold plus Lap(4/ε), answers plus Lap(4/3ε) however many c is [Lyu2017, figure 1].
+    """Threshold plus Lap(4/ε), answers plus Lap(4/3ε) for every c [Lyu2017, figure 1].
 
-    Stops after c. Claim: ε-DP where each answer changes by up to 1; wrong, it is (1 + 6c)ε/4-DP.
+    Stops after c. Claim: ε-DP if each answer changes by up to 1; wrong, it is (1 + 6c)ε/4-DP.
     """
 
     threshold_noise = (4.0, False)
@@ -149,8 +149,8 @@ class SparseVector4(SparseVector, name="sparse-vector-4"):
 class SparseVector5(SparseVector, name="sparse-vector-5"):
     """Threshold plus Lap(2/ε), answers without noise, never stops [Lyu2017, figure 1].
 
-    Claim: ε-DP where each answer changes by up to 1; wrong: of two equal answers both are above or
-    none is.
+    Claim: ε-DP if each answer changes by up to 1; wrong: two equal answers are either both above or
+    both below.
     """
 
     query_noise = (0.0, False)
@@ -160,7 +160,7 @@ class SparseVector5(SparseVector, name="sparse-vector-5"):
 class SparseVector6(SparseVector, name="sparse-vector-6"):
     """Threshold and answers plus Lap(2/ε), never stops [Lyu2017, figure 1].
 
-    Claim: ε-DP where each answer changes by up to 1; wrong: what is lost grows with the queries.
+    Claim: ε-DP if each answer changes by up to 1; wrong: the loss grows with the number of queries.
     """
 
     query_noise = (2.0, False)

@@ -1,4 +1,4 @@
-"""The stability-based histogram: counts of a domain that nobody has listed."""
+"""The stability-based histogram: counts over a domain that is not listed in advance."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class StabilityHistogram(Mechanism, name="stability-histogram"):
-    """Noise on the counts that are not 0, and what is then above a threshold [Bun2019, section 3].
+    """The nonzero counts plus noise, if above a threshold [Bun2019, section 3].
 
-    Lap(1/ε), threshold 1 + ln(1/2δ)/ε; all else is 0. Claim: (ε, δ)-DP where one count changes by
-    up to 1; true: a single person's bin is released with probability δ. With the mistake: wrong,
-    it is released always. Counts are rounded first.
+    The noise is Lap(1/ε) and the threshold 1 + ln(1/2δ)/ε; all other outputs are 0. Claim: (ε,
+    δ)-DP if one count changes by up to 1; true: the bin of a single person is released with
+    probability δ. With the mistake: wrong, it is always released. Counts are rounded first.
     """
 
     epsilon: Annotated[float, Gt(0)] = 1.0

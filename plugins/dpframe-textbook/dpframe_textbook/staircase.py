@@ -24,9 +24,9 @@ LOST = 20.0
 class Staircase(OneByOne, name="staircase"):
     """Noise whose density falls by e^ε at |x| = γ, 1 + γ, 2 + γ, … [Geng2014, algorithm 1].
 
-    The density of an answer whose sensitivity is 1; of all ε-DP noise it has the smallest expected
-    size. Claim: ε-DP where one answer changes by up to 1; true, and exactly ε. With the mistake:
-    wrong, no noise is smaller than 1.
+    For answers of sensitivity 1, this noise has the smallest expected size of all ε-DP noise.
+    Claim: ε-DP if one answer changes by up to 1; true, and tight. With the mistake: wrong, the
+    noise is never smaller than 1.
     """
 
     gamma: Annotated[float, Gt(0), Lt(1)] | None = None
@@ -59,7 +59,7 @@ class Staircase(OneByOne, name="staircase"):
         return np.where(size > 0, b**step * (1 - b) * level / 2, 0.0)
 
     def below(self, x: Floats) -> Floats:
-        """The distribution function of the noise, in float64."""
+        """Return the distribution function of the noise, in float64."""
         gamma, b, low = self._shares()
         size = np.abs(x) - (self.mistake == "counts-from-one")
         step = np.floor(np.maximum(size, 0))
@@ -69,7 +69,7 @@ class Staircase(OneByOne, name="staircase"):
         return np.where(x < 0, (1 - within) / 2, (1 + within) / 2)
 
     def _shares(self) -> tuple[float, float, float]:
-        """γ, e^{−ε}, and the probability of the first part of a step; in float64."""
+        """Return γ, e^{−ε}, and the probability of the first part of a step, in float64."""
         gamma, b = float(self._gamma), math.exp(-self.epsilon)
         return gamma, b, gamma / (gamma + (1 - gamma) * b)
 

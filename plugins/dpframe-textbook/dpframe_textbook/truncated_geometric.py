@@ -21,10 +21,10 @@ LN_2 = float(np.log(2))
 class TruncatedGeometric(OneByOne, name="truncated-geometric"):
     """A count from 0 to n plus two-sided geometric noise, clamped [Balcer2018, algorithm 4.8].
 
-    Pr[z] is proportional to a^|z|, a = 2^k/(2^k + 1), k = ⌈log₂(2/ε)⌉, so that whole numbers
-    suffice. Claim: ε-DP where the count changes by up to 1; true, it is ln(1 + 2^−k). With the
-    natural logarithm instead, as [Bichsel2021] has it, k is smaller and ε may be too. Counts are
-    rounded and clamped first.
+    Pr[z] is proportional to a^|z|, a = 2^k/(2^k + 1), k = ⌈log₂(2/ε)⌉, so that integer arithmetic
+    is sufficient. Claim: ε-DP if the count changes by up to 1; true, the loss is ln(1 + 2^−k). With
+    the natural logarithm, as in [Bichsel2021], k is smaller, and the claimed ε may be too small.
+    Counts are rounded and clamped first.
     """
 
     most: Annotated[int, Ge(1), Le(1000)] = 5
@@ -52,7 +52,7 @@ class TruncatedGeometric(OneByOne, name="truncated-geometric"):
 
 
 def _probabilities(count: Any, k: Any, most: int, numpy: Any) -> Any:
-    """Return the probabilities of 0 … most; clamping gives the outer two the rest."""
+    """Return the probabilities of 0 … most; clamping gives the remaining mass to both ends."""
     a = 1 / (1 + 2.0**-k)
     outputs = numpy.arange(most + 1)
     distance = numpy.abs(outputs - count)

@@ -1,4 +1,4 @@
-"""All mechanisms and pairs keep their promises; all have a source and a word on their claim."""
+"""All mechanisms and pairs keep their promises, cite a source and state if their claim is true."""
 
 import dpframe_textbook
 import pytest

@@ -1,4 +1,4 @@
-"""The result of an audit: dpframe's answer about one run, with its picture and its files."""
+"""The result of an audit of one run, with its picture and its files."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ ROUNDING = 0.98  # accountants of several kinds agree up to this
 
 
 class Audit(dict[str, Any]):
-    """The result of an audit: the answer of `dpframe.score_one_run`, with the run that it is about.
+    """The result of an audit: the answer of `dpframe.score_one_run` and a description of the run.
 
-    `print` shows the report, a notebook shows it with the picture, and `dpframe show FOLDER`,
-    `dpframe report FOLDER` and `dpframe plot FOLDER` read the file that the audit wrote.
+    `print` shows the report, and a notebook also shows the picture. `dpframe show FOLDER`, `dpframe
+    report FOLDER` and `dpframe plot FOLDER` read the file that the audit wrote.
     """
 
     def __init__(self, answer: Any) -> None:
@@ -42,13 +42,13 @@ class Audit(dict[str, Any]):
 
     @property
     def ceiling(self) -> float:
-        """The bound that these canaries would give if every guess were right."""
+        """The bound that these canaries would give if every guess were correct."""
         bounds = [row["bounds"][0]["ceiling"] for row in self["rows"] if row["bounds"]]
         return max((float(bound) for bound in bounds if bound is not None), default=math.nan)
 
     @property
     def verdict(self) -> str | None:
-        """One of violated, consistent and inconclusive; None if nothing was claimed."""
+        """The verdict, "violated", "consistent" or "inconclusive"; None if nothing was claimed."""
         found = {row["verdict"] for row in self["rows"]} - {None}
         order = ("violated", "consistent", "inconclusive")
         return next((name for name in order if name in found), None)
@@ -59,7 +59,7 @@ class Audit(dict[str, Any]):
         return list(self["warnings"])
 
     def picture(self) -> Any:
-        """Return the figure, which needs matplotlib: the ROC of these scores beside the claim."""
+        """Return the ROC curve of these scores beside the claim; it needs matplotlib."""
         return plot(dict(self))
 
     def save(self, folder: Path) -> None:
@@ -92,9 +92,10 @@ class Audit(dict[str, Any]):
 def guesses_of(score: Any, number: int) -> dict[str, Any]:
     """Return parameters of one-run-fdp for a score, fixed before any coin is seen.
 
-    Likelihood ratios of gradients tell members and others equally well, so only "both" is tried.
-    For Gaussian and sampled Gaussian steps with ε from 2 to 8 the best number of guesses was near
-    3√m for m from 100 to 3,000; with all m a run without noise shows most. The two share the error.
+    Likelihood ratios of gradients identify members and non-members equally well, so only "both" is
+    tried. For Gaussian and sampled Gaussian steps with ε from 2 to 8, the best number of guesses
+    was near 3√m for m from 100 to 3,000. For a run without noise, m guesses give the largest bound.
+    The two choices share the error.
 
     Args:
         score: of the audit.
@@ -107,18 +108,19 @@ def guesses_of(score: Any, number: int) -> dict[str, Any]:
 
 
 def claim_of(engine: Any, epsilon: float | None, delta: float) -> tuple[Any, list[str]]:
-    """Return the claim about a training, and what does not fit in it.
+    """Return the claim about a training run, and warnings about inconsistencies.
 
-    With Opacus's engine the claim is the whole trade-off curve of the steps that its accountant has
-    counted: Poisson samples, Gaussian noise. Fewer canaries can refute it than ε at one δ.
+    With Opacus's engine, the claim is the whole trade-off curve of the Poisson-sampled Gaussian
+    steps that its accountant has counted. Refuting it takes fewer canaries than refuting ε at one
+    δ.
 
     Args:
         engine: Opacus's PrivacyEngine, or None.
-        epsilon: as the user states it; None if nothing is stated.
+        epsilon: the value that the user states; None for no claim.
         delta: of the claim.
 
     Raises:
-        CanaryError: ε is no number of at least 0.
+        CanaryError: ε is not a number of at least 0.
     """
     stated: Any = epsilon
     if stated is not None and not (isinstance(stated, Real) and float(stated) >= 0):
@@ -162,19 +164,19 @@ def judged(
     warnings: Sequence[str],
     described: dict[str, Any],
 ) -> Audit:
-    """Bound the loss by scores and coins, and compare it with the claim.
+    """Bound the privacy loss from scores and coins, and compare the bound with the claim.
 
     Args:
         scores: shape [m].
         members: the coins, shape [m].
-        epsilon: of the claim; None, or inf, claims nothing.
-        engine: Opacus's, whose accountant says what the claim is; or None.
+        epsilon: of the claim; None or inf for no claim.
+        engine: Opacus's PrivacyEngine, whose accountant defines the claim; or None.
         delta: of the claim.
         confidence: of the bound and the verdict.
-        estimators: of dpframe's one-run family; None means one-run-fdp.
+        estimators: from dpframe's one-run family; None means one-run-fdp.
         parameters: of the estimators.
-        warnings: what does not fit.
-        described: the run, for the record.
+        warnings: inconsistencies found so far.
+        described: the description of the run, for the record.
     """
     claim, more = claim_of(engine, epsilon, delta)
     found = score_one_run(
@@ -195,7 +197,7 @@ def judged(
 
 
 def _strict(value: Any) -> Any:
-    """Return JSON values with numbers that are not finite as words."""
+    """Return JSON values in which non-finite numbers are written as words."""
     if isinstance(value, float) and not math.isfinite(value):
         return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
     if isinstance(value, dict):

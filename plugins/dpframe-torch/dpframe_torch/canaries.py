@@ -1,4 +1,4 @@
-"""Canaries in a training set: each in by a coin of its own, kept in the file of a run."""
+"""Canaries in a training set, each included by an independent coin and kept in the run's file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ STREAM = 0xD9F4A3E  # so that coins differ from the numbers of a script that use
 
 
 class TrainingSet(Dataset[Any]):  # type: ignore[misc]  # PyTorch's types are not read
-    """A training set with those canaries whose coins say so, in the order of the original."""
+    """A training set with the canaries that their coins include, in the original order."""
 
     def __init__(self, data: Any, inside: dict[int, Any], source: Whole) -> None:
         self.data = data
@@ -65,30 +65,33 @@ class TrainingSet(Dataset[Any]):  # type: ignore[misc]  # PyTorch's types are no
 class Canaries:
     """Canaries for one run of a training script, and the audit of that run.
 
-    Each canary is in `train_set` with probability ½, by a coin of its own. `mislabelled`, `blank`
-    and `as-they-are` canaries are made of random records of the training set and take their places;
-    a record whose coin says "out" is left out. Canaries of the other kinds, and own `records`, are
-    added. The bound holds for any canaries; how large it gets depends on how well they are
-    recognised.
+    An independent coin includes each canary in `train_set` with probability ½. `mislabelled`,
+    `blank` and `as-they-are` canaries are made from random records of the training set and replace
+    them; if the coin excludes a canary, the record is left out. Canaries of the other kinds, and
+    your own `records`, are added. The bound is valid for any canaries, but it is larger if the
+    model recognises them better.
 
-    The coins are kept in the file `canaries.json` of `out`. An interrupted script that starts again
-    gets the same canaries, until they have been audited; the next run tosses anew unless a seed is
-    given. In distributed training every rank gets the same canaries; rank 0 writes the file.
+    The coins are kept in `canaries.json` in the folder `out`. A script that is interrupted and
+    restarted gets the same canaries, until they have been audited. The next run tosses new coins
+    unless a seed is given. In distributed training every rank gets the same canaries, and rank 0
+    writes the file.
 
     Args:
         train_set: a dataset with a length whose records are (input, label) or mappings.
-        number: m, the canaries. m canaries show at most an ε of about ln(m/20) to ln(m/10).
+        number: m, the number of canaries. m canaries can show an ε of at most about ln(m/20) to
+            ln(m/10).
         kind: "mislabelled", "blank", "as-they-are", "random-gradient" or "text".
-        seed: of the choice of canaries and of the coins; default: a new one from the system.
-        records: own canaries, in place of `kind`; `number` is then theirs.
+        seed: for the choice of canaries and the coins; default: a new one from the system.
+        records: your own canaries, instead of `kind`; `number` is then their number.
         classes: the number of labels; default: inferred.
         vocabulary: token ids for `text`, or their number; default: inferred.
-        length: of a `text` canary; default: that of a record.
-        held_out: records that must not be trained on; the audit warns if one was.
-        out: the folder of the run; None keeps nothing.
+        length: number of tokens in a `text` canary; default: that of a record.
+        held_out: records that must not be used for training; the audit warns if one was.
+        out: the folder of the run; None writes no files.
 
     Raises:
-        CanaryError: the data do not fit, or the folder holds an unfinished run of other canaries.
+        CanaryError: the data are unsuitable, or the folder contains an unfinished run with other
+            canaries.
     """
 
     train_set: TrainingSet
@@ -150,12 +153,12 @@ class Canaries:
 
     @property
     def run(self) -> str:
-        """The name of the run, which a watched model carries."""
+        """The name of the run; a watched model carries it."""
         return str(self.state["run"])
 
     @property
     def members(self) -> Bools:
-        """The coins, shape [m]; hidden until the run was audited, from attacks and from scripts."""
+        """The coins, shape [m]; hidden from attacks and scripts until the run has been audited."""
         if not self.state["audited"]:
             raise CanaryError(
                 "the coins are hidden until the audit: scores must not depend on them"
@@ -163,11 +166,11 @@ class Canaries:
         return self._members.copy()
 
     def reference_set(self, number: int) -> TrainingSet:
-        """Return the training set of a reference model: the same canaries, by coins of its own.
+        """Return the training set of a reference model: the same canaries with independent coins.
 
-        Train a model on it as on `train_set`, and hand it to `audit` under its number:
-        `references={0: model, …}`. About half of the canaries are in each of these sets. Their
-        coins are independent of those of the run, so scores may depend on them.
+        Train a model on it as on `train_set`, and pass it to `audit` under its number:
+        `references={0: model, …}`. Each of these sets includes about half of the canaries. Its
+        coins are independent of the run's, so scores may depend on them.
 
         Args:
             number: of the reference model, from 0.
@@ -175,18 +178,18 @@ class Canaries:
         return self._with(self._reference_coins(number))
 
     def watch(self, model: torch.nn.Module, optimizer: Any = None) -> None:
-        """Tie a model to this run, and look at its training.
+        """Link a model to this run, and observe its training.
 
-        Call it after Opacus's `make_private`. It looks at what the model and the optimiser get, so
-        that `audit` can name what does not fit: a loader of other data, batches that are not
-        Poisson samples, noise that is missing. White-box canaries need it.
+        Call it after Opacus's `make_private`. It observes the inputs of the model and the
+        optimiser, so that `audit` can warn about inconsistencies: a loader of other data, batches
+        that are not Poisson samples, or missing noise. White-box canaries need it.
 
         Args:
-            model: the model that is trained, or Opacus's wrapper of it.
+            model: the model to train, or Opacus's wrapper around it.
             optimizer: of the training; Opacus's wrapper for white-box canaries.
 
         Raises:
-            CanaryError: white-box canaries, and an optimiser without gradients of single records.
+            CanaryError: the canaries are white-box, but the optimiser has no per-record gradients.
         """
         if self.watched is not None:
             self.watched.detach()
@@ -216,38 +219,39 @@ class Canaries:
         estimators: Sequence[Any] | None = None,
         engine: Any = None,
     ) -> auditing.Audit:
-        """Bound by how much the run leaks, and compare that with what is claimed.
+        """Bound the privacy loss of the run, and compare the bound with the claim.
 
-        The scores are made first, without the coins; then the bound. It holds for the whole
-        training, at the confidence, whatever the scores are. No number here says that a model is
+        Scores are computed first, without the coins, and then the bound. For any scores, the bound
+        holds for the whole training at the confidence. No number here shows that a model is
         private.
 
         Args:
             model: as trained, or loaded from a checkpoint.
-            epsilon: the claim at δ, as Opacus prints it; None claims nothing.
+            epsilon: the claim at δ, as Opacus prints it; None for no claim.
             delta: of the claim, and of the bound.
-            score: "loss" (minus the loss), "contrast" (how much more the model believes in a wrong
-                label than in the right one), "lira" and "rmia" (likelihood ratios from reference
-                models), "gradient" (inner products with the noisy gradients of all steps; for
+            score: "loss" (minus the loss), "contrast" (by how much the model prefers a wrong label
+                to the right one), "lira" and "rmia" (likelihood ratios from reference models),
+                "gradient" (inner products with the noisy gradients of all steps; for
                 `random-gradient`), or a function of the model and the list of all canaries that
-                returns m scores, larger for members. Default: what suits the kind.
-            loss: function of the model and a batch that returns a loss for each of its records;
-                default: cross-entropy, for language models the mean over tokens.
-            references: models trained as this one without any of these canaries, or {k: model} of
-                models trained on `reference_set(k)`. With "loss" and "contrast" the mean loss of
-                those trained without a canary is taken off; "lira" [Carlini2022, algorithm 1] and
-                "rmia" [Zarifzadeh2024] need references.
-            collate: makes a batch of records; default: PyTorch's.
-            batch: canaries scored at a time.
+                returns m scores, larger for members. Default: the score that suits the kind.
+            loss: a function of the model and a batch that returns a loss for each record of the
+                batch; default: cross-entropy; for language models, its mean over tokens.
+            references: models trained like this one but without any of these canaries, or {k:
+                model} for models trained on `reference_set(k)`. "loss" and "contrast" subtract the
+                mean loss of the models trained without the canary; "lira" [Carlini2022, algorithm
+                1] and "rmia" [Zarifzadeh2024] need references.
+            collate: turns records into a batch; default: PyTorch's.
+            batch: number of canaries scored at once.
             confidence: of the bound and the verdict.
-            estimators: of dpframe's one-run family; several share the error. Default: one-run-fdp;
-                with the score "gradient" for about all m canaries and for the clearest 3√m.
+            estimators: from dpframe's one-run family; several share the error. Default:
+                one-run-fdp; with the score "gradient" it makes two sets of guesses, about all m
+                canaries and about the clearest 3√m.
             engine: Opacus's PrivacyEngine. The claim is then the whole curve of the steps that its
-                accountant has counted, which fewer canaries can refute than ε at one δ; and these
-                steps are compared with those that were seen.
+                accountant has counted; refuting it takes fewer canaries than refuting ε at one δ.
+                The audit also compares these steps with the observed ones.
 
         Raises:
-            CanaryError: the model is of another run, was not trained, or cannot be scored.
+            CanaryError: the model belongs to another run, was not trained, or cannot be scored.
         """
         scoring.check_model(model)
         watched, warnings = self.watched, self._of_earlier_audits()
@@ -297,7 +301,7 @@ class Canaries:
         return found
 
     def save(self) -> None:
-        """Write the file of the run; rank 0 alone does."""
+        """Write the file of the run, on rank 0 only."""
         if self.folder is None or not scoring.is_first_rank():
             return
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -306,7 +310,7 @@ class Canaries:
         part.replace(self.folder / FILE)
 
     def _of_earlier_audits(self) -> list[str]:
-        """Compare this process and the file of the run, which another process may have changed."""
+        """Warn if these coins were audited before, here or according to the run's file."""
 
         def read() -> dict[str, Any] | None:
             try:
@@ -329,7 +333,7 @@ class Canaries:
         ]
 
     def _of_earlier_noise(self, fingerprint: str | None) -> list[str]:
-        """Compare the noise of the first step with that of earlier runs in the folder."""
+        """Warn if the noise of the first step equals that of an earlier run in the folder."""
         earlier = self.state["noises"]
         if fingerprint is None or self.state["audited"]:
             return []
@@ -369,7 +373,7 @@ class Canaries:
         return [] if data is None else [data[i] for i in range(len(data))]
 
     def _right_labels(self, data: Any, places: Whole) -> list[int] | None:
-        """Return the labels that mislabelled canaries had."""
+        """Return the original labels of mislabelled canaries."""
         if self.kind != "mislabelled":
             return None
         label = fields_of(self.records[0]).label
@@ -398,7 +402,7 @@ def _check(data: Any, number: int, kind: str, records: Any, seed: Any) -> None:
 def _training_set(
     data: Any, records: list[Any], members: Bools, places: Whole, replacing: bool
 ) -> TrainingSet:
-    """Put the canaries that are in into their places, and leave out those that are out."""
+    """Insert the included canaries, and leave out the excluded ones."""
     marks = -1 - np.arange(len(records))
     source: Whole = np.arange(len(data))
     if replacing:
@@ -411,7 +415,7 @@ def _training_set(
 
 
 def _read(folder: Path | None) -> dict[str, Any] | None:
-    """Return the content of the file of a run; None if there is none."""
+    """Return the content of a run's file, or None if there is none."""
     if folder is None:
         return None
     file = folder / FILE

@@ -1,4 +1,4 @@
-"""Exact tests of what a correct training hardly shows: sizes of batches, and the noise."""
+"""Exact tests of events that a correct training run hardly ever shows: batch sizes and noise."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ WIDE = 12.0  # standard deviations within which binomial probabilities are summe
 def p_of_evenness(values: npt.ArrayLike, n: int) -> float:
     """Bound the p-value of k independent Bin(n, q) variables, against values that are too even.
 
-    q is unknown: given the sum B, the law of the values does not depend on it, so an event has at
-    most its probability at q = B/(nk), over that of B. Of two such events the rarer counts, twice:
-    a small Σ(v − B/k)², by Chernoff's bound, and many values that are the same, by a union bound
-    over all n + 1 values.
+    q is unknown, but given the sum B, the distribution of the values does not depend on q. So the
+    probability of an event is at most its probability at q = B/(nk), divided by that of B. The
+    result is twice the smaller p-value of two such events: a small Σ(v − B/k)², by Chernoff's
+    bound, and many equal values, by a union bound over all n + 1 values.
 
     Args:
         values: k numbers of hits in n trials each, such as sizes of batches.
@@ -61,10 +61,11 @@ def p_of_total(total: float, trials: float, low: float, high: float) -> float:
 
 
 def p_of_missing(missing: int, canaries: int, chance: float) -> float:
-    """Bound the probability that so many canaries are in no batch, each with at most a chance.
+    """Bound the probability that at least this many canaries are in no batch.
 
-    exp(−n kl(missing/n ‖ chance)) holds for events that are negatively associated, as those of
-    records in batches of given sizes are [Panconesi and Srinivasan 1997].
+    Each canary is in no batch with probability at most `chance`. exp(−n kl(missing/n ‖ chance))
+    holds for negatively associated events, such as those of records in batches of given sizes
+    [Panconesi and Srinivasan 1997].
     """
     share = missing / canaries
     if share <= chance:
@@ -131,7 +132,7 @@ class NoiseMeter:
             self._add_up()
 
     def _add_up(self) -> None:
-        """Add the steps that were kept to the sums."""
+        """Add the stored steps to the sums."""
         if not self.kept:
             return
         noise = torch.stack(self.kept).double()
@@ -152,7 +153,7 @@ class NoiseMeter:
 
     @property
     def ratio(self) -> float:
-        """Return the noise's standard deviation, over what the optimiser says."""
+        """Return the measured standard deviation of the noise ÷ the claimed one."""
         self._add_up()
         return math.sqrt(self.squares / self.number) if self.number else math.nan
 
@@ -164,13 +165,13 @@ class NoiseMeter:
         return min(1.0, 2 * float(min(above, special.chdtr(self.number, self.squares + rounding))))
 
     def p_of_repetition(self) -> float:
-        """Return the p-value of independent noise in successive steps."""
+        """Return the p-value for independent noise in successive steps."""
         self._add_up()
         away = abs(self.products) / max(1.0, self.ratio) / math.sqrt(max(1, self.pairs))
         return 2 * float(special.ndtr(-away))
 
     def warnings(self) -> list[str]:
-        """Return what does not fit."""
+        """Return warnings about the noise."""
         self._add_up()
         if not self.number:
             if self.claimed == {0.0}:

@@ -1,4 +1,4 @@
-"""Gradient canaries: directions in the slots of canaries, found again in what is released."""
+"""Gradient canaries: directions in place of clipped gradients, detected in the released sums."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ LEAST = 1e-3  # deviation of what a step releases, in units of the clipping norm
 
 
 class GradientCanaries:
-    """Directions for canaries, put in the place of their gradients before Opacus clips.
+    """Directions that replace the gradients of canaries before Opacus clips.
 
-    Every direction has coordinates of its own with random signs, so no two overlap; they lie in the
-    largest parameters. What a step releases in a canary's direction, in units of the clipping norm,
-    is about N(0, σ²) without the canary, and N(1, σ²) if the canary is in the batch. A canary's
-    score is the sum over all steps of the logarithm of this likelihood ratio, for a canary that is
-    in a batch with the probability of any record [Nasr2023; Steinke2023, section 6]. The other
-    records are noise beside it: σ is at least as large as the canaries' own scores are spread.
+    Every direction has its own coordinates with random signs, so no two overlap; they lie in the
+    largest parameters. The released gradient in a canary's direction, in units of the clipping
+    norm, is about N(1, σ²) if the canary is in the batch, and N(0, σ²) if not. A canary's score is
+    the sum of the log-likelihood ratios of all steps, for a canary that is sampled with the same
+    probability as any record [Nasr2023; Steinke2023, section 6]. The other records add to the
+    noise, so the σ used is at least the observed spread in the canaries' directions.
 
     Args:
         number: m.
         optimizer: Opacus's.
-        records: in the training set, of which a batch is a sample.
+        records: number of records in the training set from which batches are sampled.
         seed: of the directions.
     """
 
@@ -71,28 +71,28 @@ class GradientCanaries:
         self.done = 0
 
     def attach(self, slots: Callable[[], list[Tensor]]) -> None:
-        """Put the directions before Opacus's clipping.
+        """Insert the directions just before Opacus clips.
 
         Args:
-            slots: returns, for each batch since the last step, which canary each row is, or −1.
+            slots: returns, for each batch since the last step, the canary in each row, or −1.
         """
         self.slots = slots
         self.clip = self.optimizer.clip_and_accumulate
         self.optimizer.clip_and_accumulate = self._clip
 
     def detach(self) -> None:
-        """Give the optimiser its clipping back."""
+        """Restore the optimiser's own clipping."""
         self.optimizer.clip_and_accumulate = self.clip
 
     def scores(self) -> npt.NDArray[np.float64]:
-        """Return the logarithms of the likelihood ratios of all steps, shape [m]."""
+        """Return the log-likelihood ratio of each canary, summed over all steps, shape [m]."""
         self._score()
         return np.asarray(self.total.cpu().numpy(), np.float64).copy()
 
     def described(self) -> dict[str, float]:
-        """Return what a step released in a direction, for the record.
+        """Return statistics of the released values in the directions, for the record.
 
-        Without canaries and other records its spread would be the noise multiplier.
+        Without canaries and other records, their spread would equal the noise multiplier.
         """
         self._score()
         return {"spread": float(np.mean(self.spreads)) if self.spreads else math.nan}
@@ -145,7 +145,7 @@ class GradientCanaries:
         flat[at, columns] = values
 
     def after_step(self) -> None:
-        """Keep what a released gradient holds in the directions; it is scored with later ones."""
+        """Store the components of a released gradient in the directions, for later scoring."""
         self.done = 0
         optimizer, norm = self.optimizer, self.norm
         # In distributed training expected_batch_size is that of a rank, and the mean is over ranks.
@@ -171,7 +171,7 @@ class GradientCanaries:
             self._score()
 
     def _score(self) -> None:
-        """Add the evidence of the steps that were kept."""
+        """Add the evidence of the stored steps."""
         if not self.kept:
             return
         facts = torch.tensor(self.facts, dtype=torch.float64, device=self.signs.device)

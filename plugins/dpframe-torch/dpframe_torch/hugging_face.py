@@ -1,4 +1,4 @@
-"""Audits of Hugging Face's `Trainer`, by a callback."""
+"""Audit Hugging Face's `Trainer` through a callback."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dpframe_torch.scoring import is_first_rank
 
 
 class CanaryCallback(TrainerCallback):  # type: ignore[misc]  # nothing is known of its class here
-    """Watches a `Trainer` and audits its model at the end of training.
+    """A callback that watches a `Trainer`, and audits its model at the end of training.
 
-    Give the trainer `canaries.train_set`. Every checkpoint gets a copy of the file of the run, so
-    that a training that goes on elsewhere keeps its canaries.
+    Pass `canaries.train_set` to the trainer. Every checkpoint gets a copy of the run's file, so a
+    training run that continues on another machine keeps its canaries.
 
     Args:
-        canaries: of the training set of the trainer.
-        epsilon: the claim at δ; None claims nothing.
+        canaries: those whose `train_set` the trainer uses.
+        epsilon: the claim at δ; None for no claim.
         delta: of the claim.
         options: further arguments of `Canaries.audit`, such as `collate`.
     """

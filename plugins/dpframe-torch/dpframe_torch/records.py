@@ -1,4 +1,4 @@
-"""Training records: their fields, the canaries made of them, and keys to recognise them by."""
+"""Training records: their fields, the canaries made from them, and keys that identify them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpframe.plugins import DpframeError
 
 
 class CanaryError(DpframeError):
-    """Canaries, or the training that they are part of, cannot be used as they are."""
+    """The canaries, or the training run that they belong to, cannot be used in this state."""
 
 
 Kind = Literal["mislabelled", "blank", "as-they-are", "random-gradient", "text"]
@@ -38,7 +38,7 @@ class Fields(NamedTuple):
 
 
 def fields_of(record: Any) -> Fields:
-    """Return the keys of input and label of a record: a tuple, a list or a mapping.
+    """Return the keys of input and label in a record, which is a tuple, a list or a mapping.
 
     Raises:
         CanaryError: it is something else.
@@ -58,7 +58,7 @@ def fields_of(record: Any) -> Fields:
 
 
 def _changed(record: Any, changes: Mapping[Any, Any]) -> Any:
-    """Return a copy of a record with some fields changed."""
+    """Return a copy of a record with some of its fields changed."""
     if isinstance(record, Mapping):
         return {**record, **changes}
     return tuple(changes.get(place, value) for place, value in enumerate(record))
@@ -91,7 +91,7 @@ def inputs_of(records: Sequence[Any], fields: Fields) -> list[Tensor]:
     """Return the inputs of records as tensors.
 
     Raises:
-        CanaryError: an input is no tensor, array or list of numbers.
+        CanaryError: an input is not a tensor, an array or a list of numbers.
     """
     try:
         return [torch.as_tensor(record[fields.inputs]) for record in records]
@@ -111,7 +111,7 @@ def number_of_classes(data: Any, fields: Fields, kind: str) -> int:
 
 
 class Making(NamedTuple):
-    """The data that canaries are made of, and how."""
+    """The data that canaries are made from, and the parameters of their kind."""
 
     data: Any
     rng: np.random.Generator
@@ -126,10 +126,10 @@ def make(kind: Kind, of: Making, places: Sequence[int] | npt.NDArray[np.int64]) 
     Args:
         kind: of the canaries.
         of: the data.
-        places: indices of the records that canaries are made of.
+        places: indices of the records that canaries are made from.
 
     Returns:
-        One record for each place, in the form of the data's own records.
+        One record for each place, in the same form as the records of the data.
 
     Raises:
         CanaryError: the data do not fit the kind.
@@ -159,7 +159,7 @@ def _mislabelled(of: Making, record: Any, fields: Fields) -> Any:
 
 
 def _blank(of: Making, record: Any, fields: Fields) -> Any:
-    """Return an input of zeros but for a random mark of its own, with a random label."""
+    """Return an input of zeros except for a unique random mark, with a random label."""
     inputs = _floats(record[fields.inputs], "blank")
     blank = torch.zeros_like(inputs)
     chosen = of.rng.choice(blank.numel(), min(MARKS, blank.numel()), replace=False)
@@ -245,14 +245,14 @@ def _token_weights() -> Tensor:
 
 
 def keys_of(inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Return a key of every row of a batch, shape [batch]; rows of equal bits have equal keys.
+    """Return a key for every row of a batch, shape [batch]; rows with equal bits have equal keys.
 
-    Sums of whole numbers do not depend on their order, so a key does not depend on the batch or the
-    device. Tokens beyond a row's mask do not count.
+    Sums of integers do not depend on their order, so a key does not depend on the batch or the
+    device. Masked tokens are ignored.
 
     Args:
         inputs: shape [batch, …].
-        mask: shape [batch, length], 0 for padding; for tokens only.
+        mask: shape [batch, length], 0 for padding; only for tokens.
     """
     rows = inputs.detach().reshape(len(inputs), -1) if len(inputs) else inputs.reshape(0, 1)
     if rows.is_floating_point():

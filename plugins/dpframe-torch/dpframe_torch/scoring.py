@@ -1,4 +1,4 @@
-"""Scores of canaries, from a trained model and without the coins; shared out among ranks."""
+"""Scores of canaries from a trained model, without the coins; the ranks share the work."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Scoring:
     """A way to score canaries.
 
     Args:
-        records: all canaries, in and out alike.
-        loss: function of a model and a batch that returns a loss for each record; None infers it.
-        collate: makes a batch of records.
-        batch: records at a time.
+        records: all canaries, included or not.
+        loss: a function of a model and a batch that returns a loss for each record; None infers it.
+        collate: turns records into a batch.
+        batch: number of records scored at once.
     """
 
     def __init__(
@@ -65,15 +65,15 @@ class Scoring:
         """Return a score for each canary, larger if it looks more like a member.
 
         Args:
-            model: the trained model; it is put into eval mode for this.
+            model: the trained model; it is in eval mode while it is scored.
             score: "loss", "contrast", "lira", "rmia", or a function of the model and the records.
-            references: models trained without the canaries, or models by their number, each trained
-                on the reference set of this number.
-            right_labels: of mislabelled canaries, for "contrast" and "lira".
+            references: models trained without the canaries, or models by number, each trained on
+                the reference set with that number.
+            right_labels: the original labels of mislabelled canaries, for "contrast" and "lira".
             inside: returns the coins of a reference set, shape [m].
 
         Raises:
-            CanaryError: the score is unknown, or a function returns something else.
+            CanaryError: the score is unknown, or a function does not return m scores.
         """
         self._look_at(model)
         if callable(score):
@@ -127,7 +127,7 @@ class Scoring:
             )
 
     def _losses(self, model: torch.nn.Module, right: Sequence[int] | None) -> Scores:
-        """Return losses, shape [m]; with right labels, less the loss on these."""
+        """Return losses, shape [m]; if right labels are given, minus the losses on those."""
         first, last = share_of_rank(len(self.records))
         found = [np.empty(0)]
         device = next((p.device for p in model.parameters()), torch.device("cpu"))
@@ -177,7 +177,7 @@ def check_model(model: Any) -> None:
 
 
 def _same(losses: Scores) -> Scores:
-    """Return scores of differences of losses, which are log-odds already."""
+    """Return differences of losses unchanged, because they already are log-odds."""
     return -losses
 
 
@@ -188,7 +188,7 @@ def _logit(losses: Scores) -> Scores:
 
 
 def _means(values: Scores, chosen: npt.NDArray[np.bool_]) -> Scores:
-    """Return means over the chosen references, shape [m]; the mean of all where there are none."""
+    """Return means over the chosen references, shape [m]; the mean over all if none is chosen."""
     number = chosen.sum(0)
     everywhere = values[chosen].mean() if chosen.any() else math.nan
     sums = np.where(chosen, values, 0.0).sum(0)
@@ -198,14 +198,15 @@ def _means(values: Scores, chosen: npt.NDArray[np.bool_]) -> Scores:
 def lira(own: Scores, others: Scores, inside: npt.NDArray[np.bool_]) -> Scores:
     """Return log-likelihood ratios of normal distributions [Carlini2022, algorithm 1].
 
-    Without references that were trained with canaries, the distance from the mean of the others, in
-    standard deviations. With few references all canaries share a variance. A canary that no
-    reference was trained with is taken to be moved like the rest on average.
+    If no reference was trained with canaries, the score is the distance from the references' mean
+    in standard deviations. With few references, all canaries share one variance. For a canary that
+    no reference was trained with, the effect of training is assumed to be the average effect on the
+    other canaries.
 
     Args:
-        own: log-odds that the audited model gives to the canaries, shape [m].
+        own: log-odds of the canaries under the audited model, shape [m].
         others: of the references, shape [references, m].
-        inside: which canaries each reference was trained with, shape [references, m].
+        inside: True for the canaries that a reference was trained with, shape [references, m].
     """
 
     def normal(chosen: npt.NDArray[np.bool_]) -> tuple[Scores, Scores]:
@@ -235,13 +236,13 @@ def rmia(own: Scores, others: Scores, inside: npt.NDArray[np.bool_]) -> Scores:
     """Return logarithms of p(x | model)/p(x), where p(x) is a mean over references.
 
     The score of [Zarifzadeh2024] is the share of population records whose ratio is smaller. It
-    grows with the ratio, and guesses depend on the order of scores alone, so no population is
-    needed and no ties arise.
+    grows with the ratio, and guesses depend only on the order of the scores, so no population is
+    needed, and there are no ties.
 
     Args:
         own: losses of the audited model, shape [m].
         others: of the references, shape [references, m].
-        inside: which canaries each reference was trained with, shape [references, m].
+        inside: True for the canaries that a reference was trained with, shape [references, m].
     """
     probabilities = np.exp(-others)
     out = _means(probabilities, ~inside)
@@ -253,15 +254,15 @@ def rmia(own: Scores, others: Scores, inside: npt.NDArray[np.bool_]) -> Scores:
 def record_losses(model: torch.nn.Module, batch: Any) -> Tensor:
     """Return the cross-entropy of each record, in float32 at least, shape [batch].
 
-    Labels of every token make a language model: its loss is the mean over the next tokens, without
-    those labelled −100.
+    If every token has a label, the model is a language model, and its loss is the mean over the
+    next tokens, without those labelled −100.
 
     Args:
-        model: returns logits, or an object that has them.
-        batch: (inputs, labels), or a mapping with labels whose other values the model takes.
+        model: returns logits, or an object with logits.
+        batch: (inputs, labels), or a mapping with labels; the model gets its other values.
 
     Raises:
-        CanaryError: there are no labels, or they do not fit the logits.
+        CanaryError: there are no labels, or their shape does not match the logits.
     """
     if isinstance(batch, Mapping):
         name = next((key for key in LABELS if key in batch), None)
@@ -294,7 +295,7 @@ def _labelled(record: Any, label: int) -> Any:
 
 @contextlib.contextmanager
 def evaluating(model: torch.nn.Module) -> Iterator[None]:
-    """Put a model into eval mode for a while."""
+    """Put a model into eval mode, and restore its mode afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
@@ -305,7 +306,7 @@ def evaluating(model: torch.nn.Module) -> Iterator[None]:
 
 
 def moved(batch: Any, device: Any) -> Any:
-    """Return a batch on a device."""
+    """Return a batch on the given device."""
     if torch.is_tensor(batch):
         return batch.to(device)
     if isinstance(batch, Mapping):
@@ -316,7 +317,7 @@ def moved(batch: Any, device: Any) -> Any:
 
 
 def _rounded(batch: Any, dtype: Any) -> Any:
-    """Return a batch whose floating-point tensors have a type."""
+    """Return a batch with its floating-point tensors converted to another type."""
     if torch.is_tensor(batch):
         return batch.to(dtype) if batch.is_floating_point() else batch
     if isinstance(batch, Mapping):
@@ -342,7 +343,7 @@ def is_first_rank() -> bool:
 
 
 def from_first_rank(make: Callable[[], Result]) -> Result:
-    """Return what rank 0 makes, on every rank."""
+    """Return the result that rank 0 computes, on every rank."""
     rank, world = ranks()
     made: list[Any] = [make() if rank == 0 else None]
     if world > 1:
@@ -352,13 +353,13 @@ def from_first_rank(make: Callable[[], Result]) -> Result:
 
 
 def share_of_rank(number: int) -> tuple[int, int]:
-    """Return the first and the last of the canaries that this rank scores."""
+    """Return the range of canaries that this rank scores."""
     rank, world = ranks()
     return number * rank // world, number * (rank + 1) // world
 
 
 def gathered(values: npt.NDArray[Any]) -> Any:
-    """Return the values of all ranks, in the order of ranks."""
+    """Return the values of all ranks, in rank order."""
     return np.concatenate(gathered_objects(values))
 
 

@@ -1,7 +1,7 @@
-"""A look at training: which canaries the model was given, how batches were drawn, and the noise.
+"""Observe training: the canaries that the model was given, the batches, and the noise.
 
-Everything here is read by hooks, while the script runs as it was. What they count is compared with
-the coins only after the scores were made.
+Hooks read everything while the script runs unchanged. Their counts are compared with the coins only
+after the scores have been computed.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ FEWEST_STEPS = 10  # before batches are judged
 
 
 class Keys:
-    """Records by their keys, in the precision that they come in."""
+    """Records by key, in the precision of their inputs."""
 
     def __init__(self, inputs: Sequence[Tensor]) -> None:
         self.inputs = inputs
         self.tables: dict[torch.dtype, tuple[Tensor, Tensor]] = {}
 
     def find(self, rows: Tensor, keys: Tensor) -> Tensor:
-        """Return the place of each row among the records, −1 if it is none, shape [batch]."""
+        """Return the index of each row among the records, or −1 if it has none, shape [batch]."""
         if not self.inputs:
             return torch.full_like(keys, -1)
         if rows.dtype not in self.tables:
@@ -55,7 +55,7 @@ class Keys:
         return torch.cat([keys_of(one[None].to(dtype or one.dtype)) for one in self.inputs])
 
     def repeated(self) -> tuple[int, int] | None:
-        """Return the places of two equal records, if there are any."""
+        """Return the indices of two equal records, if there are any."""
         first: dict[int, int] = {}
         for place, key in enumerate(self._keys().tolist()):
             if key in first:
@@ -65,14 +65,14 @@ class Keys:
 
 
 class Watch:
-    """Hooks on a model and an optimiser, and what they counted.
+    """Hooks on a model and an optimiser, and their counts.
 
     Args:
         run: name of the run.
         kind: of the canaries.
-        records: length of the training set.
+        records: number of records in the training set.
         inputs: of the canaries.
-        held_out: inputs that must not be trained on.
+        held_out: inputs that must not be used for training.
         seed: of the directions of gradient canaries.
     """
 
@@ -108,7 +108,7 @@ class Watch:
             raise CanaryError(f"canaries {pair[0]} and {pair[1]} have the same input")
 
     def attach(self, model: torch.nn.Module, optimizer: Any) -> None:
-        """Set the hooks."""
+        """Add the hooks."""
         check_model(model)
         plain = getattr(optimizer, "original_optimizer", optimizer)
         plain = getattr(plain, "optimizer", plain)  # of Accelerate
@@ -139,7 +139,7 @@ class Watch:
             self.gradients.attach(lambda: [slots for _, slots in self.pending])
 
     def detach(self) -> None:
-        """Take the hooks off."""
+        """Remove the hooks."""
         for handle in self.handles:
             handle.remove()
         if self.gradients is not None:
@@ -162,7 +162,7 @@ class Watch:
         self.pending.append((len(inputs), slots))
 
     def _step(self, *_: Any) -> None:
-        """Look at what a step releases, after clipping and noise."""
+        """Observe the released gradient of a step, after clipping and noise."""
         self.found += [slots for _, slots in self.pending]
         if len(self.found) > MOST_BATCHES:
             self.found = [torch.cat([one[one >= 0] for one in self.found])]
@@ -191,7 +191,7 @@ class Watch:
     # Findings.
 
     def check_model(self, model: torch.nn.Module) -> None:
-        """Raise CanaryError unless the model is the one that was trained in this run."""
+        """Raise CanaryError unless this model was trained in this run."""
         if self.foreign is not None:
             raise CanaryError(
                 f"the weights are those of run {self.foreign}, the canaries are of run {self.run}: "
@@ -213,7 +213,7 @@ class Watch:
                 )
 
     def warnings(self, members: Bools, epsilon: float | None, engine: Any) -> list[str]:
-        """Return what does not fit, in words, from the counts of all ranks."""
+        """Return warnings in words, from the counts of all ranks."""
         found = torch.cat([torch.zeros(0, dtype=torch.int64), *(one.cpu() for one in self.found)])
         own = np.bincount(found[found >= 0].numpy(), minlength=len(members))
         seen = np.sum(gathered_objects(own), axis=0)
@@ -349,7 +349,7 @@ class Watch:
         return found
 
     def described(self) -> dict[str, Any]:
-        """Return the counts for the record; none of them tells one canary from another."""
+        """Return counts for the record; none of them reveals a single canary."""
         return {
             "steps": len(self.rows),
             "records": int(sum(self.rows)),
@@ -372,9 +372,9 @@ def _same_weights(one: torch.nn.Module, other: torch.nn.Module) -> bool:
 
 
 def _differs(rows: Floats, n: int, low: float, high: float) -> bool:
-    """True if steps have another number of records than n, each with this probability, give.
+    """True if steps use more or fewer records than n give, each with probability low to high.
 
-    Differences below 2 % are left alone: they change ε by little, and drop_last makes them.
+    Differences below 2 % are ignored: they hardly change ε, and drop_last causes them.
     """
     share = rows.mean() / n
     if low * 0.98 <= share <= high * 1.02:
@@ -383,7 +383,7 @@ def _differs(rows: Floats, n: int, low: float, high: float) -> bool:
 
 
 def _inputs(args: Any, kwargs: dict[str, Any]) -> Tensor | None:
-    """Return the first tensor that a model is given."""
+    """Return the first tensor among the arguments of a model."""
     for one in (*args, *kwargs.values()):
         if torch.is_tensor(one) and one.ndim:
             return one

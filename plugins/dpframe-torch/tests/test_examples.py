@@ -47,7 +47,7 @@ def test_four_lines_are_added_to_a_script():
 @pytest.mark.slow
 @pytest.mark.filterwarnings(*OF_LIBRARIES)
 def test_the_example_with_lora_finds_what_a_language_model_learned_by_heart(monkeypatch, folder):
-    """On CPU, with a tiny model at random; without privacy, so the bound is near the ceiling."""
+    """Run on CPU with a tiny random model, without privacy, so the bound is near the ceiling."""
     run(monkeypatch, "lora.py")
     found = json.loads((folder / "runs/lora/record.json").read_text())
     (bound,) = found["rows"][0]["bounds"]

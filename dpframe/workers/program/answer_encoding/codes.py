@@ -301,7 +301,7 @@ def _in_words(answer: Any, left: list[int]) -> str | None:
 
 
 def texts_in(answer: Any) -> dict[int, str]:
-    """Return short texts in a list or a table, by the codes that their markers are made of."""
+    """Return the short texts in a list or a table, by the code of each text."""
     found: dict[int, str] = {}
     rest, seen = [answer], 0
     while rest and seen < _MOST_ITEMS:

@@ -1,1 +1,1 @@
-"""Attacks on trained models, and on what was seen of their training."""
+"""Attacks on trained models and on the observed steps of training."""

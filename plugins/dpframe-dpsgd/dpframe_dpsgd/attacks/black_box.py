@@ -1,4 +1,4 @@
-"""Attacks on the last model: the loss on the canary."""
+"""Attacks on the final model through its loss on the canary."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LossOnCanary(Attack):
-    """Base of attacks that look at the loss of the last model on the canary."""
+    """Base class of attacks that use the loss of the final model on the canary."""
 
     gives: ClassVar[Literal["decision", "score"]] = "score"
 
@@ -33,7 +33,7 @@ class LossOnCanary(Attack):
 
 
 class CanaryLoss(LossOnCanary, name="canary-loss"):
-    """Minus the loss on the canary: models that have seen it lose less [Nasr2023].
+    """Minus the loss on the canary: training on a record lowers its loss [Nasr2023].
 
     The score of [Koskela2024, Algorithm 3].
     """
@@ -52,8 +52,8 @@ class CanaryLoss(LossOnCanary, name="canary-loss"):
 class CanaryLossRatio(LossOnCanary, name="canary-loss-ratio"):
     """The likelihood ratio of two normal distributions fitted to the losses on the canary.
 
-    The losses of models trained with and without it are taken for normal [Carlini2022]; whether
-    they are changes what the attack can show, and not whether its bound is valid.
+    It assumes that the losses of models trained with and without the canary are normal
+    [Carlini2022]. If they are not, the attack is weaker, but its bound remains valid.
     """
 
     def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
@@ -72,7 +72,7 @@ class CanaryLossRatio(LossOnCanary, name="canary-loss-ratio"):
 
 
 def losses_of(target: Target) -> Partial:
-    """A function of models, shape [n, parameters], that gives their losses on the canary, [n]."""
+    """Return a function from models, shape [n, parameters], to losses on the canary, [n]."""
     assert isinstance(target.pair, CanaryPair)
     x, y = target.pair.record()
     partial: Any = Partial

@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 
 def strongest(scores0: HostArray, scores1: HostArray, claim: Claim | None) -> tuple[int, float]:
-    """The column whose error rates lie furthest below the claimed trade-off curve.
+    """Return the column whose error rates lie furthest below the claimed trade-off curve.
 
     Args:
         scores0: on D, shape [n, candidates].
         scores1: on D′, shape [m, candidates].
-        claim: gives the curve; None: that of outputs that tell nothing.
+        claim: gives the curve; None means the curve of outputs that do not depend on the data.
 
     Returns:
-        The column, and 1.0, or −1.0 if smaller values are more like D′.
+        The column, and 1.0 if larger values indicate D′, or −1.0 if smaller values do.
     """
     found = [
         (_distance(sign * scores0[:, k], sign * scores1[:, k], claim), -k, sign)
@@ -31,7 +31,7 @@ def strongest(scores0: HostArray, scores1: HostArray, claim: Claim | None) -> tu
 
 
 def _distance(scores0: Floats, scores1: Floats, claim: Claim | None) -> float:
-    """The largest distance below the curve of any threshold, in standard deviations."""
+    """Return the largest distance below the curve over all thresholds, in standard deviations."""
     if not (np.isfinite(scores0).all() and np.isfinite(scores1).all()):
         return -np.inf
     n, m = len(scores0), len(scores1)

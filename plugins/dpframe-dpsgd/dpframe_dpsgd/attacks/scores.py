@@ -17,10 +17,10 @@ LAGS = 16
 
 
 def likelihood_ratio(seen: Array, rate: Any, noise: Any) -> Array:
-    """The best score for a correct trainer.
+    """Return the optimal score for a correct trainer.
 
-    Sum over steps of the log-ratio of qN(s, σ²) + (1 − q)N(0, σ²) to N(0, σ²) at the residual,
-    where s is how far the canary would have moved the sum.
+    It is the sum over all steps of the log-ratio of qN(s, σ²) + (1 − q)N(0, σ²) to N(0, σ²) at the
+    residual. Here s is the distance by which the canary would have moved the sum.
 
     Args:
         seen: shape [n, steps, views].
@@ -36,11 +36,12 @@ def likelihood_ratio(seen: Array, rate: Any, noise: Any) -> Array:
 
 
 def candidates(seen: Array, rate: Any, noise: Any) -> Array:
-    """Every score that an audit may choose from.
+    """Return every score that an audit may choose from.
 
-    The likelihood ratio; each view of each step, its sum and its largest value over the steps; the
-    differences of residuals of any two steps; and for each lag the mean absolute difference of
-    residuals so many steps apart, which is 0 where noise comes again and no canary is in it.
+    They are the likelihood ratio; each view of each step, and its sum and its maximum over the
+    steps; the difference between the residuals of any two steps; and for each lag the mean absolute
+    difference between residuals that are this many steps apart. The last is 0 if the noise repeats
+    and no canary was sampled.
 
     Args:
         seen: shape [n, steps, views].

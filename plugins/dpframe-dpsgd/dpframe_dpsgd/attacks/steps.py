@@ -1,4 +1,4 @@
-"""Attacks on what was seen of the steps of training."""
+"""Attacks on the observed steps of training."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class OfSteps(Attack):
-    """Base of attacks on what was seen of every step."""
+    """Base class of attacks on the observations of every step."""
 
     gives: ClassVar[Literal["decision", "score"]] = "score"
 
@@ -27,17 +27,18 @@ class OfSteps(Attack):
         return None
 
     def parameters_of(self, target: Target) -> dict[str, Any]:
-        """The quantities that the best score needs."""
+        """Return the parameters that the optimal score needs."""
         mechanism: Any = target.mechanism
         return {"rate": np.float64(mechanism.rate), "noise": np.float64(mechanism.noise_multiplier)}
 
 
 class CanarySteps(OfSteps, name="canary-steps"):
-    """The observations of a white box at the steps of training [Koskela2024, Algorithm 4].
+    """Score the white-box observations of the steps of training [Koskela2024, Algorithm 4].
 
-    `view` says what of each step, `combine` how steps become one score: "single" takes `step`,
-    "sum" adds them up, "likelihood-ratio" is the best score for a correct trainer: the log-ratios
-    of qN(s, σ²) + (1 − q)N(0, σ²) to N(0, σ²) at the residuals, added up.
+    `view` selects the observation of each step, and `combine` turns the steps into one score.
+    "single" uses `step` alone, and "sum" adds the steps up. "likelihood-ratio" is the optimal score
+    for a correct trainer: the sum of the log-ratios of qN(s, σ²) + (1 − q)N(0, σ²) to N(0, σ²) at
+    the residuals.
     """
 
     view: Literal["residual", "score", "difference", "norm", "moved", "distance"] = "residual"
@@ -72,13 +73,13 @@ class CanarySteps(OfSteps, name="canary-steps"):
 
 
 class CanarySearch(OfSteps, name="canary-search"):
-    """The white-box observation that refutes the claim most clearly on the fit stream.
+    """Use the white-box observation that refutes the claim most clearly on the fit stream.
 
-    It tries the likelihood ratio, every view of every step, their sums and largest values, the
-    differences of any two residuals and how far residuals at each lag are apart, each in both
-    directions, and takes the one whose error rates lie furthest below the claimed trade-off curve,
-    in standard deviations. The bound is made from other draws. For mistakes that nobody has thought
-    of.
+    The candidates are the likelihood ratio, every view of every step, the sum and maximum of each
+    view, the difference between any two residuals, and the mean absolute difference of residuals at
+    each lag, each in both directions. The attack takes the one whose error rates lie furthest below
+    the claimed trade-off curve, in standard deviations. The bound uses other draws. This attack is
+    meant for mistakes that no specific attack covers.
     """
 
     def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:

@@ -1,4 +1,4 @@
-"""Audits from the inside, small."""
+"""Small white-box audits."""
 
 import dpframe
 

@@ -10,7 +10,7 @@ from jax.flatten_util import ravel_pytree
 
 
 class TwiceTheRate(DenseTraining, name="twice-the-rate"):
-    """Takes records twice as often as it says."""
+    """Samples records at twice the stated rate."""
 
     def batch_of(self, key, data, step):
         rate, rows = min(1.0, 2 * self.rate), data.present.shape[0]

@@ -1,1 +1,1 @@
-"""Accountants asked the same questions, and compared with an interval of the true ε."""
+"""Ask accountants the same questions, and compare their answers with an interval of the true ε."""

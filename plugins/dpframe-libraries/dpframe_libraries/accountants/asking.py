@@ -57,7 +57,7 @@ class Answer:
 
 
 class Environment:
-    """An interpreter with accountants, in a process that is started again when it ends."""
+    """An interpreter with accountants, in a process that is restarted when it ends."""
 
     def __init__(
         self, name: str, python: Path, adapters: Sequence[Path] = ADAPTERS, seconds: float = 60.0
@@ -84,7 +84,7 @@ class Environment:
         self._last_words()
 
     def ask(self, accountant: Accountant, question: Question) -> Answer:
-        """Return the answer of one accountant; a crash or a hang costs this answer alone."""
+        """Return the answer of one accountant; a crash or a hang loses only this answer."""
         if self._process is None:
             self._start()
         try:
@@ -131,7 +131,7 @@ class Environment:
             ) from None
 
     def _exchange(self, message: dict[str, Any] | None, seconds: float) -> dict[str, Any]:
-        """Send a message, if there is one, and return the next line; ValueError if none comes."""
+        """Send a message, if any, and return the next line; raise ValueError if none arrives."""
         process = self._process
         assert process is not None
         assert process.stdin is not None
@@ -181,10 +181,10 @@ class Environment:
 
 
 class Kept:
-    """A file of answers and intervals, a line each, with which a killed comparison goes on.
+    """A file of answers and intervals, one per line, from which a killed comparison continues.
 
-    Its first line is a digest of the code, the adapters and the time limit: others give other
-    answers. What was written of a last line is left out.
+    Its first line is a digest of the code, the adapters and the time limit, because any of these
+    may change the answers. An incomplete last line is ignored.
     """
 
     def __init__(self, file: Path, given: Sequence[Path], seconds: float) -> None:
@@ -214,7 +214,7 @@ class Kept:
     def truths(
         self, question: Question, find: Callable[[], tuple[Interval, ...]]
     ) -> tuple[Interval, ...]:
-        """Return the intervals of a question, found only if they are not kept."""
+        """Return the intervals of a question; compute them unless they are stored."""
         from dpframe_libraries.accountants.truth import Interval
 
         name = json.dumps(question.message())
@@ -225,7 +225,7 @@ class Kept:
         return tuple(Interval(*one) for one in self._truths[name])
 
     def answer(self, accountant: Accountant, question: Question) -> tuple[list[int], Answer] | None:
-        """Return the kept answer of an accountant, and the δ that it was asked about."""
+        """Return the stored answer of an accountant, and the δ that it covers."""
         one = self._answers.get((str(accountant), json.dumps(question.message())))
         if one is None:
             return None
@@ -234,7 +234,7 @@ class Kept:
     def put(
         self, accountant: Accountant, question: Question, asked: list[int], answer: Answer
     ) -> None:
-        """Keep an answer, and the places of the δ that it is about."""
+        """Store an answer, and the positions of the δ that it covers."""
         name = json.dumps(question.message())
         own = {"accountant": str(accountant), "question": name, "asked": asked}
         self._put(own | dataclasses.asdict(answer))

@@ -172,7 +172,7 @@ def _ask_all(
     minutes: float | None = None,
     kept: Kept | None = None,
 ) -> tuple[list[Row], dict[str, float]]:
-    """Ask everything; return the rows, and the seconds of each accountant and of the truth."""
+    """Ask all questions; return the rows, and the seconds of each accountant and of the truth."""
     from dpframe_libraries.accountants.asking import Answer
     from dpframe_libraries.accountants.judging import judged
     from dpframe_libraries.accountants.truth import intervals

@@ -1,4 +1,4 @@
-"""Compare answers with the interval of the true ε, and shrink what is wrong."""
+"""Compare answers with the interval of the true ε, and shrink faulty settings."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _fault(epsilon: float, truth: Interval, claim: str, loose: float) -> Kind | 
 
 
 def badness(row: Row) -> float:
-    """Return how wrong a row is, within one kind of fault."""
+    """Return the severity of a row within one kind of fault."""
     if row.epsilon is None:
         return 0.0
     if row.kind == "below":
@@ -140,7 +140,7 @@ def shrunk(
     loose: float,
     seconds: float = SHRINKING,
 ) -> Row:
-    """Return a row with the same fault at the smallest setting that is found in time."""
+    """Return a row with the same fault at the smallest setting found in time."""
     tried = {row.question}
     end = time.monotonic() + seconds
     while True:
@@ -167,6 +167,6 @@ def shrunk(
 
 
 def _cause(failure: str) -> str:
-    """Return the class of an exception, or the whole of other failures without their numbers."""
+    """Return the class of an exception, or the text of another failure without its numbers."""
     head = failure.partition(":")[0]
     return "".join(letter for letter in head if not letter.isdigit())

@@ -1,4 +1,4 @@
-"""The loss distributions of single steps, on a grid, from above and from below.
+"""Bound the loss distributions of single steps on a grid, from above and from below.
 
 A step is a release of a sum. A record contributes at most 1, in the L2 norm for Gaussian noise and
 in the L1 norm for Laplace noise, and the scale of the noise is in the same unit. Neighbours that
@@ -92,12 +92,13 @@ class _Pair:
 def directions(step: Step, relation: Relation) -> tuple[tuple[str, str], ...]:
     """Return the pairs that bound the loss: (below, above) for each direction of the neighbours.
 
-    Datasets attain the first pair, so what it loses is lost. The second is an upper limit. They are
-    equal except for samples of a fixed size: there the upper one is [BalleBG2018, theorem 9] for
-    every α, as a curve [Zhu2022, theorem 11], and datasets whose other records cancel the record or
-    double it are among the lower ones; no single dataset is the worst under composition
-    [Lebeda2024]. That "mixtures" is also the upper limit of Poisson samples under replace is
-    assumed here as in dp-accounting; findings below the truth do not rest on it.
+    Actual datasets attain the first pair, so its loss is a true lower limit. The second pair is an
+    upper limit. The two are equal except for samples of a fixed size. There the upper pair is
+    [BalleBG2018, theorem 9] for every α, as a curve [Zhu2022, theorem 11]. The lower pairs include
+    datasets whose other records cancel the record or double it; no single dataset is the worst
+    under composition [Lebeda2024]. Like dp-accounting, this assumes that "mixtures" is also the
+    upper limit of Poisson samples under replace. Findings below the truth do not rely on this
+    assumption.
 
     Raises:
         ValueError: no pair is known for this step and this relation.
@@ -142,19 +143,19 @@ def spacing_for(steps: tuple[Step, ...], relation: Relation, wanted: float) -> f
 def grid(step: Step, relation: Relation, kind: str, spacing: float, tail: float) -> Grid:
     """Put the loss distribution of one release of a step on a grid.
 
-    Write f(α) = ∫ (1 − α e^{−x})₊ over the losses x: δ at ε = ln α. The upper masses have a curve
-    above f: it interpolates f between the points e^x of the grid, linearly [Doroshenko2022]. The
-    lower masses have one below: at each point of the grid it is the lower of the tangents at the
-    two neighbouring midpoints, so that between two points it lies below the tangent between them.
-    Curves order compositions too, since f of a composition is an average of f of one step over the
-    losses of the others.
+    Let f(α) = ∫ (1 − α e^{−x})₊ over the losses x, which is δ at ε = ln α. The curve of the upper
+    masses lies above f: it interpolates f linearly between the points e^x of the grid
+    [Doroshenko2022]. The curve of the lower masses lies below f: at each point of the grid it is
+    the lower of the tangents at the two neighbouring midpoints, so between two points it lies below
+    the tangent at their midpoint. Composition preserves this order, because f of a composition is
+    an average of f of one step over the losses of the others.
 
     Args:
         step: its count is ignored.
         relation: the neighbours.
         kind: a pair of `directions`.
         spacing: of the grid.
-        tail: mass that may be rounded to the ends of the grid, or to an infinite loss.
+        tail: largest mass that may be rounded to the ends of the grid, or to an infinite loss.
     """
     if kind == "amplified":
         return _amplified(step, spacing, tail)
@@ -267,7 +268,7 @@ def _pair(step: Step, relation: Relation, kind: str, tail: float) -> _Pair:
 
 
 def _mixed(ell: Floats, q: float) -> Floats:
-    """Return ln(1 − q + q e^ℓ), the loss of a release that sees the record with probability q."""
+    """Return ln(1 − q + q e^ℓ), the loss of a release that uses the record with probability q."""
     if q == 1:
         return ell
     small = np.log1p(q * np.expm1(np.minimum(ell, 30.0)))
@@ -324,7 +325,7 @@ def _difference(a: Floats, b: Floats) -> Floats:
 
 
 def _gaussian(mu: float, q: float, tail: float, kind: str) -> _Pair:
-    """The coordinate u is standard normal under the dataset without the record."""
+    """Return the pair; u is standard normal under the dataset without the record."""
     reach = -float(ndtri(tail / 2))
     c = mu * mu / 2
     limit = math.log1p(-q) if q < 1 else 0.0
@@ -377,7 +378,7 @@ def _gaussian(mu: float, q: float, tail: float, kind: str) -> _Pair:
 
 
 def _laplace(a: float, q: float, tail: float, kind: str) -> _Pair:
-    """The coordinate u is the loss of the unsampled release, within [−a, a]."""
+    """Return the pair; u is the loss of the unsampled release, within [−a, a]."""
 
     def ratio(u: Floats) -> Floats:
         return _mixed(u, q)

@@ -37,7 +37,7 @@ class Question:
         return dataclasses.replace(self, deltas=tuple(self.deltas[i] for i in places))
 
     def message(self) -> dict[str, Any]:
-        """Return the question as adapters get it.
+        """Return the question in the form that adapters receive.
 
         A sample of a fixed size also has `batch` and `records`: its rate as a fraction.
         """
@@ -161,7 +161,7 @@ def _rounded(value: float) -> float:
 
 
 def size(question: Question) -> tuple[float, ...]:
-    """Return what shrinking makes smaller, in order."""
+    """Return the quantities that shrinking reduces, in order."""
     steps = question.steps
     rates = [step.rate for step in steps if step.sampling != "none"]
     numbers = [*(step.scale for step in steps), *rates, *question.deltas]

@@ -37,7 +37,7 @@ def check(file: Path) -> None:
 
 
 def _ratio(row: Row) -> float | None:
-    """Return the answer over the middle of the interval, if both are finite and positive."""
+    """Return the answer ÷ the midpoint of the interval, if both are finite and positive."""
     middle = (row.truth.lower + row.truth.upper) / 2
     if row.epsilon is None or not math.isfinite(row.epsilon) or not 0.01 < middle < math.inf:
         return None
@@ -67,7 +67,7 @@ def _table(rows: list[Row], spent: dict[str, float]) -> list[tuple[str, ...]]:
 
 
 def _explained(one: Finding) -> list[str]:
-    """Return a finding in a few lines."""
+    """Describe a finding in a few lines."""
     row, worst = one.smallest, one.worst
     settings = "setting" if one.settings == 1 else "settings"
     lines = [
@@ -134,7 +134,7 @@ def write(
     spent: dict[str, float],
     missing: dict[str, str],
 ) -> None:
-    """Write a report in the format of its name."""
+    """Write a report in the format that its file name implies."""
     suffix = file.suffix.lower()
     if suffix == ".json":
         text = json.dumps(

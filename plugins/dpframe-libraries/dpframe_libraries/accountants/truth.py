@@ -1,10 +1,10 @@
-"""An interval that holds the true ε at δ of a composition.
+"""Compute an interval that contains the true ε of a composition at δ.
 
-Masses on a grid from above and from below (`pairs`) are convolved by FFT. The theorems hold for
-exact arithmetic. Floating point is bounded as follows, and every bound is added to the interval:
-masses have a relative error of `pairs.RELATIVE` each; the FFT has that of
-[Higham2002, theorem 24.2], with a constant of 10 a level; what wraps around is bounded by Chernoff.
-The masses are tilted by e^{λx} first, so that these errors are relative to δ and not to 1.
+Masses on a grid from above and from below (`pairs`) are convolved by FFT. The theorems hold in
+exact arithmetic. Rounding errors are bounded as follows, and every bound widens the interval. Each
+mass has a relative error of `pairs.RELATIVE`; the FFT has the error of [Higham2002, theorem 24.2],
+with a constant of 10 per level; and Chernoff's bound limits the mass that wraps around. The masses
+are tilted by e^{λx} first, so that these errors are relative to δ and not to 1.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def intervals(
         steps: what is composed.
         relation: the neighbours.
         deltas: in (0, 1).
-        tight: see `TIGHT`; a grid of `MOST` points is refined no further.
+        tight: see `TIGHT`; a grid of `MOST` points is not refined further.
 
     Raises:
         ValueError: a step is not known under this relation.
@@ -98,7 +98,7 @@ def intervals(
 
 
 def _first_spacing(steps: tuple[Step, ...]) -> float:
-    """Guess a spacing: rounding adds the variance h² ÷ 4 a step at most."""
+    """Guess a spacing h; rounding adds a variance of at most h² ÷ 4 per step."""
     count = sum(step.count for step in steps)
     size = min(step.rate * math.expm1(min(3.0, 1 / step.scale)) for step in steps)
     return float(min(0.02, max(size, 1e-4) / 4, 0.05 / math.sqrt(count)))
@@ -166,7 +166,7 @@ class _Parts:
 
     @functools.cached_property
     def coarse(self) -> list[tuple[Floats, Floats]]:
-        """Losses and log masses, summed over blocks: for choices only."""
+        """Losses and log masses, summed over blocks; only for choices, never for bounds."""
         parts = []
         for mass, first in zip(self.masses, self.firsts, strict=True):
             starts = np.arange(0, len(mass), max(1, len(mass) // 8192))
