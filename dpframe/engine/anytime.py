@@ -195,7 +195,7 @@ class Watches:
         self.rounds.go_on(sorted(set(left)))
 
     def shown_to(self, watch: Watch) -> tuple[list[Tree], int]:
-        """Return the counts of each round that a cell was shown, and how many are not cut."""
+        """Return the counts of each round that a cell was shown, and the number of full rounds."""
         number = watch.player.rounds
         whole = sum(part.full for part in self.rounds.parts[:number])
         return self._rounds_of(watch.place, number), whole

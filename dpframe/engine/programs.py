@@ -305,7 +305,7 @@ class CountSegment(Task):
     segment: Segment
 
     def run(self, shared: CountTask) -> tuple[Tree, ...]:
-        """Return counts, in pieces: a device counts in 32 bits what it draws in one call."""
+        """Return counts in pieces, because a device counts the draws of one call in 32 bits."""
         segment, total = self.segment, None
         step = pieces(shared.rows, shared.elements)
         with jax.enable_x64(shared.precision == "float64"):
