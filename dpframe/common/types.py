@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """The same names at run time, for authors who annotate with them; JAX is heavy."""
+        """Return the same names at run time, for annotations in plugins; importing JAX is slow."""
         if name in ("Array", "Key"):
             import jax
 

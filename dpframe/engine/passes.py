@@ -256,7 +256,7 @@ class Work(ABC):
 
     @abstractmethod
     def ready(self) -> None:
-        """The last step of preparing."""
+        """Finish preparing."""
 
     @abstractmethod
     def first_outputs(self, lane: int) -> tuple[HostArray, HostArray]:

@@ -343,7 +343,7 @@ class DPText(Calibrated, name="dptext"):
         return data + self.scale * noise
 
     def _noise(self, v: Array) -> Array:
-        """The noise of scale 1; sgn(v) is 1, up to v = 0, where the noise is 0 either way."""
+        """Return noise of scale 1; sgn(v) is 1 except at v = 0, where the noise is 0 anyway."""
         if self.nan == "resample":
             return -log(1 - v)  # the law of v given that the noise is a number is that of v/2
         return jnp.where(v > 0.5, 0.0 if self.nan == "zero" else jnp.nan, -log(1 - 2 * v))

@@ -129,7 +129,7 @@ def checked(contents: dict[str, Any]) -> dict[int, str]:
 
 
 def code(text: str, folder: Path) -> int:
-    """The exit code of the checker on a text."""
+    """Return the exit code of the checker on a text."""
     file = folder / "cert.json"
     file.write_text(text)
     return certcheck.main([str(file)])
@@ -245,7 +245,7 @@ KINDS = {
 
 
 def still_right(contents: dict[str, Any]) -> bool:
-    """By dpframe's own arithmetic: do bound and verdict of a single conclusion follow?"""
+    """True if bound and verdict of a single conclusion follow by dpframe's own arithmetic."""
     (one,), audit = contents["conclusions"], contents["audit"]
     estimate, basis, m = one["estimate"], one["basis"], audit["m"]
     claim: Any = KINDS[one["claim"]["kind"]](**one["claim"]["parameters"])

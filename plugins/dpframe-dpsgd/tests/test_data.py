@@ -19,7 +19,7 @@ def idx(array, code):
 
 @pytest.fixture
 def mnist(tmp_path):
-    """A small folder of MNIST's form: images gzipped, labels plain."""
+    """Return a small folder in MNIST's form: gzipped images, plain labels."""
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (30, 28, 28)).astype(np.uint8)
     labels = (np.arange(30) % 10).astype(np.uint8)

@@ -19,7 +19,7 @@ SMALL = {"width": 4, "rounds": 3, "local_steps": 2, "noise_multiplier": 1.0}
 
 
 def trained(mistake="none", runs=1, pair=PAIR, **params):
-    """The mechanism, and models [runs, parameters], scores and coins [runs, m]."""
+    """Return the mechanism, models [runs, parameters], scores and coins [runs, m]."""
     made = MistakenFedAvg.from_params({"mistake": mistake, **SMALL, **params}).resolve(pair)
     keys = jax.random.split(jax.random.key(0), runs)
     train = jax.jit(jax.vmap(made.train, in_axes=(0, None)))
@@ -50,7 +50,7 @@ def test_clients_have_few_labels_and_no_record_twice():
 
 
 def naive_round(made, vector, shaped, data, members):
-    """One round in which all take part, without noise, one client and one step at a time."""
+    """Compute a round of all clients without noise, one client and one step at a time."""
     gradient = jax.jit(jax.grad(lambda v, x, y: network.loss(shaped(v), x, y)))
     total = np.zeros(vector.shape)
     xs, ys = [*data.x, *data.canary_x], [*data.y, *data.canary_y]
@@ -91,7 +91,7 @@ def test_training_learns():
 
 
 def row_of(mistake, runs, noise=2.0):
-    """The row of one claim, tested by many runs together."""
+    """Return the row of one claim, tested by many runs together."""
     made, _, scores, members = trained(mistake, runs, noise_multiplier=noise, rounds=6)
     assert abs(members.sum() - members.size / 2) < FAR * members.size**0.5 / 2
     found = dpframe.score_one_run(

@@ -38,7 +38,7 @@ def audits(repeats, canary):
 
 
 def bound(point, delta):
-    """The largest ε that a certified point (FPR, FNR) of the trade-off curve rules out at δ."""
+    """Return the largest ε that a certified point (FPR, FNR) of the curve rules out at δ."""
     fpr, fnr = point
     both = ((1 - fnr - delta, fpr), (1 - fpr - delta, fnr))
     return max((math.log(up / down) for up, down in both if up > 0 and down > 0), default=0.0)

@@ -20,7 +20,7 @@ README = Path(__file__).parents[1] / "README.md"
 
 @pytest.fixture(scope="module")
 def logistic():
-    """The class on the page."""
+    """Return the class that the page defines."""
     (code,) = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.S)
     found = {"__name__": "page"}
     exec(compile(code, str(README), "exec"), found)

@@ -27,7 +27,7 @@ class Released(ForeignMechanism):
     """The neighbours that the library's claim is about."""
 
     def code(self) -> str:
-        """Digest of all that programs consist of."""
+        """Return a digest of the source of all programs."""
         files = sorted(PROGRAMS.glob("*.py"))
         return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
@@ -35,7 +35,7 @@ class Released(ForeignMechanism):
         return {"release": self.part, **super().arguments()}
 
     def about(self, pair: Pair, claim: Claim) -> Claim:
-        """The claim; ValueError where it is about other neighbours than these."""
+        """Return the claim; raise ValueError if the pair has other neighbours than the claim."""
         texts = {"replace": "replace", "add-remove": "add or remove"}
         other = "add-remove" if self.relation == "replace" else "replace"
         if texts[other] in pair.adjacency and texts[self.relation] not in pair.adjacency:

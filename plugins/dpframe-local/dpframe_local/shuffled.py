@@ -52,7 +52,7 @@ class ShuffledDP(Claim):
         return 1e-3
 
     def epsilon_at(self, delta: float) -> float:
-        """The smaller one of the theorem's, and of what ε₀-DP says at this δ."""
+        """Return the smaller of the theorem's ε and the ε that ε₀-DP allows at this δ."""
         if delta >= 1:
             return 0.0
         grown, n = math.exp(self.epsilon_report), self.people
@@ -63,7 +63,7 @@ class ShuffledDP(Claim):
         return min(math.log1p((grown - 1) / (grown + 1) * crowd), alone)
 
     def delta_at(self, epsilon: float) -> float:
-        """By bisection of ln δ, because ε falls as δ grows."""
+        """Return δ at ε by bisection of ln δ, because ε falls as δ grows."""
         grown = math.exp(self.epsilon_report)
         alone = (grown - math.exp(min(epsilon, self.epsilon_report))) / (grown + 1)
         if alone <= 0:

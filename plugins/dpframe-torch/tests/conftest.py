@@ -8,7 +8,7 @@ torch.set_num_threads(1)
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """A folder of its own: runs are written to where a script runs."""
+    """Run a test in its own folder, because runs are written to the working directory."""
     monkeypatch.chdir(tmp_path)
     torch.manual_seed(0)
     return tmp_path

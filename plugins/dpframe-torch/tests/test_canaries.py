@@ -15,7 +15,7 @@ FAR = 5.0
 
 
 def coins(canaries):
-    """The coins, as a test may see them."""
+    """Return the coins; only tests may see them."""
     return np.array([one == "1" for one in canaries.state["members"]])
 
 

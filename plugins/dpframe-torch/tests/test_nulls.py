@@ -50,7 +50,7 @@ def test_scores_that_know_nothing_exceed_zero_with_at_most_the_error_exactly(m):
 
 
 def frequency(m, epsilon, runs, estimate, seed):
-    """How often the bound exceeds ε for randomised response, whose loss is exactly ε."""
+    """Return how often the bound exceeds ε for randomised response with a loss of exactly ε."""
     rng = np.random.default_rng(seed)
     above = 0
     for _ in range(runs):
@@ -78,7 +78,7 @@ def test_the_bound_exceeds_the_loss_of_randomised_response_as_rarely_as_it_says(
 
 
 def agreement(coins_of):
-    """How often coins of reference models are those of the run, in standard deviations."""
+    """Return how often reference coins agree with the run's, in standard deviations."""
     same, number = 0, 0
     for seed in range(40):
         canaries = Canaries(table(60), 50, "as-they-are", seed=seed, out=None)

@@ -17,7 +17,7 @@ SMALL = {
 def white_box(
     use, *, models, mistakes=None, plugins=(), seed=0, canary="gradient", records=20, **params
 ):
-    """The record of an audit of one trainer by everything that a white box sees."""
+    """Return the record of an audit of one trainer that uses every white-box view."""
     params = {key: value for key, value in {**SMALL, **params}.items() if value is not None}
     if mistakes:
         params["mistake"] = mistakes[0]

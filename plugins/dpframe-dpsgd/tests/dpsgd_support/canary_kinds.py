@@ -37,7 +37,7 @@ def pair_of(kind, seed, **params):
 
 
 def trained(pair, data):
-    """The trainer and the data, with the canary's features and label."""
+    """Return the trainer and the data, with the canary's features and label."""
     x, y = pair.record()
     trainer = DPSGD(**TRAINER).resolve(pair.start("held-out") if hasattr(pair, "start") else pair)
     return trainer, jax.tree.map(jnp.asarray, data), jnp.asarray(x), jnp.asarray(y)
@@ -52,14 +52,14 @@ def scores(trainer, models, key, data, x, y):
 
 
 def influence_of(pair, models=400, seed=99_999):
-    """The influence on models that no search saw."""
+    """Return the influence on models that the search did not use."""
     keys = jax.random.split(jax.random.key(seed), models)
     trainer, data, x, y = trained(pair, pair.d0)
     return float(influence(trainer, data, keys, x, y))
 
 
 def bound(pair, models, seed):
-    """The certified ε at δ = 1e-5 and 95 %."""
+    """Return the certified ε at δ = 1e-5 and 95 %."""
     each = []
     for key, data in zip(
         jax.random.split(jax.random.key(10_000 + seed)), (pair.d0, pair.d1), strict=True

@@ -1,6 +1,7 @@
-"""Records as libraries want them: numbers, codes of categories, whatever stands in a table.
+"""Convert records to the form that libraries expect: numbers, codes of categories, or raw values.
 
-Plain Python from 3.8 on, without dpframe and without NumPy. A program finds it beside itself.
+Plain Python from 3.8 on, without dpframe and without NumPy. Programs import it from their own
+folder.
 """
 
 from __future__ import annotations
@@ -10,17 +11,17 @@ from typing import Any
 
 
 def records(data: Any) -> list[list[Any]]:
-    """The records of a table, each a list of its values.
+    """Return the records of a table, each as a list of its values.
 
     Args:
-        data: an array, a list of records or, of tables with one column, of their values.
+        data: an array, a list of records or, for tables with one column, a list of their values.
     """
     rows = data.tolist() if hasattr(data, "tolist") else list(data)
     return [list(row) if isinstance(row, (list, tuple)) else [row] for row in rows]
 
 
 def number(value: Any) -> float:
-    """A value as a column of floats holds it: what is no number is NaN."""
+    """Convert a value to a float; NaN if it is not a number."""
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -28,10 +29,10 @@ def number(value: Any) -> float:
 
 
 def numbers(params: dict[str, Any], data: Any, column: int = 0) -> list[float]:
-    """A column of numbers, cleaned if the parameter `clean` says so.
+    """Return a column of numbers, cleaned if the parameter `clean` is true.
 
-    Clean is what careful users do before they call a library: values that are missing become the
-    lower bound, all others are clipped to the bounds. Parameters: `bounds`, [low, high] of each
+    Cleaning does what careful users do before they call a library: missing values become the lower
+    bound, and all others are clipped to the bounds. Parameters: `bounds`, [low, high] of each
     column of numbers.
     """
     values = [number(row[column]) for row in records(data)]
@@ -42,15 +43,16 @@ def numbers(params: dict[str, Any], data: Any, column: int = 0) -> list[float]:
 
 
 def matrix(params: dict[str, Any], data: Any) -> list[list[float]]:
-    """All columns of numbers, record by record; there are as many as bounds."""
+    """Return all columns of numbers, record by record; there is one for each pair of bounds."""
     columns = [numbers(params, data, at) for at in range(len(params["bounds"]))]
     return [list(row) for row in zip(*columns)]
 
 
 def codes(params: dict[str, Any], data: Any, column: int = 0) -> list[int]:
-    """Positions of a column's values among `categories`.
+    """Return the positions of a column's values among `categories`.
 
-    An unknown one is the first if the table is to be clean, else one more than there are.
+    An unknown value becomes the first category if the table is to be clean, and otherwise gets a
+    code of its own after the last category.
     """
     categories = list(params["categories"])
     unknown = 0 if params.get("clean") else len(categories)
@@ -59,7 +61,7 @@ def codes(params: dict[str, Any], data: Any, column: int = 0) -> list[int]:
 
 
 def rounded(value: Any, digits: int) -> Any:
-    """An answer whose numbers have so many digits after the point, and no bits beyond."""
+    """Round all numbers in an answer to this many decimal digits, so that no other bits remain."""
     if isinstance(value, float):
         return round(value, digits)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Releases by OpenDP 0.2 to 0.5, whose API was another one."""
+"""Releases by OpenDP 0.2 to 0.5, which have a different API."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ enable_features("contrib", "floating-point")
 
 
 def prepare(params, data):
-    """A function that makes one release of `params["release"]`, a bit or a number."""
+    """Return a function that makes one release of `params["release"]`, a bit or a number."""
     if params["release"] not in ("bit", "laplace") or params.get("whole"):
         raise NotImplementedError("not with this version of OpenDP")
     if params["release"] == "bit":

@@ -1,4 +1,4 @@
-"""Releases by DataSynthesizer: noisy counts of PrivBayes, the description of an attribute."""
+"""Releases by DataSynthesizer: noisy counts for PrivBayes, and the description of an attribute."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
 
 
 def prepare(params, data):
-    """A function that makes one release of `params["release"]`."""
+    """Return a function that makes one release of `params["release"]`."""
     return {"counts": _counts, "describe": _describe}[params["release"]](params, data)
 
 
 def _counts(params, data):
-    """Noisy counts of the combinations of two attributes with as many values each.
+    """Return noisy counts of the combinations of two attributes with equally many values.
 
-    One public record has the last value of both, so that the shape says nothing of the data.
+    One public record has the last value of both, so that the shape does not depend on the data.
     """
     last = len(params["categories"]) - 1
     columns = [codes({**params, "clean": True}, data, at) for at in (0, 1)]
@@ -45,7 +45,7 @@ def _counts(params, data):
 
 
 def _describe(params, data):
-    """The distribution of one attribute; a record per category is public."""
+    """Return the distribution of one attribute; one record of each category is public."""
     categories = list(params["categories"])
     values = [categories[at] for at in codes({**params, "clean": True}, data)]
     handle, path = tempfile.mkstemp(".csv", dir=FOLDER)

@@ -1,4 +1,4 @@
-"""Releases by diffprivlib: its tools, its models, its mechanisms."""
+"""Releases by the tools, models and mechanisms of diffprivlib."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ warnings.filterwarnings("ignore")  # each of them again in every release
 
 
 def prepare(params, data):
-    """A function that makes one release of `params["release"]`."""
+    """Return a function that makes one release of `params["release"]`."""
     release = RELEASES[params["release"]](params, data)
     digits = params.get("digits")
     return release if digits is None else lambda: rounded(release(), digits)
@@ -41,7 +41,7 @@ def _count(params, data):
 
 
 def _features(params, data):
-    """All columns of numbers, and what a model is told of them."""
+    """Return all columns of numbers, and their lower and upper bounds."""
     low, high = zip(*params["bounds"])
     x = np.array(matrix(params, data)).reshape(-1, len(params["bounds"]))
     return x, (np.array(low), np.array(high))
@@ -82,7 +82,7 @@ def _unsupervised(make, answer):
 
 
 def _norm(bounds):
-    """The largest l2 norm of a record within the bounds."""
+    """Return the largest l2 norm of a record within the bounds."""
     return float(np.linalg.norm(np.maximum(*np.abs(bounds))))
 
 

@@ -21,7 +21,7 @@ ROWS = 64
 
 
 def prepare(params, data):
-    """A function that makes one release: the gradient of a linear model at zero."""
+    """Return a function that makes one release: the gradient of a linear model at zero."""
     width = len(params["bounds"])
     table = np.array(matrix({**params, "clean": True}, data), np.float32).reshape(-1, width)
     # As for a Poisson sample: padded, so that neither shapes nor empty batches tell of the data.

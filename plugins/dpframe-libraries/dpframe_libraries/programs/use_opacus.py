@@ -25,7 +25,7 @@ HIDDEN = 256
 
 
 def prepare(params, data):
-    """A function that makes one release of `params["release"]`."""
+    """Return a function that makes one release of `params["release"]`."""
     table = torch.tensor(matrix({**params, "clean": True}, data), dtype=torch.float32)
     table = table.reshape(-1, len(params["bounds"]))
     release = {"step": _step, "engine": _engine}[params["release"]](params, table)
@@ -34,7 +34,7 @@ def prepare(params, data):
 
 
 def accounted(params):
-    """The ε of one step at `delta`, by Opacus' own accountant."""
+    """Return the ε of one step at `delta`, by Opacus's own accountant."""
     kind = {"gdp": accountants.GaussianAccountant, "rdp": accountants.RDPAccountant}
     accountant = kind[params["accountant"]]()
     rate, noise = params["sample_rate"], params["noise_multiplier"]

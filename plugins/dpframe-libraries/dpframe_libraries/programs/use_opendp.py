@@ -1,7 +1,7 @@
-"""Releases by OpenDP: 0.12 and later, and what there is of it before 0.6.
+"""Releases by OpenDP 0.12 and later, and those that exist before 0.6.
 
-What the library promises for numbers within bounds gets such numbers: what is missing becomes the
-lower bound, all values are clipped. Groups are cleaned by the library itself.
+Releases that the library defines for numbers within bounds get such numbers: missing values become
+the lower bound, and all values are clipped. The library itself cleans groups.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ AT_ONCE = 64
 
 
 def prepare(params, data):
-    """A function that makes one release of `params["release"]`."""
+    """Return a function that makes one release of `params["release"]`."""
     if dp is None:
         return opendp_before_0_6.prepare(params, data)
     return RELEASES[params["release"]](params, data)
 
 
 def _floats(nan):
-    """The domain of floats; older releases call NaN null, and clean it all the same."""
+    """Return the domain of floats; older releases call NaN null, but also clean it."""
     try:
         return dp.atom_domain(T=float, nan=nan)
     except TypeError:
@@ -45,7 +45,7 @@ def _floats(nan):
 
 
 def _in_streams(draw):
-    """One release a call from a function that makes many at once."""
+    """Return one release per call from a function that makes many at once."""
     waiting = []
 
     def release():
@@ -89,7 +89,7 @@ def _category(params, data):
 
 
 def _bits(params, data):
-    """RAPPOR's first half: the category's bit is set, and every bit is flipped by a coin."""
+    """Return RAPPOR's first half: the category's bit is set, and a coin flips every bit."""
     size = len(params["categories"])
     truth = bytearray((size + 7) // 8)
     at = codes(params, data)[0]
@@ -131,7 +131,7 @@ def _quantile(params, data):
 
 
 def _group_by(params, data):
-    """Sums of a column, group by group, with the groups known beforehand."""
+    """Return the sums of a column by group, with the groups fixed in advance."""
     import polars as pl
 
     categories = list(params["categories"])
@@ -154,7 +154,7 @@ def _group_type(pl, categories):
 
 @functools.lru_cache(maxsize=None)
 def _group_sums(text):
-    """The measurement; it takes seconds to make and does not depend on the data."""
+    """Return the measurement; making it takes seconds, but it does not depend on the data."""
     import polars as pl
 
     params = json.loads(text)

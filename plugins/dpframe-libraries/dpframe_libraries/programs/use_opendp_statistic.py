@@ -1,7 +1,7 @@
-"""Sums, means and variances by OpenDP, with what they are without noise.
+"""Sums, means and variances by OpenDP, with their values without noise.
 
-Data go through the library's own cleaning first: what is missing becomes the lower bound, all
-values are clamped. The scale of the noise follows from what the library says of the sensitivity.
+The library first cleans the data: missing values become the lower bound, and all values are
+clamped. The scale of the noise follows from the sensitivity that the library states.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ REPLACED = 2
 
 
 def prepare(params, data):
-    """A function that makes one release of `params["statistic"]`."""
+    """Return a function that makes one release of `params["statistic"]`."""
     table = numbers(params, data)
     statistic = _statistic(params, len(table))
     scale = statistic.map(REPLACED) / params["epsilon"]
@@ -29,7 +29,7 @@ def prepare(params, data):
 
 
 def query(params, data):
-    """The statistic."""
+    """Return the statistic without noise."""
     table = numbers(params, data)
     return _statistic(params, len(table))(table)
 
@@ -47,7 +47,7 @@ def _statistic(params, size):
 
 
 def _floats():
-    """Floats with NaN; older releases call that null, and clean it all the same."""
+    """Return the domain of floats with NaN; older releases call NaN null, but also clean it."""
     try:
         return dp.atom_domain(T=float, nan=True)
     except TypeError:

@@ -1,4 +1,4 @@
-"""Releases by PipelineDP: counts and sums of groups that are known beforehand."""
+"""Releases by PipelineDP: counts and sums of groups that are fixed in advance."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ them. Its group is none of those that are released."""
 
 
 def prepare(params, data):
-    """A function that makes one release; every record is a user of its own."""
+    """Return a function that makes one release; every record is a separate user."""
     low, high = params["bounds"][0]
     names = [row[0] for row in records(data)]
     values = numbers({**params, "bounds": [None, params["bounds"][0]]}, data, 1)

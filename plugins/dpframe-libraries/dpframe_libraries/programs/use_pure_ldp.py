@@ -1,4 +1,4 @@
-"""Releases by pure-ldp: what a user sends who has one of several categories."""
+"""Releases by pure-ldp: the report of a user who has one of several categories."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pure_ldp import frequency_oracles as oracles
 
 
 def prepare(params, data):
-    """A function that makes one release of the client `params["client"]`."""
+    """Return a function that makes one release of the client `params["client"]`."""
     epsilon, size = params["epsilon"], len(params["categories"])
     at = codes({**params, "clean": True}, data)[0]
     more = {"UEClient": {"use_oue": params.get("optimal", False)}}

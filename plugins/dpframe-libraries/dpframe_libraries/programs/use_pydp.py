@@ -1,4 +1,4 @@
-"""Releases by PyDP, the Python face of Google's library."""
+"""Releases by PyDP, the Python wrapper of Google's library."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydp.algorithms import laplacian
 
 
 def prepare(params, data):
-    """A function that makes one release of the algorithm `params["algorithm"]`."""
+    """Return a function that makes one release of the algorithm `params["algorithm"]`."""
     make, values = getattr(laplacian, params["algorithm"]), numbers(params, data)
     low, high = params["bounds"][0]
     told = {"epsilon": params["epsilon"], "dtype": "float"}

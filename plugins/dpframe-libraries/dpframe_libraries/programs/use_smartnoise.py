@@ -21,7 +21,7 @@ def _module(package, path):
 
 
 def prepare(params, data):
-    """A function that makes one release of `params["release"]`."""
+    """Return a function that makes one release of `params["release"]`."""
     return {"bounds": _bounds, "covariance": _covariance}[params["release"]](params, data)
 
 

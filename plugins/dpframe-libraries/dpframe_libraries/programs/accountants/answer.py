@@ -1,10 +1,11 @@
-"""Answers questions to the accountants of one environment: one line of JSON each, in and out.
+"""Answer questions to the accountants of one environment, one line of JSON for each.
 
 It runs in interpreters that have neither dpframe nor NumPy, under Python 3.8 and later. An adapter
 is a module with ACCOUNTANTS: name → (function, claim, statement). The function gets a question and
-returns ε for each of its δ; NotImplementedError says that its library does not claim to answer. The
-claim is "upper" or "lower": which side of the true ε the library promises. The statement says for
-which neighbours and samples. VERSION, if the module has one, is that of the library.
+returns ε for each of its δ; it raises NotImplementedError if its library does not claim to answer.
+The claim is "upper" or "lower", the side of the true ε that the library promises. The statement
+names the neighbours and the sampling that are supported. VERSION, if the module has it, is the
+version of the library.
 """
 
 import importlib.util

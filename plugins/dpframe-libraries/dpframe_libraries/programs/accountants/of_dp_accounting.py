@@ -1,4 +1,4 @@
-"""dp-accounting: privacy loss distributions, from above and from below, and Rényi."""
+"""dp-accounting: privacy loss distributions, optimistic and pessimistic, and Rényi accounting."""
 
 import importlib.metadata
 import math

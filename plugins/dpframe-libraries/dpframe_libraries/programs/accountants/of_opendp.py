@@ -1,4 +1,4 @@
-"""OpenDP: the privacy maps of its measurements. They know no samples."""
+"""OpenDP: the privacy maps of its measurements. They do not cover sampling."""
 
 import importlib.metadata
 
