@@ -136,7 +136,7 @@ class AuditoriumRenyi(Baseline, name="auditorium-renyi"):
     order: Annotated[float, Gt(1)] = 2.0
     """α."""
     reach: Annotated[float, Gt(0)] = 1.0
-    """C, beyond which the logarithm of the ratio is cut."""
+    """C, at which the logarithm of the ratio is clipped."""
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         alpha, (g, forwards) = self.order, self._learned(layout)

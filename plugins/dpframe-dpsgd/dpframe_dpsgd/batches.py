@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from dpframe.plugins import Array, Key
 
 OVERFLOW = 1e-9
-"""A batch is longer than its array with at most this probability; what is too much is left out."""
+"""A batch exceeds its array with at most this probability; excess records are left out."""
 
 
 class Batch(NamedTuple):
     """A sample of the records."""
 
     index: Any
-    """Rows, shape [length]; anything where the weight is 0."""
+    """Indices of rows, shape [length]; arbitrary where the weight is 0."""
     weight: Any
     """1 for a record, 0 for padding, shape [length]."""
 

@@ -26,13 +26,13 @@ class ManyCanaries(Pair, name="many-canaries"):
     data: str = DIGITS
     """"digits" (comes with scikit-learn), a folder with MNIST's IDX files, or a .npz of x and y."""
     records: Annotated[int, Ge(1)] = 1000
-    """Records that always take part."""
+    """Number of records that always take part."""
     count: Annotated[int, Ge(1)] = 500
     """Number of canaries."""
     canary: Literal["held-out", "mislabelled"] = "mislabelled"
     """Other records of the table, as they are or with the next label."""
     subset: Annotated[int, Ge(0)] = 0
-    """Seed of the choice of records and canaries."""
+    """Seed for the choice of records and canaries."""
 
     def check(self) -> None:
         there = len(load_table(self.data).y)
@@ -62,17 +62,17 @@ class FederatedClients(Pair, name="clients"):
     data: str = DIGITS
     """"digits" (comes with scikit-learn), a folder with MNIST's IDX files, or a .npz of x and y."""
     clients: Annotated[int, Ge(1)] = 60
-    """Clients that are in every run."""
+    """Number of clients that are in every run."""
     records: Annotated[int, Ge(1)] = 10
-    """Records of a client."""
+    """Number of records of each client."""
     count: Annotated[int, Ge(1)] = 500
     """Number of canary clients."""
     canary: Literal["direction", "mislabelled"] = "direction"
     """The update of canary clients."""
     shards: Annotated[int, Ge(1)] = 2
-    """Pieces of the records, sorted by label, that a client gets [McMahan2017, section 3]."""
+    """Number of shards of the label-sorted records that a client gets [McMahan2017, section 3]."""
     subset: Annotated[int, Ge(0)] = 0
-    """Seed of the choice of records and of their distribution to clients."""
+    """Seed for the choice of records and their distribution to clients."""
 
     def check(self) -> None:
         there = len(load_table(self.data).y)

@@ -62,9 +62,9 @@ class FederatedTraining(Mechanism):
     rate: Annotated[float, Gt(0), Le(1)] = 0.5
     """q: probability that a client takes part in a round."""
     local_steps: Annotated[int, Ge(1)] = 5
-    """Steps of gradient descent of a client in a round."""
+    """Gradient-descent steps of each client per round."""
     local_rate: Annotated[float, Gt(0)] = 0.5
-    """Step size of a client."""
+    """Step size of the clients."""
     width: Annotated[int, Ge(1)] = 32
     """Hidden units of the network."""
     canary_norm: Annotated[float, Gt(0)] = 5.0

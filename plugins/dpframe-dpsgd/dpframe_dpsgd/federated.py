@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpframe.plugins import Array, Key
 
 AT_ONCE = 1 << 22
-"""Coordinates of canaries that exist at the same time; they are made again instead of kept."""
+"""Largest number of canary coordinates in memory; they are regenerated instead of stored."""
 
 
 class FederatedCanaries(Mechanism, name="federated-canaries"):
@@ -31,9 +31,9 @@ class FederatedCanaries(Mechanism, name="federated-canaries"):
     sigma: Annotated[float, Gt(0)] = 1.0
     """Standard deviation of the noise in every coordinate."""
     dimension: Annotated[int, Ge(1)] = 10_000
-    """d."""
+    """d, the number of dimensions."""
     count: Annotated[int, Ge(1)] = 100
-    """m, canaries that a coin is tossed for."""
+    """m, the number of canaries, each with its own coin."""
 
     @property
     def block(self) -> int:

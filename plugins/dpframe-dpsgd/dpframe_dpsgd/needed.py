@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Curve = Callable[[Floats], Floats]
 
 RAREST = 1e-4
-"""Smallest error rate of an attack that is tried."""
+"""Smallest error rate of an attack that is considered."""
 
 
 def models_needed(truth: Curve, claim: Curve, confidence: float) -> float:

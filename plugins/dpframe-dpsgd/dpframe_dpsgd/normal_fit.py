@@ -29,7 +29,7 @@ class Moments(NamedTuple):
     deviation: float
     skewness: float
     kurtosis: float
-    """Excess over that of a normal distribution."""
+    """Excess kurtosis: 0 for a normal distribution."""
 
 
 @dataclasses.dataclass(frozen=True)

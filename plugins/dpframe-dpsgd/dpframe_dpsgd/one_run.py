@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpframe_dpsgd.records import Records
 
 RUNS_AT_ONCE = 4
-"""Runs that train together: an audit of one run makes few, so a larger chunk would be wasted."""
+"""Runs that train together. An audit needs few runs, so a larger chunk would waste work."""
 
 
 class OneRunDPSGD(DenseTraining, name="dpsgd-one-run"):

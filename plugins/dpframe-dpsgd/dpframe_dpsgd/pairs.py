@@ -39,13 +39,13 @@ class Canary(CanaryPair, name="canary"):
     data: str = DIGITS
     """"digits" (comes with scikit-learn), a folder with MNIST's IDX files, or a .npz of x and y."""
     records: Annotated[int, Ge(1)] = 1000
-    """Records of D."""
+    """Number of records in D."""
     canary: Kind = "held-out"
     """The record that only D′ has."""
     index: Annotated[int, Ge(0)] = 0
-    """Number of the record outside D that the canary is made of."""
+    """Index of the record outside D from which the canary is made."""
     subset: Annotated[int, Ge(0)] = 0
-    """Seed of the choice of D."""
+    """Seed for the choice of D."""
 
     def check(self) -> None:
         left = len(load_table(self.data).y) - self.records

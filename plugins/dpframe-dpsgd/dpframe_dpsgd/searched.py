@@ -39,13 +39,13 @@ class SearchedCanary(CanaryPair, name="searched-canary"):
     data: str = DIGITS
     """"digits" (comes with scikit-learn), a folder with MNIST's IDX files, or a .npz of x and y."""
     records: Annotated[int, Ge(1)] = 1000
-    """Records of D."""
+    """Number of records in D."""
     index: Annotated[int, Ge(0)] = 0
-    """Number of the record outside D that the search begins with."""
+    """Index of the record outside D from which the search starts."""
     subset: Annotated[int, Ge(0)] = 0
-    """Seed of the choice of D."""
+    """Seed for the choice of D."""
     noise_multiplier: Annotated[float, Gt(0)] = 1.0
-    """σ of the trainer; give the parameters of the audited one."""
+    """σ of the trainer; pass the parameters of the audited trainer."""
     clip: Annotated[float, Gt(0)] = 1.0
     """C of the trainer."""
     learning_rate: Annotated[float, Gt(0)] = 1e-3
@@ -57,9 +57,9 @@ class SearchedCanary(CanaryPair, name="searched-canary"):
     width: Annotated[int, Ge(1)] = 200
     """Hidden units of the trainer."""
     rounds: Annotated[int, Ge(0)] = 30
-    """Steps of the ascent."""
+    """Number of steps of the ascent."""
     models: Annotated[int, Ge(2)] = 8
-    """Models on each side for every step of the ascent."""
+    """Number of models on each side for every step of the ascent."""
     seed: Annotated[int, Ge(0)] = 0
     """Seed of the models that the search trains."""
 

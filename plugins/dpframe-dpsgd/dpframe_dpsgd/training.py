@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from dpframe_dpsgd.records import Records
 
 AT_ONCE = 8
-"""Models of some 15 000 parameters that train together; more take more memory, not less time."""
+"""Models of about 15 000 parameters that train together; more need memory and save no time."""
 SPACING = 1e-3
 """Spacing of the grid of privacy losses. For the specs of this plugin ε is too large by less than
-1e-4, and the accountant takes a tenth of its default's time: 13 s where ε is 100."""
+1e-4, and the accountant takes a tenth of the time of its default spacing: 13 s if ε is 100."""
 
 
 class Training(Mechanism):
@@ -51,18 +51,17 @@ class Training(Mechanism):
     batch: Annotated[int, Ge(1)] = 50
     """Expected size of a batch; divided by `records` it is the sampling probability."""
     records: Annotated[int, Ge(1)] | None = None
-    """Size of the training set that the sampling probability is meant for; default: that of D."""
+    """Size of the training set that defines the sampling probability; default: that of D."""
     classes: Annotated[int, Ge(2)] | None = None
     """Number of labels; default: those in the data."""
     canary_norm: Annotated[float, Gt(0)] = 1.0
     """Norm of a canary gradient before it is clipped, in units of C."""
     canary_direction: Literal["fresh", "fixed"] = "fresh"
-    """True if the direction of a canary gradient is new at every step; False if it is always the
-    same."""
+    """Direction of a canary gradient. fresh: new at every step. fixed: always the same."""
     output: Literal["model", "steps", "pooled"] = "model"
-    """The output of training. model: the parameters of the last model, shape [parameters]. steps:
-    the view of a white box at every step, shape [steps, views]. pooled: the residual of every step
-    as an output of its own, shape []; for canary gradients, and claimed for one step."""
+    """The output of training. model: the parameters of the final model, shape [parameters]. steps:
+    the white-box views of every step, shape [steps, views]. pooled: the residual of each step as a
+    separate output, shape []; for canary gradients only, and the claim is that of one step."""
 
     def resolve(self, pair: Pair) -> Self:
         data: Records = pair.d0

@@ -20,7 +20,7 @@ class Update(NamedTuple):
     """One step. Vectors have shape [parameters] and, except for `step`, are in units of C."""
 
     released: Any
-    """The noisy sum: what was divided, times what it should have been divided by."""
+    """The noisy sum: the released mean times the divisor that it should have."""
     known: Any
     """The clipped gradients of the records without the canary."""
     shift: Any
@@ -28,7 +28,7 @@ class Update(NamedTuple):
     step: Any
     """Distance of the new model from that of the known sum without noise, in learning rates."""
     before: Any
-    """The residual of the step before."""
+    """The residual of the previous step."""
 
     @property
     def residual(self) -> Any:
@@ -57,7 +57,7 @@ VIEWS = {
     "moved": "the model's movement beyond the known step, in the direction of the canary",
     "distance": "the model's movement beyond the known step, in any direction",
 }
-"""Columns of what is seen, and then the residual in the coordinates of each array of the model."""
+"""Columns of the views; the residual in the coordinates of each array of the model follows."""
 
 
 def look(made: Update, shaped: Any) -> Array:

@@ -50,7 +50,7 @@ class Pure(Released):
     """A release that claims ε."""
 
     epsilon: Annotated[float, Gt(0)] = 1.0
-    """The claimed loss, which the library is asked for."""
+    """The claimed loss, passed to the library."""
 
     def claim(self, pair: Pair) -> Claim | None:
         return self.about(pair, PureDP(self.epsilon))
@@ -60,7 +60,7 @@ class OfNumbers(Pure):
     """A release of columns of numbers."""
 
     bounds: Bounds = ((0.0, 1.0),)
-    """[low, high] of each column of numbers, as the library is told."""
+    """[low, high] of each column of numbers, as passed to the library."""
     clean: bool = False
     """True if missing values become the lower bound and the rest is clipped before the library sees
     it."""

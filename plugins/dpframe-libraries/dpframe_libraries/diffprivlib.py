@@ -16,7 +16,7 @@ class Diffprivlib(OfNumbers):
 
     module: ClassVar = PROGRAMS / "use_diffprivlib.py"
     digits: Annotated[int, Ge(0), Le(15)] | None = None
-    """Digits after the point that are released; default: all bits."""
+    """Number of decimal digits released; default: all bits."""
 
 
 class Tool(Diffprivlib, name="diffprivlib-tool"):
@@ -52,7 +52,7 @@ class CountNonzero(Diffprivlib, name="diffprivlib-count-nonzero"):
 
     part: ClassVar[str] = "count_nonzero"
     threshold: float = 0.5
-    """Records are counted from here."""
+    """Records of at least this value are counted."""
 
 
 class LinearRegression(Diffprivlib, name="diffprivlib-linear-regression"):
@@ -63,14 +63,14 @@ class LinearRegression(Diffprivlib, name="diffprivlib-linear-regression"):
 
     part: ClassVar[str] = "LinearRegression"
     fit_intercept: bool = True
-    """As in the library; without it nothing is clipped."""
+    """As in the library; without it, nothing is clipped."""
 
 
 class OfClasses(Diffprivlib):
     """Columns of numbers, and a last column with the class."""
 
     categories: Categories = ("a", "b")
-    """Classes that there may be."""
+    """The possible classes."""
 
 
 class GaussianNB(OfClasses, name="diffprivlib-gaussian-nb"):
@@ -159,9 +159,9 @@ class Noise(Diffprivlib, name="diffprivlib-noise"):
         "GeometricFolded",
         "Uniform",
     ]
-    """Its class. Bounds of those that have some are those of the sum."""
+    """The class of the mechanism. If it takes bounds, they are the bounds of the sum."""
     delta: Annotated[float, Gt(0), Lt(1)] = 1e-3
-    """δ of the functions that have one."""
+    """δ, for mechanisms that have one."""
 
     def claim(self, pair: Pair) -> Claim | None:
         if self.mechanism == "Uniform":
@@ -184,6 +184,6 @@ class Choice(Pure, name="diffprivlib-choice"):
     module: ClassVar = PROGRAMS / "use_diffprivlib.py"
     part: ClassVar[str] = "choice"
     mechanism: Literal["Binary", "Exponential", "PermuteAndFlip", "ExponentialCategorical"]
-    """Its class."""
+    """The class of the mechanism."""
     categories: Categories = ("a", "b")
-    """Categories that there may be."""
+    """The possible categories."""

@@ -58,7 +58,7 @@ class ResponseBool(Released, name="opendp-randomized-response-bool"):
     probability: Annotated[float, Gt(0.5), Lt(1)] = 0.75
     """Probability of a true answer."""
     categories: Categories = ("no", "yes")
-    """The two."""
+    """The two categories."""
 
     def claim(self, pair: Pair) -> Claim | None:
         return self.about(pair, PureDP(math.log(self.probability / (1 - self.probability))))
@@ -75,7 +75,7 @@ class Response(Released, name="opendp-randomized-response"):
     probability: Annotated[float, Gt(0), Lt(1)] = 0.75
     """Probability of a true answer."""
     categories: Categories = ("a", "b", "c")
-    """Categories that there may be."""
+    """The possible categories."""
 
     def claim(self, pair: Pair) -> Claim | None:
         odds = self.probability * (len(self.categories) - 1) / (1 - self.probability)
@@ -93,7 +93,7 @@ class ResponseBits(Released, name="opendp-randomized-response-bitvec"):
     flip: Annotated[float, Gt(0), Le(1)] = 0.5
     """f of RAPPOR."""
     categories: Categories = ("a", "b", "c", "d", "e", "f", "g", "h")
-    """Categories that there may be, one bit for each."""
+    """The possible categories, one bit for each."""
 
     def claim(self, pair: Pair) -> Claim | None:
         return self.about(pair, PureDP(2 * math.log((2 - self.flip) / self.flip)))
@@ -111,7 +111,7 @@ class Statistic(OfNumbers, name="opendp-statistic"):
     statistic: Literal["sum", "mean", "variance", "sum_of_squared_deviations"]
     """The transformation."""
     size: Annotated[int, Ge(1)] = 1
-    """Number of records; the check of the sensitivity without noise needs it."""
+    """Number of records; needed to check the sensitivity without noise."""
 
 
 class Quantile(OfNumbers, name="opendp-quantile"):
@@ -135,7 +135,7 @@ class NoisyMax(Pure, name="opendp-noisy-max"):
     module: ClassVar = MODULE
     part: ClassVar[str] = "noisy-max"
     categories: Categories = ("a", "b", "c")
-    """Categories that there may be."""
+    """The possible categories."""
 
 
 class GroupBy(Pure, name="opendp-group-by"):
@@ -152,4 +152,4 @@ class GroupBy(Pure, name="opendp-group-by"):
     categories: Categories = ("a", "b", "c")
     """The groups."""
     most: Annotated[int, Ge(1)] = 100
-    """The largest that a group may be."""
+    """The largest possible size of a group."""

@@ -21,7 +21,7 @@ class PureLDP(Pure, name="pure-ldp"):
     optimal: bool = False
     """The optimised form of unary encoding or of local hashing."""
     categories: Categories = ("a", "b")
-    """Categories that there may be."""
+    """The possible categories."""
 
 
 class PyDP(OfNumbers, name="pydp"):
@@ -44,7 +44,7 @@ class PyDP(OfNumbers, name="pydp"):
         "Median",
         "Percentile",
     ]
-    """Its class."""
+    """The class of the algorithm."""
     quant: Annotated[float, Ge(0), Le(1)] = 0.5
     """The quantile, as for `Percentile`."""
 
@@ -60,6 +60,6 @@ class PipelineDP(OfNumbers, name="pipeline-dp"):
     part: ClassVar[str] = "metric"
     relation: ClassVar[Literal["replace", "add-remove"]] = "add-remove"
     metric: Literal["COUNT", "SUM", "MEAN", "VARIANCE", "PRIVACY_ID_COUNT"] = "COUNT"
-    """The statistic that is released of each group."""
+    """The statistic released for each group."""
     categories: Categories = ("a", "b", "c")
     """The groups."""

@@ -17,7 +17,7 @@ class Counts(Pure, name="datasynthesizer-counts"):
     part: ClassVar[str] = "counts"
     relation: ClassVar[Literal["replace", "add-remove"]] = "add-remove"
     categories: Categories = ("a", "b")
-    """Values that both attributes may have."""
+    """The possible values of both attributes."""
 
 
 class Describe(Pure, name="datasynthesizer-describe"):
@@ -29,9 +29,9 @@ class Describe(Pure, name="datasynthesizer-describe"):
     module: ClassVar = PROGRAMS / "use_datasynthesizer.py"
     part: ClassVar[str] = "describe"
     categories: Categories = ("a", "b")
-    """Values that the attribute may have."""
+    """The possible values of the attribute."""
     seed: Literal["default", "fresh"] = "default"
-    """The library's own, or another one for each release."""
+    """The library's own seed, or a new one for each release."""
 
 
 class ApproxBounds(Pure, name="smartnoise-approx-bounds"):
@@ -54,7 +54,7 @@ class Covariance(Pure, name="smartnoise-covariance"):
     module: ClassVar = PROGRAMS / "use_smartnoise.py"
     part: ClassVar[str] = "covariance"
     bounds: Bounds = ((0.0, 1.0), (0.0, 1.0))
-    """[low, high] of each column, as the library is told."""
+    """[low, high] of each column, as passed to the library."""
     clean: bool = False
     """True if missing values become the lower bound and the rest is clipped before the library sees
     it."""

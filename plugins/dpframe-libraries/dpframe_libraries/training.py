@@ -18,9 +18,9 @@ class Training(Released):
     bounds: Bounds = ((-1.0, 1.0),)
     """[low, high] of each column; the table is cleaned before the library sees it."""
     noise_multiplier: Annotated[float, Gt(0)] = 1.0
-    """Standard deviation of the noise, over the bound of the gradients' norms."""
+    """Standard deviation of the noise ÷ the bound on the gradients' norms."""
     digits: Annotated[int, Ge(0), Le(15)] | None = None
-    """Digits after the point that are released; default: all bits."""
+    """Number of decimal digits released; default: all bits."""
 
 
 class Opacus(Training):
@@ -28,9 +28,9 @@ class Opacus(Training):
 
     module: ClassVar = PROGRAMS / "use_opacus.py"
     epsilon: Annotated[float, Gt(0)]
-    """The accountant's result; `accounted` in the program asks it."""
+    """The accountant's result; `accounted` in the program computes it."""
     delta: Annotated[float, Gt(0), Lt(1)] = 1e-5
-    """The δ for which it is asked."""
+    """The δ at which it is computed."""
     accountant: Literal["rdp", "gdp"] = "rdp"
     """The source of the claim."""
     sample_rate: Annotated[float, Gt(0), Le(1)] = 1.0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpframe.plugins import Array, Floats, Key, Pair
 
 REACH = 40
-"""Scales beyond which noise has a probability below 1e-17."""
+"""Number of scales beyond which the noise has a probability below 1e-17."""
 
 
 class DiscreteLaplace(Mechanism, name="discrete-laplace"):
@@ -33,7 +33,8 @@ class DiscreteLaplace(Mechanism, name="discrete-laplace"):
     s: Annotated[int, Ge(1), Le(1_000_000)] = 1
     """Denominator of the scale."""
     mistake: Literal["none", "two-zeros"] = "none"
-    """two-zeros: a magnitude and then a sign, so that 0 comes twice as often as it should."""
+    """two-zeros: magnitude and sign are drawn separately, so 0 occurs twice as often as it
+    should."""
 
     def claim(self, pair: Pair) -> PureDP:
         return PureDP(one_by_one(pair) * self.s / self.t)
@@ -60,7 +61,7 @@ class DiscreteGaussian(Mechanism, name="discrete-gaussian"):
     """
 
     sigma: Annotated[int, Ge(2), Le(31)] = 10
-    """σ, of the noise that the claim is about."""
+    """σ of the noise in the claim."""
     mistake: Literal["none", "sigma-for-variance"] = "none"
     """sigma-for-variance: the sampler, which asks for σ², is given σ."""
 

@@ -39,11 +39,11 @@ class GaussianThreshold(Mechanism, name="above-threshold-gaussian"):
     threshold: float = 1.0
     """The threshold that answers are compared with."""
     mistake: Literal["none", "one-sigma"] = "none"
-    """one-sigma: both have a standard deviation of 2/ε, as a scale of Laplace noise."""
+    """one-sigma: both standard deviations are 2/ε, which would be a scale of Laplace noise."""
     threshold_sigma: Annotated[float, Gt(0)] | None = None
-    """Standard deviation of the threshold's noise; default: what the claim needs."""
+    """Standard deviation of the threshold's noise; default: the value that the claim needs."""
     answer_sigma: Annotated[float, Gt(0)] | None = None
-    """Standard deviation of an answer's noise; default: what the claim needs."""
+    """Standard deviation of an answer's noise; default: the value that the claim needs."""
 
     def resolve(self, pair: Pair) -> Self:
         half, queries = self.epsilon / 2, np.size(pair.d0)

@@ -51,7 +51,7 @@ class LaplaceParallel(Mechanism, name="laplace-parallel"):
     epsilon: Annotated[float, Gt(0)] = 0.005
     """ε of one answer."""
     count: Annotated[int, Ge(1)] = 20
-    """k, the answers."""
+    """k, the number of answers."""
 
     def claim(self, pair: Pair) -> PureDP:
         return PureDP(self.count * self.epsilon * one_by_one(pair))

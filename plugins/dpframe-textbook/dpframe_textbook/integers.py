@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from dpframe.plugins import Array, HostArray, Key
 
 BEGIN, MAGNITUDE, MULTIPLE, ACCEPT, DONE = range(5)
-"""The steps of a machine: a new remainder U, is it kept, one more multiple of t, is all
-accepted."""
+"""The phases of a machine: draw a remainder U, keep or redraw it, add multiples of t, and accept or
+reject the result."""
 
 
 MOST_COINS = 32
-"""Heads in a row are fewer: their probability is 1/31!."""
+"""Limit on heads in a row; the probability of more is 1/31!."""
 
 
 RESULTS = 8
-"""Results that one machine makes."""
+"""Number of results that each machine makes."""
 
 
 class Draws(NamedTuple):
@@ -33,9 +33,9 @@ class Draws(NamedTuple):
 
     phase: Array
     coins: Array
-    """Coins that showed heads in a row, plus 1: what decides a Bernoulli(e^{−γ})."""
+    """Number of heads in a row, plus 1; its parity decides a Bernoulli(e^{−γ})."""
     whole: Array
-    """Bernoulli(1/e) to be won before the rest of γ, while a candidate is tried."""
+    """Number of Bernoulli(1/e) still to win before the rest of γ, while a candidate is tested."""
     remainder: Array
     """U, below t."""
     multiple: Array
@@ -44,7 +44,7 @@ class Draws(NamedTuple):
 
 
 State = tuple[Any, ...]
-"""Steps, words for the next one, machines, results, and how many each machine has."""
+"""Steps, words for the next step, machines, results, and the number of results per machine."""
 
 
 def discrete_laplace(key: Key, n: int, t: int, s: int, *, two_zeros: bool = False) -> Array:

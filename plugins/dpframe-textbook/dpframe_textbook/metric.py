@@ -23,9 +23,9 @@ class PlanarLaplace(Mechanism, name="planar-laplace"):
     """
 
     epsilon: Annotated[float, Gt(0)] = 1.0
-    """ε of points at a distance of 1."""
+    """ε for points at distance 1."""
     mistake: Literal["none", "each-coordinate"] = "none"
-    """each-coordinate: Lap(1/ε) in each, which hides the l1 distance."""
+    """each-coordinate: Lap(1/ε) in each coordinate, which protects only the l1 distance."""
 
     def claim(self, pair: Pair) -> PureDP:
         return PureDP(self.epsilon * pair.distance(2))
@@ -47,13 +47,13 @@ class NearestWord(Mechanism, name="nearest-word"):
     """
 
     epsilon: Annotated[float, Gt(0)] = 1.0
-    """ε of words at a distance of 1."""
+    """ε for words at distance 1."""
     words: Annotated[int, Ge(2), Le(10_000)] = 50
     """Size of the vocabulary: 0, 1, …; other numbers are rounded and clamped."""
     dimensions: Annotated[int, Ge(1), Le(15)] = 4
     """Dimension of the embedding."""
     mistake: Literal["none", "exponential-length"] = "none"
-    """exponential-length: the length is exponential whatever the dimension."""
+    """exponential-length: the length is exponential in every dimension."""
 
     def claim(self, pair: Pair) -> PureDP:
         table = embedding(self.words, self.dimensions)

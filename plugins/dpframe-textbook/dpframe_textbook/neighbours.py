@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpframe.plugins import Floats, Pair
 
 ROUNDING = 1e-6
-"""By how much a difference may pass a whole number and still be rounding."""
+"""Largest excess of a difference over an integer that counts as rounding."""
 
 
 class EachByOne(Mechanism):

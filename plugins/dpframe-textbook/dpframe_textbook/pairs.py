@@ -35,15 +35,15 @@ class QueryPattern(Pair, name="query-pattern"):
     parameters_say_all: ClassVar[bool] = True
 
     length: Annotated[int, Ge(1)]
-    """Queries."""
+    """Number of queries."""
     pattern: Name = "one-above"
     """The pattern of the answers on D and D′."""
     swapped: bool = False
-    """True if D and D′ change places."""
+    """True to swap D and D′."""
     low: float = -10.0
-    """Answers below it are raised to it."""
+    """Lower bound; smaller answers are raised to it."""
     high: float = 10.0
-    """Answers above it are lowered to it."""
+    """Upper bound; larger answers are lowered to it."""
 
     def check(self) -> None:
         if self.low >= self.high:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dpframe.plugins import Floats
 
 MOST_PATHS = 5000
-"""Outputs, beyond which they are not gone through."""
+"""Largest number of outputs for which probabilities are computed."""
 
 
 @dataclasses.dataclass(frozen=True)

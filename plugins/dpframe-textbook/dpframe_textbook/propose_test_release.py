@@ -30,9 +30,9 @@ class ProposeTestRelease(Mechanism, name="propose-test-release"):
     delta: Annotated[float, Gt(0), Le(0.5)] = 1e-3
     """δ of the claim for neighbours."""
     beta: Annotated[float, Gt(0)] = 0.3
-    """β, the sensitivity that is proposed."""
+    """β, the proposed sensitivity."""
     mistake: Literal["none", "no-test"] = "none"
-    """no-test: the median with noise of the local sensitivity itself, whatever that is."""
+    """no-test: the median with noise scaled to the local sensitivity itself, without a test."""
 
     def claim(self, pair: Pair) -> ApproxDP | None:
         return of_steps(2 * self.epsilon, self.delta, changed(pair))

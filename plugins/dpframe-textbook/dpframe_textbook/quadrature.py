@@ -18,10 +18,10 @@ REACH = 45.0
 """Range of the integral beyond the outermost kink: e^{−45} is below 1e-19."""
 
 STEP = 3.0
-"""No panel is longer."""
+"""Largest length of a panel."""
 
 ORDER = 24
-"""Nodes of a panel."""
+"""Number of nodes per panel."""
 
 
 class Law(NamedTuple):

@@ -27,7 +27,7 @@ class SubsampledResponse(Mechanism, name="subsampled-randomized-response"):
     epsilon: Annotated[float, Gt(0)] = 1.0
     """ε of the response."""
     mistake: Literal["none", "tells-which"] = "none"
-    """tells-which: the index of the person is released as well."""
+    """tells-which: the index of the person is also released."""
 
     def claim(self, pair: Pair) -> PureDP:
         amplified = np.log1p(np.expm1(self.epsilon) / np.size(pair.d0))
@@ -67,7 +67,7 @@ class ShuffledResponse(Mechanism, name="shuffled-randomized-response"):
     delta: Annotated[float, Gt(0), Le(0.5)] = 1e-3
     """δ of the claim for neighbours."""
     mistake: Literal["none", "in-order"] = "none"
-    """in-order: the responses come as they are, and everybody knows whose is whose."""
+    """in-order: the responses are not shuffled, so each can be attributed to its person."""
 
     def claim(self, pair: Pair) -> ApproxDP | None:
         size = np.size(pair.d0)

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 FIRST = np.uint32(53)
-"""The first hash function: with 4 of them and 20 bits, whole numbers from −2 to 2 that are next to
-one another have no bit in common."""
+"""The first hash function. With 4 hash functions and 20 bits, neighbouring integers from −2 to 2
+have no bit in common."""
 
 
 class BloomFilter(Mechanism):
     """Bits of a Bloom filter of one whole number, each reported at random."""
 
     hashes: Annotated[int, Ge(1), Le(64)] = 4
-    """h, the hash functions."""
+    """h, the number of hash functions."""
     bits: Annotated[int, Ge(2), Le(4096)] = 20
     """k, the length of the filter."""
 
@@ -69,7 +69,7 @@ class RAPPOR(BloomFilter, name="rappor"):
     """
 
     f: Annotated[float, Gt(0), Le(1)] = 0.75
-    """Probability that a permanent bit is a coin."""
+    """f, the probability that a permanent bit is a fair coin."""
     p: Annotated[float, Gt(0), Lt(1)] = 0.45
     """Probability that a permanent 0 is reported as 1."""
     q: Annotated[float, Gt(0), Lt(1)] = 0.55
@@ -93,7 +93,7 @@ class OneTimeRAPPOR(BloomFilter, name="one-time-rappor"):
     """
 
     f: Annotated[float, Gt(0), Lt(1)] = 0.95
-    """Probability that a permanent bit is a coin."""
+    """f, the probability that a permanent bit is a fair coin."""
 
     @property
     def _rates(self) -> tuple[float, float]:

@@ -25,7 +25,8 @@ class ExponentialMechanism(EachByOne, name="exponential-mechanism"):
     """
 
     mistake: Literal["none", "no-half"] = "none"
-    """no-half: the probability is proportional to e^{εq}, as if all scores moved one way."""
+    """no-half: the probability is proportional to e^{εq}, as if all scores moved in one
+    direction."""
 
     def truth(self, pair: Pair) -> FiniteDP:
         return FiniteDP.of(self.probabilities(pair.d0), self.probabilities(pair.d1))
@@ -51,7 +52,7 @@ class PermuteAndFlip(EachByOne, name="permute-and-flip"):
     """
 
     mistake: Literal["none", "fixed-order"] = "none"
-    """fixed-order: they come as they are listed, so that nobody passes the first of the best."""
+    """fixed-order: candidates are not shuffled, so none after the first best one is ever chosen."""
 
     def truth(self, pair: Pair) -> FiniteDP:
         return FiniteDP.of(self.probabilities(pair.d0), self.probabilities(pair.d1))

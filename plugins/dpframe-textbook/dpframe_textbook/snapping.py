@@ -26,7 +26,7 @@ class Snapping(OneByOne, name="snapping"):
     """
 
     bound: Annotated[float, Gt(0)] = 100.0
-    """B."""
+    """B, the bound of the output."""
 
     def truth(self, pair: Pair) -> FiniteDP | None:
         if np.size(pair.d0) != 1:

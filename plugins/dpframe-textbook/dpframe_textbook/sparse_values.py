@@ -33,7 +33,7 @@ class NumericalSparseVector(EachByOne, name="numerical-sparse-vector"):
     threshold: float = 1.0
     """The threshold that answers are compared with."""
     cutoff: Annotated[int, Ge(1)] = 2
-    """c, the answers above the threshold after which it stops."""
+    """c, the number of answers above the threshold after which it stops."""
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
         keys, (size, dtype) = jax.random.split(key, 3), (data.size, data.dtype)
@@ -55,7 +55,7 @@ class SparseVector34(EachByOne, name="sparse-vector-3-4"):
     threshold: float = 1.0
     """The threshold that answers are compared with."""
     cutoff: Annotated[int, Ge(1)] = 2
-    """c, the answers above the threshold after which each stops."""
+    """c, the number of answers above the threshold after which each technique stops."""
 
     def claim(self, pair: Pair) -> PureDP:
         return PureDP(2 * self.epsilon * each_by_one(pair))

@@ -25,7 +25,7 @@ BELOW = 0.0
 """The output for an answer below the threshold."""
 
 STOPPED = -1.0
-"""The output for a query that came after the last one that was asked."""
+"""The output for a query after the technique has stopped."""
 
 
 class SparseVector(EachByOne):
@@ -34,12 +34,12 @@ class SparseVector(EachByOne):
     threshold: float = 1.0
     """The threshold that answers are compared with."""
     cutoff: Annotated[int, Ge(1)] = 1
-    """c, the answers above the threshold after which it stops."""
+    """c, the number of answers above the threshold after which it stops."""
 
     threshold_noise: ClassVar[tuple[float, bool]] = (2.0, False)
-    """Scale times ε of the noise of the threshold, and whether it is multiplied by c."""
+    """Scale × ε of the threshold's noise, and True if the scale is multiplied by c."""
     query_noise: ClassVar[tuple[float, bool]] = (4.0, True)
-    """The same of the noise of an answer."""
+    """The same for the noise of an answer."""
     stops: ClassVar[bool] = True
     renews: ClassVar[bool] = False
     """True if the threshold gets new noise after every answer above it."""

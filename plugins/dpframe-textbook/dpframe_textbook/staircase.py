@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpframe.plugins import Array, Floats, Key, Pair
 
 LOST = 20.0
-"""Multiples of 1/ε, beyond which noise has a probability of 2e-9 and is seen as one output."""
+"""Multiple of 1/ε beyond which the noise has a probability of 2e-9 and counts as one output."""
 
 
 class Staircase(OneByOne, name="staircase"):
@@ -30,9 +30,9 @@ class Staircase(OneByOne, name="staircase"):
     """
 
     gamma: Annotated[float, Gt(0), Lt(1)] | None = None
-    """γ, where in a step it falls; default 1/(1 + e^{ε/2})."""
+    """γ, the position in a step at which the density falls; default: 1/(1 + e^{ε/2})."""
     mistake: Literal["none", "counts-from-one"] = "none"
-    """counts-from-one: the geometric variable is at least 1, as some libraries have it, not 0."""
+    """counts-from-one: the geometric variable starts from 1, as in some libraries, instead of 0."""
 
     def truth(self, pair: Pair) -> FiniteDP | None:
         zero, one = (np.asarray(data, np.float64).ravel() for data in (pair.d0, pair.d1))

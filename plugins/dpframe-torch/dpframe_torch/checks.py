@@ -13,7 +13,7 @@ from scipy import special
 from torch import Tensor
 
 RARE = 1e-6
-"""A finding is named if a correct training would show it with at most this probability."""
+"""A warning is issued if a correct training run would cause it with at most this probability."""
 NOISE_COORDINATES = 512  # of the gradient, in which the noise is measured
 STEPS_AT_ONCE = 32  # looked at together: fewer small operations, and less waiting for a GPU
 WIDE = 12.0  # standard deviations within which binomial probabilities are summed

@@ -16,7 +16,7 @@ from dpframe_torch.records import CanaryError
 
 COORDINATES = 8  # of a direction, at most
 LARGE = 10.0
-"""Norm of a canary's gradient before clipping, over the clipping norm."""
+"""Norm of a canary's gradient before clipping ÷ the clipping norm."""
 NORMAL_MAD = 1.4826  # standard deviation of a normal variable over its median absolute deviation
 LEAST = 1e-3  # deviation of what a step releases, in units of the clipping norm
 

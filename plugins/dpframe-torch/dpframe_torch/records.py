@@ -22,7 +22,7 @@ class CanaryError(DpframeError):
 Kind = Literal["mislabelled", "blank", "as-they-are", "random-gradient", "text"]
 KINDS: tuple[Kind, ...] = ("mislabelled", "blank", "as-they-are", "random-gradient", "text")
 REPLACING = ("mislabelled", "blank", "as-they-are")
-"""Kinds of which each canary takes the place of a record; others are added."""
+"""Kinds whose canaries replace records; canaries of other kinds are added."""
 
 LABELS = ("labels", "label", "target", "y")
 INPUTS = ("input_ids", "pixel_values", "image", "inputs", "input_values", "x")

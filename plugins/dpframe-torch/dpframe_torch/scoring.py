@@ -22,10 +22,10 @@ Loss = Callable[..., Tensor]
 References = Sequence[torch.nn.Module] | Mapping[int, torch.nn.Module]
 BY_REFERENCES = ("lira", "rmia")
 FEW = 16
-"""References of a kind from which on every canary has a variance of its own."""
+"""Number of references of a kind from which each canary gets its own variance."""
 OFFLINE = 0.3
-"""a of [Zarifzadeh2024]: models trained with a record are taken to give it a p + 1 − a, if models
-trained without it give it p."""
+"""a of [Zarifzadeh2024]: if models trained without a record give it probability p, models trained
+with it are assumed to give it a p + 1 − a."""
 
 _DROPOUT = (torch.nn.modules.dropout._DropoutNd,)
 LOW_PRECISION = (torch.float16, torch.bfloat16)

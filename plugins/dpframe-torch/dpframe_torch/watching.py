@@ -27,7 +27,7 @@ Floats = npt.NDArray[np.float64]
 
 MOST_BATCHES = 1_000  # kept before they are packed
 KEY = "dpframe_run"
-"""The name under which a state_dict carries the run in its metadata."""
+"""The key under which the metadata of a state_dict names the run."""
 FEWEST_STEPS = 10  # before batches are judged
 
 

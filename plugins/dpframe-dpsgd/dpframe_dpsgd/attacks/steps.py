@@ -42,11 +42,12 @@ class CanarySteps(OfSteps, name="canary-steps"):
     """
 
     view: Literal["residual", "score", "difference", "norm", "moved", "distance"] = "residual"
-    """residual: the released sum less the known gradients, in the direction of the canary. score:
-    the released sum itself in that direction. difference: the residual less that of the step
-    before. norm: of the residual. moved, distance: of the model, beyond the known step."""
+    """residual: the released sum minus the known gradients, in the direction of the canary. score:
+    the released sum itself in that direction. difference: the residual minus that of the previous
+    step. norm: the norm of the residual. moved, distance: the model's movement beyond the known
+    step, in the direction of the canary or in any direction."""
     combine: Literal["single", "sum", "likelihood-ratio"] = "single"
-    """The rule that turns steps into a score."""
+    """The rule that combines the steps into a score."""
     step: Annotated[int, Ge(0)] = 0
     """The step, counted from 0."""
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 WORKER = PROGRAMS / "accountants" / "answer.py"
 ADAPTERS = tuple(sorted(WORKER.parent.glob("of_*.py")))
 LOADING = 300.0
-"""Seconds that the libraries of an environment may take to load."""
+"""Time limit for loading the libraries of an environment, in seconds."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Accountant:
     claim: str
     """ "upper" or "lower": the side of the true ε that it promises."""
     statement: str
-    """The neighbours and samples that its library states."""
+    """The neighbours and the sampling that its library documents."""
     version: str = ""
 
     def __str__(self) -> str:

@@ -27,7 +27,7 @@ KINDS: dict[Kind, str] = {
 SHRINKING = 30.0
 """Seconds for shrinking one finding."""
 RELATIVE, ABSOLUTE = 1e-6, 1e-6
-"""An answer is wrong only if it misses the interval by more: accountants round too."""
+"""An answer is wrong only if it misses the interval by more, because accountants also round."""
 
 
 @dataclasses.dataclass(frozen=True)

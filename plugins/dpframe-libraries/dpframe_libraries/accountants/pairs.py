@@ -24,8 +24,8 @@ Relation = Literal["add-remove", "replace", "zero-out"]
 NOISES = ("gaussian", "laplace", "discrete-gaussian", "discrete-laplace", "randomized-response")
 SAMPLINGS = ("none", "poisson", "fixed")
 RELATIVE = 1e-10
-"""Allowance for the relative error of a mass on the grid: quadrature below 1e-12, and the
-cancellation of 1e-16 over the spacing in cells that are wide in the coordinate of the noise."""
+"""Allowance for the relative error of a mass on the grid: the quadrature error is below 1e-12, and
+the cancellation error is 1e-16 ÷ spacing in cells that are wide in the noise coordinate."""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(3)
 _NARROW = 0.1  # of a standard deviation: a cell that three nodes a half integrate to 1e-12
@@ -75,7 +75,7 @@ class _Pair:
 
     loss: Callable[[Floats], Floats]
     at: Callable[[Floats], Floats]
-    """The u of a loss; it clips to `ends`."""
+    """The coordinate u of a loss, clipped to `ends`."""
     density: Callable[[Floats], Floats]
     mass: Callable[[Floats, Floats], Floats]
     other: Callable[[Floats, Floats], Floats]

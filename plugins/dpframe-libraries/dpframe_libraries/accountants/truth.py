@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from dpframe_libraries.accountants.pairs import Grid, Relation, Step
 
 TIGHT = 2e-3
-"""Wanted width of an interval, relative to its upper end, or to 0.01 if that is more."""
+"""Target width of an interval, relative to the larger of its upper end and 0.01."""
 MOST = 2**22
-"""Most points of a grid; an interval that needs more stays wide."""
+"""Largest number of grid points; an interval that needs more stays wide."""
 _ROUNDING = 1e-9  # of ε, for logarithms and the last bisection
 _TILTS = np.geomspace(0.02, 2000.0, 60)
 _OUTSIDE = 1e-15  # tilted mass that may wrap around

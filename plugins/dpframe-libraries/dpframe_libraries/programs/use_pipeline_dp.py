@@ -11,8 +11,8 @@ import pipeline_dp
 from library_tables import numbers, records
 
 BESIDE = "", "no group", 0.0
-"""A record that is there whatever the data: a pipeline is made for collections with something in
-them. Its group is none of those that are released."""
+"""A record that is always present, because a pipeline needs a non-empty collection. Its group is
+not released."""
 
 
 def prepare(params, data):
