@@ -15,7 +15,7 @@ Events are the weights that take two values.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,6 +79,32 @@ class Lines(NamedTuple):
 def lines(slope: Floats, delta: Floats) -> Lines:
     """Return a claim from e^ε and δ of its lines; see `dominating_pair`."""
     return Lines(slope, delta, dominating_pair(slope, delta))
+
+
+MOST_GROWTH = 600.0  # ε whose exponential is still far from the largest float
+FREQUENT, BETWEEN = 1e-3, 24  # a curve has so many more lines where δ is at least this
+
+
+def lines_of(
+    epsilon_at: Callable[[float], float],
+    delta_at: Callable[[float], float],
+    telling: Sequence[float],
+    raised: float = 0.0,
+) -> Lines | None:
+    """Return a claim, widened by an error of every probability; None if it leaves nothing to bet.
+
+    A curve has lines at its telling δ and between them. Neither ε(δ) nor δ(ε) may be too small.
+    """
+    said = [(epsilon_at(delta), delta) for delta in telling]
+    said = [(epsilon, delta) for epsilon, delta in said if epsilon <= MOST_GROWTH]
+    if len(said) > 1:
+        most = max((epsilon for epsilon, delta in said if delta >= FREQUENT), default=0.0)
+        said += [(e, delta_at(e)) for e in np.linspace(0, most, BETWEEN).tolist()]
+    epsilon, delta = np.array(said, np.float64).reshape(-1, 2).T
+    slope = np.exp(epsilon)
+    delta = delta + raised * (1 + slope)
+    left = delta < 1
+    return lines(slope[left], delta[left]) if left.any() else None
 
 
 GROUPS = 24  # of about the same mass, and as many of about the same share, of which all are cut

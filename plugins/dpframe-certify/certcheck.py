@@ -188,21 +188,29 @@ def by_guesses(_: Any, terms: Any, a: Decimal, claim: Any, side: int) -> bool:
     return False
 
 
-def by_bets(one: Any, terms: Any, a: Decimal, claim: Any, _: int) -> bool:
+def by_bets(one: Any, terms: Any, a: Decimal, claim: Any, side: int) -> bool:
     """Return True if the wealth of bets rejects a claim of one line, or a bound."""
     kind, ((e, d), *_), slack = claim
     b = 0 if kind == "bound" else 1 if not slack and any(term[0] == 1 for term in terms) else 2
     d = min(d + one["basis"]["resolution"] * (1 + e) if b == 2 else d, ONE)
-    logs, left = [ZERO, ZERO], [min(one["trials"])] * 2
-    for way, t in {term[1:3] for term in terms if term[0] == b}:
-        k, k_true, g, h = zip(*(term[3:] for term in terms if term[:3] == (b, way, t)), strict=True)
-        near = [max(e * x + y for x, y in zip(*of, strict=True)) for of in ((g, h), (h, g))]
-        most = d * (max(g) + max(h)) + (1 - d) / (1 + e) * sum(near)
-        must(kind == "stated" or 0 <= 2 - most <= CLOSE / 1000, "its bets are not scaled to S = 2")
-        left[way] -= sum(k)
-        must(sum(k) == sum(k_true) and left[way] >= 0, "its bets are not on its draws")
-        logs[way] += sum(n * w.ln() for n, w in zip(k + k_true, g + h, strict=True) if n)
-    return sum((log.exp() for log in logs), ZERO) / 2 * (1 - OUT) * a >= 1
+    logs, rounds, drawn = [ZERO, ZERO], dict[Any, Any](), dict[Any, int]()
+    for *key, k, k_true, g, h in terms:
+        rounds.setdefault(tuple(key), []).append((k, k_true, g, h))
+    for (of, way, t), groups in rounds.items():
+        k, k_true, g, h = zip(*groups, strict=True)
+        same = sum(k) == sum(k_true) == drawn.setdefault(t, sum(k))
+        must(same and len({*zip(g, h, strict=True)}) == len(g), "its bets differ in their draws")
+        if of == b:
+            near = [max(e * x + y for x, y in zip(*of, strict=True)) for of in ((g, h), (h, g))]
+            most = d * (max(g) + max(h)) + (1 - d) / (1 + e) * sum(near)
+            must(kind == "stated" or 0 <= 2 - most <= CLOSE / 1000, "its bets are not at S = 2")
+            logs[way] += sum(n * w.ln() for n, w in zip(k + k_true, g + h, strict=True) if n)
+    must(sum(drawn.values()) <= min(one["trials"]), "its bets are on more than its draws")
+    if side < 0 and not slack and kind == "lines":  # a bound above the claim refutes it as well
+        bound = (one["estimate"]["epsilon_lower"] * (1 - CLOSE)).exp()
+        if any(bound > e and d <= one["estimate"]["delta"] for e, d in claim[1]):
+            return True
+    return sum((min(log, 1 / CLOSE).exp() for log in logs), ZERO) / 2 * (1 - OUT) * a >= 1
 
 
 def claim_of(one: Any) -> tuple[str, Any, str | None]:
@@ -231,16 +239,17 @@ def check(certificate: Any) -> dict[int, str]:
     found = [one["verdict"] for one in certificate["conclusions"]]  # in the order of tests
     proved, stated, rare, last = 0, 0, 0, found.count("violated")  # rare: for the sampler
     must(found and "violated" not in found[last:], "no conclusions, or not in the order of tests")
-    tested = {(one["id"], one["repeat"]) for one in certificate["conclusions"] if one["basis"]}
+    tested = [(one["id"], one["repeat"]) for one in certificate["conclusions"] if one["basis"]]
     right = type(m) is int and 0 <= m - len(tested) <= certificate["failed"] and 0 < error < 1
-    must(right, "the number of tests or the confidence is impossible")
+    must(right and len({*tested}) == len(tested), "its tests or its confidence are impossible")
     for place, one in enumerate(certificate["conclusions"]):
         basis, estimate, verdict = one["basis"], one["estimate"], one["verdict"]
         evidence, look, slack = estimate["evidence"], basis.get("look", 1), basis.get("resolution")
         price, level = look * (look + 1) if look > 1 else 1, 1 - estimate["confidence"]
         bound, delta = estimate["epsilon_lower"] * ONE, estimate["delta"]
         own = not basis or (basis["confidence"] == audit["confidence"] and 0 <= slack < 1)
-        own = own and type(look) is int and look > 0 and 0 < level < 1 and bound >= 0 <= delta < 1
+        own = own and {*map(type, (look, *one["trials"]))} == {int} and look > 0
+        own = own and 0 < level < 1 and bound >= 0 <= delta < 1
         must(own and (verdict is None) == (not basis), f"{one['id']}: its numbers are impossible")
         spent.append(level * price / error)
         if not evidence or evidence["theorem"] not in FIELDS:
@@ -267,6 +276,7 @@ def check(certificate: Any) -> dict[int, str]:
             side, a = {"consistent": (1, first), "inconclusive": (-1, second)}[verdict]
             right = rejected(one, basis["extreme"], a, (*claim, slack), side)
             right = right and rejected(one, evidence, rarest, (*claim, ZERO), -1)
+            right = right and basis["extreme"]["theorem"] == evidence["theorem"]
         must(right or stated, f"{one['id']}: its counts do not imply {verdict}")
         if why or not right:
             left[place] = why or "depends on other verdicts that were not checked"

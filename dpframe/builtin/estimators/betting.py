@@ -38,7 +38,7 @@ from dpframe.stats.output_bets import (
     bound,
     grouped,
     history,
-    lines,
+    lines_of,
     mean_wealth,
     profile_below,
 )
@@ -46,10 +46,6 @@ from dpframe.stats.shares import learned, places
 
 TINY = 1e-300  # no p-value is below
 MOST = 690.0  # logarithms of larger wealths give smaller ones
-MOST_GROWTH = 600.0  # ε whose exponential is still far from the largest float
-
-
-FREQUENT, BETWEEN = 1e-3, 24  # a curve has so many more lines where δ is at least this
 
 
 class Against(NamedTuple):
@@ -64,21 +60,10 @@ class Against(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def against(claim: Claim, resolution: float) -> Against:
-    """Return the lines of a claim at each of its telling δ, and between those of a curve."""
-    said = [(claim.epsilon_at(delta), delta) for delta in claim.telling_deltas]
-    said = [(epsilon, delta) for epsilon, delta in said if epsilon <= MOST_GROWTH]
-    if len(said) > 1:
-        most = max((epsilon for epsilon, delta in said if delta >= FREQUENT), default=0.0)
-        said += [(e, claim.delta_at(e)) for e in np.linspace(0, most, BETWEEN).tolist()]
-    slope = np.exp(np.array([epsilon for epsilon, _ in said], np.float64))
-    delta = np.array([delta for _, delta in said], np.float64)
-
-    def usable(delta: Floats) -> Lines | None:
-        left = delta < 1
-        return lines(slope[left], delta[left]) if left.any() else None
-
-    exact = usable(delta)
-    return Against(exact, usable(delta + resolution * (1 + slope)) if resolution else exact)
+    """Return the lines of a claim."""
+    said = claim.epsilon_at, claim.delta_at, claim.telling_deltas
+    exact = lines_of(*said)
+    return Against(exact, lines_of(*said, resolution) if resolution else exact)
 
 
 class Book(NamedTuple):

@@ -37,7 +37,7 @@ from dpframe.stats.output_bets import (
     Supposed,
     bets,
     bets_against_each,
-    lines,
+    lines_of,
     mean_wealth,
 )
 
@@ -139,12 +139,8 @@ def _against_claim(rounds: Any, query: Query, kind: int) -> Iterator[Term]:
     """Yield the bets against the claim, up to the round in which they had earned most."""
     claim, raised = query.claim, query.resolution if kind == WIDENED else 0.0
     assert claim is not None
-    said = [(claim.epsilon_at(delta), delta) for delta in claim.telling_deltas]
-    slope, delta = np.array([(math.exp(min(e, 600.0)), d) for e, d in said]).T
-    delta = delta + raised * (1 + slope)
-    left = (delta < 1) & (slope < math.exp(600))
-    if left.any():
-        against = lines(slope[left], delta[left])
+    against = lines_of(claim.epsilon_at, claim.delta_at, claim.telling_deltas, raised)
+    if against is not None:
         played = [(bets(supposed, against), counts) for supposed, counts in rounds]
         if (paths := _wealth(played)).max() > 0:
             yield from _terms(kind, played[: int(paths.argmax()) + 1])
@@ -166,9 +162,9 @@ def _terms(kind: int, played: list[Played]) -> Iterator[Term]:
         for way, weights in enumerate(np.exp(log_weights)):
             if not log_weights[way].any():
                 continue
-            pairs, group = np.unique(weights.T, axis=0, return_inverse=True)
+            rounded = [[float(f"{one:.{DIGITS - 1}e}") for one in side] for side in weights]
+            pairs, group = np.unique(np.array(rounded).T, axis=0, return_inverse=True)
             drawn = np.array([np.bincount(group.ravel(), side, len(pairs)) for side in counts])
             larger = (pairs[:, None] <= pairs).all(axis=2) & ~np.eye(len(pairs), dtype=bool)
             for place in np.flatnonzero(drawn.any(axis=0) | ~larger.any(axis=1)):
-                rounded = (float(f"{weight:.{DIGITS - 1}e}") for weight in pairs[place])
-                yield kind, way, number, *map(int, drawn[:, place]), *rounded
+                yield kind, way, number, *map(int, drawn[:, place]), *pairs[place].tolist()

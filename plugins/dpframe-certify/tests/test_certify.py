@@ -484,12 +484,120 @@ def test_a_byte_more_is_another_certificate(certificates: dict[str, Any], tmp_pa
         assert code(changed, tmp_path) == 1
 
 
+# --- bets
+
+
+def scaled(row: list[Any], epsilon: float) -> list[Any]:
+    """Scale the weights of two groups of a bet to S = 2 against ε-DP."""
+    against, way, number, k, k_true, right, wrong = row
+    g, h = np.array([right, wrong]), np.array([wrong, right])
+    half = largest_sum_of_line(g, h, np.exp(np.array(epsilon)), np.zeros(())) / 2
+    rows = zip((k, k_true), (k_true, k), g / half, h / half, strict=True)
+    return [[against, way, number, *each[:2], float(each[2]), float(each[3])] for each in rows]
+
+
+STRONG = scaled([2, 0, 1, 240, 10, 0.8, 0.2], 1.0)
+WEAK = scaled([2, 0, 1, 140, 110, 0.8, 0.2], 1.0)
+MOST = scaled([2, 0, 1, 300, 0, 0.9, 0.1], 1.0)
+
+
+def of_bets(
+    verdict: str, terms: list[Any], bound: float = 0.0, name: str = "one", confidence: float = 0.95
+) -> dict[str, Any]:
+    """Return a conclusion from bets against 1-DP on at most 300 draws from each dataset."""
+    return {
+        **{"id": name, "repeat": 0, "trials": [300, 300], "verdict": verdict},
+        "claim": {"kind": "pure-dp", "parameters": {"epsilon": 1.0, "delta": 0.0}, "profile": []},
+        "estimate": {
+            **{"delta": 0.0, "confidence": confidence, "epsilon_lower": bound},
+            "evidence": {"theorem": "betting", "terms": terms},
+        },
+        "basis": {
+            **{"confidence": 0.95, "look": 1, "resolution": 0.0},
+            "extreme": {"theorem": "betting", "terms": MOST},
+        },
+    }
+
+
+def code_of_bets(folder: Path, *conclusions: dict[str, Any]) -> int:
+    audit = {
+        "m": len({one["id"] for one in conclusions}),
+        "confidence": 0.95,
+        "multiplicity": "holm",
+    }
+    told = {"certificate": 1, "audit": audit, "failed": 0, "conclusions": list(conclusions)}
+    return code(written(told), folder)
+
+
+def test_bets_by_hand(tmp_path: Path) -> None:
+    assert code_of_bets(tmp_path, of_bets("violated", STRONG)) == 0
+    assert code_of_bets(tmp_path, of_bets("consistent", STRONG)) == 1
+    assert code_of_bets(tmp_path, of_bets("consistent", WEAK)) == 0
+    assert code_of_bets(tmp_path, of_bets("violated", WEAK)) == 1
+
+
+def test_bets_whose_draws_differ_are_refused(tmp_path: Path) -> None:
+    """Each of them would be right alone."""
+    against_bound = scaled([0, 0, 1, 240, 10, 0.84, 0.16], 1.2)
+    more = scaled([0, 0, 1, 250, 10, 0.84, 0.16], 1.2)
+    other_way = scaled([2, 1, 1, 190, 0, 0.8, 0.2], 1.0)
+    assert code_of_bets(tmp_path, of_bets("violated", STRONG + against_bound, 1.2)) == 0
+    for terms, bound in ((STRONG + more, 1.2), (WEAK + other_way, 0.0), (WEAK * 2, 0.0)):
+        verdict = "violated" if bound else "consistent"
+        assert code_of_bets(tmp_path, of_bets(verdict, terms, bound)) == 1
+    both = STRONG + scaled([2, 1, 2, 60, 0, 0.8, 0.2], 1.0)
+    assert code_of_bets(tmp_path, of_bets("violated", both)) == 1  # 310 draws of 300
+
+
+def test_a_bound_above_the_claim_is_not_consistent(tmp_path: Path) -> None:
+    nothing = scaled([2, 0, 1, 240, 10, 0.49, 0.51], 1.0)
+    against_bound = scaled([0, 0, 1, 240, 10, 0.84, 0.16], 1.2)
+    assert code_of_bets(tmp_path, of_bets("consistent", nothing)) == 0
+    assert code_of_bets(tmp_path, of_bets("consistent", nothing + against_bound, 1.2)) == 1
+
+
+def test_extreme_counts_of_another_theorem_are_refused(tmp_path: Path) -> None:
+    few = scaled([2, 0, 1, 2, 0, 0.9, 0.1], 1.0)
+    one = of_bets("consistent", few)
+    one["basis"]["extreme"]["terms"] = few
+    assert code_of_bets(tmp_path, one) == 1
+    assert code_of_bets(tmp_path, {**one, "verdict": "inconclusive"}) == 0
+    one["basis"]["extreme"] = {"theorem": "one-run", "terms": [[1000, 1000, 1000, 1.0]]}
+    assert code_of_bets(tmp_path, one) == 1
+
+
+def test_a_conclusion_that_is_listed_again_raises_no_level(tmp_path: Path) -> None:
+    strong = of_bets("violated", STRONG, confidence=0.999)
+    rest = of_bets("consistent", WEAK, name="other", confidence=0.975)
+    assert code_of_bets(tmp_path, strong, rest) == 0
+    assert code_of_bets(tmp_path, strong, strong, rest) == 1
+
+
+def test_a_wealth_beyond_all_numbers_is_enough(tmp_path: Path) -> None:
+    draws = 10**7
+    one = of_bets("violated", scaled([2, 0, 1, draws, 0, 0.99, 0.01], 1.0))
+    assert code_of_bets(tmp_path, {**one, "trials": [draws, draws]}) == 0
+
+
+def test_bets_against_a_curve_are_those_of_its_p_value() -> None:
+    said = spec({"use": "certified-betting"}, trials=2000, delta=1e-3)
+    said["mechanism"] = [{"use": "curved", "params": {"noise": 0.7}}]
+    record = dpframe.audit(said, plugins=[Curved])
+    (cell,) = record.cells
+    assert cell.verdict == "violated"
+    assert checked(certificate(record)) == {0: "the curve of its claim is only stated, not derived"}
+    wealth = [0.0, 0.0]
+    for against, way, _, k, k_true, g, h in cell.estimate.evidence.terms:
+        wealth[way] += (against == 2) * (k * math.log(g) + k_true * math.log(h))
+    assert np.logaddexp(*wealth) - math.log(2) == pytest.approx(-math.log(cell.basis.p_resolved))
+
+
 # --- the file
 
 
 def test_the_checker_is_one_short_file_of_the_standard_library() -> None:
     text = CHECKER.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 300
+    assert len(text.splitlines()) <= 310
     names = {
         (node.module if isinstance(node, ast.ImportFrom) else node.names[0].name) or ""
         for node in ast.walk(ast.parse(text))
