@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -82,22 +83,22 @@ class Loudest:
     """
 
     def __init__(self, player: Player) -> None:
-        self._players = [dataclasses.replace(player, state=None, trials=0, rounds=0)]
-        """The player after no round, after one, …"""
-        self.estimates: dict[int, Estimate] = {}  # by number of rounds
+        self._players = {0: dataclasses.replace(player, state=None, trials=0, rounds=0)}
+        """The player by its draws, which fix the rounds: all of them but the last are whole."""
+        self.estimates: dict[int, Estimate] = {}  # by draws on each dataset
         self._lock = threading.Lock()
 
     def after(self, ends: list[int]) -> Player:
         """Return the player after rounds with these ends, of which only the last may be cut."""
         with self._lock:
-            for end in ends[len(self._players) - 1 :]:
-                self._players.append(self._next(end))
-        player = self._players[len(ends)]
-        return player if player.trials == ends[-1] else self._next(ends[-1], len(ends) - 1)
+            for before, end in itertools.pairwise([0, *ends]):
+                if end not in self._players:
+                    self._players[end] = self._next(self._players[before], end - before)
+        return self._players[ends[-1]]
 
-    def _next(self, end: int, after: int = -1) -> Player:
-        player = dataclasses.replace(self._players[after])
-        size = end - player.trials
+    @staticmethod
+    def _next(before: Player, size: int) -> Player:
+        player = dataclasses.replace(before)
         extreme = player.estimator.extreme
         counts = guarded("extreme", extreme, player.layout, (size, size))
         player.observe(jax.tree.map(np.asarray, counts), size)

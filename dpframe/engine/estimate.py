@@ -118,7 +118,7 @@ def estimate_cell(
         parts = slack(query, cell.confidence, looks, found, truth, shares, bound_of)
         said = partial(said, slack=parts)
         if watch is not None:
-            return said(extreme=_loudest(watch, look_at))
+            return said(extreme=_loudest(watch))
         asked = estimator, layout, query, promised
         try:
             extreme = _extreme(*asked)
@@ -190,13 +190,15 @@ def slack(
     return SlackRecord(**parts)
 
 
-def _loudest(watch: Watch, look_at: Callable[[Any], Estimate]) -> Estimate:
+def _loudest(watch: Watch) -> Estimate:
     """Return the p-values of the most extreme counts of the same rounds."""
-    loudest, rounds = watch.loudest, watch.player.rounds
-    if rounds not in loudest.estimates:
+    loudest, trials = watch.loudest, watch.player.trials
+    if trials not in loudest.estimates:
         conclude = loudest.after(watch.ends).concluded
-        loudest.estimates[rounds] = guarded("estimate", lambda: look_at(conclude("p-values")))
-    return loudest.estimates[rounds]
+        # The bound may be left out.
+        look_at = partial(checked, certified=False, tested=True)
+        loudest.estimates[trials] = guarded("estimate", lambda: look_at(conclude("p-values")))
+    return loudest.estimates[trials]
 
 
 @functools.lru_cache(maxsize=1024)
