@@ -243,7 +243,7 @@ class LaplaceDP(Claim):
         return max(0.0, self.shift + 2 * math.log1p(-delta)) if delta < 1 else 0.0
 
     def delta_at(self, epsilon: float) -> float:
-        return max(0.0, -math.expm1((epsilon - self.shift) / 2))
+        return max(0.0, -math.expm1(min(0.0, epsilon - self.shift) / 2))
 
     def tradeoff(self, fpr: Floats) -> Floats:
         """f(x) = 1 − e^μ x to x = e^{−μ}/2, e^{−μ}/(4x) to x = 1/2, then e^{−μ}(1 − x)."""

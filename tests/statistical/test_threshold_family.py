@@ -90,9 +90,9 @@ FAMILY = [
 ]
 
 
-def test_true_claims_are_refuted_in_at_most_five_percent() -> None:
-    """16 audits each through the whole engine, on a mechanism that is exactly 1-GDP."""
-    repeats = 16
+@pytest.mark.parametrize("repeats", [24, pytest.param(200, marks=pytest.mark.slow)])
+def test_true_claims_are_refuted_in_at_most_five_percent(repeats: int) -> None:
+    """Many audits each through the whole engine, on a mechanism that is exactly 1-GDP."""
     family = [FAMILY[0], FAMILY[3]]
     cells = audits({"use": "unit-normal"}, family, 2_000, repeats)
     most = stats.binom.isf(ALPHA, repeats, 0.05)
@@ -101,7 +101,8 @@ def test_true_claims_are_refuted_in_at_most_five_percent() -> None:
         p_values = np.array([cell["p_value"] for cell in mine])
         assert len(mine) == repeats
         for level in (0.05, 0.2, 0.5):
-            assert (p_values <= level).sum() <= stats.binom.isf(ALPHA, repeats, level)
+            limit = stats.binom.isf(ALPHA, repeats, level)
+            assert (p_values <= level).sum() <= limit < repeats  # 16 audits cannot exceed theirs
         assert sum(cell["verdict"] == "violated" for cell in mine) <= most
         lower = np.array([cell["estimate"]["epsilon_lower"] for cell in mine])
         assert (lower > GaussianDP(1.0).epsilon_at(1e-5)).sum() <= most

@@ -138,7 +138,8 @@ def draw_power(plan: Outlook) -> Picture:
     said = [
         f"Probability that {drawing.shorten(plan['name'], 60)} refutes a claim, against trials; "
         f"the grey line is {rows[0]['probability']:g}. Model of the true loss: {models}, for an "
-        "attack that sees all of it. A weaker attack, or another pair, is detected less often.",
+        "attack that sees all of it. With a weaker attack, another pair, or a search of more "
+        "pairs, it is detected less often.",
         drawing.more(len(plan["power"]) - len(rows), "claim"),
     ]
     picture.caption = " ".join(filter(None, said))

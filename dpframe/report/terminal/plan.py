@@ -177,8 +177,8 @@ POWER = (
     "Detectable is the smallest true loss that these trials detect with probability {:g}. Columns "
     "such as 1.5× give the probability of detecting 1.5 times the claimed loss. Model of the true "
     "loss: {}, for an attack that sees all of it and has equal error rates on D and D′. With a "
-    "weaker attack or another pair, a loss is detected less often. The numbers for bets and "
-    "canaries are simulated, with a standard error of at most 0.01."
+    "weaker attack, another pair, or a search of more pairs, a loss is detected less often. The "
+    "numbers for bets, canaries and searches are simulated: standard error at most 0.0125."
 )
 
 
