@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def rest(keeps_counts: bool) -> str:
-    """Return what an interrupted command keeps."""
+    """State what an interrupted command keeps."""
     if keeps_counts:
         return "the counts are kept; repeat the command to continue"
     return "nothing is kept"

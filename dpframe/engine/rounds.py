@@ -68,7 +68,7 @@ class Tally:
     def total(self) -> tuple[Tree, tuple[int, int]]:
         """Return the counts of all that came in, and their number of trials per dataset.
 
-        A box that hangs leaves a gap, and draws beyond it are trials like any. Every cell of the
+        A box that hangs leaves a gap, and draws beyond it count as trials. Every cell of the
         pass asks, so the sum is kept.
         """
         if self._total is None:

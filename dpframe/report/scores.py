@@ -114,7 +114,7 @@ def _direction(found: Found) -> Found:
 
 
 def reversal(found: Found) -> str:
-    """Warn of scores that are lower with the record; empty if none were noticed."""
+    """Warn about scores that are lower with the record; empty if none were noticed."""
     direction = _direction(found)
     if not direction.get("reversed"):
         return ""

@@ -42,7 +42,7 @@ def halves(values: Floats) -> Bools:
 
 
 def log_chance_of_neighbours(high: Bools, lag: int) -> float:
-    """Bound the chance of so extreme a number of neighbours that are both high or both low.
+    """Bound the log probability of so many or so few pairs that are both high or both low.
 
     Places form disjoint pairs. Among m pairs with H high places, d pairs with one of each come in
     2^d m!/(a! d! c!) of all choose(2m, H) orders, a pairs being high and c low.

@@ -109,7 +109,7 @@ def demand_same_law(one: HostArray, other: HostArray, how: str) -> None:
 
 
 def demand_ratio(on_zero: HostArray, on_one: HostArray) -> None:
-    """Assert that log-ratios of densities are those of the outputs that they are taken at.
+    """Assert that log-ratios of densities match the outputs at which they are evaluated.
 
     With r = p′/p and any set B of values of r, E[min(1, r); r ∈ B] over D is E[min(1, 1/r); r ∈ B]
     over D′. This is tested for r above and below some values, by Hoeffding's inequality for means

@@ -51,7 +51,7 @@ def handles(beside: Published | None) -> list[Line2D]:
 
 
 def certified(spot: Spot) -> float | None:
-    """Return the certified bound; the least of replicates."""
+    """Return the certified bound; the smallest one among replicates."""
     bounds = spot.estimates("epsilon_lower")
     return min(bounds) if bounds else None
 

@@ -1,4 +1,4 @@
-"""Bounds exceed the truth no oftener than they promise, and are not vacuous.
+"""Bounds exceed the truth no more often than promised, and are not vacuous.
 
 The conformance tests repeat audits of Laplace noise and sum over all counts at the corner of ε-DP.
 Here are truths at δ > 0, pairs whose directions differ, ties, unequal numbers of draws and pilots
@@ -29,7 +29,7 @@ def gaussian(rng, side, n):
 
 
 def rounded(rng, side, n):
-    """Counts with two-sided geometric noise: every score is tied."""
+    """Return counts with two-sided geometric noise, so that every score is tied."""
     both = rng.geometric(1 - math.exp(-0.5), (2, n))
     return both[0] - both[1] + side
 

@@ -1,4 +1,4 @@
-"""Baselines keep the promises of estimators, certify where a theorem does, and say their source."""
+"""Baselines keep the promises of estimators, certify if a theorem does, and cite their source."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The spec lays all baselines beside the estimators of dpframe, and the figure is drawn."""
+"""The spec compares all baselines with dpframe's estimators, and the figure can be drawn."""
 
 import subprocess
 import sys

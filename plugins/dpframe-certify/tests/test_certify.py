@@ -1,4 +1,4 @@
-"""Certificates: their contents, and a checker that accepts right ones and refuses altered ones."""
+"""Certificates: their contents, and a checker that accepts valid ones and rejects altered ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ERRORS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
 
 
 class Coins(Mechanism, name="coins"):
-    """Scores of 200 canaries, each in by a coin, that are told apart as randomized response."""
+    """Scores of 200 canaries with independent coins, identified as by randomized response."""
 
     canaries = True
     epsilon: float = 1.0
@@ -57,7 +57,7 @@ class Coins(Mechanism, name="coins"):
 
 
 class Curved(Mechanism, name="curved"):
-    """Normal noise under claims that are curves, on a shift of 1."""
+    """Normal noise for a shift of 1, with claims that are curves."""
 
     sampled: bool = False
     noise: float = 1.0
@@ -89,7 +89,7 @@ GIVEN = {"use": "threshold", "params": {"threshold": 0.5}}
 
 @pytest.fixture(scope="module")
 def certificates() -> dict[str, dict[str, Any]]:
-    """Certificates of every theorem, and of every kind of claim that is recomputed."""
+    """Return certificates of every theorem, and of every kind of claim that is recomputed."""
     curves = [
         {
             "use": "curved",

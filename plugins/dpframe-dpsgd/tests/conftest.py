@@ -1,4 +1,4 @@
-"""A small trainer, and what a white box sees of many runs of it."""
+"""A small trainer, and the white-box views of many of its runs."""
 
 import jax
 import numpy as np
@@ -10,7 +10,7 @@ from dpsgd_support import SMALL
 
 @pytest.fixture(scope="session")
 def draw():
-    """Outputs of a trainer on D and on D′."""
+    """Return outputs of a trainer on D and on D′."""
 
     def outputs(mechanism, pair, n, seed=0):
         resolved = mechanism.resolve(pair)

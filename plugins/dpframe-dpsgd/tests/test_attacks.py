@@ -1,4 +1,4 @@
-"""Scores of what a white box saw, and how the search chooses among them."""
+"""Scores of white-box observations, and the choice of the search among them."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +13,7 @@ STEPS = 3
 
 
 def seen(residual):
-    """Observations with nothing but residuals in them and a canary of length 1."""
+    """Return observations that contain only residuals and a canary of length 1."""
     made = np.zeros((*residual.shape, len(VIEWS) + 1), np.float64)
     made[..., COLUMN["residual"]] = residual
     made[..., COLUMN["shift"]] = 1.0

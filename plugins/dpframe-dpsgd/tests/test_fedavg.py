@@ -1,4 +1,4 @@
-"""Federated averaging: real clients and rounds, canaries by coins, and planted mistakes."""
+"""Federated averaging: real clients and rounds, canaries with coins, and planted mistakes."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""jax-privacy as the trainer."""
+"""jax-privacy as a trainer."""
 
 import sys
 

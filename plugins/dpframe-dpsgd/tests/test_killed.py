@@ -1,4 +1,4 @@
-"""A run that is killed again and again ends with the record of one that was not."""
+"""A run that is killed repeatedly ends with the same record as an uninterrupted one."""
 
 import contextlib
 import json
@@ -47,7 +47,7 @@ def started(directory):
 
 
 def record(directory):
-    """Runs to the end; the record without what differs from run to run."""
+    """Run to the end; return the record without fields that differ from run to run."""
     with started(directory) as process:
         assert process.wait(timeout=HANGS) == 0
     found = json.loads((directory / "out" / "record.json").read_text())

@@ -1,4 +1,4 @@
-"""Mistakes are found, and the correct trainer is not accused.
+"""Mistakes are found, and no violation is reported for the correct trainer.
 
 Every audit has confidence .9999, at fixed seeds.
 """

@@ -1,4 +1,4 @@
-"""The number of models that a mistake needs, from exact curves."""
+"""The number of models needed to detect a mistake, from exact curves."""
 
 import dp_accounting as dp
 import numpy as np

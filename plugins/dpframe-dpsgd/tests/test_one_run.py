@@ -1,4 +1,4 @@
-"""Runs with many canaries: fair coins, canaries that leave a trace, and bounds on what is known."""
+"""Runs with many canaries: fair coins, canaries that leave a trace, and bounds on known losses."""
 
 import jax
 import numpy as np
@@ -17,7 +17,7 @@ RUNS, COUNT, DIMENSION = 200, 50, 500
 
 
 def released(mechanism, data, runs, seed=0):
-    """Scores and memberships, each of shape [runs, canaries]."""
+    """Return scores and memberships, each of shape [runs, canaries]."""
     outputs = jax.jit(lambda key: mechanism.sample(key, data, runs))(jax.random.key(seed))
     scores, members = np.moveaxis(np.asarray(outputs), 1, 0)
     assert set(np.unique(members)) == {0.0, 1.0}

@@ -1,4 +1,4 @@
-"""The correct trainer, audited two hundred times, is never accused."""
+"""Two hundred audits of the correct trainer report no violation."""
 
 import math
 
@@ -45,7 +45,7 @@ def bound(point, delta):
 
 
 def check(record, repeats, canary):
-    """None violated, and every bound below what the accountant says, at every δ."""
+    """Assert that no cell is violated and every bound is below the accountant's ε, at every δ."""
     pair = Canary.from_params({"records": 20, "canary": canary})
     claim = DPSGD.from_params(TRAINER).resolve(pair).claim(pair)
     claimed = np.array([claim.epsilon_at(delta) for delta in DELTAS])

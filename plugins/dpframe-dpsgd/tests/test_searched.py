@@ -1,4 +1,4 @@
-"""The searched canary: a neighbour of D like any other, found from models that no bound uses."""
+"""The searched canary: a valid neighbour of D, found with models that no bound uses."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Anybody's model trains: a pure pair of functions, as the README has it."""
+"""Third-party models can be trained: a pair of pure functions, as in the README."""
 
 import re
 from pathlib import Path
@@ -62,7 +62,7 @@ def test_its_training_is_audited_like_any_other(logistic):
 
 
 class PlainDense(Training, name="plain-dense"):
-    """The network of `dpsgd`, but for its ghost norms."""
+    """The network of `dpsgd` without ghost norms."""
 
     def init(self, key, features):
         return DPSGD.from_params({"width": 8, "classes": 10}).init(key, features)
@@ -84,7 +84,7 @@ def test_models_trained_with_plain_and_with_ghost_gradients_agree(draw):
 @pytest.mark.slow
 def test_a_mistake_in_another_model_is_found(logistic):
     class Quiet(Training, name="quiet-logistic-regression"):
-        """Half of the noise."""
+        """Adds half of the noise."""
 
         init = logistic.init
         loss = logistic.loss

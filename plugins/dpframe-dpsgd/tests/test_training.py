@@ -1,4 +1,4 @@
-"""The correct trainer: what it releases, what it claims, and what a white box sees of it.
+"""The correct trainer: its releases, its claims, and its white-box views.
 
 Each statistical test fails for correct code with probability about 1e-6 (4.9 standard deviations),
 at fixed seeds.

@@ -1,4 +1,4 @@
-"""`dpframe accountants` with accountants made here: right, too low, loose, broken."""
+"""`dpframe accountants` with fake accountants: correct, too low, loose, broken."""
 
 import csv
 import json
@@ -155,7 +155,7 @@ def test_slow_accountants_are_asked_about_fewer_settings(command, files, monkeyp
 
 
 def test_a_killed_comparison_goes_on(command, files):
-    """An answer that is kept is not asked for again, and a half-written line is."""
+    """A stored answer is not requested again, but a half-written line is."""
     out, reports = files / "answers.jsonl", [files / "1.csv", files / "2.csv"]
     asked = ["--only", "right", "--out", str(out), "--report"]
     assert command(*asked, str(reports[0])).exit_code == 0

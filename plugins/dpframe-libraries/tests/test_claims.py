@@ -1,4 +1,4 @@
-"""Programs are called with the claims that adapters make, about the neighbours that these name."""
+"""Programs are called with the claims of the adapters, for the neighbours that the claims name."""
 
 import ast
 import inspect

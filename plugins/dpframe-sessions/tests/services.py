@@ -1,4 +1,4 @@
-"""Services that answer one query after another, right and with planted mistakes."""
+"""Services that answer one query after another, correct and with planted mistakes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Filter:
 
 
 class ChargesAfter(Filter):
-    """Looks at what was spent before, so the last answer may cost anything."""
+    """Checks the budget before charging, so the last answer may cost any amount."""
 
     def ask(self, cost, rng):
         if self.spent >= EPSILON:
@@ -54,7 +54,7 @@ class OffByOne(Filter):
 
 
 class FailsFree(Filter):
-    """Refuses small sums after it has looked at them, and charges nothing for that."""
+    """Refuses small sums after looking at them, without charging for the refusal."""
 
     def ask(self, cost, rng):
         if self.spent + cost > EPSILON:
@@ -67,7 +67,7 @@ class FailsFree(Filter):
 
 
 class ReusesNoise:
-    """Answers sum and count with one draw of noise."""
+    """Answers a sum and a count with the same draw of noise."""
 
     costs = ("sum", "count")
 
@@ -101,7 +101,7 @@ class SparseVector:
 
 
 class NeverStops(SparseVector):
-    """Goes on after the first answer above."""
+    """Continues after the first answer above the threshold."""
 
     stops = False
 

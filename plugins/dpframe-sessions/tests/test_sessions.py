@@ -1,4 +1,4 @@
-"""Adversaries find planted mistakes of sessions, and do not accuse the right forms."""
+"""Adversaries find planted mistakes of sessions, and report no violation of correct services."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every sampler against the same mechanism written naively, or against its exact probabilities."""
+"""Every sampler compared with a naive implementation, or with its exact probabilities."""
 
 import jax
 import numpy as np

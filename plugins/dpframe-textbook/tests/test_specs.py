@@ -1,4 +1,4 @@
-"""Every spec runs, small; a mechanism whose claim is true is not accused."""
+"""Every spec runs in a small form; no violation is reported for a true claim."""
 
 from pathlib import Path
 

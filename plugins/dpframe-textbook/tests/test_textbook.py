@@ -1,4 +1,4 @@
-"""The mechanisms of the textbooks against naive ones, right and with their mistakes."""
+"""Textbook mechanisms compared with naive ones, correct and with their mistakes."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""A folder for every test, and one thread."""
+"""A separate folder for every test, and one thread."""
 
 import pytest
 import torch

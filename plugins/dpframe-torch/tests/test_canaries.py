@@ -1,4 +1,4 @@
-"""Coins, kinds of canaries, the file of a run, and what the training set shows."""
+"""Coins, kinds of canaries, the file of a run, and the contents of the training set."""
 
 import json
 

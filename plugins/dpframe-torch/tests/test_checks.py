@@ -84,7 +84,7 @@ def test_missing_canaries_are_valid_in_batches_of_given_size(n, batch, steps):
 
 
 def meter(steps, draw, noise=2.0, size=6):
-    """A meter after some steps, whose noise comes from a function of the step."""
+    """Return a meter after some steps whose noise comes from a function of the step."""
     found = NoiseMeter()
     for step in range(steps):
         summed = torch.full((size,), 3.0, dtype=torch.float64)

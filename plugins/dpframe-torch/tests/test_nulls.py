@@ -25,7 +25,7 @@ def bound(scores, members, error=ERROR, delta=0.0):
 
 
 def best_threshold(scores, members, error=ERROR):
-    """The mutant: the best of all thresholds, as if it had been fixed beforehand."""
+    """Return the best of all thresholds, as if it had been fixed in advance: the mutant."""
     order = np.argsort(-scores)
     right = np.cumsum(members[order])
     best = 0.0

@@ -1,4 +1,4 @@
-"""What goes wrong in real scripts is named or refused; a correct script gets no warning."""
+"""Common mistakes of real scripts cause a warning or an error; a correct script causes none."""
 
 import numpy as np
 import pytest

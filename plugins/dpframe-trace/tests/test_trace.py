@@ -1,4 +1,4 @@
-"""Planted mistakes are found at their line, and right functions are not accused."""
+"""Planted mistakes are found on their lines, and correct functions cause no findings."""
 
 from __future__ import annotations
 

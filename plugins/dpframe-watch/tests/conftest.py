@@ -46,7 +46,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 class Pretended:
-    """Does what `call` does, with records that are there already."""
+    """A replacement for `call` that uses existing records."""
 
     def __init__(self, records: dict[str, Path]) -> None:
         self.records, self.calls = records, list[str]()

@@ -1,4 +1,4 @@
-"""A tiny library in two versions, as wheels, and a registry that watches it."""
+"""A tiny library in two versions, as wheels, and a registry that lists it."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def white_box(
 
 
 def verdict(record, mistake=None):
-    """Violated if any attack says so; failures are no verdicts."""
+    """Return "violated" if any attack finds it; failed cells have no verdict."""
     cells = [
         cell
         for cell in record["cells"]

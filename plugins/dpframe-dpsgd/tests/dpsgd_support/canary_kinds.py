@@ -45,7 +45,7 @@ def trained(pair, data):
 
 @partial(jax.jit, static_argnums=(0, 1))
 def scores(trainer, models, key, data, x, y):
-    """Minus the losses of models on a record, shape [models]."""
+    """Return minus the losses of models on a record, shape [models]."""
     _, shaped = as_vector(trainer.init(jax.random.key(0), len(x)))
     outputs = trainer.sample(key, data, models)
     return -jax.vmap(lambda model: trainer.loss(shaped(model), x, y))(outputs)

@@ -1,4 +1,4 @@
-"""Mistakes that nobody who wrote an attack had in mind, as trainers of third parties."""
+"""Mistakes for which no attack was written, as third-party trainers."""
 
 import jax
 import jax.numpy as jnp
@@ -19,35 +19,35 @@ class TwiceTheRate(DenseTraining, name="twice-the-rate"):
 
 
 class NoiseWithoutClip(DenseTraining, name="noise-without-clip"):
-    """Noise of standard deviation σ, whatever C is."""
+    """Adds noise of standard deviation σ for every C."""
 
     def noise(self, key, size, step):
         return super().noise(key, size, step) / self.clip
 
 
 class VarianceSigma(DenseTraining, name="variance-sigma"):
-    """Takes σ for the variance of the noise."""
+    """Uses σ as the variance of the noise."""
 
     def noise(self, key, size, step):
         return super().noise(key, size, step) / self.noise_multiplier**0.5
 
 
 class NoiseOfTheMean(DenseTraining, name="noise-of-the-mean"):
-    """Noise for the mean is added to the sum."""
+    """Adds noise scaled for the mean to the sum."""
 
     def noise(self, key, size, step):
         return super().noise(key, size, step) / self.batch
 
 
 class LastStepSilent(DenseTraining, name="last-step-silent"):
-    """No noise in the last step."""
+    """Adds no noise in the last step."""
 
     def noise(self, key, size, step):
         return super().noise(key, size, step) * (step < self.steps - 1)
 
 
 class FirstLayerOnly(DenseTraining, name="first-layer-only"):
-    """Noise in the first array of the model alone."""
+    """Adds noise only to the first array of the model."""
 
     def noise(self, key, size, step):
         first = 64 * self.width
@@ -55,21 +55,21 @@ class FirstLayerOnly(DenseTraining, name="first-layer-only"):
 
 
 class OneBiasSilent(DenseTraining, name="one-bias-silent"):
-    """No noise in the last bias, ten numbers of many."""
+    """Adds no noise to the last bias, which is ten of many numbers."""
 
     def noise(self, key, size, step):
         return super().noise(key, size, step) * (jnp.arange(size) < size - 10)
 
 
 class NoiseAlternates(DenseTraining, name="noise-alternates"):
-    """Two noises that take turns."""
+    """Alternates between two noise vectors."""
 
     def noise(self, key, size, step):
         return super().noise(key, size, step % 2)
 
 
 class OneNumber(DenseTraining, name="one-number"):
-    """One random number for all coordinates of a row."""
+    """Uses one random number for all coordinates of a row."""
 
     def noise(self, key, size, step):
         rows = size // 10 + 1
@@ -77,7 +77,7 @@ class OneNumber(DenseTraining, name="one-number"):
 
 
 class UniformNoise(DenseTraining, name="uniform-noise"):
-    """Uniform noise of the right variance."""
+    """Adds uniform noise of the correct variance."""
 
     def noise(self, key, size, step):
         own = jax.random.fold_in(key, step)
@@ -86,7 +86,7 @@ class UniformNoise(DenseTraining, name="uniform-noise"):
 
 
 class ClipPerLayer(DenseTraining, name="clip-per-layer"):
-    """Every array of a gradient is clipped to C of its own."""
+    """Clips every array of a gradient to norm C separately."""
 
     def clipped_sum(self, parameters, x, y, weight, clip):
         single = jax.vmap(jax.grad(self.loss), in_axes=(None, 0, 0))(parameters, x, y)
@@ -111,14 +111,14 @@ class SoftClip(DenseTraining, name="soft-clip"):
 
 
 class Unclipped(DenseTraining, name="unclipped"):
-    """No gradient is clipped."""
+    """Clips no gradient."""
 
     def clipped_sum(self, parameters, x, y, weight, clip):
         return super().clipped_sum(parameters, x, y, weight, jnp.inf)
 
 
 class CanaryAlways(DenseTraining, name="canary-always"):
-    """The last record is in every batch."""
+    """Puts the last record into every batch."""
 
     def batch_of(self, key, data, step):
         batch = super().batch_of(key, data, step)
@@ -128,7 +128,7 @@ class CanaryAlways(DenseTraining, name="canary-always"):
 
 
 class PaddingCounts(DenseTraining, name="padding-counts"):
-    """Padding is filled with the last record, and counts."""
+    """Fills padding with the last record, and counts it."""
 
     def batch_of(self, key, data, step):
         batch = super().batch_of(key, data, step)
@@ -138,7 +138,7 @@ class PaddingCounts(DenseTraining, name="padding-counts"):
 
 
 class ClipTheBatch(DenseTraining, name="clip-the-batch"):
-    """Clips the sum of the batch to its expected size times C, and no record."""
+    """Clips the sum of the batch to its expected size times C, instead of each record."""
 
     def sums(self, parameters, data, batch, canary):
         x, y = data.x[batch.index], data.y[batch.index]
@@ -149,7 +149,7 @@ class ClipTheBatch(DenseTraining, name="clip-the-batch"):
 
 
 class Duplicates(DenseTraining, name="duplicates"):
-    """Some records are taken twice: two samples are added up instead of one."""
+    """Takes some records twice, because it adds up two samples instead of one."""
 
     def batch_of(self, key, data, step):
         first = super().batch_of(key, data, step)

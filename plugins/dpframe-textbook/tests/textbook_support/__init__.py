@@ -1,1 +1,1 @@
-"""Naive oracles, and comparisons of laws."""
+"""Naive oracles, and comparisons of distributions."""

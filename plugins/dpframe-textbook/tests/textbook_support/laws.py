@@ -1,4 +1,4 @@
-"""Compare draws with laws; each comparison accuses a correct sampler with probability 1e-6."""
+"""Compare draws with laws; each comparison rejects a correct sampler with probability 1e-6."""
 
 import numpy as np
 from scipy import special
@@ -9,7 +9,7 @@ LEAST = 20
 
 
 def demand_probabilities(draws, outputs, probabilities):
-    """Chi-square of draws [n, d] against the probabilities of all outputs [k, d]."""
+    """Test draws [n, d] against the probabilities of all outputs [k, d] by chi-square."""
     assert np.isclose(np.sum(probabilities), 1, atol=1e-9)
     place = {tuple(row): k for k, row in enumerate(np.asarray(outputs, np.float64).tolist())}
     rows, counts = np.unique(np.asarray(draws, np.float64), axis=0, return_counts=True)
@@ -26,10 +26,10 @@ def demand_probabilities(draws, outputs, probabilities):
 
 
 def demand_same(one, other):
-    """Two samples [n, d], [m, d]: every coordinate by Massart, all together by chi-square.
+    """Compare samples [n, d] and [m, d]: each coordinate by Massart, all together by chi-square.
 
-    For the latter each coordinate is its value where that is one of few, else whether it is below
-    the median or in the upper tenth.
+    For the latter, a frequent value of a coordinate forms its own class. Other values are below the
+    median, in the upper tenth, or between.
     """
     limit = sum(np.sqrt(np.log(8 * one.shape[1] / ERROR) / (2 * len(x))) for x in (one, other))
     labels = []

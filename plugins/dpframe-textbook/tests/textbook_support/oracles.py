@@ -37,7 +37,7 @@ def snapping(rng, q, epsilon, bound):
 
 
 def truncated_geometric(rng, q, k, most):
-    """GeoSample: the smallest z with F(z) at least a whole number drawn uniformly."""
+    """GeoSample: the smallest z whose F(z) is at least an integer drawn uniformly."""
     c, total = int(q[0]), (2 ** (k + 1) + 1) * (2**k + 1) ** (most - 1)
     u = rng.integers(1, total + 1)
     for z in range(most):

@@ -22,7 +22,7 @@ def network(width=16):
 
 
 def plain(data, epochs=5, batch=40, rate=0.1, canaries=None, shuffle=True, **options):
-    """Training without privacy, watched if canaries are given."""
+    """Train without privacy; watch the training if canaries are given."""
     model = network()
     optimizer = torch.optim.Adam(model.parameters(), lr=rate)
     if canaries is not None:

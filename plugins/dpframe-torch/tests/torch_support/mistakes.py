@@ -26,7 +26,7 @@ def script(seed=0, noise=1.0, number=300, records=600, out=None, **options):
 
 
 def silent(one):
-    """Noise off, accounted for as before."""
+    """Turn the noise off without telling the accountant."""
     _with_noise(one, 0.0)
 
 
@@ -50,7 +50,7 @@ def _with_noise(one, factor):
 
 
 def unclipped(one):
-    """Gradients of single records are summed as they are."""
+    """Sum the gradients of single records without clipping."""
 
     def clip_and_accumulate():
         for p in optimizer.params:
@@ -61,7 +61,7 @@ def unclipped(one):
 
 
 def clipped_after_averaging(one):
-    """The mean gradient is clipped, and not every record's; the noise is that of a clipped mean."""
+    """Clip the mean gradient instead of every record's; the noise is scaled for a clipped mean."""
 
     def clip_and_accumulate():
         rows = max(1, len(optimizer.params[0].grad_sample))
@@ -75,20 +75,20 @@ def clipped_after_averaging(one):
 
 
 def many_epochs(one):
-    """Trained six times as long as accounted for."""
+    """Train for six times as many epochs as the accountant assumes."""
     hook = one.optimizer.step_hook
     count = iter(range(10**9))
     one.optimizer.attach_step_hook(lambda o: hook(o) if next(count) % 6 == 0 else None)
 
 
 def larger_batches(one):
-    """Poisson batches twice as large as those that are accounted for."""
+    """Draw Poisson batches twice as large as the accountant assumes."""
     sampler = one.loader.batch_sampler
     sampler.sample_rate, sampler.steps = 2 * sampler.sample_rate, len(one.loader)
 
 
 def validated_on(one):
-    """Validation data are part of what is trained on."""
+    """Also train on the validation data."""
     other = table(120, seed=HELD_OUT)
     for x, y in DataLoader(other, batch_size=40):
         one.optimizer.zero_grad()
@@ -97,7 +97,7 @@ def validated_on(one):
 
 
 def plain(one):
-    """No mistake."""
+    """Make no mistake."""
 
 
 # The mistake, a word of the warning that names it, and options of the script.
