@@ -43,10 +43,10 @@ def exchangeable_limits(tests: npt.ArrayLike, error: float, order: int) -> Limit
 
     Each trial tests each of its K canaries. The tests of a trial are exchangeable, so their mean
     varies less than a single test, and moments of a few of them bound its variance. The limits are
-    computed as in [Wilson1927]. Order 1 assumes the variance of tests that all agree within a
-    trial. Order 2 uses an upper limit of μ₂, the probability that two tests are both 1, at half of
-    the error. Order 4 bounds μ₂ in the same way from upper limits of μ₃ and μ₄, each at a quarter
-    of the error.
+    computed as in [Wilson1927]. Order 1 uses the largest possible variance, that of tests that all
+    agree within a trial. Order 2 uses an upper limit of μ₂, the probability that two tests are both
+    1, at half of the error. Order 4 bounds μ₂ in the same way from upper limits of μ₃ and μ₄, each
+    at a quarter of the error.
 
     Args:
         tests: zeros and ones, shape [n, K]; K ≥ order.

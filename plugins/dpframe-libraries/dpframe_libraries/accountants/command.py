@@ -86,12 +86,12 @@ def accountants(
 
     Each setting is a composition, a relation of neighbours and δ. The true ε lies between an
     optimistic and a pessimistic discretisation of the privacy loss. An accountant is asked only
-    about neighbours and samples that its library states. An ε below the interval is a privacy bug
-    by arithmetic alone; exceptions, hangs and loose bounds are reported too, each with the
-    smallest setting that shows it.
+    about the neighbours and the sampling that its library documents. An ε below the interval is a
+    privacy bug, proved by arithmetic alone. Exceptions, hangs and loose bounds are also reported,
+    each with the smallest setting that shows it.
 
     Exit code: 0 if no ε is wrong; 1 if one is below the truth, or a lower bound above it; 2 if the
-    call is wrong; 3 if nothing was answered.
+    call is wrong; 3 if no accountant answered.
     """
     from dpframe_libraries.accountants import reporting
     from dpframe_libraries.accountants.asking import ADAPTERS, Environment, Kept
