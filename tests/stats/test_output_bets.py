@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize
 
-from dpframe import ApproxDP, GaussianDP, PureDP
+from dpframe import (
+    ApproxDP,
+    Claim,
+    GaussianDP,
+    LaplaceDP,
+    PureDP,
+    RenyiDP,
+    SubsampledGaussianDP,
+    ZeroConcentratedDP,
+)
 from dpframe.builtin.estimators.betting import against
 from dpframe.stats.output_bets import (
     Lines,
@@ -21,6 +30,7 @@ from dpframe.stats.output_bets import (
     largest_sum,
     largest_sum_of_line,
     lines,
+    lines_of,
     weights,
 )
 
@@ -234,3 +244,28 @@ def test_groups_keep_what_the_best_bet_earns() -> None:
         g, h = (part[group] for part in weights(found, own))
         whole = float(np.sum(np.log(weights(supposed(p, q), own)) * sides(p, q)))
         assert p @ np.log(g) + q @ np.log(h) > 0.95 * whole > 0
+
+
+CURVES: list[tuple[Claim, Claim]] = [
+    *((GaussianDP(mu), GaussianDP(mu)) for mu in (1e-4, 0.3, 1.0, 8.0)),
+    *((LaplaceDP(shift), LaplaceDP(shift)) for shift in (0.1, 5.0)),
+    *((one, one) for one in (SubsampledGaussianDP(0.01, 0.5), SubsampledGaussianDP(0.9, 3.0))),
+    (ZeroConcentratedDP(0.5), GaussianDP(1.0)),
+    (RenyiDP(4.0, 2.0), GaussianDP(1.0)),
+]
+
+
+@pytest.mark.parametrize(("claim", "met"), CURVES, ids=str)
+def test_lines_of_a_curve_allow_every_pair_that_meets_it(claim: Claim, met: Claim) -> None:
+    """No δ(ε) of their pair is below that of a pair that meets the claim, between lines either."""
+    against = lines_of(claim.epsilon_at, claim.delta_at, claim.telling_deltas)
+    assert against is not None
+    on_lines = np.log(against.slope)
+    epsilon = np.concatenate([np.linspace(0, 1.2 * on_lines.max(), 50), on_lines])
+    p, q, slope = *against.pair, np.exp(epsilon)[:, None]
+    truth = np.array([met.delta_at(each) for each in epsilon.tolist()])
+    for one, other in ((p, q), (q, p)):
+        assert np.all(np.maximum(one - slope * other, 0).sum(axis=1) >= truth - 1e-14)
+    # Not vacuous: they allow hardly more than the claim.
+    allowed = np.maximum(p - slope * q, 0).sum(axis=1)
+    assert np.all(allowed <= [claim.delta_at(each) + 0.02 for each in epsilon.tolist()])
