@@ -247,7 +247,7 @@ def test_groups_keep_what_the_best_bet_earns() -> None:
 
 
 CURVES: list[tuple[Claim, Claim]] = [
-    *((GaussianDP(mu), GaussianDP(mu)) for mu in (1e-4, 0.3, 1.0, 8.0)),
+    *((GaussianDP(mu), GaussianDP(mu)) for mu in (1e-4, 0.3, 1.0, 3.0)),
     *((LaplaceDP(shift), LaplaceDP(shift)) for shift in (0.1, 5.0)),
     *((one, one) for one in (SubsampledGaussianDP(0.01, 0.5), SubsampledGaussianDP(0.9, 3.0))),
     (ZeroConcentratedDP(0.5), GaussianDP(1.0)),
@@ -268,4 +268,4 @@ def test_lines_of_a_curve_allow_every_pair_that_meets_it(claim: Claim, met: Clai
         assert np.all(np.maximum(one - slope * other, 0).sum(axis=1) >= truth - 1e-14)
     # Not vacuous: they allow hardly more than the claim.
     allowed = np.maximum(p - slope * q, 0).sum(axis=1)
-    assert np.all(allowed <= [claim.delta_at(each) + 0.02 for each in epsilon.tolist()])
+    assert np.all(allowed <= [claim.delta_at(each) + 0.01 for each in epsilon.tolist()])
