@@ -17,11 +17,11 @@ total-variation  k, n, t, n', b: with b bins rates are within sqrt(b/n)/2 + sqrt
                  k/n and 1 - t/n' (Canonne 2020; McDiarmid 1989).
 one-run          m, r, v, s: B(v) + 2 m delta max_i (B(v - i) - B(v))/i <= as, where B(j) is
                  Pr[Bin(r, e^eps/(1 + e^eps)) >= j] (Steinke, Nasr, Jagielski 2023, theorem 5.2).
-betting          b, w, t, k, k', g, h: k draws from D and k' from D' fell into bins of weights g, h
-                 in round t of way w (of 2, each has half of the wealth) to bet against the bound (b
-                 = 0), the claim (1), or it at rates raised by the resolution (2). The product of
-                 g^k h^k' has mean <= 1 if S = delta (max g + max h) + (max(e^eps g + h) +
-                 max(g + e^eps h)) (1 - delta)/(1 + e^eps) <= 2; wealth >= 1/a rejects (Ville 1939).
+betting          b, w, t, k, k', g, h: in round t, k draws from D and k' from D' fell into bins of
+                 weights g, h, of one of two ways w with half of the wealth each, to bet against the
+                 bound (b = 0), the claim (1) or it at rates raised by the resolution (2). Wealth is
+                 the product of g^k h^k'; it has mean <= 1 if delta (max g + max h) + (max(e^eps g +
+                 h) + max(g + e^eps h)) (1 - delta)/(1 + e^eps) = S <= 2; 1/a rejects (Ville 1939).
 """
 
 import hashlib
@@ -30,6 +30,7 @@ import math
 import sys
 from decimal import Context, Decimal, setcontext
 from functools import lru_cache
+from itertools import groupby, product
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -61,8 +62,7 @@ def ln_factorial(n: int) -> Decimal:
 def ratio(n: int, k: int, odds: Decimal, depth: int = 8) -> tuple[Decimal, Decimal]:
     """Return numbers around Pr[X >= k]/Pr[X = k], X binomial, to 1e-13 (Uspensky 1937)."""
     # It is 1/(1 - c_1/(1 + d_1/(1 - c_2/ ...))), where c_m fall, and c_1 < 1.
-    depth = min(depth, n - k)
-    j = k + 2 * depth
+    j = k + 2 * (depth := min(depth, n - k))
     low, high = ZERO, odds * ((n - k - depth) * (k + depth)) / (j * (j + 1))
     for m in range(depth, 0, -1):
         j = k + 2 * m
@@ -92,9 +92,8 @@ def tail(n: int, k: int, p: Decimal) -> tuple[Decimal, Decimal]:
 
 
 @lru_cache(100_000)
-def limit(k: int, n: int, level: Any, side: int) -> Decimal:
+def limit(k: int, n: int, level: Decimal, side: int) -> Decimal:
     """Return a number proved to be above U(k, n, level) (side 1) or below (-1); near it (0)."""
-    level = normal_tail(level) if isinstance(level, float) else level  # Pr[N > z]
     if k >= n:
         return ONE
     if side:
@@ -134,7 +133,7 @@ def region(theorem: str, term: Any, a: Decimal, side: int) -> list[tuple[Any, An
     first = max(min((critical - v * cap) / w, cap), -8.0)
     z = [first + (cap - first) * step / 64 for step in range(65)]
     other = [cap if each == -8 else min((critical - w * each) / v, cap) for each in z]
-    x, y = ([each + side * 1e-13 * (abs(each) + 1) for each in both] for both in (z[1:], other))
+    x, y = ([normal_tail(p + side * 1e-13 * (abs(p) + 1)) for p in both] for both in (z[1:], other))
     return [((k, n, one), (n_true - j, n_true, two)) for one, two in zip(x, y, strict=False)]
 
 
@@ -169,22 +168,20 @@ def rejected(one: Any, found: Any, a: Decimal, claim: Any, side: int) -> bool:
     if bets or guesses:
         return (by_bets if bets else by_guesses)(one, terms, a, claim, side) == (side > 0)
     regions = [region(theorem, term, a, side) for term in terms]
-    if side > 0:
-        return any(all(gap(claim, corner, 1) > 0 for corner in one) for one in regions)
-    return all(any(gap(claim, corner, -1) <= 0 for corner in one) for one in regions)
+    below = (all(gap(claim, corner, side) > 0 for corner in corners) for corners in regions)
+    return any(below) == (side > 0)
 
 
 def by_guesses(_: Any, terms: Any, a: Decimal, claim: Any, side: int) -> bool:
     """Return True if a number of correct guesses in one run rejects one of some lines."""
-    for m, r, v, share in terms:
-        for e, d in claim[1]:
-            delta, q = d + claim[2] * (1 + e), e / (1 + e)
-            p, each, more, largest = tail(r, v, q)[side > 0], chance(r, v, q), ZERO, ZERO
-            for i in range(1, v + 1) if 0 < delta < 1 else ():
-                each = each * (v - i + 1) / (r - v + i) / e  # Pr[X = v - i]
-                largest = max(largest, (more := more + each) / i)
-            if delta < 1 and p + 2 * m * delta * largest <= a * share:
-                return True
+    for (m, r, v, share), (e, d) in product(terms, claim[1]):
+        delta, q = d + claim[2] * (1 + e), e / (1 + e)
+        p, each, more, largest = tail(r, v, q)[side > 0], chance(r, v, q), ZERO, ZERO
+        for i in range(1, v + 1) if 0 < delta < 1 else ():
+            each = each * (v - i + 1) / (r - v + i) / e  # Pr[X = v - i]
+            largest = max(largest, (more := more + each) / i)
+        if delta < 1 and p + 2 * m * delta * largest <= a * share:
+            return True
     return False
 
 
@@ -193,23 +190,19 @@ def by_bets(one: Any, terms: Any, a: Decimal, claim: Any, side: int) -> bool:
     kind, ((e, d), *_), slack = claim
     b = 0 if kind == "bound" else 1 if not slack and any(term[0] == 1 for term in terms) else 2
     d = min(d + one["basis"]["resolution"] * (1 + e) if b == 2 else d, ONE)
-    logs, rounds, drawn = [ZERO, ZERO], dict[Any, Any](), dict[Any, int]()
-    for *key, k, k_true, g, h in terms:
-        rounds.setdefault(tuple(key), []).append((k, k_true, g, h))
-    for (of, way, t), groups in rounds.items():
-        k, k_true, g, h = zip(*groups, strict=True)
-        same = sum(k) == sum(k_true) == drawn.setdefault(t, sum(k))
-        must(same and len({*zip(g, h, strict=True)}) == len(g), "its bets differ in their draws")
-        if of == b:
+    logs, drawn = [ZERO, ZERO], dict[Any, int]()
+    for (against, way, t), groups in groupby(sorted(terms), key=lambda term: term[:3]):
+        k, k_true, g, h = zip(*(group[3:] for group in groups), strict=True)
+        must(sum(k) == sum(k_true) == drawn.setdefault(t, sum(k)), "its bets differ in their draws")
+        if against == b:
             near = [max(e * x + y for x, y in zip(*of, strict=True)) for of in ((g, h), (h, g))]
             most = d * (max(g) + max(h)) + (1 - d) / (1 + e) * sum(near)
             must(kind == "stated" or 0 <= 2 - most <= CLOSE / 1000, "its bets are not at S = 2")
             logs[way] += sum(n * w.ln() for n, w in zip(k + k_true, g + h, strict=True) if n)
     must(sum(drawn.values()) <= min(one["trials"]), "its bets are on more than its draws")
-    if side < 0 and not slack and kind == "lines":  # a bound above the claim refutes it as well
-        bound = (one["estimate"]["epsilon_lower"] * (1 - CLOSE)).exp()
-        if any(bound > e and d <= one["estimate"]["delta"] for e, d in claim[1]):
-            return True
+    above = (one["estimate"]["epsilon_lower"] * (1 - CLOSE)).exp() if side < 0 and not slack else 0
+    if kind == "lines" and any(above > e and d <= one["estimate"]["delta"] for e, d in claim[1]):
+        return True  # a bound above the claim refutes it as well
     return sum((min(log, 1 / CLOSE).exp() for log in logs), ZERO) / 2 * (1 - OUT) * a >= 1
 
 
@@ -256,12 +249,10 @@ def check(certificate: Any) -> dict[int, str]:
             left[place] = "its theorem is unknown to this program"
             stated += verdict == "violated"
             continue
-        bets = evidence["theorem"] == "betting"  # their weights are scaled against the bound itself
-        near = ZERO if bets else CLOSE
-        for side in (1,) if bets else (1, -1) if bound else (-1,):
+        near = ZERO if evidence["theorem"] == "betting" else CLOSE  # bets are scaled to the bound
+        for side in (1,) * bool(bound) + (-1,) * bool(near):
             growth = (bound * (1 - side * near) + (side < 0) * near / 1000).exp()
             right = rejected(one, evidence, level, ("bound", [(growth, delta)], ZERO), side)
-            right = right or (bets and not bound)
             must(right, f"{one['id']}: its bound is too {('large', 'small')[side < 0]}")
         if verdict is None:
             continue
@@ -289,13 +280,12 @@ def check(certificate: Any) -> dict[int, str]:
 def main(arguments: list[str]) -> int:
     """Check a canonical certificate file, and return the exit code."""
     try:
-        text = Path(*arguments).read_text(encoding="utf-8")
-        content: Any = json.loads(text)
+        content: Any = json.loads(text := Path(*arguments).read_text(encoding="utf-8"))
         rest = {key: content[key] for key in content if key != "digest"}
         both = [json.dumps(of, sort_keys=True, separators=(",", ":")) for of in (rest, content)]
-        own = "sha256:" + hashlib.sha256(both[0].encode()).hexdigest()
-        right = both[1] + "\n" == text and (content["digest"], content["certificate"]) == (own, 1)
-        must(right, "not in canonical form, or the digest is wrong")
+        own = f"sha256:{hashlib.sha256(both[0].encode()).hexdigest()}"
+        found = both[1] + "\n", content["digest"], content["certificate"]
+        must(found == (text, own, 1), "not in canonical form, or the digest is wrong")
         left, all_ = check(json.loads(text, parse_float=Decimal)), content["conclusions"]
     except Exception as error:  # whatever is not a certificate is refused
         print(f"REFUSED: {type(error).__name__}: {str(error)!a}")

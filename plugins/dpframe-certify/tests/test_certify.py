@@ -542,7 +542,7 @@ def test_bets_whose_draws_differ_are_refused(tmp_path: Path) -> None:
     more = scaled([0, 0, 1, 250, 10, 0.84, 0.16], 1.2)
     other_way = scaled([2, 1, 1, 190, 0, 0.8, 0.2], 1.0)
     assert code_of_bets(tmp_path, of_bets("violated", STRONG + against_bound, 1.2)) == 0
-    for terms, bound in ((STRONG + more, 1.2), (WEAK + other_way, 0.0), (WEAK * 2, 0.0)):
+    for terms, bound in ((STRONG + more, 1.2), (WEAK + other_way, 0.0)):
         verdict = "violated" if bound else "consistent"
         assert code_of_bets(tmp_path, of_bets(verdict, terms, bound)) == 1
     both = STRONG + scaled([2, 1, 2, 60, 0, 0.8, 0.2], 1.0)
@@ -597,7 +597,7 @@ def test_bets_against_a_curve_are_those_of_its_p_value() -> None:
 
 def test_the_checker_is_one_short_file_of_the_standard_library() -> None:
     text = CHECKER.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 310
+    assert len(text.splitlines()) <= 300
     names = {
         (node.module if isinstance(node, ast.ImportFrom) else node.names[0].name) or ""
         for node in ast.walk(ast.parse(text))
