@@ -32,7 +32,7 @@ AT_WORK = {
     "truth": of("mechanism", FAILED, "truth did not return", truth=HANG),
     "score, while it is traced": of("attack", FAILED, "score did not return", score=HANG),
     "fit": of("attack", FAILED, "the time budget ran out.*; fit did not return", fit=HANG),
-    "learns": of("attack", FAILED, "learns did not come", fit="return ()", learns=HANG),
+    "learns": of("attack", FAILED, "learns did not return", fit="return ()", learns=HANG),
     "unsuited": of("attack", FAILED, "unsuited did not return", unsuited=HANG),
     "statistic": of("estimator", FAILED, "statistic did not return", statistic=HANG),
     "bind": counting(FAILED, "; bind did not return", bind=HANG),
