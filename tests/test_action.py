@@ -6,6 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
 import yaml
 from support.pages import ROOT
 
@@ -89,5 +90,6 @@ def test_without_a_spec_it_runs_tests_and_annotates_failures(tmp_path: Path) -> 
     assert "::error title=dpframe: test_noise::AssertionError: no noise%0A" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_mistake_in_the_call_fails_the_job_too(tmp_path: Path) -> None:
     assert audit(tmp_path, spec="missing.toml").returncode == 2

@@ -177,7 +177,7 @@ def test_compare() -> None:
     assert "laplace · ε 0.5" in done.stdout
     assert "majority-vote · precision" in done.stdout.replace("\n", " ")
     assert not Path("runs").exists()
-    found = json.loads(invoke("compare", QUICK, "--trials", "2000", "--json").stdout)
+    found = json.loads(invoke("compare", QUICK, "--trials", "500", "--json").stdout)
     assert len(found["rows"]) == 18
     assert {row["confidence"] for row in found["rows"]} == {0.95}
 

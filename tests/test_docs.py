@@ -81,6 +81,7 @@ WITHOUT_WORKERS = {
 SLOW = {
     "docs/explanation/density-estimation.md",
     "docs/explanation/dptext.md",
+    "docs/explanation/how-an-audit-works.md",
     "docs/explanation/one-run.md",
     "docs/explanation/reproducibility.md",
     "docs/how-to/audit-a-black-box.md",
@@ -91,6 +92,7 @@ SLOW = {
     "docs/how-to/draw-figures.md",
     "docs/how-to/edit-specs.md",
     "docs/how-to/make-reports.md",
+    "docs/how-to/prove-a-run.md",
     "docs/how-to/run-on-many-machines.md",
     "docs/how-to/search-for-a-violation.md",
     "docs/how-to/search-your-data.md",
@@ -641,7 +643,7 @@ def varied_record() -> dict[str, Any]:
     spec["attack"].append({"use": "ranked"})
     spec.setdefault("run", {})["power"] = 0.8
     record = dpframe.audit(spec, plugins=[ranked, dpframe.host_mechanism(fail)])
-    search = searches.spec({"use": "exceeding"}, trials=3_000)
+    search = searches.spec({"use": "exceeding"}, trials=1_000)
     queried = dpframe.audit(search, plugins=[exceeding(), searches.Three])
     searched = dpframe.audit(searches.spec("laplace", trials=3_000), plugins=[searches.Three])
     (one,) = searched.cells

@@ -116,7 +116,7 @@ def test_a_plugin_that_breaks_on_its_parameters_is_a_mistake(name: str, installe
     clean(str(caught.value), fault.says)
 
 
-@pytest.mark.parametrize("name", mostly_slow(RUNNING, range(0, len(RUNNING), 3)))
+@pytest.mark.parametrize("name", mostly_slow(RUNNING, range(0, len(RUNNING), 5)))
 def test_a_plugin_that_breaks_at_work_fails_its_own_cells(name: str, installed: Any) -> None:
     fault = RUNNING[name]
     installed(fault.source)

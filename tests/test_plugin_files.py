@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.command_line import dpframe
+from support.tiers import mostly_slow
 
 from dpframe.commands.audit import load_plugins
 from dpframe.engine.fingerprint import code_digest
@@ -138,7 +139,7 @@ def test_a_spec_alone_runs_no_code(tmp_path: Path) -> None:
     assert "unknown mechanism 'own-box'" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["check", "plan", "compare"])
+@pytest.mark.parametrize("command", mostly_slow(["check", "plan", "compare"], ("plan",)))
 def test_other_commands_take_files(command: str, tmp_path: Path) -> None:
     text = BOX.format(name=command).replace("HostMechanism", "Mechanism").replace("_of_", "_")
     text = text.replace(f"import beside_{command}\n", "import jax\n")

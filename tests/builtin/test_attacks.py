@@ -269,6 +269,7 @@ def chosen(train: tuple[Any, Any], params: dict[str, Any] | None = None) -> tupl
     return float(state["value"]), bool(state["up"])
 
 
+@pytest.mark.slow
 def test_threshold_is_near_the_best_one() -> None:
     """The best cut of all gets hardly more than the fit stream certifies."""
     rng = np.random.default_rng(0)

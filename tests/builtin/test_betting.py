@@ -236,7 +236,7 @@ def test_decisions_are_counted_as_decisions() -> None:
 def test_bound_and_p_value_agree_when_a_claim_is_decided(claim: Any) -> None:
     """The claim is a point of the grid of bounds, bet against with the same weights."""
     rng, error = np.random.default_rng(3), 0.05
-    for _ in range(3):
+    for _ in range(1):
         scores = rng.laplace(size=3000), rng.laplace(1.2, size=3000)
         layout, rounds = rounds_of_scores(scores)
         state: Any = None
@@ -250,7 +250,7 @@ def test_bound_and_p_value_agree_when_a_claim_is_decided(claim: Any) -> None:
         assert (found.epsilon_lower >= claim.epsilon) == (found.p_value <= error)
 
 
-@pytest.mark.parametrize("delta", [0.0, 0.01])
+@pytest.mark.parametrize("delta", mostly_slow([0.0, 0.01], (1,)))
 def test_a_profile_is_certified_with_the_bound(delta: float) -> None:
     for seed, n, least in ((0, 600, 0.4), (1, 6000, 0.7)):
         rounds = rounds_of_scores(laplace(seed, n))
@@ -385,6 +385,7 @@ def test_scores_are_never_given_up_for_what_is_frequent_alone() -> None:
     assert BETTING.settled(state, layout, asked(state.trials, loose)) == "unreachable"
 
 
+@pytest.mark.slow
 def test_scores_can_be_out_of_reach_too() -> None:
     x, y = laplace(7, 20_000, 0.2)
     found = BETTING.estimate_scores((x, y), asked(20_000), np.random.default_rng(0))
@@ -397,7 +398,7 @@ def test_the_upper_limit_is_of_what_showed_the_bound() -> None:
     """A rare event tells most, a frequent one hardly anything."""
     rng, shares = np.random.default_rng(1), ([0.5, 0.2, 0.298, 0.002], [0.45, 0.23, 0.3, 0.02])
     layout = np.zeros(2, np.float32)
-    for _ in range(2):
+    for _ in range(1):
         rounds = [np.stack([rng.multinomial(n, part) for part in shares]) for n in sizes(20_000)]
         found = BETTING.conclude(played(rounds, asked(0), layout), layout, asked(20_000))
         assert found.epsilon_lower is not None

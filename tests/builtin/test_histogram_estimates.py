@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from support.closed_forms import gaussian_total_variation
+from support.tiers import mostly_slow
 
 from dpframe import PureDP, Query, SubsampledGaussianDP
 from dpframe.builtin.estimators.histogram import grouped
@@ -198,13 +199,16 @@ def test_the_fit_grows_with_its_range() -> None:
 
 @pytest.mark.parametrize(
     ("q", "sigma", "expected"),
-    [
-        (0.25, 2.0, {1: 0.8301, 5: 1.4953, 10: 2.0200, 20: 2.7958, 100: 6.4492}),
-        (0.5, 1.0, {1: 3.5340, 5: 7.4223, 10: 10.4599}),
-        (0.5, 2.0, {1: 1.3536, 5: 2.8078, 10: 3.9590, 20: 5.6895}),
-        (0.01, 1.0, {1: 0.1995, 5: 0.3165, 10: 0.3799, 20: 0.4549}),
-        (0.25, 0.3, {1: 16.6606, 5: 38.757}),
-    ],
+    mostly_slow(
+        [
+            (0.25, 2.0, {1: 0.8301, 5: 1.4953, 10: 2.0200, 20: 2.7958, 100: 6.4492}),
+            (0.5, 1.0, {1: 3.5340, 5: 7.4223, 10: 10.4599}),
+            (0.5, 2.0, {1: 1.3536, 5: 2.8078, 10: 3.9590, 20: 5.6895}),
+            (0.01, 1.0, {1: 0.1995, 5: 0.3165, 10: 0.3799, 20: 0.4549}),
+            (0.25, 0.3, {1: 16.6606, 5: 38.757}),
+        ],
+        (1,),
+    ),
 )
 def test_without_sampling_noise_compositions_are_exact(
     q: float, sigma: float, expected: dict[int, float]
@@ -219,6 +223,7 @@ def test_without_sampling_noise_compositions_are_exact(
         assert found == pytest.approx(epsilon, rel=2e-3, abs=2e-4 * compositions)
 
 
+@pytest.mark.slow
 def test_histograms_bias_it_upward() -> None:
     """q = 0.25, σ = 2, n = 10⁶, Scott's bins over everything, empty ones dropped.
 
@@ -245,6 +250,7 @@ def test_histograms_bias_it_upward() -> None:
     assert loss_distribution(*(counts / n)).get_epsilon_for_delta(1e-5) == math.inf or counts.all()
 
 
+@pytest.mark.slow
 def test_as_an_estimator() -> None:
     rng = np.random.default_rng(7)
     pilot, scores = (mixture(n, 0.25, 2.0, rng) for n in (20_000, 400_000))

@@ -111,7 +111,7 @@ def test_what_it_needs_the_bits_for() -> None:
     assert without < 1.5 < bound
 
 
-@pytest.mark.parametrize(("bits", "dim"), [(False, 3), (True, 1)])
+@pytest.mark.parametrize(("bits", "dim"), mostly_slow([(False, 3), (True, 1)], (1,)))
 def test_of_equal_laws_it_learns_nothing(bits: bool, dim: int) -> None:
     """False-alarm rate 1e-6 each; above are leaks of these shapes that are found in this way."""
     bound, most = shown(Learned(bits=bits), laplace(1.0, [0] * dim), 0.02)
@@ -216,6 +216,7 @@ def test_host_and_device_see_the_same(dtype: Any) -> None:
 # --- categories
 
 
+@pytest.mark.slow
 def test_categories_know_whole_outputs() -> None:
     """Shares of pairs of bits that agree; each bit alone is fair."""
 

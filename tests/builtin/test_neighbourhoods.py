@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.tiers import mostly_slow
 
 from dpframe import Earned, Pair
 from dpframe.interfaces import registry
@@ -38,7 +39,7 @@ def flat(calls: list[list[Pair]]) -> list[Pair]:
 
 
 @pytest.mark.parametrize("name", BOXES)
-@pytest.mark.parametrize("adjacency", ["each-by-one", "one-by-one", "any"])
+@pytest.mark.parametrize("adjacency", mostly_slow(["each-by-one", "one-by-one", "any"], (0, 2)))
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(
     length=st.integers(1, 4),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from support.tiers import mostly_slow
 
 from dpframe import PureDP, Query
 from dpframe.builtin.estimators.choice import choose
@@ -236,7 +237,7 @@ def test_direction() -> None:
     assert raw.epsilon_lower > 0.8
 
 
-@pytest.mark.parametrize("form", ["grid", "raw"])
+@pytest.mark.parametrize("form", mostly_slow(["grid", "raw"], ("raw",)))
 def test_randomised_response_reaches_its_fixed_event(form: str) -> None:
     """At least 0.95 of what one Clopper-Pearson pair at α/2 a side gives, on average."""
     from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
@@ -308,7 +309,7 @@ ODD = {
 
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.parametrize("form", ["grid", "raw"])
-@pytest.mark.parametrize("delta", [0.0, 1e-5, 0.9])
+@pytest.mark.parametrize("delta", mostly_slow([0.0, 1e-5, 0.9], (0, 1)))
 def test_odd_scores(name: str, form: str, delta: float) -> None:
     pair = tuple(np.array(values, np.float64) for values in ODD[name])
     asked = query(len(pair[0]), len(pair[1]), delta, PureDP(0.5))

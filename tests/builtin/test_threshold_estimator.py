@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.tiers import mostly_slow
 
 from dpframe import DpframeError, GaussianDP, PureDP, Query
 from dpframe.builtin.estimators.events import bin_counts
@@ -198,7 +199,7 @@ def test_the_choice_never_sees_the_counts() -> None:
     assert len(notes) == 1
 
 
-@pytest.mark.parametrize("shift", [0.7, 1.0])
+@pytest.mark.parametrize("shift", mostly_slow([0.7, 1.0], (1,)))
 def test_the_choice_is_near_the_best(shift: float) -> None:
     """Mean bound, against the best fixed threshold at expected counts."""
     n, delta, found = 20_000, 1e-5, []
@@ -220,7 +221,7 @@ def test_the_choice_is_near_the_best(shift: float) -> None:
 # --- edges
 
 
-@pytest.mark.parametrize("direction", ["up", "down", "either"])
+@pytest.mark.parametrize("direction", mostly_slow(["up", "down", "either"], ("either",)))
 @pytest.mark.parametrize("threshold", [None, 0.0])
 def test_extreme_counts_say_most(direction: str, threshold: float | None) -> None:
     estimator = ThresholdLoss(threshold=threshold, direction=direction)

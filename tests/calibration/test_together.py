@@ -27,7 +27,7 @@ SEED = 4
 
 
 @pytest.mark.parametrize(
-    ("confidence", "audits"), mostly_slow([(0.95, 300), (0.95, together.AUDITS), (0.8, 3000)], [0])
+    ("confidence", "audits"), mostly_slow([(0.95, 100), (0.95, together.AUDITS), (0.8, 3000)], [0])
 )
 def test_a_right_engine_does_what_is_expected(
     confidence: float, audits: int, monkeypatch: pytest.MonkeyPatch

@@ -85,7 +85,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("q", "sigma", "count", "epsilon"), mostly_slow(ROWS, range(0, 25, 3)))
+@pytest.mark.parametrize(("q", "sigma", "count", "epsilon"), mostly_slow(ROWS, range(0, 25, 8)))
 def test_composition_on_a_coarse_grid(q, sigma, count, epsilon) -> None:
     found = AccountedDP(sampled(q, sigma, count), COARSE).epsilon_at(1e-5)
     assert epsilon - 6e-5 <= found <= epsilon + 2e-4

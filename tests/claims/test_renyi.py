@@ -41,7 +41,7 @@ def test_epsilon_is_that_of_dp_accounting_or_less(
         assert claim.epsilon_at(delta) == pytest.approx(theirs, rel=1e-9, abs=1e-12)
 
 
-@pytest.mark.parametrize("rho", [1e-4, 0.01, 0.125, 0.5, 2.0, 20.0])
+@pytest.mark.parametrize("rho", mostly_slow([1e-4, 0.01, 0.125, 0.5, 2.0, 20.0], (0, 3)))
 @pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.01])
 def test_zero_concentrated_is_the_best_order(rho: float, delta: float) -> None:
     fine = 1 + np.geomspace(1e-4, 1e5, 40_000)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, special, stats
+from support.tiers import mostly_slow
 
 from dpframe import GaussianDP, SubsampledGaussianDP
 from dpframe.stats.tradeoff import tradeoff_envelope
@@ -124,7 +125,8 @@ def test_the_middle_is_a_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("q", "sigma"), [(0.25, 0.3), (0.01, 1.0), (0.9, 0.5), (1.0, 2.0), (1e-4, 0.1)]
+    ("q", "sigma"),
+    mostly_slow([(0.25, 0.3), (0.01, 1.0), (0.9, 0.5), (1.0, 2.0), (1e-4, 0.1)], (1, 2)),
 )
 def test_formula_and_profile_give_one_curve(q: float, sigma: float) -> None:
     claim = SubsampledGaussianDP(q, sigma)

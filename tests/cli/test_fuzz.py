@@ -20,6 +20,7 @@ from support import ROOT, damage, mutated_scores
 from support.command_line import worked
 from support.damage import damaged
 from support.mutated_specs import OPTIONS, RAW_VALUES, Mutator
+from support.tiers import mostly_slow
 
 from dpframe.results.consistency import digest_of
 from dpframe.sampling.address import digest
@@ -256,12 +257,15 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     ("place", "value"),
-    [
-        (("claim", "parameters", "epsilon"), 10**400),
-        (("estimate", "wealth"), [[10**400, 1.0], [10**401, 1.0]]),
-        (("statistic", "name"), 10**400),
-        (("counts", 0), [10**400, 1]),
-    ],
+    mostly_slow(
+        [
+            (("claim", "parameters", "epsilon"), 10**400),
+            (("estimate", "wealth"), [[10**400, 1.0], [10**401, 1.0]]),
+            (("statistic", "name"), 10**400),
+            (("counts", 0), [10**400, 1]),
+        ],
+        (0,),
+    ),
     ids=lambda part: ".".join(map(str, part)) if isinstance(part, tuple) else "",
 )
 def test_numbers_beyond_all_floats_in_a_record(

@@ -50,7 +50,7 @@ def ended(body: str) -> tuple[int, str]:
     return process.returncode, err
 
 
-@pytest.mark.parametrize("code", [0, 1, 2, 3, 70, 130])
+@pytest.mark.parametrize("code", mostly_slow([0, 1, 2, 3, 70, 130], (0, 2, 4)))
 def test_the_child_s_word_is_the_exit_code(code: int) -> None:
     assert ended(f"return {code}") == (code, "")
 
@@ -102,7 +102,7 @@ while True:
 
 @pytest.mark.parametrize(
     ("number", "code", "word"),
-    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+    mostly_slow([(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")], (1,)),
 )
 @pytest.mark.parametrize("everybody", mostly_slow([False, True], [1]))
 def test_a_signal_ends_even_what_holds_the_interpreter(

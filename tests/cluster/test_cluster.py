@@ -61,7 +61,7 @@ def here(document: dict[str, Any]) -> list[Any]:
     return [cell.counts for cell in recorded(load(document)).cells]
 
 
-@pytest.mark.parametrize("estimator", mostly_slow(["precision", "betting"], ["betting"]))
+@pytest.mark.parametrize("estimator", mostly_slow(["precision", "betting"], ["precision"]))
 @pytest.mark.usefixtures("coarse_bounds")
 def test_counts_are_those_of_one_machine(processes: Processes, estimator: str) -> None:
     smaller = {"run": {"chunk": 512}, "sweep": {"mechanism.epsilon": [0.5]}}

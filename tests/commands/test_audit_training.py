@@ -37,6 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("training")
 
 
+@pytest.mark.slow
 def test_a_record_that_goes_on_where_it_was(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sample_in_this_process(monkeypatch)
     # Far above what is true: the draws follow from the code of this folder, and are others soon.

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from support.command_line import dpframe
 from support.damage import damaged
+from support.tiers import mostly_slow
 
 from dpframe.results.model import Record
 from dpframe.results.store import as_record, dumps
@@ -76,7 +77,7 @@ DAMAGES: list[Callable[[dict[str, Any]], object]] = [
 ]
 
 
-@pytest.mark.parametrize("number", range(len(DAMAGES)))
+@pytest.mark.parametrize("number", mostly_slow(range(len(DAMAGES)), (0, 3, 6)))
 def test_a_damaged_record_is_worked_out_anew(finished: tuple[Path, Record], number: int) -> None:
     directory, found = finished
     contents = json.loads(dumps(found))

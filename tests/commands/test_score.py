@@ -350,6 +350,7 @@ def test_ten_rows_and_ties_are_bounded_by_little(inside: Any) -> None:
 HOSTILE = "<script>alert(1)</script>\x1b[31m"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("coarse_bounds")
 def test_reports_of_scores_escape_everything(tmp_path: Path) -> None:
     found = dpframe.score(IN, OUT, claim=PureDP(0.1), plugins=KNOWN)

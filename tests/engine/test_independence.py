@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from support.black_boxes import cells, spec
+from support.tiers import mostly_slow
 
 from dpframe import HostMechanism, Mechanism, PureDP, host_mechanism
 from dpframe.engine import independence
@@ -359,10 +360,13 @@ def test_drift_of_counts_is_noticed_where_outputs_hide_it() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        *("rare", "continuous"),
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("coins", "constant", "NaN")),
-    ],
+    mostly_slow(
+        [
+            *("rare", "continuous"),
+            *(pytest.param(name, marks=pytest.mark.slow) for name in ("coins", "constant", "NaN")),
+        ],
+        ("rare",),
+    ),
 )
 def test_drift_is_found_in_correct_boxes_as_rarely_as_stated(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -235,7 +235,7 @@ def test_another_seed_is_no_look(tmp_path: Path) -> None:
 @pytest.mark.parametrize("estimator", ["precision", "betting"])
 @pytest.mark.parametrize(
     "other",
-    [{"chunk": 2 * ROWS}, {"prng": "threefry2x32"}, {"precision": "float64"}],
+    mostly_slow([{"chunk": 2 * ROWS}, {"prng": "threefry2x32"}, {"precision": "float64"}], (0,)),
     ids=str,
 )
 def test_other_draws_of_the_same_seed_are_a_look(
@@ -352,7 +352,7 @@ def test_no_second_look_is_free(
 
 
 @pytest.mark.parametrize("how", ["precision", "betting", "search"])
-@pytest.mark.parametrize("mechanism", ["changing", "changing-traced"])
+@pytest.mark.parametrize("mechanism", mostly_slow(["changing", "changing-traced"], ("changing",)))
 def test_draws_that_nothing_told_to_be_others_are_a_look(
     mechanism: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -421,12 +421,15 @@ def test_the_same_question_is_no_look(what: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "between",
-    [
-        {"audit": {"seed": 99}},
-        {"mechanism": [{"use": "laplace", "params": {"epsilon": 1.0}}]},
-        {"mechanism": [{**ONE["mechanism"][0], "label": "renamed"}]},
-        PARAMETER,
-    ],
+    mostly_slow(
+        [
+            {"audit": {"seed": 99}},
+            {"mechanism": [{"use": "laplace", "params": {"epsilon": 1.0}}]},
+            {"mechanism": [{**ONE["mechanism"][0], "label": "renamed"}]},
+            PARAMETER,
+        ],
+        (0, 3),
+    ),
     ids=["seed", "mechanism", "label", "parameter"],
 )
 def test_what_was_run_in_between_resets_nothing(between: dict[str, Any], tmp_path: Path) -> None:
@@ -519,14 +522,17 @@ def unseeded(*, seedable: bool = False) -> Any:
 
 @pytest.mark.parametrize(
     ("longer", "looks"),
-    [
-        ({"trials": 112}, [1, 1, 1]),
-        ({"trials": 112, "resume": False}, [1, 2, 2]),
-        ({"trials": 80, "resume": False}, [1, 2, 2]),
-        ({"trials": 112, "audit": {"seed": 99}}, [1, 2, 2]),
-        ({"trials": 112, "run": {"chunk": 8}}, [1, 2, 2]),
-        ({"trials": 100}, [1, 1, 2]),
-    ],
+    mostly_slow(
+        [
+            ({"trials": 112}, [1, 1, 1]),
+            ({"trials": 112, "resume": False}, [1, 2, 2]),
+            ({"trials": 80, "resume": False}, [1, 2, 2]),
+            ({"trials": 112, "audit": {"seed": 99}}, [1, 2, 2]),
+            ({"trials": 112, "run": {"chunk": 8}}, [1, 2, 2]),
+            ({"trials": 100}, [1, 1, 2]),
+        ],
+        (0, 3, 5),
+    ),
     ids=["goes on", "fresh", "fresh, as long", "seed", "chunk", "cut"],
 )
 def test_bets_on_a_box_without_a_seed_go_on_or_are_another_look(

@@ -18,6 +18,7 @@ import pytest
 from rich.console import Console
 from scipy import stats
 from support import small_audits
+from support.tiers import mostly_slow
 
 import dpframe
 from dpframe import ApproxDP, Claim, GaussianDP, Mechanism, Pair, PureDP
@@ -164,7 +165,7 @@ def power_of_every_count(asked: Question, loss: float) -> float:
 
 @pytest.mark.parametrize(
     "setting",
-    [SETTINGS[3], SETTINGS[8], *(pytest.param(s, marks=pytest.mark.slow) for s in SETTINGS)],
+    [SETTINGS[3], *(pytest.param(s, marks=pytest.mark.slow) for s in SETTINGS)],
 )
 def test_interpolation_costs_power_less_than_a_500th(setting: Any) -> None:
     use, claim, n, delta, m, pilot = setting
@@ -190,7 +191,7 @@ def audits_of(setting: Any) -> int:
 @pytest.mark.parametrize(
     ("setting", "audits"),
     [
-        (SETTINGS[0], 1500),
+        (SETTINGS[0], 400),
         *(pytest.param(s, audits_of(s), marks=pytest.mark.slow) for s in SETTINGS),
     ],
 )
@@ -275,6 +276,7 @@ def test_as_many_audits_are_violated_as_promised() -> None:
     assert share == pytest.approx(expected, abs=0.01 + 4.9 * math.sqrt(0.25 / repeats))
 
 
+@pytest.mark.slow
 def test_more_trials_and_larger_losses_are_shown_more_often() -> None:
     asked = question("precision", PureDP(1.0), 200)
     losses = [power(asked, loss) for loss in (1.0, 1.7, 2.5)]
@@ -339,13 +341,16 @@ def test_numbers_that_make_no_sense_are_refused(options: Any) -> None:
 
 @pytest.mark.parametrize(
     ("use", "claim", "delta", "scores", "excess"),
-    [
-        ("betting", PureDP(0.5), 0.0, "bool", 1.0),
-        ("betting", ApproxDP(0.5, 0.05), 0.05, "float32", 1.0),
-        ("betting", GaussianDP(0.5), 1e-3, "bool", 3.0),
-        ("one-run", PureDP(0.5), 0.0, "float32", 1.0),
-        ("one-run-fdp", GaussianDP(0.5), 1e-3, "float32", 6.0),
-    ],
+    mostly_slow(
+        [
+            ("betting", PureDP(0.5), 0.0, "bool", 1.0),
+            ("betting", ApproxDP(0.5, 0.05), 0.05, "float32", 1.0),
+            ("betting", GaussianDP(0.5), 1e-3, "bool", 3.0),
+            ("one-run", PureDP(0.5), 0.0, "float32", 1.0),
+            ("one-run-fdp", GaussianDP(0.5), 1e-3, "float32", 6.0),
+        ],
+        (0, 3),
+    ),
 )
 def test_simulated_audits_refute_together_as_they_do_one_by_one(
     use: str,

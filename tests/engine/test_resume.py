@@ -25,6 +25,7 @@ from support.small_audits import (
     results,
     small_segments,
 )
+from support.tiers import mostly_slow
 
 from dpframe import Pair
 from dpframe.commands.audit import make_plan
@@ -50,7 +51,7 @@ def stopped(spec: dict[str, Any], directory: Path, after: int, threads: int | No
     return False
 
 
-@pytest.mark.parametrize("stops", [[], [0], [3, 0, 12], [1, 5, 2, 7]], ids=str)
+@pytest.mark.parametrize("stops", mostly_slow([[], [0], [3, 0, 12], [1, 5, 2, 7]], (1, 3)), ids=str)
 def test_interruptions_change_nothing(stops: list[int]) -> None:
     interrupted_changes_nothing(stops)
 
@@ -92,7 +93,9 @@ def test_nothing_that_was_counted_is_drawn_again(
     assert sorted(spy.drawn) == [(0, 8, 9, 7), (1, 8, 9, 7)]  # the tail is drawn whole and cut
 
 
-@pytest.mark.parametrize("longer", [3 * TRIALS, 16 * ROWS, TRIALS + 1, 9 * ROWS])
+@pytest.mark.parametrize(
+    "longer", mostly_slow([3 * TRIALS, 16 * ROWS, TRIALS + 1, 9 * ROWS], (0, 2))
+)
 def test_extension_reuses_the_prefix(
     longer: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,7 +155,7 @@ KEEPS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("what", KEEPS)
+@pytest.mark.parametrize("what", mostly_slow(KEEPS, range(0, 10, 3)))
 def test_what_does_not_determine_counts_keeps_them(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -275,7 +278,7 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("cls", "kind", "old", "new"), CHANGES)
+@pytest.mark.parametrize(("cls", "kind", "old", "new"), mostly_slow(CHANGES, (0, 1)))
 def test_counts_of_changed_code_are_not_used(
     cls: str, kind: str, old: str, new: str, plugin: Any, tmp_path: Path
 ) -> None:
@@ -348,7 +351,7 @@ def rows_of(rows: int) -> list[int]:
     return [rows, 0]
 
 
-@pytest.mark.parametrize("what", IMPOSSIBLE)
+@pytest.mark.parametrize("what", mostly_slow(IMPOSSIBLE, range(0, 9, 2)))
 def test_counts_that_cannot_be_are_made_again(what: str, tmp_path: Path) -> None:
     """Whoever writes them with their digest."""
     direct = counts(document(), Store(tmp_path))

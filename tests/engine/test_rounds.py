@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from support.naive_bets import wealth
 from support.small_audits import PLUGINS, ROWS, document, load, results, small_segments
+from support.tiers import mostly_slow
 
 from dpframe import DecisionCounts, Estimate, Estimator, HostMechanism, PureDP
 from dpframe.commands.audit import make_plan
@@ -186,7 +187,7 @@ def test_cells_drop_out_without_changing_others() -> None:
         assert one.estimate.wealth[:common] == other.estimate.wealth[:common]
 
 
-@pytest.mark.parametrize("run", [{}, DECIDED], ids=["never", "decided"])
+@pytest.mark.parametrize("run", mostly_slow([{}, DECIDED], (1,)), ids=["never", "decided"])
 def test_interrupted_and_resumed_bets_are_the_same_to_the_bit(
     run: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -224,6 +224,7 @@ def test_one_lane_with_nan_does_not_take_the_others_along() -> None:
     assert [cell["status"] for cell in cells] == ["ok", "ok", "failed"]
 
 
+@pytest.mark.slow
 def test_what_was_looked_at_for_nan_is_said() -> None:
     laplace = {"use": "laplace", "params": {"epsilon": 1}}
     keep = {"use": "dptext", "params": {"epsilon": 1, "nan": "keep"}}
@@ -299,7 +300,7 @@ def test_counts_do_not_depend_on_what_else_is_in_the_spec() -> None:
     wide = run(
         [adept, laplace],
         trials=70_000,
-        sweep={"mechanism.epsilon": [0.1, 1.0, 3.0], "pair.dim": [1, 8]},
+        sweep={"mechanism.epsilon": [0.1, 1.0], "pair.dim": [1, 8]},
     )
     narrow = run(
         [laplace],

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.black_boxes import sample_in_this_process
+from support.tiers import mostly_slow
 
 import dpframe
 from dpframe import Attack, PureDP, host_mechanism
@@ -261,7 +262,7 @@ def audited(mechanism: Any, attacks: list[Any], estimator: str = "threshold") ->
     return dpframe.audit(document, plugins=[Company, Above, Mean, BOX])["cells"]
 
 
-@pytest.mark.parametrize("mechanism", ["laplace", "box"])
+@pytest.mark.parametrize("mechanism", mostly_slow(["laplace", "box"], ("box",)))
 @pytest.mark.parametrize(
     ("attack", "estimator"),
     [

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from support.tiers import mostly_slow
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
@@ -60,7 +61,7 @@ def test_without_claims_or_estimates_nothing_is_drawn(records, show):
     assert "Empirical ε, up" not in show(records.record(cells))
 
 
-@pytest.mark.parametrize("width", [20, 23, 24, 53, 80, 160])
+@pytest.mark.parametrize("width", mostly_slow([20, 23, 24, 53, 80, 160], (0, 2, 4)))
 def test_plots_stand_beside_each_other_where_there_is_room(records, show, width):
     text = show(records.figure_2(), width)
     assert max(map(len, text.splitlines())) <= width

@@ -3,17 +3,18 @@
 import re
 
 import pytest
+from support.tiers import mostly_slow
 
 from dpframe.report import content
 from dpframe.results.verdict import saw_nothing
 
 
-@pytest.mark.parametrize("width", [80, 120, 160])
+@pytest.mark.parametrize("width", mostly_slow([80, 120, 160], (0,)))
 def test_figure_2_looks_as_reviewed(records, show, golden, width):
     golden(f"figure-2-numbers-{width}.txt", show(records.figure_2(), width))
 
 
-@pytest.mark.parametrize("width", [80, 120, 160])
+@pytest.mark.parametrize("width", mostly_slow([80, 120, 160], (0,)))
 def test_no_line_is_wider_than_the_console(records, show, width):
     assert max(map(len, show(records.figure_2(), width).splitlines())) <= width
 

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from support.tiers import mostly_slow
 
 from dpframe import GaussianDP, LaplaceDP, SubsampledGaussianDP
 from dpframe.report.terminal.plots import Curve, evidence
@@ -52,7 +53,7 @@ def test_plots_in_ascii_look_as_reviewed(record, show, golden):
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1", "cp437"])
-@pytest.mark.parametrize("width", [80, 100, 103, 120, 160, 240])
+@pytest.mark.parametrize("width", mostly_slow([80, 100, 103, 120, 160, 240], (0, 3)))
 def test_no_line_is_wider_than_the_console(record, show, width, encoding):
     text = show(record, width, encoding=encoding)
     assert max(map(len, text.splitlines())) <= width

@@ -58,7 +58,7 @@ def source(coarse_bounds_of_module: None) -> Iterator[Workers]:
         yield workers
 
 
-SLOW = ("time", "limit")
+SLOW = ("time", "bits", "limit")
 WAYS: dict[str, dict[str, Any]] = {
     "time": {"outputs": {"time": True}},
     "bits": {"outputs": {"bits": True}},

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.tiers import mostly_slow
 
 import dpframe
 from dpframe import Attack, Target
@@ -103,7 +104,7 @@ def test_an_attack_that_does_not_learn_still_has_a_pilot(bases: list[Any]) -> No
     assert not any((origin.keys == keys[FIT, int(origin.dataset)]).all() for origin in bases)
 
 
-@pytest.mark.parametrize("attack", ["likelihood-ratio", "threshold"])
+@pytest.mark.parametrize("attack", mostly_slow(["likelihood-ratio", "threshold"], ("threshold",)))
 def test_states_of_several_lanes_are_those_of_one(attack: str) -> None:
     """An attack that keeps the mechanism in its state, and one that learns."""
     estimators = [{"use": "order-statistics"}, {"use": "precision"}]

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
+from support.tiers import mostly_slow
 
 from dpframe.sampling.threefry import implementation, threefry2x32
 
@@ -43,7 +44,9 @@ def test_known_answers(rounds: int, counter: str, secret: str, answer: str) -> N
     assert [f"{int(word):08x}" for word in found] == answer.split()
 
 
-@pytest.mark.parametrize("shape", [(5, 3), (64, 64), (1 << 18, 2)])
+@pytest.mark.parametrize(
+    "shape", [(5, 3), (64, 64), pytest.param((1 << 18, 2), marks=pytest.mark.slow)]
+)
 def test_draws_are_word_0_of_consecutive_counters(shape: tuple[int, int]) -> None:
     """However many: a chunk of them is made in a loop of its own, few or very many are not."""
     size = shape[0] * shape[1]
@@ -61,7 +64,7 @@ def test_draws_are_word_0_of_consecutive_counters(shape: tuple[int, int]) -> Non
         assert np.array_equal(bits, jax.random.bits(secret, shape, jnp.uint32))
 
 
-@pytest.mark.parametrize("dtype", [jnp.uint8, jnp.uint16, jnp.uint32])
+@pytest.mark.parametrize("dtype", mostly_slow([jnp.uint8, jnp.uint16, jnp.uint32], (2,)))
 def test_every_bit_is_fair(dtype: type) -> None:
     n = 1 << 20
     bits = np.asarray(jax.random.bits(key(1), (n,), dtype))

@@ -38,7 +38,7 @@ LEAKS: list[tuple[Any, float, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("box", "epsilon", "words"), LEAKS)
+@pytest.mark.parametrize(("box", "epsilon", "words"), mostly_slow(LEAKS, range(0, len(LEAKS), 2)))
 def test_what_libraries_gave_away_is_found(box: Any, epsilon: float, words: str) -> None:
     found = searched(box, epsilon, trials=1_000)
     assert found.estimate is not None, found.reason
@@ -61,6 +61,7 @@ def test_a_sampler_that_likes_multiples_of_three_is_found() -> None:
     assert found.p_value < 1e-3
 
 
+@pytest.mark.slow
 def test_last_bits_count_where_an_observer_has_them() -> None:
     attack = [{"use": "answers", "params": {"look": "bits"}}]
     found = searched(boxes.textbook_floats, trials=2_000, attack=attack)
@@ -200,6 +201,7 @@ def test_what_was_drawn_without_a_seed_is_another_look_every_time(tmp_path: Path
     assert 1 - looks[1].estimate.confidence == pytest.approx((1 - looks[0].estimate.confidence) / 6)
 
 
+@pytest.mark.slow
 def test_other_chunks_are_another_look(tmp_path: Path) -> None:
     """The same with a seed is none."""
     looks = [
@@ -221,7 +223,7 @@ class InTwos(HostMechanism, name="leaky"):
 
 
 def test_answers_that_depend_on_each_other_are_worth_nothing() -> None:
-    found = searched(boxes.clipped_mean, 1.0, 4_000, box=InTwos, run={"chunk": 64})
+    found = searched(boxes.clipped_mean, 1.0, 1_000, box=InTwos, run={"chunk": 64})
     assert found.estimate is None
     assert "rows of one call depend on each other" in str(found.reason)
 

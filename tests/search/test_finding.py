@@ -87,6 +87,7 @@ def test_reports_say_if_all_pairs_together_refute_a_claim(monkeypatch: pytest.Mo
     assert told in file.getvalue()
 
 
+@pytest.mark.slow
 def test_a_witness_without_words_shows_outputs_in_its_event_and_outside() -> None:
     half = [{"use": "laplace-half-scale", "params": {"epsilon": 1.0, "sensitivity": 1.0}}]
     audit = {**NULL["audit"], "trials": 40_000, "confidence": 0.999}

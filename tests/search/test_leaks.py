@@ -71,6 +71,7 @@ def kind(leak: str) -> str:
     return leak.partition(" at ")[0]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("here")
 def test_several_leaks_are_listed_in_one_run_each_with_its_witness(tmp_path: Path) -> None:
     record = dpframe.audit(spec(findings=4), plugins=[Leaky])

@@ -93,7 +93,7 @@ def test_what_shows_nothing_is_looked_at_and_not_bet_on(looks: list[tuple[float,
     assert {trials for _, trials in looks} <= {64, 128}
     assert found.p_value > 1e-6
     looks.clear()
-    searched(boxes.clipped_mean, 1.0, 4_000)  # trials are what is spent, and not time
+    searched(boxes.clipped_mean, 1.0, 400)  # trials are what is spent, and not time
     assert not looks
 
 
@@ -189,6 +189,7 @@ def test_a_few_outputs_are_timed_together(monkeypatch: pytest.MonkeyPatch) -> No
         assert timer.paces == pytest.approx(paces)
 
 
+@pytest.mark.slow
 def test_a_weak_effect_is_found_in_fewer_draws(looks: list[tuple[float, int]]) -> None:
     def for_another_norm(rng: np.random.Generator, data: Any) -> Any:
         """Ten numbers with the noise of one: each gives away a little."""

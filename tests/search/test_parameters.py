@@ -61,7 +61,7 @@ def spec(parameters: Any, **more: Any) -> dict[str, Any]:
 
 def test_a_mistake_at_one_value_of_a_parameter_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     sample_in_this_process(monkeypatch)
-    (cell,) = dpframe.audit(spec({}), trials=15_000, plugins=[Clipped]).cells
+    (cell,) = dpframe.audit(spec({}), trials=3_000, plugins=[Clipped]).cells
     assert cell.verdict == "consistent"
     ranges = {"mechanism.bound": {"low": 1e-3, "high": 1e3, "log": True}}
     record = dpframe.audit(spec(ranges), plugins=[Clipped])
@@ -76,7 +76,7 @@ def test_claims_follow_the_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
     """With ε as an arm a true claim is not accused, whatever is claimed for each value."""
     sample_in_this_process(monkeypatch)
     tables = spec({"mechanism": {"epsilon": [0.1, 1.0, 4.0], "bound": [1.0, 30.0]}})
-    tables["audit"]["trials"] = 8_000
+    tables["audit"]["trials"] = 3_000
     (cell,) = dpframe.audit(tables, plugins=[Clipped]).cells
     assert cell.verdict in ("consistent", "inconclusive")
     assert cell.claim.epsilon == cell.mechanism.params["epsilon"]
@@ -97,6 +97,7 @@ class Forgets(Mechanism, name="forgets"):
         return data + scale * jax.random.laplace(key, (n, *data.shape))
 
 
+@pytest.mark.slow
 def test_traced_mechanisms_are_varied_too_and_settings_share_no_draws() -> None:
     ranges = {"mechanism.steepness": {"low": 1.0, "high": 9.0}}
     search = {"use": "three", "parameters": ranges}

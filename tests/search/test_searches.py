@@ -73,6 +73,7 @@ class Metric(Mechanism, name="metric"):
         return data + jax.random.laplace(key, (n, *data.shape))
 
 
+@pytest.mark.slow
 def test_a_claim_may_differ_from_pair_to_pair() -> None:
     tables = [
         {"use": "metric", "params": {"mistaken": wrong}, "label": str(wrong)}
@@ -193,7 +194,7 @@ def test_a_search_ends_once_it_is_decided() -> None:
 
 def test_a_plan_knows_of_searches(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = load(spec("laplace", trials=5_000), plugins=[Three])
-    monkeypatch.setattr(powers, "FEWEST", 10)
+    monkeypatch.setattr(powers, "FEWEST", 4)
     found = outlook(loaded, probability=0.8)
     assert (found["searches"], found["draws"], found["m"]) == (1, 10_000, 1)
     (row,) = found["power"]
@@ -260,6 +261,7 @@ class Many(Neighbourhood, name="many"):
         return [Values(d0=(0.0,), d1=(n / 100,)) for n in range(1, 101) if not history]
 
 
+@pytest.mark.slow
 def test_proposals_leave_trials_to_bet_on() -> None:
     table = {"use": "laplace", "params": {"epsilon": 1.0, "sensitivity": 1.0}}
     (cell,) = found(table, plugins=(Many,), search={"use": "many"}, run={"chunk": 64}, trials=4_000)

@@ -297,12 +297,12 @@ def test_a_misspelt_use_is_one_mistake(kind, base, mistakes):
 
 
 def test_the_first_fifty_mistakes_and_the_number_of_the_rest(base, load):
-    values = ", ".join(f'"{n}"' for n in range(10_000))
+    values = ", ".join(f'"{n}"' for n in range(1_000))
     with pytest.raises(SpecError) as caught:
         load(base + f"[sweep]\nmechanism.epsilon = [\n{values}]")
-    assert (len(caught.value.problems), caught.value.number) == (50, 10_000)
+    assert (len(caught.value.problems), caught.value.number) == (50, 1_000)
     assert "sweep.mechanism.epsilon[49]: should be a number" in caught.value.problems[-1]
-    assert str(caught.value).endswith("\n… and 9,950 more mistakes")
+    assert str(caught.value).endswith("\n… and 950 more mistakes")
 
 
 def test_long_names_are_cut(base, mistakes):

@@ -96,6 +96,7 @@ def test_figure_1_thresholds_show_their_exact_mu() -> None:
             assert epsilon == math.inf
 
 
+@pytest.mark.slow
 def test_figure_1_no_threshold_reaches_the_true_loss() -> None:
     found = cells(*FIGURE_1)
     for z in (0.0, 0.5, 1.0):
@@ -128,6 +129,7 @@ def test_figures_2_and_3_masses_are_those_of_the_posterior(sigma: float) -> None
         assert is_plausible(int(inside.sum()), draws, min(mass, 1.0), ALARM / 16)
 
 
+@pytest.mark.slow
 def test_figures_2_and_3_informative_thresholds_separate_the_curves() -> None:
     """False alarm: at 100 000 draws these masses are more than 8 standard deviations from ½."""
     found = of(cells(*REGIONS), estimator="credible")

@@ -128,7 +128,7 @@ MEASURED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "n", "repeats", "paper", "sharper"), MEASURED)
+@pytest.mark.parametrize(("name", "n", "repeats", "paper", "sharper"), mostly_slow(MEASURED, (0,)))
 def test_medians(name: str, n: int, repeats: int, paper: float, sharper: float) -> None:
     found = {
         sharp: float(np.median(bounds(Histogram(bins=20, sharp=sharp), name, n, repeats)))

@@ -11,6 +11,7 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from support.tiers import mostly_slow
 from support.vote_closed_forms import vote_rates
 
 import dpframe
@@ -33,7 +34,7 @@ def audits(epsilon: float, trials: int, repeats: int, seed: int = 1) -> list[dic
     return dpframe.audit(document)["cells"]
 
 
-@pytest.mark.parametrize("repeats", [40, pytest.param(2_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("repeats", [20, pytest.param(2_000, marks=pytest.mark.slow)])
 def test_the_bound_exceeds_the_truth_in_at_most_five_percent(repeats: int) -> None:
     """Many audits through the whole engine, at the worst case."""
     cells = audits(1.0, 2_000, repeats)
@@ -50,6 +51,7 @@ def test_the_bound_exceeds_the_truth_in_at_most_five_percent(repeats: int) -> No
     assert violated == ((lower > 1.0) & [c["p_value"] <= 0.05 for c in cells]).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repeats", [40, pytest.param(500, marks=pytest.mark.slow)])
 def test_p_values_are_uniform_or_larger(repeats: int) -> None:
     p_values = np.array([cell["p_value"] for cell in audits(1.0, 1_000, repeats, seed=2)])
@@ -90,7 +92,7 @@ def test_four_limits_each_at_a_quarter_of_the_error(ones: tuple[int, int]) -> No
     assert LIMITS == 4
 
 
-@pytest.mark.parametrize("rate", [0.001, 0.1, 0.5, 0.9, 0.999])
+@pytest.mark.parametrize("rate", mostly_slow([0.001, 0.1, 0.5, 0.9, 0.999], (1, 4)))
 @pytest.mark.parametrize("dataset", [0, 1])
 def test_each_of_the_four_limits_misses_at_its_own_level(rate: float, dataset: int) -> None:
     """Exact, no simulation: the probability that a limit used by the boxes misses its rate."""
@@ -113,7 +115,10 @@ def test_each_of_the_four_limits_misses_at_its_own_level(rate: float, dataset: i
 
 @pytest.mark.parametrize(
     ("epsilon", "share"),
-    [(0.1, 0.83), (0.2, 0.9), (0.5, 0.9), (1.0, 0.9), (2.0, 0.9), (5.0, 0.9), (10.0, 0.83)],
+    mostly_slow(
+        [(0.1, 0.83), (0.2, 0.9), (0.5, 0.9), (1.0, 0.9), (2.0, 0.9), (5.0, 0.9), (10.0, 0.83)],
+        (0, 3, 6),
+    ),
 )
 def test_tightness_at_100_000_trials(epsilon: float, share: float) -> None:
     """The mean bound over counts drawn from the closed form."""

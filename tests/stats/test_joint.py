@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
+from support.tiers import mostly_slow
 
 from dpframe.interfaces.estimator import epsilon_of
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
@@ -69,7 +70,7 @@ def rank_miss_probability(
 
 
 @pytest.mark.parametrize("rank", [1, 3, 10])
-@pytest.mark.parametrize("power", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize("power", mostly_slow([0.1, 0.5, 1.0], (1,)))
 def test_coverage_beyond_ranks(rank: int, power: float) -> None:
     missed = [rank_miss_probability(25, 25, rank, power, w, 0.1) for w in WEIGHTS]
     assert max(missed) <= 0.1 + 1e-3  # 1e-3: two nodes of the quadrature
@@ -125,7 +126,7 @@ def naive_epsilon(false: int, n: int, true: int, m: int, weight: float, error: f
     return float(np.log(p / q).min())
 
 
-@pytest.mark.parametrize(("false", "true"), [(0, 40), (9, 100), (100, 400)])
+@pytest.mark.parametrize(("false", "true"), mostly_slow([(0, 40), (9, 100), (100, 400)], (1,)))
 def test_the_staircase_loses_little(false: int, true: int) -> None:
     corners = joint_staircases(false, 1000, true, 1000, 0.95, 0.05)
     exact = naive_epsilon(false, 1000, true, 1000, 0.95, 0.05)

@@ -20,6 +20,12 @@ def mostly_slow(cases: Iterable[Any], quick: Collection[Any]) -> list[Any]:
     return [
         case
         if number in quick or (isinstance(case, str) and case in quick)
-        else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)
+        else pytest.param(*_values(case), id=getattr(case, "id", None), marks=pytest.mark.slow)
         for number, case in enumerate(cases)
     ]
+
+
+def _values(case: Any) -> Iterable[Any]:
+    if isinstance(case, type(pytest.param())):
+        return case.values
+    return case if isinstance(case, tuple) else (case,)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
+from support.tiers import mostly_slow
 
 from dpframe import (
     Attack,
@@ -460,7 +461,7 @@ def test_an_estimator_that_breaks_a_promise(estimator: Any, promise: str, says: 
     assert says in found.detail
 
 
-@pytest.mark.parametrize("radius", [0.0, 1.0])
+@pytest.mark.parametrize("radius", mostly_slow([0.0, 1.0], (1,)))
 def test_the_same_estimator_without_a_fault_keeps_them(radius: float) -> None:
     asked = estimators.Asked(OneEvent(radius=radius))
     found = examine(asked, estimators.TRIALS)

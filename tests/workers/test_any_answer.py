@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.black_boxes import cells, notes, spec
+from support.tiers import mostly_slow
 
 from dpframe import Attack, HostMechanism, PureDP
 from dpframe.interfaces.attack import Answers
@@ -334,7 +335,9 @@ LOOKS = [
 ]
 
 
-@pytest.mark.parametrize("of", ["the mask tells", "rows of masks", "no time"])
+@pytest.mark.parametrize(
+    "of", mostly_slow(["the mask tells", "rows of masks", "no time"], ("rows of masks",))
+)
 def test_what_an_array_does_not_hold_is_part_of_it(of: str) -> None:
     """All in one audit: kinds, exact values and numbers see what is masked or missing."""
     for cell in of_arrays(of, *LOOKS):
@@ -376,7 +379,7 @@ def test_a_mistake_of_a_box_is_no_verdict(look: str) -> None:
     assert "cannot reshape array" in cell["reason"]
 
 
-@pytest.mark.parametrize("look", ["kinds", "values"])
+@pytest.mark.parametrize("look", mostly_slow(["kinds", "values"], ("kinds",)))
 def test_messages_count_only_if_they_are_asked_for(look: str) -> None:
     cell = looked_at("says more", look)
     assert cell["estimate"]["epsilon_lower"] == 0.0

@@ -68,6 +68,11 @@ LEFT = ["replaces what messages are made with", "writes when it has answered"]
 
 
 def test_faults_fail_their_own_cells() -> None:
+    check([*COMMON[::4], "exits", FORGED[0]])
+
+
+@pytest.mark.slow
+def test_all_common_faults_fail_their_own_cells() -> None:
     check([*COMMON, *DEAR, FORGED[0], LEFT[0]])
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 from support import black_boxes
+from support.tiers import mostly_slow
 
 from dpframe import HostMechanism, Mechanism, Neighbourhood, PureDP, Values, exit_code
 from dpframe.builtin.mechanisms.program import Program
@@ -214,7 +215,7 @@ def audited(mechanism: Any, plugin: Any, **tables: Any) -> Any:
     return as_record(black_boxes.record(spec, plugins=[plugin, Few]))
 
 
-@pytest.mark.parametrize("plugin", [Sum, Traced])
+@pytest.mark.parametrize("plugin", mostly_slow([Sum, Traced], (0,)))
 @pytest.mark.parametrize("tables", [FIXED, {"search": {"use": "few"}}])
 def test_a_violation_of_its_own_kind(plugin: Any, tables: dict[str, Any]) -> None:
     params = {"bound": 5.0} if plugin is Sum else {}

@@ -221,6 +221,7 @@ def test_host_counts_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert sorted(asked) == [(d, c) for d in (0, 1) for c in range(9, 31)]
 
 
+@pytest.mark.slow
 def test_a_time_budget_ends_a_slow_cell_honestly(workers: Workers) -> None:
     trials = 400 * ROWS  # ten seconds of work
     (cell,) = cells(spec({"use": "slow"}, trials=trials, run={"seconds": 0.3}), workers)

@@ -107,6 +107,7 @@ def test_the_legend_tells_bounds_from_estimates(record, kind):
     assert not any("certified" in text for text in said)
 
 
+@pytest.mark.slow
 def test_of_many_settings_that_of_each_mechanism_is_drawn_that_shows_most(small):
     picture = figures.draw(small, "trade-off")
     assert "14 more settings are left out." in picture.caption

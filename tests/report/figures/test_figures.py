@@ -29,7 +29,7 @@ def texts(picture):
     return [text.get_text() for text in picture.findobj(Text) if text.get_text()]
 
 
-@pytest.mark.parametrize("kind", mostly_slow(GENERAL, ("comparison", "scores")))
+@pytest.mark.parametrize("kind", mostly_slow(GENERAL, ("comparison",)))
 def test_the_same_record_is_drawn_in_the_same_bytes(fitting, kind, monkeypatch):
     record = fitting[kind]
     endings = FORMATS if kind == "sweep" else ("svg",)
@@ -90,7 +90,7 @@ def test_labels_are_shown_as_they_are(kind):
         assert content(drawn, "pdf")
 
 
-@pytest.mark.parametrize("kind", GENERAL)
+@pytest.mark.parametrize("kind", mostly_slow(GENERAL, (0, 1, 2)))
 def test_nothing_is_called_private_and_no_bound_infinite(fitting, kind):
     picture = figures.draw(fitting[kind], kind)
     said = "\n".join([*texts(picture), picture.caption])

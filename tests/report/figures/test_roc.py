@@ -79,6 +79,7 @@ def test_canaries_of_one_run_certify_no_point_of_a_curve():
     assert f"300 canaries of one run, {members.sum()} of them in" in picture.caption
 
 
+@pytest.mark.slow
 def test_the_same_from_json_gives_the_same_bytes(found, tmp_path):
     (tmp_path / "s.json").write_text(dumps(found))
     drawn = [content(picture, "svg") for picture in (dpframe.plot(found), draw_scores(found))]
