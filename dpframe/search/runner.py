@@ -35,6 +35,7 @@ from dpframe.results.verdict import Looks
 from dpframe.search.leaks import is_of
 from dpframe.search.search import ALL_KNOWN, Outcome, SearchRun
 from dpframe.spec.audit import Cell, RunSettings
+from dpframe.stats.output_bets import in_agreement
 from dpframe.workers.scheduling import Source, Stopped
 
 FAREWELL = 1.0  # seconds that threads get to come to an end when the caller leaves
@@ -201,6 +202,7 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
     query = Query(trials, cell.delta, 1 - error, arm.claim, resolution)
     bound = bound_of(query)
     tested = arm.claim is not None
+    stands = None if arm.claim is None or outcome.refuted else arm.claim.delta_at
     p_value = max(math.exp(-wealth.best), SMALLEST) if tested else None
     estimate = Estimate(
         epsilon=max(bound, leak.loss),
@@ -211,6 +213,7 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
         contrast=Contrast(cell.delta, bound, claimed) if math.isfinite(claimed) else None,
         notes=_notes(search, witness, found.attack.value),
         wealth=_thinned(wealth.history) if tested else (),
+        profile_lower=in_agreement(wealth.profile(error, place), bound, cell.delta, stands),
     )
     extreme = None
     if tested:

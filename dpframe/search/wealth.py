@@ -16,7 +16,16 @@ import numpy as np
 
 from dpframe.common.types import Floats, Ints
 from dpframe.stats.betting import Bet, choose, events, pay
-from dpframe.stats.output_bets import Lines, Supposed, bets, bound, grouped, history, lines
+from dpframe.stats.output_bets import (
+    Lines,
+    Supposed,
+    bets,
+    bound,
+    grouped,
+    history,
+    lines,
+    profile_below,
+)
 from dpframe.stats.shares import learned
 
 LOSS_LIMIT = 500.0
@@ -138,6 +147,9 @@ def least_losses(
     return loss, np.where(beyond, loss - errors * error, -np.inf)
 
 
+Profile = tuple[tuple[float, float], ...]  # certified points (ε, δ), by ascending ε
+
+
 class PairWealth:
     """Wealth earned by bets on one pair, against each loss.
 
@@ -186,10 +198,19 @@ class PairWealth:
         Half of the error is for bets on events, and half for those on the whole output.
         """
         held, least = self.first_held(error / 2), 0.0
-        opened = [one for one in self.opened.values() if one[0] < len(self.rounds)]
-        if opened and delta < 1:
+        if (opened := self._betting()) and delta < 1:
             least = bound(history(self.rounds), delta, error / 2, opened, resolution) / self.scale
         return max(least, float(GRID[max(0, held - 1)]))
+
+    def profile(self, delta: float, error: float, near: float, resolution: float) -> Profile:
+        """Bound the pair's δ(ε) from below by bets on the whole output; `near` is its bound."""
+        if not (opened := self._betting()):
+            return ()
+        return profile_below(history(self.rounds), delta, error, near, opened, resolution)
+
+    def _betting(self) -> list[tuple[int, float]]:
+        """Return the shares that have been bet on the whole output, with their first rounds."""
+        return [one for one in self.opened.values() if one[0] < len(self.rounds)]
 
     def first_held(self, error: float) -> int:
         """Return the index of the smallest loss of the grid that bets on events do not refute."""
@@ -307,6 +328,18 @@ class Wealth:
         if (about := (number, error, len(own.rounds))) not in self._bounds:
             self._bounds[about] = own.bound(self.delta, error, self.resolution)
         return self._bounds[about]
+
+    def profile(self, error: float, number: int = 0) -> Profile:
+        """Bound the privacy profile of an arm's pair from below: points (ε, δ), by ascending ε.
+
+        Args:
+            error: probability that any point of any arm is wrong at any time.
+            number: of the arm.
+        """
+        if (own := self._pairs.get(number)) is None:
+            return ()
+        near = own.scale * self.bound(error, number)
+        return own.profile(self.delta, error, near, self.resolution)
 
     def open(self, error: float) -> float:
         """Return the smallest loss that is not refuted for any pair."""

@@ -513,6 +513,31 @@ def profile_below(
     return tuple(found) if found[0][1] > 0 else ()
 
 
+def in_agreement(
+    profile: Sequence[tuple[float, float]],
+    lower: float,
+    delta: float,
+    delta_at: Callable[[float], float] | None,
+) -> tuple[tuple[float, float], ...]:
+    """Lower a certified profile to where bound and verdict agree with it.
+
+    Profile, bound and claim are bet on apart, so that the profile may say more.
+
+    Args:
+        profile: points (ε, δ).
+        lower: bound on ε at `delta`.
+        delta: δ of the bound.
+        delta_at: δ(ε) of a claim that is not refuted; None if there is none.
+    """
+    found: list[tuple[float, float]] = []
+    for epsilon, certified in profile:
+        most = [certified, *(before for _, before in found[-1:])]
+        most += [delta] * (epsilon > lower)
+        most += [] if delta_at is None else [delta_at(epsilon)]
+        found.append((epsilon, max(0.0, min(most))))
+    return tuple(found)
+
+
 class _Replay:
     """Bets on past rounds against any (ε, δ)."""
 

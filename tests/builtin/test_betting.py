@@ -27,7 +27,14 @@ from dpframe.builtin.estimators.betting import (
     rounds_of_scores,
     sizes,
 )
-from dpframe.stats.output_bets import bets, bound, grouped, history, profile_below
+from dpframe.stats.output_bets import (
+    bets,
+    bound,
+    grouped,
+    history,
+    in_agreement,
+    profile_below,
+)
 
 BETTING = Betting()
 
@@ -264,6 +271,24 @@ def test_a_profile_is_certified_with_the_bound(delta: float) -> None:
         assert (deltas[epsilons > found.epsilon_lower] <= delta).all()
     state = played(list(rounds_of_scores(laplace(2, 300, 0.0))[1]), asked(0), rounds[0])
     assert BETTING.conclude(state, rounds[0], asked(300)).profile_lower == ()
+
+
+def test_a_profile_contradicts_neither_bound_nor_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has a wealth of its own, which may be the luckier one."""
+    lucky, claim = ((0.0, 0.9), (0.5, 0.8), (9.0, 0.7)), ApproxDP(1.0, 0.05)
+    monkeypatch.setattr("dpframe.builtin.estimators.betting.profile_below", lambda *_: lucky)
+    monkeypatch.setattr("dpframe.builtin.estimators.betting.bound", lambda *_, **__: 1.5)
+    for loss, allowed in ((0.0, [(e, claim.delta_at(e)) for e, _ in lucky]), (9.0, list(lucky))):
+        layout, rounds = rounds_of_scores(laplace(4, 300, loss))
+        state = played(list(rounds), asked(0, claim), layout)
+        found = BETTING.conclude(state, layout, asked(300, claim, claim.delta))
+        if loss:  # refuted; only the bound limits it
+            allowed[-1] = (9.0, claim.delta)
+        assert list(found.profile_lower) == allowed
+    rising = iter([0.3, math.nan, 0.4, -0.1])  # of a claim that rounds, or knows nothing
+    found = in_agreement([(float(e), 0.5) for e in range(4)], 9.0, 0.0, lambda _: next(rising))
+    assert found == ((0.0, 0.3), (1.0, 0.3), (2.0, 0.3), (3.0, 0.0))
+    assert in_agreement((), 1.0, 0.0, None) == ()
 
 
 @pytest.mark.parametrize("delta", [0.0, 0.1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import math
 from typing import Any
@@ -12,7 +13,8 @@ from rich.console import Console
 from scipy.special import bdtrc
 
 import dpframe
-from dpframe import Neighbourhood, Values
+from dpframe import Neighbourhood, PureDP, Values
+from dpframe.report.figures.curves import certified_profile
 from dpframe.report.made import report_as
 from dpframe.report.terminal.render import render
 from dpframe.search.leaks import most_telling
@@ -63,13 +65,36 @@ def test_a_bound_above_the_claim_comes_with_its_refutation_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Bounds and the verdict have budgets of their own; here the bounds' one is lucky."""
+    profile = (0.0, 0.9), (0.5, 0.8), (1.0, 0.7), (1.2, 0.6)
     monkeypatch.setattr(Wealth, "bound", lambda *_: 1.5)
+    monkeypatch.setattr(Wealth, "profile", lambda *_: profile)
     spec = {**NULL, "audit": {**NULL["audit"], "confidence": 0.999}}
     (cell,) = dpframe.audit(spec, plugins=[Shifted]).cells
     assert (cell.verdict, cell.estimate.epsilon_lower) == ("consistent", 1.0)
+    allowed = [[e, PureDP(1.0).delta_at(e)] for e, _ in profile]
+    assert cell.estimate.profile_lower == allowed
     monkeypatch.setattr(SearchRun, "is_refuted", lambda _: True)
     (cell,) = dpframe.audit(spec, plugins=[Shifted]).cells
     assert cell.estimate.epsilon_lower == 1.5
+    assert cell.estimate.profile_lower == list(map(list, profile))
+
+
+@functools.cache
+def violated() -> dpframe.Record:
+    """Return a search of Laplace noise of half the claimed scale."""
+    half = [{"use": "laplace-half-scale", "params": {"epsilon": 1.0, "sensitivity": 1.0}}]
+    audit = {**NULL["audit"], "trials": 40_000, "confidence": 0.999}
+    return dpframe.audit({**NULL, "audit": audit, "mechanism": half}, plugins=[Shifted])
+
+
+def test_a_search_certifies_the_profile_of_its_witness() -> None:
+    (cell,) = violated().cells
+    epsilons, deltas = np.array(cell.estimate.profile_lower).T
+    true = np.maximum(0, -np.expm1((epsilons - 2) / 2))
+    assert (deltas <= true).all()
+    assert deltas[0] > 0.75 * true[0]
+    assert np.max(epsilons[deltas > 0]) <= cell.estimate.epsilon_lower + 1e-5
+    assert certified_profile(cell, np.zeros(1)) == pytest.approx(deltas[:1])  # as figures draw it
 
 
 def test_reports_say_if_all_pairs_together_refute_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,9 +114,7 @@ def test_reports_say_if_all_pairs_together_refute_a_claim(monkeypatch: pytest.Mo
 
 @pytest.mark.slow
 def test_a_witness_without_words_shows_outputs_in_its_event_and_outside() -> None:
-    half = [{"use": "laplace-half-scale", "params": {"epsilon": 1.0, "sensitivity": 1.0}}]
-    audit = {**NULL["audit"], "trials": 40_000, "confidence": 0.999}
-    record = dpframe.audit({**NULL, "audit": audit, "mechanism": half}, plugins=[Shifted])
+    record = violated()
     (cell,) = record.cells
     found = cell.search
     assert found is not None

@@ -21,7 +21,14 @@ from dpframe.search.wealth import (
     paid,
 )
 from dpframe.stats.betting import choose, events, pay, project
-from dpframe.stats.output_bets import bets, grouped, lines
+from dpframe.stats.output_bets import (
+    _experts,
+    bets,
+    bets_against_each,
+    grouped,
+    history,
+    lines,
+)
 from dpframe.stats.shares import learned
 
 CUTS = np.linspace(-3.0, 4.0, 15)
@@ -228,6 +235,78 @@ def test_the_bounds_of_all_pairs_hold_together(led: bool) -> None:
         lucky += any(np.any(own.now > 0) for own in wealth._pairs.values())
     assert wrong == 0 or bdtrc(wrong - 1, audits, error) > 1e-6
     assert lucky > audits / 10  # not vacuous
+
+
+def followed(rng: np.random.Generator, loss: float, claimed: float, rounds: int = 16) -> Wealth:
+    """Four pairs of one loss, of which the luckiest is drawn from, and leads after a while."""
+    wealth, arms = Wealth(0.0, led=True), [laplace(rng, 60, loss) for _ in range(4)]
+    claim = (Point(claimed, 0.0),)
+    for drawn in range(rounds):
+        zs = [guess.z if (guess := farthest(arm, claim)) else -math.inf for arm in arms]
+        arm = int(np.argmax(zs))
+        if drawn > 4:
+            wealth.lead(arm)
+        fresh = laplace(rng, max(20, arms[arm].trials // 2), loss)
+        wealth.bet(arms[arm], fresh, claim, 1.0, drawn, arm)
+        arms[arm] = plus(arms[arm], fresh)
+    return wealth
+
+
+def of_laplace(epsilons: np.ndarray, loss: float) -> np.ndarray:
+    """Return δ(ε) of Laplace noise [Balle2018]."""
+    return np.maximum(0.0, -np.expm1((epsilons - loss) / 2))
+
+
+def log_mixture(own: PairWealth, epsilon: float, delta: float, experts: np.ndarray) -> float:
+    """Largest logarithm of a pair's wealth against (ε, δ), by loops over what it is made of.
+
+    An expert, (ε, δ, logarithm of its prior), bets as if against its own (ε, δ). The wealth is
+    divided among the shares of the pair, the experts, and the ways to bet. A pair of draws pays
+    g(x) h(y) (2/S)², with the closed form of the largest mean S that (ε, δ) allows.
+    """
+    slope, path = math.exp(epsilon), np.zeros(len(own.rounds))
+    chosen = [bets_against_each(s, np.exp(experts[0]), experts[1])[0] for s, _ in own.rounds]
+    for first, share in own.opened.values():
+        path[:first] += share
+        for expert, log_prior in enumerate(experts[2]):
+            for way in (0, 1):
+                earned = 0.0
+                for number in range(first, len(own.rounds)):
+                    log_g, log_h = chosen[number][way, :, expert]
+                    g, h = np.exp(log_g), np.exp(log_h)
+                    near = max(slope * g + h) + max(g + slope * h)
+                    most = delta * (max(g) + max(h)) + (1 - delta) / (1 + slope) * near
+                    in_d0, in_d1 = own.rounds[number][1]
+                    earned += in_d0 @ log_g + in_d1 @ log_h - 2 * in_d0.sum() * math.log(most / 2)
+                    path[number] += share * math.exp(log_prior + earned) / 2
+    return float(np.log(path.max()))
+
+
+def test_a_profile_is_what_plain_loops_refute() -> None:
+    wealth = followed(np.random.default_rng(16), 2.0, 1.0, 6)
+    number = max(range(4), key=lambda number: wealth.bound(0.05, number))
+    own, found = wealth._pairs[number], wealth.profile(0.05, number)
+    assert len({first for first, _ in own.opened.values()}) > 1  # shares of several ages
+    near = own.bound(0.0, 0.05, 0.0)
+    experts = np.array(_experts(history(own.rounds), 0.0, near))
+    for epsilon, delta in found[::7]:
+        assert delta > 0.03
+        assert log_mixture(own, epsilon, delta * (1 - 1e-4), experts) >= -math.log(0.05)
+        assert log_mixture(own, epsilon, delta * (1 + 1e-4), experts) < -math.log(0.05)
+    assert wealth.profile(0.05, 99) == ()
+
+
+@pytest.mark.slow
+def test_the_profiles_of_all_pairs_hold_together() -> None:
+    """Of four pairs the luckiest is followed; false-alarm rate 1e-6."""
+    audits, error, wrong, telling = 80, 0.6, 0, 0
+    for seed in range(audits):
+        wealth = followed(np.random.default_rng(1000 + seed), 1.0, 1.0)
+        every = [np.array(found) for n in range(4) if (found := wealth.profile(error, n))]
+        wrong += any(np.any(found[:, 1] > of_laplace(found[:, 0], 1.0)) for found in every)
+        telling += any(found[0, 1] > of_laplace(np.zeros(1), 0.7)[0] for found in every)
+    assert wrong == 0 or bdtrc(wrong - 1, audits, error) > 1e-6
+    assert telling > audits / 2  # not vacuous
 
 
 def test_pairs_that_lose_do_not_ruin_the_one_that_is_found() -> None:

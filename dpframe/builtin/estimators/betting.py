@@ -38,6 +38,7 @@ from dpframe.stats.output_bets import (
     bound,
     grouped,
     history,
+    in_agreement,
     lines_of,
     mean_wealth,
     profile_below,
@@ -404,9 +405,10 @@ class Betting(Estimator, name="betting"):
             lower = bound(past, query.delta, error, claimed=claimed)
             if query.only is None:
                 profile = profile_below(past, query.delta, error, lower)
-        if exact is not None and exact > error:
+        delta_at = None
+        if query.claim is not None and exact is not None and exact > error:
             # The claim's own wealth is part of the grid: a bound above a claim rejects it.
-            lower = min(lower, claimed)
+            lower, delta_at = min(lower, claimed), query.claim.delta_at
         if query.only == "bound":
             return Estimate(lower, lower)
         hits = events(state.above, state.trials)
@@ -423,8 +425,7 @@ class Betting(Estimator, name="betting"):
             p_value=exact,
             p_resolved=resolved,
             wealth=state.path,
-            # The bound may be smaller: it is less than a claim that is not refuted.
-            profile_lower=tuple((e, d if e <= lower else min(d, query.delta)) for e, d in profile),
+            profile_lower=in_agreement(profile, lower, query.delta, delta_at),
         )
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
