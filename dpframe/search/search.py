@@ -130,7 +130,8 @@ class SearchRun:
         self.error = self.settings.error_of(self.cell)
         least = -math.log(self.error)
         found = [one._replace(refuted=one.wealth.best >= least) for one in self.outcomes]
-        self.outcomes = found[:1] + [one for one in found[1:] if one.refuted]
+        # Each one's bets, continued by the next one's, are bets against the claim too.
+        self.outcomes = [one for one in found if one.refuted] or found[:1]
 
     @property
     def has_bet(self) -> bool:
@@ -210,7 +211,7 @@ class SearchRun:
             if len(self.outcomes) == most:
                 return True
         arm.known = name
-        self.wealth = Wealth(*self._about, led=not self._ends)
+        self.wealth = self.wealth.without(self.arms.index(arm))
         for one in self.arms:
             one.earned = 0.0
         self._zs.clear()
@@ -377,7 +378,7 @@ class SearchRun:
     def _look(self, arm: Arm, draws: int) -> None:
         """Draw answers to learn from, without a bet: the pair has shown too little."""
         before, fresh = self._drawn(arm, draws)
-        self.wealth.pass_over(before, fresh, arm.points)
+        self.wealth.pass_over(self.arms.index(arm), before, fresh, arm.points)
         arm.take_in(fresh)
 
     def _bet(self, arm: Arm, draws: int) -> None:

@@ -7,6 +7,7 @@ over many outputs, which together earn up to five times as much.
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 from collections.abc import Sequence
@@ -235,6 +236,13 @@ class Wealth:
         self.delta, self.resolution = delta, resolution
         self._part = 1 / 3 if led else 1 / 2  # of the error, for each of the orders
         self._leaders: list[int] = []
+        self._bettors: list[int] = []  # against the claim, in the order of their first bets
+        self._aside: set[int] = set()
+        self._pairs: dict[int, PairWealth] = {}
+        self._bounds: dict[tuple[int, float, int], float] = {}  # by arm, error and rounds
+        self._begin()
+
+    def _begin(self) -> None:
         self.together = np.zeros(WAYS)
         """Logarithms of the wealth bet as one sum against the claim, for each way to bet."""
         self.apart: dict[int, Floats] = {}
@@ -242,12 +250,26 @@ class Wealth:
         self.best = 0.0  # largest logarithm of the wealth against the claim
         self.history: list[tuple[int, float]] = []
         """(draws per dataset, logarithm of the wealth against the claim) after each round."""
-        self._loudest = np.zeros(WAYS)
-        self.most = 0.0
-        """Approximate logarithm of the largest wealth that the same rounds could have earned."""
-        self._pairs: dict[int, PairWealth] = {}
-        self._bounds: dict[tuple[int, float, int], float] = {}  # by arm, error and rounds
+        self._loudest: dict[int, Floats] = {}  # by arm
         self._opened = (0, 0.0), 0.0  # (rounds, error) of the last call of `open`, and its answer
+
+    def without(self, number: int) -> Wealth:
+        """Return a new wealth against the claim after an arm refuted it, which is bet on no more.
+
+        Bounds are continued: the pairs share one error, however often a new wealth begins.
+        """
+        fresh = copy.copy(self)
+        fresh._begin()
+        fresh._aside = self._aside | {number}
+        return fresh
+
+    @property
+    def most(self) -> float:
+        """Approximate logarithm of the largest wealth that the same rounds could have earned.
+
+        Those of arms that were given up do not count: what they could show is ignored.
+        """
+        return max(0.0, mean(sum(self._loudest.values(), np.zeros(WAYS))) - math.log(2))
 
     def bet(
         self,
@@ -273,16 +295,16 @@ class Wealth:
         Returns:
             Logarithm of the factor that the round has earned against the claim.
         """
-        self.pass_over(before, fresh, points)
+        self.pass_over(number, before, fresh, points)
         earned = self.bet_against_claim(number, before, fresh, points, least)
         self._bet_against_grid(number, before, fresh, scale)
         self.history.append((drawn, self.log_wealth))
         return earned
 
-    def pass_over(self, before: Seen, fresh: Seen, points: Sequence[Point]) -> None:
+    def pass_over(self, number: int, before: Seen, fresh: Seen, points: Sequence[Point]) -> None:
         """Add to `most` what a round would have earned if every answer differed; see `bet`."""
-        self._loudest = self._loudest + _loudest(before.trials, fresh.trials, tuple(points))
-        self.most = max(self.most, mean(self._loudest) - math.log(2))
+        earned = _loudest(before.trials, fresh.trials, tuple(points))
+        self._loudest[number] = self._loudest.get(number, np.zeros(WAYS)) + earned
 
     def give_back(self, number: int) -> None:
         """Give back the gains of an arm against the claim, but not its losses.
@@ -292,6 +314,9 @@ class Wealth:
         Args:
             number: of the arm, which is bet on no more.
         """
+        self._aside.add(number)
+        self._loudest.pop(number, None)
+        self._opened = (0, 0.0), 0.0
         if (own := self.apart.get(number)) is not None:
             self.together = self.together - np.maximum(own, 0.0)
             self.apart[number] = np.full(WAYS, -np.inf)
@@ -342,11 +367,12 @@ class Wealth:
         return own.profile(self.delta, error, near, self.resolution)
 
     def open(self, error: float) -> float:
-        """Return the smallest loss that is not refuted for any pair."""
+        """Return the smallest loss that is not refuted for any pair that was not given up."""
         about = len(self.history), error
         if self._opened[0] != about:
-            held = max((own.first_held(error / 2) for own in self._pairs.values()), default=0)
-            most = max((self.bound(error, number) for number in self._pairs), default=0.0)
+            left = [number for number in self._pairs if number not in self._aside]
+            held = max((self._pairs[number].first_held(error / 2) for number in left), default=0)
+            most = max((self.bound(error, number) for number in left), default=0.0)
             self._opened = about, max(OPEN * most, float(GRID[min(len(GRID) - 1, held)]))
         return self._opened[1]
 
@@ -357,6 +383,8 @@ class Wealth:
         earned = paid(before, fresh, points, least)
         if earned is None:
             return 0.0
+        if number not in self._bettors:
+            self._bettors.append(number)
         old = self.apart.get(number, np.zeros(WAYS))
         self.apart[number] = old + earned
         self.together = self.together + earned
@@ -367,7 +395,7 @@ class Wealth:
         own = self._pairs.get(number)
         if own is None:
             own = self._pairs[number] = PairWealth(self._part * _share(number), scale)
-        for name, order in (("bet on", list(self.apart)), ("led", self._leaders)):
+        for name, order in (("bet on", self._bettors), ("led", self._leaders)):
             if number in order:
                 own.open(name, self._part * _share(order.index(number)))
         losses = GRID * scale

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from support.black_boxes import sample_in_this_process
 from support.command_line import dpframe as run
 
 import dpframe
-from dpframe import HostMechanism, PureDP
+from dpframe import HostMechanism, PureDP, Values
 from dpframe.commands.audit import load, make_plan
 from dpframe.engine import run as engine
 from dpframe.engine.ledger import Ledger
@@ -21,6 +22,8 @@ from dpframe.report.sentences import caveats
 from dpframe.report.witness import as_tables, next_of, with_finding
 from dpframe.results import store
 from dpframe.search.leaks import KnownLeaks, without_values
+from dpframe.search.search import Outcome, SearchRun
+from dpframe.search.wealth import PairWealth
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,8 +76,17 @@ def kind(leak: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("here")
-def test_several_leaks_are_listed_in_one_run_each_with_its_witness(tmp_path: Path) -> None:
+def test_several_leaks_are_listed_in_one_run_each_with_its_witness(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[PairWealth] = []
+    begin = PairWealth.__init__
+    monkeypatch.setattr(
+        PairWealth, "__init__", lambda own, *args: (made.append(own), begin(own, *args))[1]
+    )
     record = dpframe.audit(spec(findings=4), plugins=[Leaky])
+    # Bounds share one error, however many leaks refute the claim in turn.
+    assert 0.5 < sum(share for own in made for _, share in own.opened.values()) <= 1
     (cell,) = record.cells
     found = [cell.search.leak, *(one.leak for one in cell.search.findings)]
     assert cell.verdict == "violated"
@@ -121,6 +133,58 @@ def test_nothing_is_consistent_where_all_pairs_show_what_is_ignored() -> None:
     (cell,) = dpframe.audit(tables, plugins=[Leaky, One]).cells
     assert cell.status == "failed"
     assert "all pairs show ignored leaks" in str(cell.reason)
+
+
+class Loud(HostMechanism, name="loud"):
+    """It always raises an exception on one dataset, and a pair that is not ignored is silent."""
+
+    def claim(self, pair: Any) -> Any:
+        return PureDP(5.0)
+
+    def release(self, rng: Any, data: Any) -> float:
+        if data[0] == 1:
+            raise ValueError("no")
+        return float(rng.random() < 0.5)
+
+
+class Two(dpframe.Neighbourhood, name="two"):
+    """One pair that shows a leak, and one that does not."""
+
+    adjacency = "replace one record"
+
+    def propose(self, rng: Any, history: Any) -> Any:
+        loud, silent = Values(d0=(0.0,), d1=(1.0,)), Values(d0=(5.0,), d1=(5.5,))
+        return () if history else (loud, silent)
+
+
+@pytest.mark.usefixtures("here")
+def test_nothing_is_consistent_by_what_an_ignored_leak_could_have_shown() -> None:
+    """Most draws go to a pair before it shows that it is to be ignored."""
+    for trials, verdict, least, most in (
+        (900, "inconclusive", 0, 99),
+        (2000, "consistent", 999, 1200),
+    ):
+        tables = spec() | {"search": {"use": "two", "ignore": ["raises"]}}
+        tables |= {"audit": {"name": "loud", "trials": trials}, "mechanism": [{"use": "loud"}]}
+        (cell,) = dpframe.audit(tables, plugins=[Loud, Two]).cells
+        assert cell.verdict == verdict
+        assert least < cell.search.pair_trials < most  # of the pair that is not ignored
+
+
+def test_a_later_finding_stands_where_a_dearer_look_takes_the_first() -> None:
+    """Its wealth continues the first one's, so the claim is refuted by it."""
+
+    def kept(*bests: float) -> list[tuple[float, bool]]:
+        found = [Outcome(None, SimpleNamespace(best=best), True, "") for best in bests]  # type: ignore[arg-type]
+        settings = SimpleNamespace(look_at=lambda *_: None, error_of=lambda _: 1e-3)
+        own = SimpleNamespace(settings=settings, cell=None, _rounds=[], outcomes=found)
+        SearchRun.settle(own)  # type: ignore[arg-type]
+        return [(one.wealth.best, one.refuted) for one in own.outcomes]
+
+    assert kept(5.0, 90.0, 6.0) == [(90.0, True)]
+    assert kept(5.0, 6.0) == [(5.0, False)]
+    assert kept(50.0, 5.0, 60.0) == [(50.0, True), (60.0, True)]
+    assert kept() == []
 
 
 class One(dpframe.Neighbourhood, name="one"):

@@ -213,6 +213,10 @@ def test_a_bound_is_earned_by_its_own_pair() -> None:
         for number, (shift, claimed) in pairs.items():
             assert 0.85 * shift < wealth.bound(0.05, number) * claimed <= shift
         assert wealth.open(0.05) > wealth.bound(0.05, first) > 15  # what is worth betting against
+        left = wealth.without(first)
+        assert left.bound(0.05, first) == wealth.bound(0.05, first)
+        wealth.give_back(first)
+        assert 1.5 > wealth.open(0.05) == left.open(0.05) > wealth.bound(0.05, 1 - first) > 1
         assert wealth.bound(0.05, 2) == 0.0
 
 
@@ -354,6 +358,10 @@ def test_shares_of_the_error_add_up_to_one_at_most(led: bool) -> None:
     for drawn, number in enumerate(order + order[::-1]):
         if led and number % 2:
             wealth.lead(number)
+        if drawn in (20, 50):  # a finding
+            assert wealth.history
+            wealth = wealth.without(39)
+            assert (wealth.best, wealth.most, wealth.history) == (0.0, 0.0, [])
         wealth.bet(seen, laplace(rng, 10, 1.0), claim if number % 3 else (), 1.0, drawn, number)
     shares = [share for own in wealth._pairs.values() for share, _ in own.shares.values()]
     assert 0.85 < sum(shares) <= 1 + 1e-12
