@@ -322,45 +322,9 @@ class LookRecord(Part):
     """draws counted at that look, on D and on D′"""
 
 
-class FindingRecord(Part):
-    """One more leak that a search has found after the first, with its witness."""
+class WitnessRecord(Part):
+    """An event that reveals a leak, with its counts."""
 
-    leak: str
-    """name of the leak; `[search] ignore` takes it, or a part of it"""
-    mechanism: ChoiceRecord
-    """the mechanism, with the parameters that the search has chosen"""
-    pair: PairRecord
-    """the pair"""
-    attack: ChoiceRecord
-    """the attack"""
-    event: str
-    """the event, in words"""
-    more_likely: Literal["D", "D′"]
-    """the dataset on which the event is more likely"""
-    hits: Counts
-    """draws with the event, on D and on D′"""
-    trials: Counts
-    """draws from which the hits were counted"""
-    pair_trials: Count
-    """draws per dataset of this pair"""
-    p_value: PValue
-    """smallest level at which the bets since the previous leak reject the claim"""
-    inside: list[str] = Field(default_factory=list)
-    """some outputs in the event, if the attack has no words for it; empty if they were not kept.
-    Missing in old records"""
-    outside: list[str] = Field(default_factory=list)
-    """some outputs that are not in the event. Missing in old records"""
-
-
-class SearchRecord(Part):
-    """The extent of a search, and its witness: the event that earned most."""
-
-    neighbourhood: ChoiceRecord
-    """the source of the pairs; the cell's `pair` and `attack` are those of the witness"""
-    attacks: list[str] = Field(default_factory=list)
-    """labels of the attacks that scored every draw"""
-    pairs: Count
-    """number of pairs tried"""
     event: str
     """the event, in words"""
     more_likely: Literal["D", "D′"]
@@ -373,8 +337,39 @@ class SearchRecord(Part):
     pair_trials: Count
     """draws per dataset of this pair; the cell's `trials` are those of all pairs"""
     leak: str = ""
-    """name of the leak that the witness shows; `[search] ignore` takes it, or a part of it. Missing
+    """name of the leak that the event reveals; `[search] ignore` takes it, or a part of it. Missing
     in old records"""
+    inside: list[str] = Field(default_factory=list)
+    """some outputs in the event, if the attack has no words for it; empty if they were not kept.
+    Missing in old records"""
+    outside: list[str] = Field(default_factory=list)
+    """some outputs that are not in the event. Missing in old records"""
+
+
+class FindingRecord(WitnessRecord):
+    """One more leak that a search has found after the first, with its witness."""
+
+    leak: str
+    """name of the leak; `[search] ignore` takes it, or a part of it"""
+    mechanism: ChoiceRecord
+    """the mechanism, with the parameters that the search has chosen"""
+    pair: PairRecord
+    """the pair"""
+    attack: ChoiceRecord
+    """the attack"""
+    p_value: PValue
+    """smallest level at which the bets since the previous leak reject the claim"""
+
+
+class SearchRecord(WitnessRecord):
+    """The extent of a search, and its witness: the event that earned most."""
+
+    neighbourhood: ChoiceRecord
+    """the source of the pairs; the cell's `pair` and `attack` are those of the witness"""
+    attacks: list[str] = Field(default_factory=list)
+    """labels of the attacks that scored every draw"""
+    pairs: Count
+    """number of pairs tried"""
     parameters: FreeTable = Field(default_factory=dict)
     """parameters of the mechanism that the search varied, with their values for the witness.
     Missing in old records"""
@@ -383,11 +378,6 @@ class SearchRecord(Part):
     findings: list[FindingRecord] = Field(default_factory=list)
     """further leaks, each with another name, in the order of their discovery. Missing in old
     records"""
-    inside: list[str] = Field(default_factory=list)
-    """some outputs in the event, if the attack has no words for it; empty if they were not kept.
-    Missing in old records"""
-    outside: list[str] = Field(default_factory=list)
-    """some outputs that are not in the event. Missing in old records"""
 
 
 class ExcessRecord(Part):

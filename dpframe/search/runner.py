@@ -32,7 +32,7 @@ from dpframe.results.build import cell_record, choice_record, pair_record
 from dpframe.results.model import CellRecord, FindingRecord, SearchRecord
 from dpframe.results.plain import text
 from dpframe.results.verdict import Looks
-from dpframe.search.leaks import is_of
+from dpframe.search.leaks import Leak, is_of
 from dpframe.search.search import ALL_KNOWN, Outcome, SearchRun
 from dpframe.spec.audit import Cell, RunSettings
 from dpframe.stats.output_bets import in_agreement
@@ -182,21 +182,14 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
 
     found = dataclasses.replace(search.maker.of(arm.pair, mechanism, leak.attack), claim=arm.claim)
     assert cell.search is not None
-    n = arm.seen.trials
     witness = SearchRecord(
         neighbourhood=choice_record(cell.search.neighbourhood),
         attacks=[text(attack.label) for attack in cell.search.attacks],
         pairs=len(search.arms),
-        event=text(leak.event),
-        more_likely="D′" if leak.more_likely else "D",
-        hits=list(leak.hits),
-        trials=[n, n],
-        pair_trials=arm.trials,
-        leak=text(outcome.name),
         parameters={key: json.loads(value) for key, value in arm.setting},
         ignored=list(map(text, cell.search.ignore)),
         findings=[_listed(search, one) for one in search.outcomes[1:]],
-        **search.examples(arm, leak),
+        **_witnessed(search, outcome, leak),
     )
     trials, resolution = (search.drawn, search.drawn), resolution_of(cell, search.settings.plan)
     query = Query(trials, cell.delta, 1 - error, arm.claim, resolution)
@@ -223,7 +216,7 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
     looks = search.settings.looks[cell.id]
     return cell_record(
         found,
-        counts=[[n - hits, hits] for hits in leak.hits],
+        counts=[[arm.seen.trials - hits, hits] for hits in leak.hits],
         trials=trials,
         exceptions=arm.exceptions,
         statistic={"name": "Witness", "event": leak.event},
@@ -249,18 +242,26 @@ def _listed(search: SearchRun, outcome: Outcome) -> FindingRecord:
     found = search.maker.of(arm.pair, arm.mechanism, leak.attack)
     neighbourhood = search.search.neighbourhood.value
     return FindingRecord(
-        leak=text(outcome.name),
         mechanism=choice_record(found.mechanism),
         pair=pair_record(found.pair.use, arm.pair, arm.data, neighbourhood),
         attack=choice_record(found.attack),
-        event=text(leak.event),
-        more_likely="D′" if leak.more_likely else "D",
-        hits=list(leak.hits),
-        trials=[arm.seen.trials, arm.seen.trials],
-        pair_trials=arm.trials,
         p_value=max(math.exp(-outcome.wealth.best), SMALLEST),
-        **search.examples(arm, leak),
+        **_witnessed(search, outcome, leak),
     )
+
+
+def _witnessed(search: SearchRun, outcome: Outcome, leak: Leak) -> dict[str, Any]:
+    """Return the fields of a `WitnessRecord`."""
+    arm = outcome.arm
+    return {
+        "event": text(leak.event),
+        "more_likely": "D′" if leak.more_likely else "D",
+        "hits": list(leak.hits),
+        "trials": [arm.seen.trials, arm.seen.trials],
+        "pair_trials": arm.trials,
+        "leak": text(outcome.name),
+        **search.examples(arm, leak),
+    }
 
 
 def _thinned(points: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ...]:

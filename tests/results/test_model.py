@@ -29,9 +29,11 @@ def model_in(annotation: Any, path: str = "") -> tuple[type[BaseModel], str] | N
 
 def fields(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, str]]:
     """Dotted names and meanings."""
+    bases = model.__mro__[: model.__mro__.index(Part)]
+    told = {name: text for base in reversed(bases) for name, text in meanings(base).items()}
     for name, field in model.model_fields.items():
         here = f"{path}{field.alias or name}"
-        yield here, " ".join(meanings(model).get(name, "").split())
+        yield here, " ".join(told.get(name, "").split())
         if found := model_in(field.annotation):
             yield from fields(found[0], f"{here}{found[1]}.")
 
@@ -50,7 +52,8 @@ def test_the_schema_knows_all_tables_and_refuses_others() -> None:
     schema = record_schema()
     json.dumps(schema, allow_nan=False)
     tables = [schema, *schema["$defs"].values()]
-    assert len(tables) == 1 + len(descendants(Part)) - 1
+    written = [part for part in descendants(Part) if not part.__subclasses__()]
+    assert len(tables) == len(written)
     for table in tables:
         assert table["additionalProperties"] is False, table["title"]
         for name, field in table["properties"].items():
