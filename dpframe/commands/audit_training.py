@@ -30,7 +30,7 @@ from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import EQUAL, Pair
 from dpframe.interfaces.plugin import Plugin
 from dpframe.results.model import Record
-from dpframe.sampling.content import Reader, code_text, data_digest, is_found_by_name
+from dpframe.sampling.content import ValueReader, code_text, data_digest, is_found_by_name
 
 LARGEST_SEED = 2**63  # seeds are below
 FEWEST = 10  # models per dataset for a pilot or an attack, unless fewer are trained
@@ -315,7 +315,7 @@ def function_digest(function: Any) -> str:
     return hasher.hexdigest()
 
 
-class _Reader(Reader):
+class _Reader(ValueReader):
     """Reads functions and classes by their code, and other values as data."""
 
     def __init__(self, tell: Callable[[bytes], object]) -> None:

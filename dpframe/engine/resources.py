@@ -244,30 +244,30 @@ REHEARSAL = 2.0  # seconds of the trial call of a black box
 MOST = 8  # boxes that get a trial call; others count as fast as these on average
 
 
-class Pace(NamedTuple):
+class ReleaseTime(NamedTuple):
     """Seconds of one release."""
 
     seconds: float
     known: bool = True  # False if the call did not return in time, so that it takes longer
 
 
-def box_seconds(plan: Plan, source: Source, threads: int) -> Pace | None:
+def box_seconds(plan: Plan, source: Source, threads: int) -> ReleaseTime | None:
     """Return the seconds that all releases of black boxes take together, `threads` at a time.
 
     None if no box can be called; 0 if there is none.
     """
     boxes = [p for p in plan.passes if p.on_host]
     if not boxes:
-        return Pace(0.0)
+        return ReleaseTime(0.0)
     one_of_each = {jax.tree.structure(p.mechanisms[0]): p for p in boxes}
-    paces: dict[Any, Pace] = {}
+    paces: dict[Any, ReleaseTime] = {}
     for key, the_pass in list(one_of_each.items())[:MOST]:
         found = rehearsed(the_pass, source)
         if found is not None:
             paces[key] = found
     if not paces:
         return None
-    mean = Pace(sum(pace.seconds for pace in paces.values()) / len(paces))
+    mean = ReleaseTime(sum(pace.seconds for pace in paces.values()) / len(paces))
     run, workers = plan.audit.run, max(1, min(threads, source.most))
     longest = together = 0.0
     for the_pass in boxes:
@@ -278,7 +278,7 @@ def box_seconds(plan: Plan, source: Source, threads: int) -> Pace | None:
             work, alone = min(work, run.seconds * workers), min(alone, run.seconds)
         longest, together = max(longest, alone), together + work
     known = all(pace.known for pace in paces.values())
-    return Pace(max(longest, together / workers), known)
+    return ReleaseTime(max(longest, together / workers), known)
 
 
 def waves(the_pass: Pass, run: RunSettings, workers: int) -> int:
@@ -291,7 +291,7 @@ def waves(the_pass: Pass, run: RunSettings, workers: int) -> int:
     return in_pairs // 2 + math.ceil(max(0, rest) / workers)
 
 
-def rehearsed(the_pass: Pass, source: Source) -> Pace | None:
+def rehearsed(the_pass: Pass, source: Source) -> ReleaseTime | None:
     """Return the pace of one box; None if its trial call fails, which the run reports."""
     from dpframe.workers.scheduling import Load
 
@@ -304,11 +304,11 @@ def rehearsed(the_pass: Pass, source: Source) -> Pace | None:
         return None
 
 
-def _pace(worker: Lent, the_pass: Pass, deadline: float) -> Pace:
+def _pace(worker: Lent, the_pass: Pass, deadline: float) -> ReleaseTime:
     """Time one release, then whole chunks while there is time; return the last measurement."""
     from dpframe.workers.scheduling import Overdue, Request
 
-    pace = Pace(REHEARSAL, known=False)
+    pace = ReleaseTime(REHEARSAL, known=False)
     rows, asking = the_pass.rows, the_pass.shape.asking
     for chunk, number in enumerate((1, rows, rows)):
         started = time.monotonic()
@@ -321,7 +321,7 @@ def _pace(worker: Lent, the_pass: Pass, deadline: float) -> Pace:
                 pass
         except Overdue:
             break
-        pace = Pace((time.monotonic() - started) / number)
+        pace = ReleaseTime((time.monotonic() - started) / number)
     return pace
 
 

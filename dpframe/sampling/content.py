@@ -41,7 +41,7 @@ def data_digest(data: tuple[Any, Any]) -> str:
         except Exception:  # keys that have no order, lists that hold themselves
             leaves, structure = [], None
         if not leaves or not all(map(_is_plain, leaves)):
-            Reader(hasher.update).read(one)
+            ValueReader(hasher.update).read(one)
             continue
         hasher.update(str(structure).encode())
         for array in map(np.asarray, leaves):
@@ -76,7 +76,7 @@ _SINGLE: dict[type, Callable[[Any], bytes]] = {
 }
 
 
-class Reader:
+class ValueReader:
     """Reads a value part by part, and passes its bytes to `tell`."""
 
     def __init__(self, tell: Callable[[bytes], object]) -> None:

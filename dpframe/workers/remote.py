@@ -76,7 +76,7 @@ class Box(NamedTuple):
     sample: Sample | None
 
 
-class Drawn(NamedTuple):
+class BoxOutputs(NamedTuple):
     """The result of a task."""
 
     outputs: tuple[tuple[HostArray, Told], ...] = ()  # as `Lent.draw` yields them
@@ -95,7 +95,7 @@ class DrawBox(Task):
     shape: Shape | None
     seconds: float | None  # time that the box has once it is loaded; None for no limit
 
-    def run(self, shared: Box) -> Drawn:
+    def run(self, shared: Box) -> BoxOutputs:
         """Return the outputs, and the reason if some are missing."""
         interpreters = check(shared.load.content[0], shared.required)
         workers = _kept.take(shared.run, interpreters, wanted.get())
@@ -111,11 +111,11 @@ class DrawBox(Task):
             outputs, ending = [], ("stopped", "")
         finally:
             _kept.give_back(shared.run, workers)
-        return Drawn(tuple(outputs), ending, workers.calls - before, PLACE)
+        return BoxOutputs(tuple(outputs), ending, workers.calls - before, PLACE)
 
-    def checked(self, found: Any) -> Drawn:
+    def checked(self, found: Any) -> BoxOutputs:
         """Return a result if it has whole chunks of the box's type, and all or a reason."""
-        fits = isinstance(found, Drawn) and isinstance(found.outputs, tuple)
+        fits = isinstance(found, BoxOutputs) and isinstance(found.outputs, tuple)
         if not (fits and type(found.releases) is int and isinstance(found.place, str)):
             raise WrongResultError("no outputs")
         if not 0 <= found.releases <= MOST_RELEASES:
@@ -133,7 +133,7 @@ class DrawBox(Task):
         wanted = (self.request.stop - self.request.first) * self.request.rows
         if done > wanted or (done < wanted and found.ending is None):
             raise WrongResultError(f"{done} releases in place of {wanted}")
-        drawn: Drawn = found
+        drawn: BoxOutputs = found
         return drawn
 
     @property
@@ -459,7 +459,7 @@ class _Remote:
         with self._boxes.local.lend(self._load) as (worker, *_):  # a query is not a draw
             return worker.query(data, deadline)
 
-    def _drawn(self, request: Request, shape: Shape | None, deadline: float | None) -> Drawn:
+    def _drawn(self, request: Request, shape: Shape | None, deadline: float | None) -> BoxOutputs:
         boxes, avoid = self._boxes, frozenset[str]()
         while not boxes.stopped:
             now = time.monotonic()
@@ -467,7 +467,7 @@ class _Remote:
             until = None if deadline is None else max(deadline, now) + self._late
             shared = boxes.shared(self._load)
             task = DrawBox(shared, request, shape, seconds, until=until, avoid=avoid)
-            drawn: Drawn = result(boxes.executor, task, until)
+            drawn: BoxOutputs = result(boxes.executor, task, until)
             boxes.asked(drawn.releases)
             self._verify(task, drawn)
             ending = drawn.ending and drawn.ending[0]
@@ -483,7 +483,7 @@ class _Remote:
             avoid |= {drawn.place or f"attempt {len(avoid)}"}
         raise Stopped
 
-    def _verify(self, task: DrawBox, drawn: Drawn) -> None:
+    def _verify(self, task: DrawBox, drawn: BoxOutputs) -> None:
         """Repeat a chosen task here, and raise UntrustedError if its outputs differ."""
         boxes, request, shape = self._boxes, task.request, task.shape
         executor = boxes.executor

@@ -33,7 +33,7 @@ from dpframe.workers import remote, requirements
 from dpframe.workers.executor import ThisProcess
 from dpframe.workers.in_process import Here
 from dpframe.workers.remote import Box as Shared
-from dpframe.workers.remote import DrawBox, Drawn, RemoteBoxes, Requirements
+from dpframe.workers.remote import BoxOutputs, DrawBox, RemoteBoxes, Requirements
 from dpframe.workers.scheduling import Load, Overdue, RaisedError, Request, Stopped
 
 pytest.importorskip("distributed")
@@ -206,7 +206,7 @@ def directly(box: Any) -> Any:
 
 @pytest.mark.parametrize("ending", ["lost", "unlent", "stopped"])
 def test_a_process_that_ends_with_its_machine_is_another_try(ending: str) -> None:
-    near, source = Near(Drawn((), (ending, "it ended"), 3)), Here()
+    near, source = Near(BoxOutputs((), (ending, "it ended"), 3)), Here()
     outputs = drawn(RemoteBoxes(near, source), Load((Box(),), DATA))
     assert outputs.tobytes() == directly(Box()).tobytes()
     assert source.calls == 3 + 4
@@ -214,11 +214,11 @@ def test_a_process_that_ends_with_its_machine_is_another_try(ending: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("box", "ends"), [(Box(), [Drawn((), ("lost", "it ended"))] * 3), (Unseeded(), None)]
+    ("box", "ends"), [(Box(), [BoxOutputs((), ("lost", "it ended"))] * 3), (Unseeded(), None)]
 )
 def test_a_box_that_ends_its_process_fails(box: Any, ends: Any) -> None:
     """At once where it takes no seed: what it would draw again is something else."""
-    ends = ends or [Drawn((), ("lost", "it ended"))]
+    ends = ends or [BoxOutputs((), ("lost", "it ended"))]
     with pytest.raises(SampleError, match="it ended"):
         drawn(RemoteBoxes(Near(*ends), Here()), Load((box,), DATA))
 
@@ -226,9 +226,9 @@ def test_a_box_that_ends_its_process_fails(box: Any, ends: Any) -> None:
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        (Drawn((), ("raised", "release raised X")), RaisedError),
-        (Drawn((), ("wrong", "no array")), SampleError),
-        (Drawn((), ("overdue", "")), Overdue),
+        (BoxOutputs((), ("raised", "release raised X")), RaisedError),
+        (BoxOutputs((), ("wrong", "no array")), SampleError),
+        (BoxOutputs((), ("overdue", "")), Overdue),
         (CellError("20 workers ended"), SampleError),
         (Stopped(), Stopped),
         (Overdue(), Overdue),

@@ -32,7 +32,7 @@ from dpframe.search import arms as learned
 from dpframe.workers import remote
 from dpframe.workers.executor import Checked, ThisProcess
 from dpframe.workers.in_process import Here
-from dpframe.workers.remote import DrawBox, Drawn
+from dpframe.workers.remote import BoxOutputs, DrawBox
 
 
 @dataclasses.dataclass(frozen=True)
@@ -280,7 +280,7 @@ def of_outputs(change: Callable[[Any], Any]) -> Callable[[Task, Any], Any]:
     def forge(task: Task, found: Any) -> Any:
         if not isinstance(task, DrawBox):
             return found
-        assert isinstance(found, Drawn)
+        assert isinstance(found, BoxOutputs)
         return found._replace(
             outputs=tuple((change(outputs), told) for outputs, told in found.outputs)
         )
