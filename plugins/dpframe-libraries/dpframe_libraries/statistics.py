@@ -1,10 +1,10 @@
-"""Releases by pure-ldp, PyDP and PipelineDP: local reports, and statistics."""
+"""Releases by pure-ldp, multi-freq-ldpy, PyDP and PipelineDP: local reports, and statistics."""
 
 from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from dpframe.plugins import Ge, Le
+from dpframe.plugins import Ge, Gt, Le, ParameterError
 from dpframe_libraries.base import PROGRAMS, Categories, OfNumbers, Pure
 
 
@@ -22,6 +22,39 @@ class PureLDP(Pure, name="pure-ldp"):
     """The optimised form of unary encoding or of local hashing."""
     categories: Categories = ("a", "b")
     """The possible categories."""
+
+
+class MultiFreqLDPy(Pure, name="multi-freq-ldpy"):
+    """The report that a client of multi-freq-ldpy sends for the first record.
+
+    A record is a value from 0 to size - 1, or one such value for each attribute (SPL and SMP). The
+    release of THE, BLH and OLH is the set of values that the report supports. Claim: ε for one
+    record that is replaced, and of one report only, even if the protocol makes many (L-).
+    """
+
+    module: ClassVar = PROGRAMS / "use_multi_freq_ldpy.py"
+    part: ClassVar[str] = "client"
+    seedable: ClassVar[bool] = True
+    protocol: Literal[
+        *("GRR", "SUE", "OUE", "THE", "SHE", "BLH", "OLH"),
+        *("L-GRR", "L-SUE", "L-OUE", "L-OSUE", "L-SOUE", "L-BLH", "dBitFlipPM"),
+        *("SPL-GRR", "SPL-OUE", "SMP-GRR", "SMP-OUE"),
+    ] = "GRR"
+    """The name of the protocol in the library's documentation."""
+    size: Annotated[int, Ge(2)] = 4
+    """The number of values."""
+    permanent: Annotated[float, Gt(0)] = 4.0
+    """ε of infinitely many reports (L-), above that of one."""
+    between: tuple[int, int] | None = None
+    """Release only the difference between the report's support for these two values."""
+
+    def check(self) -> None:
+        if self.protocol.startswith("L-") and self.permanent <= self.epsilon:
+            raise ParameterError("permanent", f"{self.permanent} is not above ε = {self.epsilon}")
+        if self.between and not all(0 <= value < self.size for value in self.between):
+            raise ParameterError("between", f"values are 0 to {self.size - 1}")
+        if self.between and self.protocol[:4] in ("SPL-", "SMP-"):
+            raise ParameterError("between", "not for reports about several attributes")
 
 
 class PyDP(OfNumbers, name="pydp"):

@@ -31,7 +31,7 @@ def pair(adjacency):
 def test_all_libraries_are_there():
     assert {name.partition("-")[0] for name in MADE} == {
         *("datasynthesizer", "diffprivlib", "jax", "opacus", "opendp", "pipeline", "pure", "pydp"),
-        "smartnoise",
+        *("multi", "smartnoise"),
     }
 
 
@@ -115,3 +115,16 @@ def test_counts_are_kept_apart_where_any_program_is_another(monkeypatch, tmp_pat
 
 def test_only_statistics_say_what_they_are_without_noise():
     assert [name for name, made in MADE.items() if made.has_query()] == ["opendp-statistic"]
+
+
+@pytest.mark.parametrize(
+    ("params", "problem"),
+    [
+        ({"protocol": "L-GRR", "epsilon": 4.0}, "not above"),
+        ({"between": [0, 4]}, "0 to 3"),
+        ({"protocol": "SPL-GRR", "between": [0, 1]}, "several attributes"),
+    ],
+)
+def test_reports_of_multi_freq_ldpy_refuse_what_cannot_be(params, problem):
+    with pytest.raises(ValueError, match=problem):
+        type(MADE["multi-freq-ldpy"]).from_params(params)

@@ -146,6 +146,69 @@ def test_a_local_report_is_about_the_first_record(program):
     assert module.prepare(params, [["c"]])() == (0.5, 3, False, 2)
 
 
+@pytest.fixture
+def reports(program):
+    """Reports of one value by multi-freq-ldpy, whose clients return `report` and what they hear."""
+
+    def load(name, report, table=((2,),), **params):
+        heard = []
+
+        def client(*told):
+            heard.append(told)
+            return report
+
+        homes = {
+            "pure_frequency_oracles__GRR": {"GRR_Client": client},
+            "pure_frequency_oracles__UE": {"UE_Client": client},
+            "pure_frequency_oracles__HE": {
+                "HE_Client": client,
+                "find_tresh": lambda x, e: (x - 0.75) ** 2,
+            },
+            "pure_frequency_oracles__LH": {"LH_Client": client},
+            "long_freq_est__L_SUE": {"L_SUE_Client": client},
+            "long_freq_est__dBitFlipPM": {"dBitFlipPM_Client": client},
+            "mdim_freq_est__SPL_solution": {"SPL_UE_Client": client},
+        }
+        module = program(
+            "use_multi_freq_ldpy",
+            numba={"jit": lambda nopython: lambda function: function},
+            xxhash={"xxh32": lambda text, seed: Namespace(intdigest=lambda: int(text) + seed)},
+            **{f"multi_freq_ldpy__{title}": content for title, content in homes.items()},
+        )
+        asked = {"protocol": name, "size": 4, "epsilon": 1.0, "permanent": 3.0, "between": None}
+        found = module.prepare({**asked, **params}, table).releases(2)
+        assert found[0] == found[1]
+        return heard[0], found[0]
+
+    return load
+
+
+def test_clients_of_multi_freq_ldpy_hear_the_claim_and_a_valid_value(reports):
+    bits = [0.0, 1.0, 0.0, 1.0]
+    assert reports("GRR", 3) == ((2, 4, 1.0), 3)
+    assert reports("GRR", 3, table=[[9.0]])[0] == (3, 4, 1.0)
+    assert reports("SUE", bits) == ((2, 4, 1.0, False), bits)
+    assert reports("OUE", bits) == ((2, 4, 1.0, True), bits)
+    assert reports("L-SUE", bits) == ((2, 4, 3.0, 1.0), bits)
+    assert reports("dBitFlipPM", bits) == ((2, 4, 4, 4, 1.0), bits)
+    assert reports("SPL-OUE", [bits], table=[[1, 3]])[0] == ([1, 3], [4, 4], 2, 1.0, True)
+
+
+def test_a_report_to_multi_freq_ldpy_supports_what_its_server_counts(reports):
+    noisy = [0.6, 0.8, -2.0, 1.7]
+    assert reports("SHE", noisy)[1] == noisy
+    assert reports("THE", noisy)[1] == [0, 1, 0, 1]
+    assert reports("BLH", (1, 2))[1] == [0, 1, 0, 1]  # (value + 2) modulo 2 is 1
+    assert reports("OLH", (1, 2))[1] == [0, 0, 0, 1]  # modulo 4: e is about 3, and 1
+    assert reports("GRR", 3, between=[3, 0])[1] == 1.0
+    assert reports("GRR", 0, between=[3, 0])[1] == -1.0
+    assert reports("GRR", 1, between=[3, 0])[1] == 0.0
+    assert reports("OUE", [1.0, 0.0, 1.0, 0.0], between=[1, 2])[1] == -1.0
+    assert reports("THE", noisy, between=[1, 0])[1] == 1.0
+    assert reports("SHE", noisy, between=[3, 2])[1] == 1.0  # beyond 0 and 1 nothing more is told
+    assert reports("SHE", noisy, between=[0, 1])[1] == pytest.approx(-0.2)
+
+
 def test_algorithms_of_pydp_are_made_anew_for_each_release(program):
     made = []
 
