@@ -7,6 +7,10 @@ from typing import Annotated, ClassVar, Literal
 from dpframe.plugins import Ge, Gt, Le, ParameterError
 from dpframe_libraries.base import PROGRAMS, Categories, OfNumbers, Pure
 
+Oracle = Literal["GRR", "SUE", "OUE", "THE", "SHE", "BLH", "OLH"]
+Longitudinal = Literal["L-GRR", "L-SUE", "L-OUE", "L-OSUE", "L-SOUE", "L-BLH", "dBitFlipPM"]
+OfAttributes = Literal["SPL-GRR", "SPL-OUE", "SMP-GRR", "SMP-OUE"]
+
 
 class PureLDP(Pure, name="pure-ldp"):
     """The message that a client of pure-ldp sends for the first record.
@@ -35,11 +39,7 @@ class MultiFreqLDPy(Pure, name="multi-freq-ldpy"):
     module: ClassVar = PROGRAMS / "use_multi_freq_ldpy.py"
     part: ClassVar[str] = "client"
     seedable: ClassVar[bool] = True
-    protocol: Literal[
-        *("GRR", "SUE", "OUE", "THE", "SHE", "BLH", "OLH"),
-        *("L-GRR", "L-SUE", "L-OUE", "L-OSUE", "L-SOUE", "L-BLH", "dBitFlipPM"),
-        *("SPL-GRR", "SPL-OUE", "SMP-GRR", "SMP-OUE"),
-    ] = "GRR"
+    protocol: Literal[Oracle, Longitudinal, OfAttributes] = "GRR"
     """The name of the protocol in the library's documentation."""
     size: Annotated[int, Ge(2)] = 4
     """The number of values."""

@@ -175,13 +175,13 @@ class SubsetSelection(Protocol, name="subset-selection"):
         if self.omega is not None and self.omega >= self.k:
             raise ParameterError("omega", f"{self.omega} is not below k = {self.k}")
 
-    def _rate(self, numpy: Any) -> Any:
+    def rate(self, numpy: Any) -> Any:
         size = self.omega or 1
         return 1 / (1 + (self.k - size) / size * numpy.exp(-self.epsilon))
 
     def truth(self, pair: Pair) -> FiniteDP:
         zero, one = self._values(pair)
-        size, rate = self.omega or 1, float(self._rate(np))
+        size, rate = self.omega or 1, float(self.rate(np))
         with_other = (size - 1) / (self.k - 1)  # that the other value is in a set with the own one
         without = size / (self.k - 1)  # that it is in a set without
         both = np.array(
@@ -195,7 +195,7 @@ class SubsetSelection(Protocol, name="subset-selection"):
     def sample(self, key: Key, data: Array, n: int) -> Array:
         of_own, of_others = jax.random.split(key)
         size = self.omega or 1
-        own = uniform(of_own, (n, 1), data.dtype) < self._rate(jnp).astype(data.dtype)
+        own = uniform(of_own, (n, 1), data.dtype) < self.rate(jnp).astype(data.dtype)
         places = uniform(of_others, (n, self.k), data.dtype)
         mine = jnp.arange(self.k) == self.value(data)
         places = jnp.where(mine, jnp.where(own, -1.0, 2.0), places)
@@ -210,29 +210,29 @@ class SubsetSelection(Protocol, name="subset-selection"):
 class LocalHashing(Protocol):
     """A hash function, and the hash of the value after randomised response."""
 
-    def _size(self) -> int:
+    def size(self) -> int:
         """Return g, the number of hashes."""
         raise NotImplementedError
 
     def truth(self, pair: Pair) -> FiniteDP:
         zero, one = self._values(pair)
         seeds = np.arange(HASHES, dtype=np.uint32)
-        hashes = (hashed(seeds, np.array([v], np.uint32), self._size(), np) for v in (zero, one))
+        hashes = (hashed(seeds, np.array([v], np.uint32), self.size(), np) for v in (zero, one))
         apart = np.not_equal(*hashes)
-        keep, other = grr_rates(self.epsilon, self._size(), np)
+        keep, other = grr_rates(self.epsilon, self.size(), np)
         return self._two_sided(keep, other, float(np.mean(apart)))
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
         of_hash, of_response = jax.random.split(key)
         seeds = jax.random.randint(of_hash, (n,), 0, HASHES).astype(jnp.uint32)
-        own = hashed(seeds, self.value(data).astype(jnp.uint32), self._size(), jnp)
-        told = grr(of_response, own.astype(jnp.int32), self.epsilon, self._size(), (n,), data.dtype)
+        own = hashed(seeds, self.value(data).astype(jnp.uint32), self.size(), jnp)
+        told = grr(of_response, own.astype(jnp.int32), self.epsilon, self.size(), (n,), data.dtype)
         # Whole numbers: the attack rounds floats, and a rounded number names another function.
         return jnp.stack([seeds.astype(jnp.int32), told.astype(jnp.int32)], axis=1)
 
     def log_density(self, data: Array, outputs: Array) -> Array:
         seeds, value = outputs[:, 0].astype(jnp.uint32), self.value(data).astype(jnp.uint32)
-        own = hashed(seeds, value, self._size(), jnp)
+        own = hashed(seeds, value, self.size(), jnp)
         return jnp.where(outputs[:, 1] == own, self.epsilon, 0.0)
 
 
@@ -242,7 +242,7 @@ class BLH(LocalHashing, name="blh"):
     Claim: ε; true, and tight, although half of the reports cannot distinguish two values.
     """
 
-    def _size(self) -> int:
+    def size(self) -> int:
         return 2
 
 
@@ -259,7 +259,7 @@ class OLH(LocalHashing, name="olh"):
         best = min(max(2, round(math.exp(self.epsilon) + 1)), MOST_VALUES)
         return self if self.g else dataclasses.replace(self, g=best)
 
-    def _size(self) -> int:
+    def size(self) -> int:
         return self.g or 2
 
 

@@ -68,7 +68,7 @@ def prepare(params, data):
 def form(params, home):
     """Return a function that converts a report to the numbers that dpframe sees.
 
-    The report supports a value (Wang et al. 2017, section 3) if the server counts it for the value.
+    The report supports a value [Wang2017, section 3] if the server counts it for the value.
     """
     name, between = params["protocol"], params.get("between")
     values = between or range(params["size"])
