@@ -69,7 +69,7 @@ def test_an_identical_run_is_not_repeated_and_fresh_repeats_it(
 def test_an_unexpected_violation_exits_1(spec: Path, tmp_path: Path) -> None:
     text = spec.read_text().replace('verdict = "violated"', 'verdict = "consistent"')
     (tmp_path / "wrong.toml").write_text(text)
-    done = dpframe("run", "wrong.toml", "--trials", "5000", cwd=tmp_path)
+    done = dpframe("run", "wrong.toml", *SMALL, cwd=tmp_path)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
 

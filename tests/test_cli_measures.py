@@ -94,6 +94,7 @@ def test_a_claim_that_nothing_tests_does_not_pass() -> None:
     assert invoke(*words, "--estimator", "order-statistics").exit_code == 0
 
 
+@pytest.mark.slow
 def test_scores_are_drawn_with_what_is_certified() -> None:
     pytest.importorskip("matplotlib")
     asked = (*SCORES, "--estimator", "order-statistics")
@@ -182,6 +183,7 @@ def test_compare() -> None:
     assert {row["confidence"] for row in found["rows"]} == {0.95}
 
 
+@pytest.mark.slow
 def test_calibrate() -> None:
     done = invoke("calibrate", "small.toml", "--repeats", "200", "--trials", "50", "--trials", "99")
     assert done.exit_code == 0, done.output

@@ -100,6 +100,7 @@ SLOW = {
     "docs/how-to/write-an-attack-or-estimator.md",
     "docs/reference/spec.md",
     "docs/sharp-edges.md",
+    "docs/tutorial.md",
 }
 """Pages that take long; what they show has tests of its own."""
 
@@ -599,6 +600,7 @@ def test_built_in_reference() -> None:
         assert rows(text) == expected, entry.name
 
 
+@pytest.mark.slow
 def test_record_reference() -> None:
     documented = {row[0].strip("`") for row in rows(page("docs/reference/record.md"))}
     assert documented == set(keys(json.loads(records.dumps(varied_record()))))

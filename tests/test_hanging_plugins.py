@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from support.faulty_plugins import FAILED, MISTAKE, counting, of
+from support.tiers import mostly_slow
 from test_plugin_faults import Point, spec
 
 import dpframe
@@ -103,7 +104,7 @@ def test_a_method_that_hangs_fails_its_own_cells(name: str, hanging: Any) -> Non
     assert other["trials"] == [256, 256]
 
 
-@pytest.mark.parametrize("name", IN_SPECS)  # they need no programs
+@pytest.mark.parametrize("name", mostly_slow(IN_SPECS, (0,)))  # they need no programs
 def test_a_method_that_hangs_before_there_are_cells_is_a_mistake(name: str, hanging: Any) -> None:
     fault = IN_SPECS[name]
     hanging(fault.source)

@@ -93,6 +93,7 @@ def test_without_the_plugin_the_functions_are_there(tmp_path: Path) -> None:
     assert "1 failed" in said
 
 
+@pytest.mark.slow
 def test_every_public_name_can_be_used_without_pytest() -> None:
     """Scripts and notebooks call `assert_dp` and `search_violation` too."""
     script = (

@@ -301,6 +301,7 @@ def test_the_bound_is_where_plain_loops_refute_every_smaller_loss(delta: float) 
     assert max(wealth(rounds, ApproxDP(1.01 * found, delta))) < -math.log(0.05)
 
 
+@pytest.mark.slow
 def test_bounds_at_several_levels_are_those_of_rounds_asked_for_the_first_time() -> None:
     rounds = some_rounds(5, 12, 6)
     state = played(rounds, asked(0))

@@ -106,6 +106,7 @@ def test_a_wrong_sampling_probability_is_noticed() -> None:
     assert worst_p_value(drawn[:, 0], Mixture(0.26, 0.3).cdf, np.array([0.5])) < 1e-6
 
 
+@pytest.mark.slow
 def test_normals_in_float32_end_where_the_docstrings_say() -> None:
     (drawn, _), ends = outputs(*resolved("gaussian", {"sigma": 1.0}), 10_000_000), (-5.42, 5.2202)
     assert ends[0] < drawn.min() < -4.7

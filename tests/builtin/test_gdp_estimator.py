@@ -77,7 +77,7 @@ def test_jeffreys_limits_never_certify() -> None:
     assert found.epsilon_lower is found.p_value is None
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.tuples(st.integers(0, 200), st.integers(0, 200)),
     st.floats(0, 4),

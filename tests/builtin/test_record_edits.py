@@ -509,6 +509,7 @@ class NaiveMean(HostMechanism, name="naive-mean"):
         return np.nan_to_num(np.mean(data) + rng.laplace(scale=1 / len(data), size=n))
 
 
+@pytest.mark.slow
 def test_a_search_over_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     sample_in_this_process(monkeypatch)
     table = {"table": [0.1, 0.2, 0.3, 0.4], "schema": UNIT, "adjacency": "replace", "batch": 8}

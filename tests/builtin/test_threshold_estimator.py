@@ -142,7 +142,7 @@ def test_each_limit_at_half_of_the_error() -> None:
     assert found.epsilon_lower < found.epsilon < found.epsilon_upper
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(counts_of_100, st.floats(0.1, 4), st.sampled_from(["up", "down", "either"]))
 def test_p_value_inverts_the_bound(ones: tuple[int, int], claimed: float, direction: str) -> None:
     table = np.array([[100 - ones[0], ones[0]], [100 - ones[1], ones[1]]])

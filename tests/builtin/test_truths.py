@@ -20,13 +20,14 @@ from support.exact_distributions import (
     randomized_response,
 )
 from support.outputs import MECHANISMS, Steps, resolved
+from support.tiers import mostly_slow
 
 from dpframe import ApproxDP, GaussianDP, LaplaceDP, Pair, PureDP, SubsampledGaussianDP
 
 LEVELS = [1e-6, 1e-4, 1e-3, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.99]
 
 
-@pytest.mark.parametrize("number", NUMBERS, ids=name_of)
+@pytest.mark.parametrize("number", mostly_slow(NUMBERS, range(0, 23, 2)), ids=name_of)
 def test_truth_is_the_privacy_profile(number: Number) -> None:
     mechanism, pair = resolved(number.use, number.params)
     truth = mechanism.truth(pair)
@@ -35,7 +36,7 @@ def test_truth_is_the_privacy_profile(number: Number) -> None:
         assert truth.delta_at(epsilon) == pytest.approx(exact, rel=2e-4, abs=2e-9), epsilon
 
 
-@pytest.mark.parametrize("number", NUMBERS, ids=name_of)
+@pytest.mark.parametrize("number", mostly_slow(NUMBERS, range(0, 23, 2)), ids=name_of)
 def test_truth_is_the_lowest_error_curve(number: Number) -> None:
     """Both directions together, made convex: f and its inverse."""
     mechanism, pair = resolved(number.use, number.params)
@@ -54,7 +55,11 @@ def test_truth_is_the_lowest_error_curve(number: Number) -> None:
     np.testing.assert_allclose(truth.tradeoff(np.array(LEVELS)), found, atol=5e-5)
 
 
-@pytest.mark.parametrize("number", [n for n in NUMBERS if n.use != "laplace-numpy"], ids=name_of)
+@pytest.mark.parametrize(
+    "number",
+    mostly_slow([n for n in NUMBERS if n.use != "laplace-numpy"], range(0, 23, 2)),
+    ids=name_of,
+)
 def test_densities_are_those_of_the_distributions(number: Number) -> None:
     """The likelihood ratio, where neither density vanishes."""
     mechanism, pair = resolved(number.use, number.params)

@@ -126,6 +126,7 @@ def test_every_draw_is_made_once() -> None:
     assert len(np.unique(noise)) > 7150
 
 
+@pytest.mark.slow
 def test_raw_scores_are_a_line_of_their_own() -> None:
     document = spec(mechanism=[{"use": "shifted"}], attack=[{"use": "first"}],
                     estimator=[{"use": "order-statistics"}, {"use": "greedy"}])  # fmt: skip

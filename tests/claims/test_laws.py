@@ -47,7 +47,7 @@ claims: st.SearchStrategy[Claim] = st.one_of(
     st.builds(RenyiDP, st.floats(1.1, 100), st.floats(0, 20)),
     st.sampled_from(ACCOUNTED),
 )
-law = settings(deadline=None, max_examples=60)
+law = settings(deadline=None, max_examples=25)
 
 X = np.concatenate([[0.0], np.geomspace(1e-12, 0.01, 60), np.linspace(0.01, 1, 120)[1:]])
 

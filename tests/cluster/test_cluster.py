@@ -165,6 +165,7 @@ def test_segments_grow_with_the_cluster() -> None:
     assert enlarged(3.2e6, 100_000) == 66
 
 
+@pytest.mark.slow
 def test_a_segment_of_any_size_is_counted_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     document = spec(300_000)
     plan = make_plan(load(document))

@@ -239,6 +239,7 @@ def test_what_a_box_does_there_is_what_it_does_here(given: Any, error: Any) -> N
         drawn(RemoteBoxes(Near(given), Here()), Load((Box(),), DATA))
 
 
+@pytest.mark.slow
 def test_a_run_that_ends_asks_for_nothing_more() -> None:
     near = Near()
     boxes = RemoteBoxes(near, Here())
@@ -298,6 +299,7 @@ def asked(box: Any, seconds: float | None = None) -> DrawBox:
     return DrawBox(shared, Request(0, 0, *WHERE), None, seconds)
 
 
+@pytest.mark.slow
 def test_what_is_not_wanted_any_more_ends() -> None:
     token = wanted.set(lambda: False)
     try:

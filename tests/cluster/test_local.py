@@ -64,6 +64,7 @@ def test_who_knows_the_secret_is_heard() -> None:
     assert asyncio.run(answered(attempt)) == [{"op": "identity"}]
 
 
+@pytest.mark.slow
 def test_a_client_of_dask_that_does_not_is_not_heard() -> None:
     async def attempt(host: str, port: int) -> None:
         with contextlib.suppress(Exception):  # it cannot read what it is asked

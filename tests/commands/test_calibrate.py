@@ -128,6 +128,7 @@ def test_mistakes(tables: Any, arguments: Any, message: str) -> None:
         dpframe.calibrate(spec(**tables), plugins=KNOWN, **{"repeats": 10, **arguments})
 
 
+@pytest.mark.slow
 def test_sweeps_and_repeats_of_the_spec() -> None:
     document = spec(
         audit={"repeats": 3, "multiplicity": "holm"},

@@ -98,6 +98,7 @@ def test_a_failure_is_a_line(beside: dict[str, Any]) -> None:
     assert "broken inside" in row["reason"]
 
 
+@pytest.mark.slow
 def test_repeats_are_averaged() -> None:
     document = spec(audit={"repeats": 4, "trials": 500})
     found = dpframe.compare(document, plugins=KNOWN)

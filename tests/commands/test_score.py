@@ -79,6 +79,7 @@ def test_all_estimators_answer_and_the_others_say_why_not() -> None:
     assert sources["guess"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("coarse_bounds")
 def test_what_certifies_nothing_is_asked_only_on_demand() -> None:
     found = dpframe.score(IN, OUT, plugins=KNOWN)

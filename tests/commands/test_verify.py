@@ -115,6 +115,7 @@ def test_counts_with_blocks_are_those_without(honest: Path, tmp_path: Path) -> N
     assert [cell.counts for cell in one.cells] == [cell.counts for cell in two.cells]
 
 
+@pytest.mark.slow
 def test_without_blocks_passes_are_drawn_again_as_a_whole(tmp_path: Path) -> None:
     text = SPEC.replace("2100", "2100, repeats = 3")
     directory = made(tmp_path, text, blocks=0)

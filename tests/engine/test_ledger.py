@@ -812,6 +812,7 @@ def test_free_peeks_at_a_true_claim_cost_half_of_the_error_more(tmp_path: Path) 
     assert would_be.sum() > most  # or the test would say nothing
 
 
+@pytest.mark.slow
 @given(st.integers(2, 10**6))
 def test_all_later_looks_together_cost_half_of_the_first(number: int) -> None:
     assert Looks(((1, 1),) * (number - 1), number).price == number * (number + 1)

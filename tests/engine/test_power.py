@@ -165,7 +165,7 @@ def power_of_every_count(asked: Question, loss: float) -> float:
 
 @pytest.mark.parametrize(
     "setting",
-    [SETTINGS[3], *(pytest.param(s, marks=pytest.mark.slow) for s in SETTINGS)],
+    [pytest.param(s, marks=pytest.mark.slow) for s in SETTINGS],
 )
 def test_interpolation_costs_power_less_than_a_500th(setting: Any) -> None:
     use, claim, n, delta, m, pilot = setting
@@ -393,6 +393,7 @@ def test_a_claim_is_tested_at_its_share_of_the_error(multiplicity: str, parts: i
     assert second.level == pytest.approx(error / parts / 6)
 
 
+@pytest.mark.slow
 def test_a_plan_lists_each_question_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpframe.commands.plan.trials_needed", lambda *asked: 1234)
     spec = small_audits.document(sweep={"pair.dim": [1, 2]})

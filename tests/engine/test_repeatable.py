@@ -62,6 +62,7 @@ whatever_else = given(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=2)
 @whatever_else
 def test_what_else_is_in_the_spec_changes_nothing(alone: dict[Any, Any], **else_: Any) -> None:

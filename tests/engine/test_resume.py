@@ -57,7 +57,7 @@ def test_interruptions_change_nothing(stops: list[int]) -> None:
 
 
 @pytest.mark.slow
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=25)
 @given(st.lists(st.integers(0, 12), max_size=6))
 def test_any_interruptions_change_nothing(stops: list[int]) -> None:
     interrupted_changes_nothing(stops)

@@ -160,6 +160,7 @@ def test_other_cells_do_not_notice() -> None:
 SWEEP = {"mechanism.epsilon": [0.5, 8.0], "attack.threshold": [0.5, 0.9]}
 
 
+@pytest.mark.slow
 def test_cells_drop_out_without_changing_others() -> None:
     together = results(bets(sweep=SWEEP, run=DECIDED))
     ended = [result.trials[0] for result in together]
@@ -210,7 +211,7 @@ def test_interrupted_and_resumed_bets_are_the_same_to_the_bit(
 
 
 def test_more_trials_go_on_with_the_same_bets(tmp_path: Path) -> None:
-    for trials in (100, 200, TRIALS):
+    for trials in (100, TRIALS):
         store = Store(tmp_path)
         (longer,) = results(bets(trials), store)
         (direct,) = results(bets(trials))

@@ -153,7 +153,7 @@ ALONE: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("what", ALONE)
+@pytest.mark.parametrize("what", mostly_slow(ALONE, range(0, 14, 2)))
 def test_a_score_of_its_row_alone_is_never_accused(what: str) -> None:
     for rows, dim in ((1, 1), (2, 5), (1001, 37), (N, 1)):
         check_rows_alone(scored(ALONE[what]), chunks(dim, rows))
@@ -265,11 +265,14 @@ def audited(mechanism: Any, attacks: list[Any], estimator: str = "threshold") ->
 @pytest.mark.parametrize("mechanism", mostly_slow(["laplace", "box"], ("box",)))
 @pytest.mark.parametrize(
     ("attack", "estimator"),
-    [
-        ("mean", "threshold"),
-        ("company", "order-statistics"),
-        ("above-company", "precision"),
-    ],
+    mostly_slow(
+        [
+            ("mean", "threshold"),
+            ("company", "order-statistics"),
+            ("above-company", "precision"),
+        ],
+        (1,),
+    ),
     ids=["mean", "score", "decision"],
 )
 def test_a_claim_is_not_refuted_by_the_company_of_rows(

@@ -14,7 +14,7 @@ from dpframe.engine.rounds import Tally
 from dpframe.sampling.address import Segment, segments
 
 ROWS = 8
-laws = settings(derandomize=True, deadline=None, max_examples=100)
+laws = settings(derandomize=True, deadline=None, max_examples=40)
 
 
 def of_rows(dataset: int, first: int, stop: int) -> Any:

@@ -37,6 +37,7 @@ def test_the_fifth_of_a_name_is_the_same_everywhere() -> None:
     assert [fifths.fifth_of(name) for name in names] == [0, 4, 0, 1, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", mostly_slow(["0", "2"], [0]))
 def test_a_run_says_how_many_tests_of_how_many(processes: str, tmp_path: Path) -> None:
     mine = [n for n in range(20) if fifths.fifth_of(f"test_them.py::test_slow[{n}]") == 3]

@@ -44,6 +44,7 @@ CERTIFIED = "loss certified above|certified error rates lie below the claimed cu
 """The bound of a search may stay below a claim that its bets refute."""
 
 
+@pytest.mark.slow
 def test_the_witness_is_a_test_that_fails(record: Record) -> None:
     scope: dict[str, Any] = {}
     exec(compile(witness.as_test(witness.witness_of(record)), "test_witness", "exec"), scope)

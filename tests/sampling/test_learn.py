@@ -121,6 +121,7 @@ def test_states_of_several_lanes_are_those_of_one(attack: str) -> None:
     assert len({str(cell["counts"]) for cell in together}) == len(epsilons)
 
 
+@pytest.mark.slow
 def test_an_attack_can_be_swept_over_what_is_traced() -> None:
     document = spec(
         attack=[{"use": "threshold", "params": {"direction": "up"}}],

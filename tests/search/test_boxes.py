@@ -192,6 +192,7 @@ class Unseeded(HostMechanism, name="leaky"):
 OTHER = np.random.default_rng(7)
 
 
+@pytest.mark.slow
 def test_what_was_drawn_without_a_seed_is_another_look_every_time(tmp_path: Path) -> None:
     looks = [
         searched(boxes.clipped_mean, 1.0, 200, seed=seed, box=Unseeded, ledger=Ledger([tmp_path]))

@@ -97,6 +97,7 @@ def test_a_search_certifies_the_profile_of_its_witness() -> None:
     assert certified_profile(cell, np.zeros(1)) == pytest.approx(deltas[:1])  # as figures draw it
 
 
+@pytest.mark.slow
 def test_reports_say_if_all_pairs_together_refute_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bound of the witness alone is below the claim."""
     monkeypatch.setattr(Wealth, "bound", lambda *_: 0.9789)

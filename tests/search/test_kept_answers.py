@@ -209,6 +209,7 @@ def test_forged_answers_are_drawn_again(tmp_path: Path, monkeypatch: pytest.Monk
     assert 0 < taken < 100  # a changed field may be right by chance, such as an empty list
 
 
+@pytest.mark.slow
 def test_a_search_ends_the_same_beside_forged_files(
     whole: tuple[CellRecord, int], tmp_path: Path
 ) -> None:

@@ -198,6 +198,7 @@ class One(dpframe.Neighbourhood, name="one"):
         return () if history else (pair,)
 
 
+@pytest.mark.slow
 def test_what_is_ignored_is_part_of_the_question(tmp_path: Path) -> None:
     from support.searches import Three
     from support.searches import spec as three

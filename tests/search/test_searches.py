@@ -142,6 +142,7 @@ def test_an_interrupted_search_goes_on_and_earns_the_same(
     assert 0 < resumed < len(pieces)
 
 
+@pytest.mark.slow
 def test_another_search_of_the_same_draws_is_another_look(tmp_path: Path) -> None:
     def looked(**more: Any) -> Any:
         loaded = load(spec("laplace", trials=3_000, **more), plugins=[Three])

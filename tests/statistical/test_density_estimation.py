@@ -139,6 +139,7 @@ def test_figures_2_and_3_informative_thresholds_separate_the_curves() -> None:
         assert private > 0.999 if z == 0.0 else private < 1e-3
 
 
+@pytest.mark.slow
 def test_figures_2_and_3_only_false_curves_are_refuted() -> None:
     found = of(cells(*REGIONS), estimator="threshold")
     refuted = {tuple(cell["swept"].values()) for cell in found if cell["verdict"] == "violated"}

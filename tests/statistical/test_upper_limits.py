@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from scipy import stats
+from support.tiers import mostly_slow
 
 from dpframe import Query
 from dpframe.builtin.estimators.choice import Chosen, choose
@@ -119,7 +120,7 @@ def test_no_cut_shows_more_than_the_limit_of_every_cut(name: str) -> None:
         assert truth((first, second), delta, np.sort(edges[np.isfinite(edges)])) < true - 1
 
 
-@pytest.mark.parametrize("of", ["every cut", "chosen thresholds"])
+@pytest.mark.parametrize("of", mostly_slow(["every cut", "chosen thresholds"], (1,)))
 def test_the_level_is_neither_exceeded_nor_given_away(of: str) -> None:
     """One cut, whose limits decide: too small about as often as two limits at half of the error."""
     edges = np.array([np.finfo(np.float64).min, np.inf])

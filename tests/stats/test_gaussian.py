@@ -15,7 +15,7 @@ from support.tiers import mostly_slow
 
 from dpframe.stats.gaussian import gaussian_mu_at
 
-laws = settings(derandomize=True, deadline=None, max_examples=60)
+laws = settings(derandomize=True, deadline=None, max_examples=25)
 
 
 def exact_delta(epsilon: float, mu: float) -> float:

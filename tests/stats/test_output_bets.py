@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize
+from support.tiers import mostly_slow
 
 from dpframe import (
     ApproxDP,
@@ -206,7 +207,7 @@ def test_a_claim_alone_and_one_of_many_are_bet_against_alike() -> None:
             assert sums.max() <= 2 * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 0.0), (0.3, 0.05)])
+@pytest.mark.parametrize(("epsilon", "delta"), mostly_slow([(0.5, 0.0), (0.3, 0.05)], (1,)))
 def test_weights_are_the_best_if_one_side_tells_more_than_the_other(
     epsilon: float, delta: float
 ) -> None:

@@ -356,6 +356,7 @@ def test_what_may_hold_more_than_numbers_is_refused(of: str) -> None:
         assert "may contain more than numbers" in cell["reason"]
 
 
+@pytest.mark.slow
 def test_padding_between_numbers_is_no_change_of_outputs() -> None:
     for cell in of_arrays("long", {"use": "identity"}, *LOOKS):
         assert (cell["status"], cell["verdict"]) == ("ok", "consistent"), cell["reason"]

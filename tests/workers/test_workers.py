@@ -52,8 +52,8 @@ def test_counts_do_not_depend_on_tasks(
 
 
 def test_counts_do_not_depend_on_the_number_of_workers(direct: list[Any]) -> None:
-    with Workers(3) as three:
-        assert [cell["counts"] for cell in cells(SWEPT, three)] == direct
+    with Workers(2) as two:
+        assert [cell["counts"] for cell in cells(SWEPT, two)] == direct
 
 
 def test_a_chunk_is_drawn_at_its_address_and_nowhere_else() -> None:
