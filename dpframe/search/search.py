@@ -195,6 +195,7 @@ class SearchRun:
 
     def _is_decided(self) -> bool:
         """True if the search ends; sets a leak aside if others are wanted."""
+        self._accepted &= self.is_refuted()  # a pair may have given its gains back
         if self._accepted or not self.is_refuted():
             return False
         most = self.search.findings

@@ -187,6 +187,13 @@ def test_a_later_finding_stands_where_a_dearer_look_takes_the_first() -> None:
     assert kept() == []
 
 
+def test_a_search_for_a_bound_looks_for_known_leaks_again_once_its_evidence_is_given_back() -> None:
+    for refuted in (True, False):
+        own = SimpleNamespace(_accepted=True, is_refuted=lambda refuted=refuted: refuted)
+        assert not SearchRun._is_decided(own)  # type: ignore[arg-type]
+        assert own._accepted == refuted
+
+
 class One(dpframe.Neighbourhood, name="one"):
     """One pair, which shows a leak."""
 
