@@ -641,7 +641,7 @@ def varied_record() -> dict[str, Any]:
         lambda own: own.update(body),
     )
     spec = tomli.loads(BASE)
-    spec["mechanism"].append({"use": "fail"})
+    spec["mechanism"] += [{"use": "fail"}, {"use": "copy-input", "params": {"epsilon": 0.1}}]
     spec["attack"].append({"use": "ranked"})
     spec.setdefault("run", {})["power"] = 0.8
     record = dpframe.audit(spec, plugins=[ranked, dpframe.host_mechanism(fail)])

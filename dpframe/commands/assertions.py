@@ -431,12 +431,15 @@ def _failure(record: Record) -> Iterator[str]:
 
 def _leak(cell: CellRecord) -> Iterator[str]:
     """Yield one leak with its witness."""
-    if cell.search is not None:
-        counts = zip(cell.search.hits, cell.search.trials, ("D", "D′"), strict=True)
+    if (found := cell.search or cell.event) is not None:
+        counts = zip(found.hits, found.trials, ("D", "D′"), strict=True)
         on = [f"{hits:,} of {trials:,} on {name}" for hits, trials, name in counts]
-        yield f"  witness: {cell.search.event}: {', '.join(on)}"
-        if cell.search.pairs > 1 and cell.verdict == VIOLATED:
-            yield f"  for other leaks: ignore=[{cell.search.leak!r}]"
+        yield f"  witness: {found.event}: {', '.join(on)}"
+        for place, outputs in (("in", found.inside), ("outside of", found.outside)):
+            if outputs:
+                yield f"  outputs {place} this event: {'; '.join(outputs)}"
+    if cell.search is not None and cell.search.pairs > 1 and cell.verdict == VIOLATED:
+        yield f"  for other leaks: ignore=[{cell.search.leak!r}]"
     exact = [witness.pair for witness in cell.exact.witnesses] if cell.exact else []
     for need in {
         need.feature: need for pair in (cell.pair, *exact) for need in pair.needs

@@ -46,6 +46,8 @@ CHANGED = (
 )
 PATIENCE = 5.0  # seconds beyond its time budget for the segments that a pass has begun
 FIRST_PATIENCE = 30.0  # the same for a pass that has counted nothing yet: it may be compiling
+KEPT_ROWS = 1 << 10  # outputs of a lane on each dataset that are kept for reports, at most
+KEPT_NUMBERS = 1 << 15  # their numbers, at most
 CHUNKS = 4  # chunks of each dataset that are checked; of D′ only one if releases are slow
 
 
@@ -83,6 +85,8 @@ class Work(ABC):
         self.keys: dict[str, str] = {}
         self.times = 1  # size of segments, as a multiple of the usual size
         self._apart: dict[range, tuple[Tree, ...]] = {}  # windows that came in on one dataset
+        self.kept: dict[int, tuple[HostArray, HostArray]] = {}
+        """By lane: some of the first outputs on D and on D′, for reports."""
         self.window: range | None = None
         """Whole chunks of each dataset that are counted here; None: all, and the tail."""
         self._until: float | None = None
@@ -279,7 +283,9 @@ class Work(ABC):
         ends of a sweep are checked, and only once.
         """
         for lane in range(self.lanes):
-            outputs = self.first_outputs(lane)
+            outputs = x, y = self.first_outputs(lane)
+            rows = min(KEPT_ROWS, max(1, KEPT_NUMBERS // max(1, self.the_pass.elements)))
+            self.kept[lane] = x[:rows].copy(), y[:rows].copy()
             if lane in (0, self.lanes - 1):
                 self._try_attacks(lane, outputs)
 

@@ -19,7 +19,7 @@ from dpframe.engine.estimate import estimate_cell
 from dpframe.engine.fingerprint import question_of_search
 from dpframe.engine.ledger import Inquiry, Ledger, asked_of, rounds_in
 from dpframe.engine.passes import DeviceWork, Work
-from dpframe.engine.plan import Pass, Plan
+from dpframe.engine.plan import Pass, Place, Plan
 from dpframe.engine.power import with_power
 from dpframe.engine.schedule import Counted, Event, Finished, GaveUpError, Paused, Schedule
 from dpframe.errors import CellError, SampleError, UntrustedError, WorthlessError
@@ -27,7 +27,7 @@ from dpframe.interfaces.executor import Executor
 from dpframe.results.build import cell_record
 from dpframe.results.model import CellRecord, ExactRecord
 from dpframe.results.verdict import Looks
-from dpframe.sampling.address import EVAL, SEGMENT_ELEMENTS, Shard, Stream, digest
+from dpframe.sampling.address import EVAL, SEGMENT_ELEMENTS, Shard, Stream, digest, precision_of
 from dpframe.spec.audit import Cell
 from dpframe.workers.executor import HERE, Checked, ThisProcess, source_of
 from dpframe.workers.scheduling import Source
@@ -269,9 +269,23 @@ class Runner:
                 continue
             try:
                 estimate = partial(estimate_cell, cell, place, *shared)
-                self.results[cell.id] = with_timeout(estimate, self.plan.audit.run.seconds)
+                found = with_timeout(estimate, self.plan.audit.run.seconds)
+                self.results[cell.id] = self._with_event(work, cell, place, found)
             except StuckError as stuck:
                 self.results[cell.id] = cell_record(cell, reason=str(stuck))
+
+    def _with_event(self, work: Work, cell: Cell, place: Place, found: CellRecord) -> CellRecord:
+        """Add the event that shows the leak of a cell; a mistake of the attack loses the event."""
+        if found.basis is None or found.basis.p_resolved > 1 - found.basis.confidence:
+            return found
+        from dpframe.search.events import event_of
+
+        try:
+            with precision_of(work.run):
+                event = event_of(work, cell, place, found, self.source.words)
+        except CellError:
+            event = None
+        return found.model_copy(update={"event": event})
 
     def _fail(self, work: Work, error: BaseException) -> None:
         """Queue the parts of a failed pass to run separately; a pass of one part fails."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from dpframe.report import group, words
 from dpframe.report.group import cell_name, repeated
-from dpframe.report.witness import needs, noise_too_small, with_finding
+from dpframe.report.witness import event_in_words, needs, noise_too_small, with_finding
 from dpframe.report.words import WORDS, plural
 from dpframe.results.model import CellRecord, Record, SkipRecord
 from dpframe.results.verdict import exceeds, surprising
@@ -196,7 +196,10 @@ def _exact_sentences(record: Record) -> Iterator[str]:
 
 
 def _witnesses(record: Record) -> Iterator[str]:
-    """Describe the events by which searches refute claims."""
+    """Describe the events by which searches refute claims, and that of the worst fixed pair."""
+    told = [cell for cell in record.cells if cell.event is not None and cell.verdict == "violated"]
+    if (worst := group.worst(told)) is not None and worst.event is not None:
+        yield from event_in_words(f"Event against {cell_name(worst)}", worst.event)
     violated = [c for c in record.cells if c.search is not None and c.verdict == "violated"]
     for cell in violated[:MOST]:
         found = cell.search
@@ -217,17 +220,10 @@ def _witnesses(record: Record) -> Iterator[str]:
 def _witness(cell: CellRecord, number: int) -> Iterator[str]:
     found = cell.search
     assert found is not None
-    shares = [
-        f"{words.quantity(hits)} of {words.quantity(trials)} on {name}"
-        for hits, trials, name in zip(found.hits, found.trials, ("D", "D′"), strict=True)
-    ]
-    if found.parameters and number <= 1:
-        shares += [f"at {key} = {words.setting(v)}" for key, v in found.parameters.items()]
+    at = found.parameters.items() if number <= 1 else ()
     which = f"Witness {number}" if number else "Witness"
-    yield f"{which} against {cell.mechanism.label}: {found.event}, {', '.join(shares)}."
-    for place, outputs in (("in", found.inside), ("outside of", found.outside)):
-        if outputs:
-            yield f"Outputs {place} this event: {'; '.join(outputs)}."
+    settings = [f"at {key} = {words.setting(value)}" for key, value in at]
+    yield from event_in_words(f"{which} against {cell.mechanism.label}", found, settings)
     given = cell.pair.params
     if told := given.get("description"):
         yield f"Its datasets: {told}."

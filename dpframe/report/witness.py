@@ -8,14 +8,15 @@ import math
 import pprint
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tomli
 
 from dpframe.common.text import shown
 from dpframe.errors import DpframeError
-from dpframe.results.model import CellRecord, ChoiceRecord, PairRecord, Record
+from dpframe.report import words
+from dpframe.results.model import CellRecord, ChoiceRecord, EventRecord, PairRecord, Record
 from dpframe.results.verdict import exceeds
 
 KINDS = ("mechanism", "pair", "attack", "estimator")  # plugins that a spec names
@@ -98,6 +99,18 @@ def next_of(record: Record) -> str:
         options += [f"--set {shlex.quote(change)}" for change in changes]
         lines.insert(0, f"# {' '.join(['dpframe run', shlex.quote(path), *options])}")
     return "\n".join(lines)
+
+
+def event_in_words(title: str, found: EventRecord, told: Sequence[str] = ()) -> Iterator[str]:
+    """Describe an event, with outputs in it and outside of it if the record has some."""
+    shares = [
+        f"{words.quantity(hits)} of {words.quantity(trials)} on {name}"
+        for hits, trials, name in zip(found.hits, found.trials, ("D", "D′"), strict=True)
+    ]
+    yield f"{title}: {found.event}, {', '.join([*shares, *told])}."
+    for place, outputs in (("in", found.inside), ("outside of", found.outside)):
+        if outputs:
+            yield f"Outputs {place} this event: {'; '.join(outputs)}."
 
 
 def needs(
@@ -202,13 +215,8 @@ def _evidence(cell: CellRecord, record: Record | None) -> list[str]:
     lines += needs(cell, record)
     if exceeds(cell):
         lines.append(f"{noise_too_small(cell)}.")
-    if cell.search is not None:
-        found = cell.search
-        lines.append(
-            f"The event “{found.event}” occurred {found.hits[0]:,} times in "
-            f"{found.trials[0]:,} draws on D and {found.hits[1]:,} times in "
-            f"{found.trials[1]:,} on D′."
-        )
+    if (found := cell.search or cell.event) is not None:
+        lines += event_in_words("Event", found)
     # No spec and no option can name a function of a test or a class of a notebook.
     if kinds := [kind for kind, origin in _origins(cell, record).items() if origin == LOCAL]:
         names = ", ".join(f"{kind} {shown(getattr(cell, kind).use)}" for kind in kinds)

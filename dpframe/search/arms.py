@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -15,7 +13,6 @@ import numpy as np
 
 from dpframe.claims import Claim
 from dpframe.common.machine import available_cores
-from dpframe.common.text import escape
 from dpframe.common.types import HostArray, Tree
 from dpframe.engine.checkpoint import Saved, Store, stored_counts
 from dpframe.engine.fingerprint import entry_keys
@@ -30,7 +27,17 @@ from dpframe.interfaces.executor import Executor
 from dpframe.interfaces.pair import Pair
 from dpframe.sampling import address
 from dpframe.sampling.address import EVAL, LEARNER, Segment, segments
-from dpframe.search.events import above, attack_at, compiled_scores, fitted, in_words
+from dpframe.search.events import (
+    MOST_EXAMINED,
+    Output,
+    above,
+    attack_at,
+    compiled_scores,
+    examples_of,
+    fitted,
+    in_short,
+    in_words,
+)
 from dpframe.search.wealth import Point, Seen
 from dpframe.spec.audit import RunSettings
 from dpframe.spec.ranges import Setting
@@ -49,23 +56,6 @@ ENTRIES = 1 << 25
 """About the most coordinates of outputs that attacks learn from: all are in memory."""
 
 MOST_FOR_CUTS = 1 << 16  # draws per dataset that cuts are chosen from, at most
-
-MOST_EXAMINED = 1 << 12  # outputs of each dataset that are searched for examples
-SHOWN = 3  # examples of outputs in an event, and outside of it
-MOST_NUMBERS = 6  # of an example
-LONGEST = 80  # characters of an example
-
-Output = tuple[bool, Callable[[], str]]
-
-
-def in_short(values: HostArray, texts: Mapping[float, str] = MappingProxyType({})) -> str:
-    """Write an output of numbers, shape [...]: `(0.31, -1.2, … 12 numbers)`."""
-    flat = np.ravel(values).tolist()
-    shown = [texts.get(value, f"{value:.6g}") for value in flat[:MOST_NUMBERS]]
-    if len(flat) > MOST_NUMBERS:
-        shown.append(f"… {len(flat)} numbers")
-    text = shown[0] if len(flat) == 1 else f"({', '.join(shown)})"
-    return escape(text if len(text) <= LONGEST else f"{text[:LONGEST]}…")
 
 
 class Arm(ABC):
@@ -141,18 +131,10 @@ class Arm(ABC):
     def examples(self, number: int, words: Mapping[int, str]) -> tuple[list[str], list[str]]:
         """Return different outputs in an event of `seen`, and outside of it, as short texts."""
         side, column = divmod(number, self.seen.above.shape[1])
-        found: tuple[list[str], list[str]] = [], []
         try:
-            both = self._outputs(column, words)
+            return examples_of(self._outputs(column, words), is_above=side in (0, 2))
         except CellError:  # examples are worth no finding
-            return found
-        for is_above, told in itertools.chain.from_iterable(zip(*both, strict=False)):
-            own = found[is_above != (side in (0, 2))]
-            if len(own) < SHOWN and (text := told()) not in own:
-                own.append(text)
-            if min(map(len, found)) == SHOWN:
-                break
-        return found
+            return [], []
 
     @abstractmethod
     def _outputs(self, column: int, words: Mapping[int, str]) -> list[list[Output]]:

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from dpframe.common.text import escape
 from dpframe.common.types import Floats, HostArray, Ints, Tree
 from dpframe.engine import programs
+from dpframe.engine.estimate import own_part
+from dpframe.engine.passes import Work
+from dpframe.engine.plan import Place
 from dpframe.engine.sanity import check_rows_alone
 from dpframe.engine.trace import check_scores, unstacked
 from dpframe.errors import CellError
-from dpframe.interfaces.attack import Attack, Target
+from dpframe.interfaces.attack import Answers, Attack, Target
 from dpframe.interfaces.checks import arrays, guarded, learns, unsuited
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import Pair
 from dpframe.interfaces.statistic import BinCounts, DecisionCounts, Statistic
+from dpframe.results.model import CellRecord, EventRecord
+from dpframe.results.plain import text as plain_text
 from dpframe.sampling.address import LEARNER, Shape, Stream, base_key, precision_of
 from dpframe.search.wealth import Seen
-from dpframe.spec.audit import Choice, RunSettings
+from dpframe.spec.audit import Cell, Choice, RunSettings
+from dpframe.stats.betting import choose
 from dpframe.workers.trial_call import check_seen_alone, seen
 
 
@@ -62,6 +71,95 @@ def in_words(gives: str, edge: float, *, is_above: bool) -> str:
     if gives == "decision":
         return "decides D′" if is_above else "decides D"
     return f"scores {edge:.6g} or more" if is_above else f"scores less than {edge:.6g}"
+
+
+MOST_EXAMINED = 1 << 12  # outputs of each dataset that are searched for examples
+SHOWN = 3  # examples of outputs in an event, and outside of it
+MOST_NUMBERS = 6  # of an example
+LONGEST = 80  # characters of an example
+
+Output = tuple[bool, Callable[[], str]]
+
+
+def in_short(values: HostArray, texts: Mapping[float, str] = MappingProxyType({})) -> str:
+    """Write an output of numbers, shape [...]: `(0.31, -1.2, … 12 numbers)`."""
+    flat = np.ravel(values).tolist()
+    shown = [texts.get(value, f"{value:.6g}") for value in flat[:MOST_NUMBERS]]
+    if len(flat) > MOST_NUMBERS:
+        shown.append(f"… {len(flat)} numbers")
+    text = shown[0] if len(flat) == 1 else f"({', '.join(shown)})"
+    return escape(text if len(text) <= LONGEST else f"{text[:LONGEST]}…")
+
+
+def answer_text(row: HostArray, words: Mapping[int, str]) -> str:
+    """Write one answer, shape [3 + width]."""
+    answer = Answers(row[None])
+    code = answer.kinds if answer.raised[0] else answer.values
+    if (known := words.get(int(code[0]))) is not None:
+        return in_short(np.zeros(1), {0.0: known})
+    # A text in an answer is marked by half of its code.
+    texts = {float(code >> 32): text for code, text in words.items()}
+    return in_short(answer.numbers[0][~answer.absent[0]], texts)
+
+
+def examples_of(both: Sequence[Sequence[Output]], *, is_above: bool) -> tuple[list[str], list[str]]:
+    """Return different outputs in an event, above a cut or below, and outside, as short texts.
+
+    `both` has outputs on D and on D′, each with True if it is at or above the cut.
+    """
+    found: tuple[list[str], list[str]] = [], []
+    for at_or_above, told in itertools.chain.from_iterable(zip(*both, strict=False)):
+        own = found[at_or_above != is_above]
+        if len(own) < SHOWN and (text := told()) not in own:
+            own.append(text)
+        if min(map(len, found)) == SHOWN:
+            break
+    return found
+
+
+def event_of(
+    work: Work, cell: Cell, place: Place, found: CellRecord, words: Mapping[int, str]
+) -> EventRecord | None:
+    """Return the event of a cell that is farthest outside of its claim, with some outputs.
+
+    Returns:
+        None if the statistic counts neither decisions nor scores between cuts, or if no outputs
+        were kept.
+    """
+    basis, statistic = found.basis, work.statistics[place.scorer]
+    kept, trials = work.kept.get(place.lane), found.trials[0]
+    if basis is None or kept is None or trials != found.trials[1]:
+        return None
+    if not isinstance(statistic, DecisionCounts | BinCounts):
+        return None
+    attack = cell.attack.value
+    layout, state = own_part(work.layouts, place), own_part(work.states, place)
+    cuts = np.asarray(statistic.edges(layout)) if isinstance(statistic, BinCounts) else np.ones(1)
+    counts = above(statistic, np.array(found.counts))
+    slope = np.exp([min(basis.contrast.claimed, 700.0)])
+    number = int(choose(counts, trials, slope, basis.contrast.delta).event[0])
+    side, cut = divmod(number, len(cuts))
+    is_above, edge = side in (0, 2), float(cuts[cut])
+    told: Any = guarded("words", partial(attack.words, state, edge, is_above, words))
+    both: list[list[Output]] = [[], []]
+    for outputs, rows in zip(both, () if told else kept, strict=False):
+        views = seen(attack, rows, work.the_pass.shape, work.dtype)
+        scores = compiled_scores(attack, state, views, work.dtype, len(rows))
+        texts = [partial(in_short, row) for row in rows]
+        if work.the_pass.shape.asking is not None:
+            texts = [partial(answer_text, row, words) for row in rows]
+        outputs.extend(zip((scores >= cuts[cut]).tolist(), texts, strict=True))
+    inside, outside = examples_of(both, is_above=is_above)
+    hits = counts[:, cut] if is_above else trials - counts[:, cut]
+    event = told or f"{cell.attack.label} {in_words(attack.gives, edge, is_above=is_above)}"
+    return EventRecord(
+        event=plain_text(" ".join(str(event).split())),
+        more_likely="D′" if side < 2 else "D",
+        hits=hits.tolist(),
+        trials=list(found.trials),
+        inside=list(map(plain_text, inside)),
+        outside=list(map(plain_text, outside)),
+    )
 
 
 def attack_at(cuts: Sequence[int], column: int) -> tuple[int, int]:

@@ -1,0 +1,95 @@
+"""Violated cells on fixed pairs name their event and show outputs in it and outside of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from support.black_boxes import sample_in_this_process
+
+import dpframe
+from dpframe import HostMechanism, PureDP
+from dpframe.report.sentences import caveats
+from dpframe.report.witness import as_toml
+from dpframe.results.model import CellRecord
+
+
+class Leaky(HostMechanism, name="leaky"):
+    """Releases the data with far too little noise."""
+
+    def claim(self, pair: Any) -> PureDP:
+        return PureDP(0.5)
+
+    def sample(self, rng: np.random.Generator, data: Any, n: int) -> Any:
+        return np.asarray(data) + rng.normal(0, 0.6, (n, 2))
+
+
+def audit(mechanism: str, attack: dict[str, Any], estimator: str) -> dpframe.Record:
+    params = {} if mechanism == "leaky" else {"epsilon": 0.5}
+    spec = {
+        "schema": 1,
+        "audit": {"name": "events", "trials": 2_000},
+        "pair": {"use": "zeros-ones", "params": {"dim": 2}},
+        "mechanism": [{"use": mechanism, "params": params}],
+        "attack": [attack],
+        "estimator": [{"use": estimator}],
+    }
+    return dpframe.audit(spec, plugins=[Leaky])
+
+
+def in_event(event: str, output: str) -> bool:
+    """Evaluate an event of the attacks below on an output, as the report shows both."""
+    first, second = (float(number) for number in output.strip("()").split(","))
+    if "decides" in event:
+        return (round(first) + round(second) >= 1) == event.endswith("D′")
+    edge = float(event.rpartition("less than ")[2].removesuffix(" or more").rpartition(" ")[2])
+    score = (first + second - 1) / math.sqrt(2)  # along the line from zeros to ones
+    return (score < edge) == ("less than" in event)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "estimator"),
+    [("leaky", "threshold"), ("laplace-half-scale", "threshold"), ("leaky", "betting")],
+)
+def test_examples_lie_on_their_side_of_the_event(
+    monkeypatch: pytest.MonkeyPatch, mechanism: str, estimator: str
+) -> None:
+    sample_in_this_process(monkeypatch)
+    attack = {"use": "projection"}
+    (cell,) = audit(mechanism, attack, estimator).cells
+    found = cell.event
+    assert cell.verdict == "violated"
+    assert found is not None
+    assert len(found.inside) == len(found.outside) == 3
+    assert all(in_event(found.event, output) for output in found.inside)
+    assert not any(in_event(found.event, output) for output in found.outside)
+    assert (found.hits[1] > found.hits[0]) == (found.more_likely == "D′")
+    assert found.trials == cell.trials
+
+
+def test_the_report_shows_the_event_of_decisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample_in_this_process(monkeypatch)
+    record = audit("leaky", {"use": "majority-vote"}, "precision")
+    (cell,) = record.cells
+    assert cell.event is not None
+    wrong, right = np.array(cell.counts)[:, int(cell.event.event.endswith("D′"))]
+    assert cell.event.hits == [wrong, right]
+    told = list(caveats(record))
+    assert told[0].startswith("Event against leaky")
+    assert told[1] == f"Outputs in this event: {'; '.join(cell.event.inside)}."
+    assert f"# {told[2]}" in as_toml(cell, record).splitlines()
+
+
+def test_a_claim_that_is_not_refuted_gets_no_event() -> None:
+    (cell,) = audit("laplace", {"use": "majority-vote"}, "precision").cells
+    assert cell.event is None
+
+
+def test_a_record_without_the_field_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample_in_this_process(monkeypatch)
+    (cell,) = audit("leaky", {"use": "majority-vote"}, "precision").cells
+    old = {key: value for key, value in cell.model_dump(mode="json").items() if key != "event"}
+    assert CellRecord.model_validate_json(json.dumps(old)).event is None
