@@ -23,7 +23,6 @@ from dpframe.commands.audit_training import check_differ, is_number, name_of
 from dpframe.common.machine import available_cores
 from dpframe.common.text import escape, message
 from dpframe.common.types import Tree
-from dpframe.engine.independence import NOT_SEEDABLE
 from dpframe.errors import DpframeError, SpecError, UndecidedError, ViolationError
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import Earned, Neighbourhood, Pair
@@ -469,8 +468,6 @@ def _undecided(record: Record, terms: Terms) -> Iterator[str]:
     (cell,) = record.cells
     if cell.status == "failed":
         yield f"{cell.mechanism.label} could not be audited: {cell.reason}"
-        if NOT_SEEDABLE in (cell.reason or ""):
-            yield "  in a test: call the function as release(data), without a generator"
         return
     yield (
         f"nothing was decided about {cell.mechanism.label}: {_claim(cell)} could not have been "

@@ -25,9 +25,10 @@ CHUNK_ROWS = 128  # rows compared from one chunk, at most
 KNOWN = 1 << 18  # chunks whose digests are kept, per lane and dataset
 
 NOT_SEEDABLE = (
-    "sample gave different outputs the second time at the same address: set seedable = False if "
-    "the randomness does not all come from rng (or from numpy.random and random, which are "
-    "seeded)"
+    "sample gave different outputs the second time at the same address: it keeps state between "
+    "calls, or draws from elsewhere than rng, numpy.random and random. Make its state anew in each "
+    "call. For other randomness, a mechanism sets seedable = False, and a function of a test takes "
+    "no generator: release(data)"
 )
 AGAIN = (
     "sample gave identical outputs for draws that must be independent: it seeds a generator with a "

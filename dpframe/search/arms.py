@@ -229,7 +229,7 @@ class TracedArm(Arm):
         assert self._work is not None
         place, cut = self._place(column)
         edges = np.ravel(self._work.own_layouts[place])
-        edge = float(edges[cut]) if len(edges) else 0.0
+        edge = edges[cut] if len(edges) else 0.0
         gives = self.the_pass.scorers[place].attacks[0].gives
         return place, None, in_words(gives, edge, is_above=is_above)
 

@@ -32,6 +32,7 @@ from dpframe.sampling.address import LEARNER, Shape, Stream, base_key, precision
 from dpframe.search.wealth import Seen
 from dpframe.spec.audit import Cell, Choice, RunSettings
 from dpframe.stats.betting import choose
+from dpframe.stats.histograms import at_edge
 from dpframe.workers.trial_call import check_seen_alone, seen
 
 
@@ -66,11 +67,14 @@ def above(statistic: Statistic, counts: Tree) -> Ints:
     return np.cumsum(found[:, :1:-1], axis=1)[:, ::-1]
 
 
-def in_words(gives: str, edge: float, *, is_above: bool) -> str:
+def in_words(gives: str, edge: Any, *, is_above: bool) -> str:
     """Describe an event of an attack without the attack's name."""
     if gives == "decision":
         return "decides D′" if is_above else "decides D"
-    return f"scores {edge:.6g} or more" if is_above else f"scores less than {edge:.6g}"
+    text, is_before = at_edge(edge)
+    if is_before:
+        return f"scores more than {text}" if is_above else f"scores {text} or less"
+    return f"scores {text} or more" if is_above else f"scores less than {text}"
 
 
 MOST_EXAMINED = 1 << 12  # outputs of each dataset that are searched for examples
@@ -151,7 +155,7 @@ def event_of(
         outputs.extend(zip((scores >= cuts[cut]).tolist(), texts, strict=True))
     inside, outside = examples_of(both, is_above=is_above)
     hits = counts[:, cut] if is_above else trials - counts[:, cut]
-    event = told or f"{cell.attack.label} {in_words(attack.gives, edge, is_above=is_above)}"
+    event = told or f"{cell.attack.label} {in_words(attack.gives, cuts[cut], is_above=is_above)}"
     return EventRecord(
         event=plain_text(" ".join(str(event).split())),
         more_likely="D′" if side < 2 else "D",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,18 @@ def bin_counts(edges: HostArray, scores: HostArray) -> HostArray:
     below = np.searchsorted(numbers, edges)  # ten times faster than a search for each score
     steps = np.diff(below, prepend=0, append=len(numbers))
     return np.append(len(scores) - len(numbers), steps).astype(np.int32)
+
+
+def at_edge(edge: Any) -> tuple[str, bool]:
+    """Write an edge, or the number just before it if that is shorter; True for the latter.
+
+    A number below 4.94066e-324 is 0 or less. `edge` has the dtype of the scores; 0.0 has no sign.
+    """
+    edge = np.asarray(edge)[()]
+    with np.errstate(all="ignore"):  # subnormal numbers and infinities raise warnings
+        before = np.nextafter(edge, edge.dtype.type(-np.inf))
+    is_before = len(str(before)) < len(str(edge))
+    return f"{float(str((before if is_before else edge) + 0)):.6g}", bool(is_before)
 
 
 class Events(NamedTuple):

@@ -140,12 +140,19 @@ def test_last_bits_are_looked_at_where_the_test_says_so() -> None:
     assert found.value.record.cells[0].asked.bits
 
 
-def test_randomness_beside_the_generator_is_named_with_the_remedy() -> None:
-    def hidden(rng: np.random.Generator, data: Any) -> float:
+def test_what_cannot_be_repeated_is_named_with_a_remedy_that_tests_have() -> None:
+    calls = iter(range(10**9))
+
+    def elsewhere(rng: np.random.Generator, data: Any) -> float:
         return float(np.sum(data) + random.SystemRandom().expovariate(1.0))
 
-    with pytest.raises(UndecidedError, match=r"call the function as release\(data\)"):
-        assert_dp(hidden, d0=D0, d1=D1, epsilon=1.0, **BUDGET)
+    def stateful(rng: np.random.Generator, data: Any) -> float:
+        return float(np.sum(data) + rng.laplace() + 1e-9 * next(calls))
+
+    for hidden in (elsewhere, stateful):
+        remedy = r"Make its state anew .* a function of a test takes no generator: release\(data\)"
+        with pytest.raises(UndecidedError, match=f"keeps state between calls.*{remedy}"):
+            assert_dp(hidden, d0=D0, d1=D1, epsilon=1.0, **BUDGET)
 
 
 def test_an_exception_is_no_answer_where_the_test_says_so() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from dpframe.builtin.attacks.answers import _interval
 from dpframe.interfaces.statistic import DecisionCounts
 from dpframe.search.events import Cuts, above, in_words
+from dpframe.search.leaks import without_values
 
 
 def bound(scores: np.ndarray, number: int = 8) -> np.ndarray:
@@ -46,3 +50,33 @@ def test_decisions_have_one_cut() -> None:
     assert above(DecisionCounts(), counts).tolist() == [[3], [6]]
     assert in_words("decision", 0.0, is_above=False) == "decides D"
     assert in_words("score", 1.0, is_above=True) == "scores 1 or more"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_edges_just_after_a_short_number_are_told_by_that_number(dtype: Any) -> None:
+    zero, one = (np.nextafter(dtype(x), dtype(2)) for x in (0, 1))
+    assert in_words("score", zero, is_above=False) == "scores 0 or less"
+    assert in_words("score", one, is_above=True) == "scores more than 1"
+    assert in_words("score", dtype(-0.0), is_above=True) == "scores 0 or more"
+    assert in_words("score", dtype(0.1), is_above=False) == "scores less than 0.1"
+    assert in_words("score", np.finfo(dtype).min, is_above=False) == "scores -inf or less"
+    assert in_words("score", dtype(np.inf), is_above=True) == "scores inf or more"
+
+
+@pytest.mark.parametrize(
+    ("edges", "text"),
+    [
+        ([None, 0.0], "0 or less"),
+        ([0.0, None], "more than 0"),
+        ([0.0, 2.0], "more than 0 and at most 2"),
+        ([-0.0, 2.5, False], "from 0 to below 2.5"),
+        ([0.5, None, False], "0.5 or more"),
+    ],
+)
+def test_intervals_of_answers_name_no_subnormal_number(edges: list[Any], text: str) -> None:
+    exact = edges[2:] == [False]
+    ends = [np.nan if x is None else x if exact else np.nextafter(x, np.inf) for x in edges[:2]]
+    first, last = int(edges[0] is not None), 2 if edges[1] is not None else 4
+    assert _interval(np.array(ends), first, last, 2) == text
+    name = f"the output is {_interval(np.array(ends), first, last, 2)}"
+    assert without_values(name) == "the output is #"

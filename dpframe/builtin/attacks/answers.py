@@ -23,6 +23,7 @@ from dpframe.plugins import (
     Target,
     Tree,
 )
+from dpframe.stats.histograms import at_edge
 
 SMOOTHING = 0.5  # added to every count, because a missing category proves nothing
 CAUTION = 1.5  # standard errors by which the logarithm of a ratio shrinks towards 0
@@ -166,15 +167,21 @@ def _labels(state: Any, group: int, words: Mapping[int, str]) -> list[str]:
 
 def _interval(edges: Any, start: int, stop: int, used: int) -> str:
     """Describe the categories in [start, stop) as an interval of numbers."""
-    low = None if start == 0 else float(edges[start - 1])
-    high = None if stop > used else float(edges[stop - 1])
+    low = None if start == 0 else edges[start - 1]
+    high = None if stop > used else edges[stop - 1]
+    if low is None and high is None:
+        return "anything"
+    if low is not None and high == np.nextafter(low, np.inf):
+        return f"{low + 0.0:.6g}"
+    first, is_after = ("", False) if low is None else at_edge(low)
+    last, is_upto = ("", False) if high is None else at_edge(high)
     if low is None:
-        return "anything" if high is None else f"below {high:.6g}"
+        return f"{last} or less" if is_upto else f"below {last}"
     if high is None:
-        return f"{low:.6g} or more"
-    if high == np.nextafter(low, np.inf):
-        return f"{low:.6g}"
-    return f"from {low:.6g} to below {high:.6g}"
+        return f"more than {first}" if is_after else f"{first} or more"
+    if is_after:
+        return f"more than {first} and {'at most' if is_upto else 'below'} {last}"
+    return f"from {first} to {last}" if is_upto else f"from {first} to below {last}"
 
 
 # Learners choose one column and learn the ratio of each of its categories. A state is a dict of
