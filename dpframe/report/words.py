@@ -54,7 +54,7 @@ def brief(value: float, digits: int = 3) -> str:
 def lower(value: float | None, digits: int = 3) -> str:
     """Write a certified lower bound, rounded down so that the text never exceeds the number.
 
-    A bound is finite; any other number is no bound and is shown as "–".
+    A bound is finite; any other number is not a bound and is shown as "–".
     """
     if value is None or not math.isfinite(value):
         return "–"

@@ -198,7 +198,7 @@ class EstimateRecord(Part):
     """The answer of an estimator."""
 
     epsilon: Number
-    """point estimate, in nats; may be infinite. No bound"""
+    """point estimate, in nats; may be infinite. Not a bound"""
     epsilon_lower: Amount | None
     """certified: the loss is at least this, in nats, at level `confidence`. Null if the estimator
     does not certify"""

@@ -156,7 +156,7 @@ def roc(outside: HostArray, inside: HostArray) -> list[list[float]]:
         inside: scores on D′, shape [m].
 
     Returns:
-        Frequencies, which are no bounds: shape [k][2], rising from (0, 0) to (1, 1); empty if a
+        Frequencies, which are not bounds: shape [k][2], rising from (0, 0) to (1, 1); empty if a
         side is empty.
     """
     if not (len(outside) and len(inside)):

@@ -214,7 +214,8 @@ class RunTable(Table):
     prng: Literal["default", "threefry2x32-13", "threefry2x32"] = "default"
     """Pseudo-random number generator of traced mechanisms."""
     seconds: Annotated[float, Field(gt=0)] | None = None
-    """Time budget of a pass; after this many seconds, cells are judged by the trials so far."""
+    """Time budget of a pass; after this many seconds, cells are judged by the trials so far. The
+    first batch on each dataset is drawn even if it takes longer."""
     stop: Literal["never", "decided"] = "never"
     """"decided" ends a cell of an anytime estimator once its claim is violated or out of reach,
     "never" only at `trials`. Other estimators need all of their trials."""

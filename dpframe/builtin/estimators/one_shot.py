@@ -30,7 +30,7 @@ class OneShot(Estimator, name="one-shot"):
     Histograms can replace the normal distributions; they approach the Gaussian mechanism's curve as
     the dimension grows [Koskela2024, section 8, theorem 1 and corollary 2].
 
-    This is an estimate and no bound: it assumes the distribution of the scores and their
+    This is an estimate, not a bound: it assumes the distribution of the scores and their
     independence, and is only about random canaries.
     """
 

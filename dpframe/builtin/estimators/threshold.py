@@ -285,7 +285,7 @@ class ThresholdLoss(LimitedThreshold, name="threshold"):
 
     With Clopper-Pearson limits the bound is exact. With `limits = "joint"` and up to 1,000 trials
     on each side both rates are tested together, exactly: bounds are larger, and the direction
-    "either" costs nothing. Jeffreys limits are approximate: they give an interval, and no bound,
+    "either" costs nothing. Jeffreys limits are approximate: they give an interval, but no bound,
     p-value or verdict.
     """
 

@@ -244,7 +244,7 @@ def _facts(cell: CellRecord) -> Iterator[tuple[str, str]]:
         yield "Exact loss, where it is known", f"ε = {words.point(cell.truth.epsilon)}"
     if estimate:
         at = words.setting(estimate.delta)
-        yield "Empirical", f"ε = {words.point(estimate.epsilon)} at δ = {at}; no bound"
+        yield "Empirical", f"ε = {words.point(estimate.epsilon)} at δ = {at}; not a bound"
         if saw_nothing(cell):
             yield "Certified", SAW_NOTHING
         elif estimate.epsilon_lower is not None:

@@ -74,7 +74,7 @@ def _numbers(cell: CellRecord) -> Iterator[str]:
     if claim:
         yield f"claimed: ε = {words.point(claim.epsilon)} at δ = {words.setting(claim.delta)}"
     if estimate:
-        yield f"empirical: ε = {words.point(estimate.epsilon)}, a point estimate and no bound"
+        yield f"empirical: ε = {words.point(estimate.epsilon)}, a point estimate, not a bound"
         if estimate.epsilon_lower is not None:
             level = words.percent(estimate.confidence)
             bound = words.lower(estimate.epsilon_lower)

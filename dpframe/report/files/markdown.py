@@ -22,7 +22,7 @@ HEADS = (
     *("certified ÷ claimed", "p"),
 )
 _LEGEND = (
-    "ε in nats. Empirical is the point value of the estimator and no bound; certified means that "
+    "ε in nats. Empirical is the point value of the estimator, not a bound; certified means that "
     "the loss is at least this; p is the p-value of the claim, adjusted for all tests."
 )
 

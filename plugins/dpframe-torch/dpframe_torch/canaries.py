@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 from collections.abc import Callable, Sequence
@@ -49,6 +50,12 @@ class TrainingSet(Dataset[Any]):  # type: ignore[misc]  # PyTorch's types are no
         return len(self.source)
 
     def __getitem__(self, place: int) -> Any:
+        if not -len(self) <= place < len(self):  # IndexError ends a loop over the records
+            raise IndexError(
+                f"canaries.train_set has no record {place:,}, because it has {len(self):,} "
+                "records: canaries replaced records and shifted indices; choose the indices of a "
+                "Subset from range(len(canaries.train_set)), or pass the subset to Canaries"
+            )
         source = int(self.source[place])
         return self.data[source] if source >= 0 else self.inside[-1 - source]
 
@@ -81,7 +88,9 @@ class Canaries:
         number: m, the number of canaries. m canaries can show an ε of at most about ln(m/20) to
             ln(m/10).
         kind: "mislabelled", "blank", "as-they-are", "random-gradient" or "text".
-        seed: for the choice of canaries and the coins; default: a new one from the system.
+        seed: for the choice of canaries and the coins; default: a new one from the system. A
+            rerun with the same seed tosses the same coins, which the first audit has revealed, so
+            it is no new audit; a warning says so if both use the same folder.
         records: your own canaries, instead of `kind`; `number` is then their number.
         classes: the number of labels; default: inferred.
         vocabulary: token ids for `text`, or their number; default: inferred.
@@ -144,6 +153,7 @@ class Canaries:
             "members": "".join("01"[int(one)] for one in self._members),
             "audited": False,
             "noises": [] if kept is None else kept.get("noises", []),
+            "earlier": _audited_before(kept),
         }
         if resumed is not None:
             self._resume(resumed)
@@ -323,13 +333,18 @@ class Canaries:
         if kept is not None and kept["members"] == self.state["members"]:
             there = int(kept["audited"])
         self.state["audited"] = max(here, there)
-        if not self.state["audited"]:
+        before = self.state["earlier"].get(_digest(self.state["members"]), 0)
+        number = self.state["audited"] + before
+        if not number:
             return []
+        why = "" if here or not there else " (another process uses the same folder)"
+        if before:
+            why = " (runs with the same seed toss the same coins: leave out seed=)"
         return [
-            f"these coins were audited before, {self.state['audited']} times: this bound holds "
+            f"these coins were audited before, {number} time{'s' * (number > 1)}: this bound holds "
             "only if its score, model and options were chosen before any of those answers was "
             "seen, and the bounds do not hold together at the confidence; for a new audit train "
-            "again with new canaries" + ("" if here else " (another process uses the same folder)")
+            f"again with new canaries{why}"
         ]
 
     def _of_earlier_noise(self, fingerprint: str | None) -> list[str]:
@@ -412,6 +427,21 @@ def _training_set(
         source = np.insert(source, places[members], marks[members])
     inside = {int(i): records[i] for i in np.flatnonzero(members)}
     return TrainingSet(data, inside, source)
+
+
+def _digest(members: str) -> str:
+    return hashlib.sha256(members.encode()).hexdigest()[:16]
+
+
+def _audited_before(kept: dict[str, Any] | None) -> dict[str, int]:
+    """Return the number of audits in earlier runs of a folder, by the digest of their coins."""
+    if kept is None:
+        return {}
+    found = dict(kept.get("earlier", {}))
+    if kept["audited"]:
+        coins = _digest(kept["members"])
+        found[coins] = found.pop(coins, 0) + int(kept["audited"])
+    return dict(list(found.items())[-MOST_RUNS:])
 
 
 def _read(folder: Path | None) -> dict[str, Any] | None:

@@ -221,7 +221,7 @@ class Watch:
         every = zip_longest(*gathered_objects(self.rows), fillvalue=0)
         rows = np.array([sum(one) for one in every], float)
         given = int(rows.sum())
-        found = [*self._of_canaries(seen, given, members)]
+        found = [*self._of_canaries(seen, rows, members)]
         if self.held_out_rows:
             found.append(
                 f"records of held_out were trained on, {self.held_out_rows:,} times: "
@@ -251,8 +251,8 @@ class Watch:
             )
         return found
 
-    def _of_canaries(self, seen: Any, given: int, members: Bools) -> list[str]:
-        found = []
+    def _of_canaries(self, seen: Any, rows: Floats, members: Bools) -> list[str]:
+        found, given = [], int(rows.sum())
         inside, outside = int(members.sum()), int((~members).sum())
         present, absent = int((seen[members] > 0).sum()), int((seen[~members] > 0).sum())
         if given and not seen.any():
@@ -269,7 +269,10 @@ class Watch:
         # Given their sizes, no batch has a record with probability ∏(1 − b/n) ≤ exp(−Σb/n).
         missing = inside - present
         chance = math.exp(-given / max(1, self.records))
-        if missing and p_of_missing(missing, inside, chance) < RARE:
+        if given >= self.records and p_of_evenness(seen[members], len(rows)) < RARE / 2:
+            # A shuffled loader leaves out less than a batch in its first epoch.
+            chance = min(chance, float(np.median(rows)) / self.records)
+        if missing and p_of_missing(missing, inside, chance) < RARE / 2:
             found.append(
                 f"{missing:,} of {inside:,} canaries that are in were never trained on: a sampler, "
                 "drop_last, a subset or an augmentation leaves them out"

@@ -180,10 +180,26 @@ def test_coins_that_were_audited_before_are_named(tmp_path):
     members = torch.tensor(first.members)
     peeked = first.audit(model, score=lambda model, records: members * 1.0)
     assert peeked.epsilon_lower > 1
-    assert any("audited before, 1 times" in one for one in peeked.warnings)
+    assert any("audited before, 1 time:" in one for one in peeked.warnings)
     assert any("another process" in one for one in second.audit(model).warnings)
     (tmp_path / "canaries.json").write_text("{")
     assert any("audited before" in one for one in second.audit(model).warnings)
+
+
+def test_reruns_with_the_same_seed_are_named():
+    """They toss the same coins, also if a run with other coins came between."""
+
+    def warned(seed):
+        canaries = Canaries(table(), 50, seed=seed)
+        found = canaries.audit(plain(canaries.train_set, epochs=1)).warnings
+        return [one for one in found if "audited before" in one]
+
+    assert warned(1) == []
+    (again,) = warned(1)
+    assert "1 time:" in again
+    assert "leave out seed=" in again
+    assert warned(2) == []
+    assert "2 times:" in warned(1)[0]
 
 
 ROWS = torch.zeros(20, 3)

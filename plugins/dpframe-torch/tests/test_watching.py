@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from dpframe_torch import Canaries, CanaryError
-from torch.utils.data import DataLoader, Subset
+from torch.utils.data import DataLoader, Subset, random_split
 from torch_support import DELTA, Script, network, plain, table
 
 FEW = {"epochs": 2}
@@ -68,6 +68,30 @@ def test_a_subset_that_leaves_canaries_out_is_named():
     canaries = Canaries(table(), 100, seed=0)
     warnings = audited(canaries, Subset(canaries.train_set, range(150)), epochs=3).warnings
     assert any("that are in were never trained on" in one for one in warnings)
+
+
+def test_a_random_split_is_named_after_two_epochs():
+    canaries = Canaries(table(2_000), 600, seed=0)
+    kept = int(0.8 * len(canaries.train_set))
+    part, _ = random_split(canaries.train_set, [kept, len(canaries.train_set) - kept])
+    warnings = audited(canaries, part, epochs=2).warnings
+    assert any("that are in were never trained on" in one for one in warnings)
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_a_whole_loader_leaves_no_canary_out_in_two_epochs(drop_last):
+    canaries = Canaries(table(2_000), 600, seed=0)
+    found = audited(canaries, epochs=2, drop_last=drop_last).warnings
+    assert not any("never trained on" in one for one in found)
+
+
+def test_indices_of_the_original_data_are_refused_in_words():
+    data = table()
+    canaries = Canaries(data, 100, seed=0)
+    part = Subset(canaries.train_set, range(len(data)))
+    with pytest.raises(IndexError, match=r"has no record 3\d\d.*range\(len\(canaries.train_set"):
+        list(DataLoader(part, 40))
+    assert len(list(canaries.train_set)) == len(canaries.train_set)
 
 
 class Noisy(torch.utils.data.Dataset):
