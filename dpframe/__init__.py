@@ -4,8 +4,6 @@ What a user calls is importable from here, what authors of plugins need from `dp
 Names are resolved on first use, so that `import dpframe` alone costs nothing.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,5 @@
 """Find, examine, build and remove environments of black boxes."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

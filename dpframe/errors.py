@@ -1,11 +1,7 @@
 """Every error dpframe raises on purpose; the command line prints them without a traceback."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Any
 
 
 class DpframeError(Exception):

@@ -4,8 +4,6 @@ A plugin imports its names from here and formulas from `dpframe.stats`. Names ar
 use, so a plugin does not wait for parts that it does not use.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING
 

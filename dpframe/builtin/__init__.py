@@ -3,8 +3,6 @@
 Classes are given as "module:Class" by name, so that an audit imports only those it uses.
 """
 
-from __future__ import annotations
-
 from dpframe.plugins import Executor, hookimpl
 
 

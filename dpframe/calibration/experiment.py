@@ -1,7 +1,5 @@
 """Small audits of a known truth, repeated many times with the engine's own programs."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import math

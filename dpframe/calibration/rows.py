@@ -1,7 +1,5 @@
 """Summarise the repeats of a calibration in rows, and compute bounds at a corner exactly."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

@@ -10,8 +10,6 @@ the latter probability, so the claim ε = ln((1 − c)/c) is a test of one binom
 probability of rejection at any level is a sum of binomial probabilities.
 """
 
-from __future__ import annotations
-
 import math
 import tempfile
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """The application: errors, exit codes and help of every command."""
 
-from __future__ import annotations
-
 import functools
 import gc
 import importlib.metadata
@@ -10,7 +8,8 @@ import os
 import re
 import sys
 import traceback
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from collections.abc import Callable
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -19,10 +18,6 @@ from typer.exceptions import TyperException
 from dpframe.cli.process import INTERNAL, Terminated, answered, listen, rest, supervised, unanswered
 from dpframe.cli.terminal import complain, give_up_output, open_streams, say, set_apart
 from dpframe.errors import DpframeError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 # Classes of commands, and the commands of plugins, which have an entry-point group.
 

@@ -1,7 +1,5 @@
 """The commands score, compare and calibrate."""
 
-from __future__ import annotations
-
 import datetime
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Options that commands share, and their completion."""
 
-from __future__ import annotations
-
 import json
 from enum import StrEnum
 from pathlib import Path

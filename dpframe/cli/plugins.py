@@ -1,9 +1,8 @@
 """The commands plugins, new and environments."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,9 +11,6 @@ from dpframe.cli.app import Group
 from dpframe.cli.terminal import complain, console, say
 from dpframe.common.text import did_you_mean, listed
 from dpframe.errors import DpframeError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def plugins(

@@ -1,7 +1,5 @@
 """Signals, and the process that supervises a run."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select
@@ -9,14 +7,12 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from dpframe.common.machine import adopt, descendants, end, running
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 def rest(keeps_counts: bool) -> str:
@@ -104,7 +100,7 @@ def _ignore_dropped_signals() -> None:
     if before.__module__ == __name__:
         return
 
-    def hook(dropped: sys.UnraisableHookArgs) -> None:
+    def hook(dropped: "sys.UnraisableHookArgs") -> None:
         if not isinstance(dropped.exc_value, KeyboardInterrupt):
             before(dropped)
 

@@ -1,7 +1,5 @@
 """The commands report, plot and diff."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

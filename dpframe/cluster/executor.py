@@ -1,7 +1,5 @@
 """The executor that sends tasks to the workers of a Dask scheduler."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import math

@@ -6,8 +6,6 @@ ends of a connection first prove that they know a secret of this run; before tha
 data from the other. Dask loads this module in every process of the cluster.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import hashlib

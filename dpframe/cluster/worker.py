@@ -1,7 +1,5 @@
 """The code that runs on a worker of a cluster: receive tasks, do them, and answer."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib

@@ -1,7 +1,5 @@
 """Audits as assertions in a test suite: `assert_dp` and `search_violation`."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import inspect

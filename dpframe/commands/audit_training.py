@@ -1,7 +1,5 @@
 """Audit a training function: the body of `dpframe.audit_training`."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import functools

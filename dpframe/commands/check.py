@@ -1,7 +1,5 @@
 """Check specs for expectations that nothing can meet, and plugins for their promises."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

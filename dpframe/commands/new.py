@@ -1,7 +1,5 @@
 """Create a plugin package, ready to be installed, tested and changed."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import importlib.resources
 import importlib.util

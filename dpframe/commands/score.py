@@ -1,7 +1,5 @@
 """Estimate losses from scores that were made elsewhere: the body of `dpframe score`."""
 
-from __future__ import annotations
-
 import io
 import os
 import time

@@ -1,7 +1,5 @@
 """Bound the loss by the canaries of one run: the body of `dpframe score --one-run`."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

@@ -1,14 +1,13 @@
 """Draw a random share of a run again: the body of `dpframe verify`."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import random
 import tempfile
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -19,20 +18,16 @@ from dpframe.common.text import shown
 from dpframe.engine import checkpoint
 from dpframe.engine.checkpoint import BLOCKS, Saved, Store
 from dpframe.engine.ledger import Ledger
+from dpframe.engine.passes import Work
+from dpframe.engine.plan import Pass
 from dpframe.engine.rounds import Tally
 from dpframe.engine.run import Runner, quiet, threads_here
 from dpframe.errors import CellError, SpecError
 from dpframe.results import store as records
+from dpframe.results.model import Record
 from dpframe.sampling.address import Segment, window_of, windowed
+from dpframe.spec.audit import Audit
 from dpframe.workers.executor import source_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from dpframe.engine.passes import Work
-    from dpframe.engine.plan import Pass
-    from dpframe.results.model import Record
-    from dpframe.spec.audit import Audit
 
 LEVEL = 1e-3  # probability that fresh draws accuse an honest run, all comparisons together
 FORGED = (0.01, 0.05, 0.2)  # shares of forged blocks whose probability of detection is printed

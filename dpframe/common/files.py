@@ -1,7 +1,5 @@
 """Read files that a user names, and write files whole or not at all."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -1,7 +1,5 @@
 """This machine: memory, process trees, and calls with a time limit."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

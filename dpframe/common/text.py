@@ -1,7 +1,5 @@
 """Text for people: escaped control characters, suggestions, and error messages of plugin code."""
 
-from __future__ import annotations
-
 import ast
 import difflib
 import functools

@@ -1,7 +1,5 @@
 """Types of the arrays and trees that travel between plugins and the engine."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 # A pytree of arrays: an attack's state, a statistic's layout or its counts.

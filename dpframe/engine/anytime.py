@@ -1,7 +1,5 @@
 """Feed anytime estimators round by round."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import threading

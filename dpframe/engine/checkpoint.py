@@ -5,8 +5,6 @@ the parameters of mechanism, attack and statistic name an entry in it. A run wit
 confidence or expectation finds them again; a run with a changed parameter does not.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import threading

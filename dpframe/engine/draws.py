@@ -5,8 +5,6 @@ stream, and neither sees a draw that a bound is computed from. Anytime estimator
 their statistics see the first round, on which nothing is bet.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator, Sequence

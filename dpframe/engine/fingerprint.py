@@ -1,7 +1,5 @@
 """Digests of everything that determines counts, or a question about them."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import inspect

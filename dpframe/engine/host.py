@@ -1,7 +1,5 @@
 """A pass over a black box: drawn in worker processes, scored on the device."""
 
-from __future__ import annotations
-
 import functools
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -5,8 +5,6 @@ probability .9999, or always, is rejected no more often than one with continuous
 of one pass together reject a correct mechanism with a probability below `ERROR`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import threading

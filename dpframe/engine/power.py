@@ -17,7 +17,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,7 @@ from scipy import special
 from dpframe.claims import GaussianDP, LaplaceDP
 from dpframe.common.types import Tree
 from dpframe.engine.ledger import query_of
+from dpframe.engine.plan import Pass, Plan
 from dpframe.engine.rounds import FIRST, ends
 from dpframe.engine.trace import resolved
 from dpframe.errors import CellError
@@ -35,12 +36,9 @@ from dpframe.interfaces.estimator import Estimate, Estimator, Query
 from dpframe.interfaces.statistic import Statistic
 from dpframe.results.model import CellRecord, PowerRecord
 from dpframe.results.verdict import CONSISTENT, FIRST_LOOK, Looks, judged
+from dpframe.spec.audit import Cell
 from dpframe.stats.gaussian import gaussian_mu_at
 from dpframe.stats.roots import crossing
-
-if TYPE_CHECKING:
-    from dpframe.engine.plan import Pass, Plan
-    from dpframe.spec.audit import Cell
 
 REACH = 4.5  # standard deviations around the mean within which counts are summed
 STRAIGHT = 0.02  # of them, or one count: the edge may bend by this much between two places

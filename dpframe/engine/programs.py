@@ -1,7 +1,5 @@
 """The programs that run on the device: draw, score, count."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Estimate the memory, calls and time that a plan takes."""
 
-from __future__ import annotations
-
 import math
 import time
 from functools import cached_property

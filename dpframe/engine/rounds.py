@@ -6,8 +6,6 @@ the last is cut. Rounds within the first chunk are slices of it, all counted in 
 rounds end with chunks.
 """
 
-from __future__ import annotations
-
 import bisect
 import functools
 from collections.abc import Iterator, Sequence

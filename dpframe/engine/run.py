@@ -1,7 +1,5 @@
 """Run a plan from the first draw to the last estimate, or count one shard of it."""
 
-from __future__ import annotations
-
 import contextlib
 import secrets
 import threading

@@ -4,8 +4,6 @@ Bounds assume independent outputs, each scored alone. If a plugin breaks this as
 is raised and the counts look normal. So it is tested before counting, on outputs of the audit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ Device programs release the interpreter lock, so threads are enough. Segments ha
 and counts are integers, so threads and their order change no result.
 """
 
-from __future__ import annotations
-
 import itertools
 import queue
 import threading

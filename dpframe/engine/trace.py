@@ -1,7 +1,5 @@
 """Learn the shapes of outputs and scores, and arrange cells that share their draws."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from functools import partial

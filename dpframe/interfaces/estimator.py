@@ -1,7 +1,5 @@
 """The public interface of estimators: they turn counts into an estimate and a bound."""
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import math

@@ -1,7 +1,5 @@
 """Executors: where the tasks of a run are done, on this machine or on others."""
 
-from __future__ import annotations
-
 import dataclasses
 import secrets
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """Neighbouring datasets, and neighbourhoods that propose pairs for a search."""
 
-from __future__ import annotations
-
 import inspect
 import pickle
 from collections.abc import Iterator, Mapping, Sequence

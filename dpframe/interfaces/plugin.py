@@ -1,7 +1,5 @@
 """The base class of every plugin: a frozen, keyword-only dataclass that JAX can trace."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib.abc
 import importlib.util

@@ -1,7 +1,5 @@
 """Statistics: mergeable counts of scores."""
 
-from __future__ import annotations
-
 import dataclasses
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar

@@ -4,8 +4,6 @@
 `dpframe.report(record, path)` calls `dpframe.report.made.report`.
 """
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType
 from typing import Any

@@ -1,7 +1,5 @@
 """A calibration as text, for the terminal and for the documents."""
 
-from __future__ import annotations
-
 import math
 import textwrap
 from collections import Counter

@@ -1,7 +1,5 @@
 """Texts that all reports share: mechanisms, cells, estimators and slack."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

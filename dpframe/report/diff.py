@@ -1,7 +1,5 @@
 """Compare two records: verdicts, claims, bounds, and the cells themselves."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

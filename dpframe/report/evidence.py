@@ -1,7 +1,5 @@
 """The growth of the wealth of anytime estimators."""
 
-from __future__ import annotations
-
 import bisect
 import math
 from collections.abc import Iterable, Sequence

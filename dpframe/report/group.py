@@ -1,7 +1,5 @@
 """Sort the cells of a record into tables, name them, and rank them by certified ÷ claimed ε."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import json

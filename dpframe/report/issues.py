@@ -1,7 +1,5 @@
 """Cells of a record that need attention, by reason."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Reports for Python, files, notebooks and GitHub Actions."""
 
-from __future__ import annotations
-
 import html
 import importlib
 import os

@@ -1,7 +1,5 @@
 """The answer about scores made elsewhere, in sentences."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any

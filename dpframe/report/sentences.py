@@ -1,7 +1,5 @@
 """The findings of a run and their limits, in sentences."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import Enum

@@ -1,7 +1,5 @@
 """The version matrix: the result of each mechanism in each environment."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """Write the evidence against a claim as a spec or a test that others can run."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import math

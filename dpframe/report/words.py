@@ -1,7 +1,5 @@
 """Numbers and verdicts as text, the same in every report; bounds are rounded conservatively."""
 
-from __future__ import annotations
-
 import math
 import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal

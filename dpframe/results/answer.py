@@ -1,7 +1,5 @@
 """Check and convert the answer of an estimator."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from numbers import Real

@@ -5,8 +5,6 @@ reading a record must never run, and its layout, which the record does not hold;
 as long as in the run. The digest covers this step.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

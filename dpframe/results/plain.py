@@ -1,7 +1,5 @@
 """Turn any value of a plugin into JSON values."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import math

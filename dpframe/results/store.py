@@ -1,7 +1,5 @@
 """Read and write records, and read the answers of other commands."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import json

@@ -1,7 +1,5 @@
 """Verdicts and exit codes: judge all cells of a record together."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple

@@ -1,7 +1,5 @@
 """Read Python values canonically: equal contents, and only these, give equal bytes."""
 
-from __future__ import annotations
-
 import copyreg
 import hashlib
 import struct

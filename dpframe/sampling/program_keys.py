@@ -5,8 +5,6 @@ A wrong program would give wrong counts. So a program has a key only if everythi
 is known to be covered; a program with a class from outside of dpframe has none, and is traced.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import hashlib

@@ -11,8 +11,6 @@ block is computed once. The two words are not combined by exclusive or, because 
 x1 = rotate(x1) ^ x0, which that would undo.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Count scores made elsewhere as the engine does, test their direction, and draw their ROC."""
 
-from __future__ import annotations
-
 import functools
 import math
 from typing import Any

@@ -1,7 +1,5 @@
 """An arm of a search of a black box, and the choices of such a search that depend on time."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Draw, keep and check the answers of a black box."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math

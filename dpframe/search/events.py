@@ -1,7 +1,5 @@
 """Events that the attacks of a search choose from the scores of some draws."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Find the event by which a pair leaks, name it, and recognise known leaks."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The power of a search: simulated searches over a few pairs, one of which loses."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

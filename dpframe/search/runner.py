@@ -1,7 +1,5 @@
 """Run the searches of an audit, several at once."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,23 +1,19 @@
 """A validated audit, with every choice made and every default filled in."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import hashlib
 import json
 import re
 import unicodedata
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-if TYPE_CHECKING:
-    from dpframe.claims import Claim
-    from dpframe.environments import Environment, Wanted
-    from dpframe.interfaces.attack import Attack
-    from dpframe.interfaces.estimator import Estimator
-    from dpframe.interfaces.mechanism import HostMechanism, Mechanism
-    from dpframe.interfaces.pair import Neighbourhood, Pair
-
+from dpframe.claims import Claim
+from dpframe.environments import Environment, Wanted
+from dpframe.interfaces.attack import Attack
+from dpframe.interfaces.estimator import Estimator
+from dpframe.interfaces.mechanism import HostMechanism, Mechanism
+from dpframe.interfaces.pair import Neighbourhood, Pair
 
 P = TypeVar("P")
 

@@ -1,7 +1,5 @@
 """Build an audit: find every mistake, fill every default, name every cell."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

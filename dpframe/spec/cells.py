@@ -1,7 +1,5 @@
 """The cells of an audit: every combination of the sweep, or the reason it is skipped."""
 
-from __future__ import annotations
-
 import dataclasses
 from itertools import product
 from typing import Any, NamedTuple

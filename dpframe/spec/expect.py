@@ -1,7 +1,5 @@
 """The [[expect]] rules: the verdicts that cells should get."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections import Counter

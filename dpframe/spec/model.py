@@ -3,8 +3,6 @@
 The docstring under each field is its meaning; `dpframe schema` prints it.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """Collect every mistake in a spec and describe it with its place and a remedy."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Parameters of a mechanism that a search varies together with its pairs."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

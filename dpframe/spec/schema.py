@@ -1,7 +1,5 @@
 """JSON Schema of a spec that knows the installed plugins, for editors."""
 
-from __future__ import annotations
-
 import inspect
 import json
 from typing import Any

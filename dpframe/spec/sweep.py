@@ -1,7 +1,5 @@
 """The axes of a sweep, and overrides from the command line."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Hashable, Iterable

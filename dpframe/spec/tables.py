@@ -1,7 +1,5 @@
 """Read the tables of a spec, check their shape, and return every valid table."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib

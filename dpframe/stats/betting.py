@@ -13,8 +13,6 @@ p on one side and q on the other. Against one event the bet is the likelihood ra
 (u, v) = 0 is the line that supports the half-plane there; so it is at most ((2 + u + v)/2)² ≤ 1.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

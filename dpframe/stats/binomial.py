@@ -1,7 +1,5 @@
 """Confidence limits for a binomial probability: exact, and Jeffreys'."""
 
-from __future__ import annotations
-
 import bisect
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -5,8 +5,6 @@ attains it. The counts of its outputs are two binomial numbers, so every probabi
 sum.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -3,8 +3,6 @@
 Bayesian, with Jeffreys' prior on both error rates; coverage is not guaranteed.
 """
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Exact size of the change of a query: floats are rational numbers, so nothing is rounded."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Trade-off curves and losses of Gaussian mechanisms."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

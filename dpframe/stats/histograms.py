@@ -1,7 +1,5 @@
 """Divergences of histograms, their sampling error, bin widths, and Gaussian noise from them."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

@@ -15,8 +15,6 @@ Every function returns the logarithm of an upper bound on the probability of a p
 among independent draws.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -5,8 +5,6 @@ allow for both rates to be at their worst at once. A joint test is sharper: it r
 two standard errors by the root of the sum of their squares.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 from scipy import special

@@ -1,7 +1,5 @@
 """Logistic regression with a ridge penalty."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy import special
 

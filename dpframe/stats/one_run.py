@@ -6,8 +6,6 @@ trade-off curve f is used as its inverse blow-up function x ↦ f(1 − x): the 
 an event of probability x can have after the record is exchanged.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 `bisection` and `bisection_each` take predicates, `newton_each` a derivative, `crossing` neither.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import NamedTuple

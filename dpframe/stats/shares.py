@@ -7,8 +7,6 @@ linear); the score itself, if it is a logarithm of a likelihood ratio; and, for 
 order, all trees of dyadic groups of bins [Willems1995].
 """
 
-from __future__ import annotations
-
 import functools
 import math
 

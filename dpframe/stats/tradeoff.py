@@ -1,7 +1,5 @@
 """Privacy profiles and trade-off curves, and how each gives the other."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 from decimal import ROUND_FLOOR, Decimal

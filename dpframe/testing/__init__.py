@@ -6,8 +6,6 @@ functions. A correct plugin is accused with a probability below 1e-5, and not ag
 version of dpframe, because nothing here depends on the time.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Promises of attacks."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

@@ -1,7 +1,5 @@
 """Promises of estimators."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools

@@ -1,7 +1,5 @@
 """Promises of mechanisms."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import functools

@@ -1,7 +1,5 @@
 """Promises of pairs and neighbourhoods."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

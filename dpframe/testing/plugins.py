@@ -1,7 +1,5 @@
 """Promises of every plugin, whatever its kind."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import json

@@ -1,7 +1,5 @@
 """The executor of this process, the results of tasks, and the source of black boxes."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import threading

@@ -7,13 +7,13 @@ import random
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpframe.common.text import error_message
 from dpframe.common.types import HostArray
 from dpframe.errors import SampleError
+from dpframe.sampling.address import Shape
 from dpframe.workers.program.frames import Frame
 from dpframe.workers.program.mechanism_sampler import MechanismSampler
 from dpframe.workers.program.query import Queried, Refused, heard
@@ -30,9 +30,6 @@ from dpframe.workers.scheduling import (
     take_note,
     told_in,
 )
-
-if TYPE_CHECKING:
-    from dpframe.sampling.address import Shape
 
 
 class Here:

@@ -1,7 +1,5 @@
 """One worker process: start it, send requests, wait for answers, and end it at any moment."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

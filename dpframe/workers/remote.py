@@ -1,7 +1,5 @@
 """Draw from black boxes through an executor: the tasks, their execution, and their checks."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import hashlib

@@ -1,7 +1,5 @@
 """Compare the requirements of a black box with a machine that is to draw from it."""
 
-from __future__ import annotations
-
 import functools
 import importlib.metadata
 import inspect

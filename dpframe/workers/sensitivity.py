@@ -1,7 +1,5 @@
 """Check the sensitivity of a query exactly, without a draw."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Call a black box once to learn the shape of its outputs, and show outputs to attacks."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence

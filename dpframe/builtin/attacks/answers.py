@@ -1,7 +1,5 @@
 """Attacks on the answers of black boxes: one view of them at a time."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal

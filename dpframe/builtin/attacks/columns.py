@@ -1,7 +1,5 @@
 """Outputs as columns of numbers, and as words of 32 bits."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Attacks that learn nothing, or one threshold."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import jax.numpy as jnp

@@ -1,7 +1,5 @@
 """Views of answers: each converts answers to columns, and describes events of a column."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence

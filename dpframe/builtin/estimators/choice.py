@@ -1,7 +1,5 @@
 """Choose the events to test from the counts of a pilot."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

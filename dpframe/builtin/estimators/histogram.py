@@ -1,7 +1,5 @@
 """Estimators from histograms of both score densities."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """Estimators that fit a family of mechanisms to two histograms; they certify nothing."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Auditors of a single training run with many canaries."""
 
-from __future__ import annotations
-
 import bisect
 import dataclasses
 import math

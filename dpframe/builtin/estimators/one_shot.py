@@ -1,7 +1,5 @@
 """An estimate of ε from random canaries, some of them in the data of a single run."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Thresholds at order statistics, the default estimator; and the estimate of the DPText paper."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import ClassVar, Literal

@@ -1,7 +1,5 @@
 """Estimators from one threshold on the scores, given or chosen by a pilot."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple

@@ -7,8 +7,6 @@ only if the limit of the best cut is, and the best cut does not depend on the co
 two limits, one for each dataset, at half of the error each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The geometric mechanism, randomised response, and two baselines."""
 
-from __future__ import annotations
-
 from typing import Annotated, Self
 
 import jax

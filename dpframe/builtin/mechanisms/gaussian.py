@@ -1,7 +1,5 @@
 """Gaussian mechanisms."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Annotated, Self
 

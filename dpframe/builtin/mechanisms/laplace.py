@@ -1,7 +1,5 @@
 """Laplace mechanisms, right and wrong, DPText and ADePT among them."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal, Self

@@ -1,7 +1,5 @@
 """A plain module as a black box."""
 
-from __future__ import annotations
-
 import json
 from typing import Annotated, Any, NewType
 

@@ -1,7 +1,5 @@
 """A table, the values that break libraries in it, and its possible edits."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple

@@ -1,7 +1,5 @@
 """Edits of a table in a fixed order, random edits, and mutations."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The neighbourhood `records`: edits of a table that break libraries."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import hashlib

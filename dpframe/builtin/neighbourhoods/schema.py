@@ -1,7 +1,5 @@
 """The columns of a table: kinds, bounds and categories."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Neighbourhoods of vectors in a box."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """The forms in which mechanisms get the tables D and D′."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import importlib

@@ -1,7 +1,5 @@
 """Built-in pairs: a table with one edit, written values, and zeros against ones."""
 
-from __future__ import annotations
-
 import functools
 import math
 from typing import Annotated, Any, ClassVar, NewType

@@ -5,8 +5,6 @@ TOML has no null, and a record writes NaN as a text. So these values are written
 for a dict that would be read as one of these, or whose keys are no texts.
 """
 
-from __future__ import annotations
-
 import datetime
 import math
 from collections.abc import Mapping

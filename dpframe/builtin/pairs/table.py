@@ -1,7 +1,5 @@
 """Tables of records: in memory, in files, and with one edit."""
 
-from __future__ import annotations
-
 import csv
 import importlib
 import io

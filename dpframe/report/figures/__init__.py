@@ -3,8 +3,6 @@
 They need matplotlib, which comes with the extra `plot` and is imported with the first figure.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 from dpframe.errors import DpframeError

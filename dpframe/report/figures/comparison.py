@@ -1,7 +1,5 @@
 """Figures that compare estimators, and orders of divergences."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Figures of losses against the number of releases or draws."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

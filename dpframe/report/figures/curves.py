@@ -1,7 +1,5 @@
 """Figures of trade-off curves and privacy profiles."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping

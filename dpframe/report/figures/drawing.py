@@ -1,7 +1,5 @@
 """Style, axes, keys, captions and files of figures."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import io

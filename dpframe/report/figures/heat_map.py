@@ -1,7 +1,5 @@
 """The heat map of certified ε / claimed ε, which shows where in a sweep a claim fails."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Figures of score histograms."""
 
-from __future__ import annotations
-
 import math
 import re
 from typing import Any, NamedTuple

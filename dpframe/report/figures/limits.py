@@ -1,7 +1,5 @@
 """Figures of the power that a plan expects, and of the slack that a run leaves."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from matplotlib.lines import Line2D

@@ -1,7 +1,5 @@
 """The kinds of figures, and the choice of those that fit a record."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple

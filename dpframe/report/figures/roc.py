@@ -1,7 +1,5 @@
 """Figures of thresholds: trade-off, ROC, and μ against the threshold."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Axes for losses: broken above for ∞ and, if logarithmic, below for values near 0."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple

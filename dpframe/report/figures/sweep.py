@@ -1,7 +1,5 @@
 """Loss and claim against the swept parameter, in a panel for each mechanism."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -4,8 +4,6 @@ The first screen shows the verdict, the worst cell and the map. Everything can b
 script, which sorts and filters the table and shows the numbers of a cell beside the pointer.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from base64 import b64encode

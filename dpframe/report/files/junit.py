@@ -5,8 +5,6 @@ cell met its expectation, or if no violation was found, and says which. A cell w
 a skipped case.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from xml.etree import ElementTree

@@ -1,7 +1,5 @@
 """A record as GitHub-flavoured Markdown."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Reports about scores made elsewhere, as HTML, Markdown and CSV."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Numbers are not rounded. A number that is not finite is written as `inf`, `-inf`
 number is an empty field.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from typing import Any

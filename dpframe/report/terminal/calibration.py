@@ -1,7 +1,5 @@
 """Calibration and conformance in the terminal."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

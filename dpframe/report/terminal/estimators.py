@@ -3,8 +3,6 @@
 Certified bounds come first, the largest on top; estimates follow separately.
 """
 
-from __future__ import annotations
-
 import bisect
 import math
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The heat map: a sign and a shade for each cell of a sweep."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from rich.text import Text

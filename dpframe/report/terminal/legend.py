@@ -1,7 +1,5 @@
 """The legend of a report, and one cell as short lines."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The plan of a run, and the largest ε that it could find."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import TypedDict

@@ -1,7 +1,5 @@
 """Plots in characters: trade-off curves, empirical against claimed ε, growth of evidence."""
 
-from __future__ import annotations
-
 import bisect
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """The list of plugins, and the page of one of them."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple

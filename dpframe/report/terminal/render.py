@@ -1,7 +1,5 @@
 """The report of a run in the terminal, from the record alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from rich.console import Console

@@ -1,7 +1,5 @@
 """Tables of one or two swept keys."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
