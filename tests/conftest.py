@@ -176,12 +176,12 @@ def _coarse_bounds() -> Iterator[None]:
 
     For tests of what is drawn, asked, kept and stopped. Bets and p-values stay as they are.
     """
-    from dpframe.stats import output_bets
+    from dpframe.stats import output_bounds
 
-    coarse = {"COARSE": output_bets.COARSE[::8], "FINE": 4, "POINTS": 3, "HALVINGS": 8}
+    coarse = {"COARSE": output_bounds.COARSE[::8], "FINE": 4, "POINTS": 3, "HALVINGS": 8}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in coarse.items():
-            patch.setattr(output_bets, name, value)
+            patch.setattr(output_bounds, name, value)
         yield
 
 

@@ -33,7 +33,7 @@ from dpframe.results.verdict import Looks
 from dpframe.search.leaks import Leak, is_of
 from dpframe.search.search import ALL_KNOWN, Outcome, SearchRun
 from dpframe.spec.audit import Cell, RunSettings
-from dpframe.stats.output_bets import in_agreement
+from dpframe.stats.output_bounds import in_agreement
 from dpframe.workers.scheduling import Source, Stopped
 
 FAREWELL = 1.0  # seconds that threads get to come to an end when the caller leaves

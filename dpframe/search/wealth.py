@@ -17,16 +17,8 @@ import numpy as np
 
 from dpframe.common.types import Floats, Ints
 from dpframe.stats.betting import Bet, choose, events, pay
-from dpframe.stats.output_bets import (
-    Lines,
-    Supposed,
-    bets,
-    bound,
-    grouped,
-    history,
-    lines,
-    profile_below,
-)
+from dpframe.stats.output_bets import Lines, Supposed, bets, grouped, lines
+from dpframe.stats.output_bounds import bound, history, profile_below
 from dpframe.stats.shares import learned
 
 LOSS_LIMIT = 500.0

@@ -27,14 +27,8 @@ from dpframe.builtin.estimators.betting import (
     rounds_of_scores,
     sizes,
 )
-from dpframe.stats.output_bets import (
-    bets,
-    bound,
-    grouped,
-    history,
-    in_agreement,
-    profile_below,
-)
+from dpframe.stats.output_bets import bets, grouped
+from dpframe.stats.output_bounds import bound, history, in_agreement, profile_below
 
 BETTING = Betting()
 

@@ -7,11 +7,11 @@ from typing import Annotated, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy import special
 
 from dpframe.builtin.attacks import columns as _columns
 from dpframe.builtin.attacks import learners as _learners
 from dpframe.plugins import Array, Attack, Floats, Ge, Gt, HostArray, Ints, Key, Le, Target, Tree
-from dpframe.stats.logistic import logistic_regression
 
 # Standard deviations at which outputs are clipped before learning.
 FURTHEST = 8.0
@@ -48,6 +48,60 @@ class Logistic(Attack, name="logistic"):
         return odds
 
 
+NEWTON_STEPS = 100
+TOLERANCE = 1e-10  # largest slope at the maximum
+BLOCK = 2**14  # outputs whose features are computed or weighted at a time
+
+
+def logistic_regression(rows: Floats, labels: Floats, ridge: float) -> tuple[float, Floats]:
+    """Maximise the mean log-likelihood less ½ ridge ‖w‖², by Newton's method with halved steps.
+
+    Args:
+        rows: features, shape [n, k]; best standardised.
+        labels: 0 or 1, shape [n].
+        ridge: above 0; without it separable data would have no maximum.
+
+    Returns:
+        Intercept, which is not penalised, and weights, shape [k].
+    """
+    k = rows.shape[1]
+    penalty = np.append(np.full(k, ridge), 0.0)
+    weights = np.zeros(k + 1)
+
+    def loss(w: Floats) -> float:
+        margins = (rows @ w[:k] + w[k]) * (1 - 2 * labels)
+        return float(np.logaddexp(0, margins).mean() + 0.5 * np.sum(penalty * w * w))
+
+    now = loss(weights)
+    for _ in range(NEWTON_STEPS):
+        gradient, curvature = _derivatives(rows, labels, weights)
+        gradient += penalty * weights
+        if np.abs(gradient).max() < TOLERANCE:
+            break
+        # One class alone has no curvature left at the far end of the intercept.
+        curvature[np.diag_indices(k + 1)] += penalty + 1e-12
+        step = np.linalg.solve(curvature, gradient)
+        length = 1.0
+        while (then := loss(weights - length * step)) > now and length > 1e-6:
+            length /= 2
+        if then >= now:
+            break
+        weights, now = weights - length * step, then
+    return float(weights[k]), weights[:k]
+
+
+def _derivatives(rows: Floats, labels: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Return gradient and Hessian of the mean loss, the intercept last."""
+    n, k = rows.shape
+    gradient, curvature = np.zeros(k + 1), np.zeros((k + 1, k + 1))
+    for start in range(0, n, BLOCK):
+        part = np.column_stack([rows[start : start + BLOCK], np.ones(min(BLOCK, n - start))])
+        odds = special.expit(part @ weights)
+        gradient += (odds - labels[start : start + BLOCK]) @ part
+        curvature += (part * (odds * (1 - odds))[:, None]).T @ part
+    return gradient / n, curvature / n
+
+
 def _typical(rows: Floats) -> tuple[Floats, Floats]:
     """Return mean and standard deviation of each column, with 1 % clipped at either end."""
     inner = np.clip(rows, *np.quantile(rows, [0.01, 0.99], axis=0))
@@ -71,7 +125,6 @@ DEEPER = 2**13  # outputs per dataset for training and judging the perceptron
 ENTRIES = 2**20
 THIN = 0.1  # from this ridge on the leak is small, and more outputs are used
 FEWEST = 16  # outputs per dataset; fewer teach nothing
-BLOCK = 2**14  # outputs whose features are computed at a time
 CLEARLY = 2.0  # standard errors by which the perceptron must do better on outputs that are held out
 
 

@@ -31,18 +31,14 @@ from dpframe.stats.independence import log_chance_of_order
 from dpframe.stats.joint import evidence_below, reaches
 from dpframe.stats.output_bets import (
     LOG_PRIOR,
-    History,
     Lines,
     Supposed,
     bets,
-    bound,
     grouped,
-    history,
-    in_agreement,
     lines_of,
     mean_wealth,
-    profile_below,
 )
+from dpframe.stats.output_bounds import History, bound, history, in_agreement, profile_below
 from dpframe.stats.shares import learned, places
 
 TINY = 1e-300  # no p-value is below

@@ -32,14 +32,8 @@ from dpframe.plugins import (
     Tree,
     find_plugin,
 )
-from dpframe.stats.output_bets import (
-    COARSE,
-    Supposed,
-    bets,
-    bets_against_each,
-    lines_of,
-    mean_wealth,
-)
+from dpframe.stats.output_bets import Supposed, bets, bets_against_each, lines_of, mean_wealth
+from dpframe.stats.output_bounds import COARSE
 
 DIGITS = 13  # of a weight: rounding changes S by less than the margin that it has
 SURE = (
