@@ -19,7 +19,7 @@ from dpframe.common.text import error_message
 from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.executor import Executor, RefusedError, Task
 from dpframe.workers import remote
-from dpframe.workers.scheduling import Overdue, Stopped
+from dpframe.workers.requests import Overdue, Stopped
 
 LOCAL = "local:"  # before a number of worker processes on this machine, in place of an address
 TO_CONNECT = 30.0  # seconds in which the scheduler and a first worker must be there

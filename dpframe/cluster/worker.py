@@ -22,7 +22,7 @@ from dpframe.errors import CellError
 from dpframe.interfaces.executor import RefusedError, Task, wanted
 from dpframe.sampling.compile_cache import keep_compiled_programs
 from dpframe.workers.remote import PLACE
-from dpframe.workers.scheduling import by_value
+from dpframe.workers.requests import by_value
 
 KEPT = 8  # shared parts of tasks that a worker keeps unpacked
 

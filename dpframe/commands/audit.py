@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dpframe.interfaces.plugin import Plugin
     from dpframe.interfaces.registry import Registry
     from dpframe.spec.audit import Audit
-    from dpframe.workers.scheduling import Source
+    from dpframe.workers.requests import Source
 
     Display = Callable[[int, int], AbstractContextManager[Progress]]
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dpframe.interfaces.executor import Executor
     from dpframe.results.model import Record
     from dpframe.spec.audit import Audit
-    from dpframe.workers.scheduling import Source
+    from dpframe.workers.requests import Source
 
 
 # Annotations and a summary, if the run is part of a job of GitHub Actions.

@@ -28,9 +28,9 @@ from dpframe.interfaces.statistic import Statistic
 from dpframe.sampling import address
 from dpframe.sampling.address import EVAL, FIT, LEARNER, PILOT, as_scored
 from dpframe.spec.audit import RunSettings
-from dpframe.workers import scheduling
 from dpframe.workers.executor import HERE, result
-from dpframe.workers.scheduling import Which
+from dpframe.workers.requests import Load, Overdue, Request, Stopped
+from dpframe.workers.scheduling import Pace, Which, handed_out, in_daemon
 from dpframe.workers.trial_call import seen, seen_shape
 
 Outputs = tuple[Any, Any]
@@ -69,7 +69,7 @@ class Draws:
         self.wanted = {FIT: run.fit or 0, PILOT: run.pilot or 0, EVAL: the_pass.trials}
         self._kept: dict[str, tuple[int, Outputs]] = {}
         self._first: tuple[int, Outputs] | None = None
-        self._box: scheduling.Load | None = None
+        self._box: Load | None = None
 
     @cached_property
     def data(self) -> tuple[Tree, Tree]:
@@ -139,13 +139,13 @@ class Draws:
         """Draw from a black box in this process, in the order of the chunks."""
         the_pass: Any = self.the_pass
         if self._box is None:
-            self._box = scheduling.Load(the_pass.mechanisms, address.for_a_box(self.made))
+            self._box = Load(the_pass.mechanisms, address.for_a_box(self.made))
         from dpframe.workers.in_process import Here
 
         found = []
         for index, chunks in which:
             where = the_pass.stream.of(stream), index, chunks.start, chunks.stop, the_pass.rows
-            request = scheduling.Request(lane, index, *where)
+            request = Request(lane, index, *where)
             with Here().lend(self._box) as (worker, *_):
                 outputs = worker.draw(request, the_pass.shape, None)
                 found.append([as_scored(one, self.dtype) for one in outputs])
@@ -177,9 +177,9 @@ class Draws:
 
         def here(of: tuple[int, int], chunks: range) -> list[HostArray]:
             if self.leaving.is_set():
-                raise scheduling.Stopped
+                raise Stopped
             if self.until is not None and time.monotonic() > self.until:
-                raise scheduling.Overdue
+                raise Overdue
             return DrawChunks(task, stream, *of, chunks.start, chunks.stop).run(task)
 
         def by_executor(of: tuple[int, int], chunks: range) -> list[HostArray]:
@@ -191,13 +191,13 @@ class Draws:
         # One model after the other would keep one core busy.
         if is_away or (self.the_pass.slow and jax.default_backend() == "cpu"):
             draw, number = (by_executor, self.executor.under_way) if is_away else (here, None)
-            pace = scheduling.Pace(self._nbytes)
+            pace = Pace(self._nbytes)
             with at_work("sample"):
-                tasks = scheduling.handed_out(
+                tasks = handed_out(
                     which,
                     lambda _: pace.chunks,
                     pace.timed(draw),
-                    scheduling.in_daemon,
+                    in_daemon,
                     number or available_cores(),
                 )
         else:

@@ -26,20 +26,8 @@ from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.statistic import BinCounts, DecisionCounts
 from dpframe.sampling.address import EVAL, Segment, Shape, as_scored, for_a_box
 from dpframe.spec.audit import RunSettings
-from dpframe.workers.scheduling import (
-    GRACE,
-    Clock,
-    Lent,
-    Load,
-    Overdue,
-    Pace,
-    Request,
-    Source,
-    Stopped,
-    Which,
-    at_once,
-    handed_out,
-)
+from dpframe.workers.requests import Lent, Load, Overdue, Request, Source, Stopped
+from dpframe.workers.scheduling import GRACE, Clock, Pace, Which, at_once, handed_out
 from dpframe.workers.trial_call import only_exceptions, seen
 
 BATCH_ELEMENTS = 1 << 14  # output coordinates that are scored in one call

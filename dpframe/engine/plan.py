@@ -31,7 +31,7 @@ from dpframe.sampling.address import EVAL, Shape, Stream, draw_group, precision_
 from dpframe.sampling.content import made_by
 from dpframe.spec.audit import Audit, Cell, Skip
 from dpframe.workers.executor import source_of
-from dpframe.workers.scheduling import Source
+from dpframe.workers.requests import Source
 from dpframe.workers.trial_call import seen_shape
 
 

@@ -23,7 +23,7 @@ from dpframe.interfaces.plugin import Plugin
 from dpframe.interfaces.statistic import Statistic
 from dpframe.sampling.address import PROBE, Segment, Stream, both_as_made, for_a_box
 from dpframe.spec.audit import Audit, Cell, RunSettings
-from dpframe.workers.scheduling import Lent, Source
+from dpframe.workers.requests import Lent, Source
 
 BASE_BYTES = 480 << 20  # memory of Python, JAX and its compiler before the first draw
 
@@ -291,7 +291,7 @@ def waves(the_pass: Pass, run: RunSettings, workers: int) -> int:
 
 def rehearsed(the_pass: Pass, source: Source) -> ReleaseTime | None:
     """Return the pace of one box; None if its trial call fails, which the run reports."""
-    from dpframe.workers.scheduling import Load
+    from dpframe.workers.requests import Load
 
     mechanism: Any = the_pass.mechanisms[0]
     try:
@@ -304,7 +304,7 @@ def rehearsed(the_pass: Pass, source: Source) -> ReleaseTime | None:
 
 def _pace(worker: Lent, the_pass: Pass, deadline: float) -> ReleaseTime:
     """Time one release, then whole chunks while there is time; return the last measurement."""
-    from dpframe.workers.scheduling import Overdue, Request
+    from dpframe.workers.requests import Overdue, Request
 
     pace = ReleaseTime(REHEARSAL, known=False)
     rows, asking = the_pass.rows, the_pass.shape.asking

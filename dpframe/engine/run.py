@@ -28,7 +28,7 @@ from dpframe.results.verdict import Looks
 from dpframe.sampling.address import EVAL, SEGMENT_ELEMENTS, Shard, Stream, digest, precision_of
 from dpframe.spec.audit import Cell
 from dpframe.workers.executor import HERE, Checked, ThisProcess, source_of
-from dpframe.workers.scheduling import Source
+from dpframe.workers.requests import Source
 
 HEARTBEAT = 0.1  # seconds between two calls of the progress display
 

@@ -19,7 +19,7 @@ from dpframe.interfaces.statistic import Statistic
 from dpframe.sampling.address import Shape, key_of, on_device, precision_of, shape_of_dataset
 from dpframe.sampling.compile_cache import remembered
 from dpframe.spec.audit import Cell, RunSettings
-from dpframe.workers.scheduling import Source
+from dpframe.workers.requests import Source
 from dpframe.workers.trial_call import asking_of, first_call, seen_shape
 
 ENOUGH = 100_000  # draws per dataset of a fit or pilot stream if they are cheap

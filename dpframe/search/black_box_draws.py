@@ -20,8 +20,8 @@ from dpframe.errors import SampleError
 from dpframe.interfaces.attack import ABSENT, BEFORE, SECONDS
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.sampling.address import EVAL, Asking, Shape, Stream, digest, of_answers
-from dpframe.workers import scheduling
-from dpframe.workers.scheduling import Clock, Lent, Load, Overdue, RaisedError, Request, Source
+from dpframe.workers.requests import Lent, Load, Overdue, RaisedError, Request, Source
+from dpframe.workers.scheduling import BUNDLE, Clock, at_once, handed_out
 
 MOST_PAIRS = 256  # pairs of one search, each with answers in memory
 
@@ -396,9 +396,7 @@ class BlackBoxDraws:
 
         which = [(span, range(span.first, span.stop)) for span in spans]
         with ThreadPoolExecutor(self.source.most) as threads:
-            found = scheduling.handed_out(
-                which, self._chunks_of_task, draw, threads.submit, self.source.most
-            )
+            found = handed_out(which, self._chunks_of_task, draw, threads.submit, self.source.most)
         self._widen(rows for parts in found for rows in parts)
         drawn = list(zip(spans, found, strict=True))
         sides = [
@@ -421,12 +419,12 @@ class BlackBoxDraws:
             return self._asked(worker, Request(0, 0, *where, self.asking))
 
         calls = [lambda w=w, d=d: call(w, d) for w, d in zip(workers, datasets, strict=True)]
-        return scheduling.at_once(calls, self.source.most)
+        return at_once(calls, self.source.most)
 
     def _chunks_of_task(self, span: ChunkSpan) -> int:
         if self._cost is None:
             return max(1, span.stop - span.first)
-        return max(1, int(scheduling.BUNDLE / max(self._cost * span.rows, 1e-9)))
+        return max(1, int(BUNDLE / max(self._cost * span.rows, 1e-9)))
 
     def _answers(self, span: ChunkSpan) -> HostArray:
         """Draw the answers of one task."""

@@ -34,7 +34,7 @@ from dpframe.search.leaks import Leak, is_of
 from dpframe.search.search import ALL_KNOWN, Outcome, SearchRun
 from dpframe.spec.audit import Cell, RunSettings
 from dpframe.stats.output_bounds import in_agreement
-from dpframe.workers.scheduling import Source, Stopped
+from dpframe.workers.requests import Source, Stopped
 
 FAREWELL = 1.0  # seconds that threads get to come to an end when the caller leaves
 

@@ -23,7 +23,8 @@ from dpframe.search.proposals import ArmMaker
 from dpframe.search.wealth import LOSS_LIMIT, Point, Seen, Wealth, farthest, least_losses
 from dpframe.spec.audit import Cell
 from dpframe.spec.ranges import Setting, by_chance, planned
-from dpframe.workers.scheduling import GRACE, Clock, Overdue
+from dpframe.workers.requests import Overdue
+from dpframe.workers.scheduling import GRACE, Clock
 from dpframe.workers.sensitivity import SensitivityCheck
 from dpframe.workers.trial_call import only_exceptions
 

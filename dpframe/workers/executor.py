@@ -17,7 +17,7 @@ from dpframe.errors import SampleError, UntrustedError, WrongResultError
 from dpframe.interfaces.executor import Executor, Task
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.plugin import Plugin
-from dpframe.workers.scheduling import Lent, Load, Overdue, Source, Told
+from dpframe.workers.requests import Lent, Load, Overdue, Source, Told
 
 
 def plugin_classes(values: Iterable[Any]) -> tuple[type, ...]:

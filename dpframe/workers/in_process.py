@@ -17,7 +17,7 @@ from dpframe.sampling.address import Shape
 from dpframe.workers.program.frames import Frame
 from dpframe.workers.program.mechanism_sampler import MechanismSampler
 from dpframe.workers.program.query import Queried, Refused, heard
-from dpframe.workers.scheduling import (
+from dpframe.workers.requests import (
     Lent,
     Load,
     Overdue,

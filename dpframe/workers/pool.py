@@ -18,7 +18,7 @@ from dpframe.sampling.address import Shape
 from dpframe.workers.process import Gone, Remarks, WorkerProcess, end
 from dpframe.workers.program.frames import Frame, NoFrameError
 from dpframe.workers.program.query import Queried, Refused, heard
-from dpframe.workers.scheduling import (
+from dpframe.workers.requests import (
     Lent,
     Load,
     LostError,

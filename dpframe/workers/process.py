@@ -21,7 +21,7 @@ from dpframe.interfaces.plugin_files import given
 from dpframe.workers.program import frames
 from dpframe.workers.program.frames import NO_KEY, Frame, NoFrameError, Packet
 from dpframe.workers.program.plain_data import UnfitError, pack
-from dpframe.workers.scheduling import Overdue
+from dpframe.workers.requests import Overdue
 
 MOST = 1 << 16  # remarks that are remembered; later ones are printed as often as they come
 LONGEST = 1 << 16  # bytes after which a line counts as ended

@@ -22,8 +22,7 @@ from dpframe.sampling.address import Shape, chunks_in_words, digest
 from dpframe.workers.executor import OTHER, Checked, plugin_classes, result
 from dpframe.workers.pool import TO_LOAD, Workers
 from dpframe.workers.program.query import Queried
-from dpframe.workers.requirements import Requirements, check, requirements
-from dpframe.workers.scheduling import (
+from dpframe.workers.requests import (
     Lent,
     Load,
     LostError,
@@ -34,6 +33,7 @@ from dpframe.workers.scheduling import (
     Stopped,
     Told,
 )
+from dpframe.workers.requirements import Requirements, check, requirements
 
 OTHERWISE = (
     "at the same address, the box draws something different there: another version of a "

@@ -22,7 +22,7 @@ from dpframe.sampling.address import both_as_made, for_a_box, precision_of
 from dpframe.spec.audit import RunSettings
 from dpframe.stats.exact_change import change, finite_parts, unlike
 from dpframe.workers.program.query import Queried, Refused, ask, heard
-from dpframe.workers.scheduling import Load, Overdue, Source
+from dpframe.workers.requests import Load, Overdue, Source
 
 NOISY = (
     "query gave two answers for the same data: it is what the mechanism would release without noise"

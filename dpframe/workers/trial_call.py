@@ -25,17 +25,8 @@ from dpframe.sampling.address import (
     of_answers,
 )
 from dpframe.spec.audit import Cell, RunSettings
-from dpframe.workers.scheduling import (
-    GRACE,
-    Lent,
-    Load,
-    Overdue,
-    RaisedError,
-    Request,
-    Source,
-    Told,
-    at_once,
-)
+from dpframe.workers.requests import Lent, Load, Overdue, RaisedError, Request, Source, Told
+from dpframe.workers.scheduling import GRACE, at_once
 
 ROWS = 2
 """Outputs of the first call: more than one, to tell the axis of outputs from the others."""

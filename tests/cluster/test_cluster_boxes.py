@@ -34,7 +34,7 @@ from dpframe.workers.executor import ThisProcess
 from dpframe.workers.in_process import Here
 from dpframe.workers.remote import Box as Shared
 from dpframe.workers.remote import BoxOutputs, DrawBox, RemoteBoxes, Requirements
-from dpframe.workers.scheduling import Load, Overdue, RaisedError, Request, Stopped
+from dpframe.workers.requests import Load, Overdue, RaisedError, Request, Stopped
 
 pytest.importorskip("distributed")
 

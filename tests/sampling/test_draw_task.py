@@ -18,7 +18,8 @@ from dpframe.engine.draws import Draws
 from dpframe.engine.programs import DrawChunks
 from dpframe.sampling.address import FIT, both_as_made
 from dpframe.workers.executor import HERE, ThisProcess
-from dpframe.workers.scheduling import Stopped, handed_out, in_daemon
+from dpframe.workers.requests import Stopped
+from dpframe.workers.scheduling import handed_out, in_daemon
 
 
 class Near(ThisProcess):

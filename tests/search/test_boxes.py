@@ -17,7 +17,7 @@ from dpframe.engine.checkpoint import Store
 from dpframe.engine.ledger import Ledger
 from dpframe.search import black_box_arms, black_box_draws
 from dpframe.workers import scheduling as pace
-from dpframe.workers.scheduling import Overdue
+from dpframe.workers.requests import Overdue
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pytest
 
     from dpframe.engine.checkpoint import Store
-    from dpframe.workers.scheduling import Source
+    from dpframe.workers.requests import Source
 
 ROWS = 32
 

@@ -37,7 +37,7 @@ from dpframe.workers.program.module_sampler import Modules
 from dpframe.workers.program.plain_data import pack
 from dpframe.workers.program.scribe import Asked
 from dpframe.workers.program.serve import Server
-from dpframe.workers.scheduling import Load, Overdue, Request
+from dpframe.workers.requests import Load, Overdue, Request
 
 FOLDER = Path(sampler.__file__).parent
 BOX = """

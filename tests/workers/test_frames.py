@@ -18,7 +18,7 @@ from dpframe.sampling.address import Asking, Shape, Stream, of_answers
 from dpframe.workers.program import frames
 from dpframe.workers.program.frames import Frame, NoFrameError, Packet
 from dpframe.workers.program.query import Refused, heard
-from dpframe.workers.scheduling import Request, drawn, told_in
+from dpframe.workers.requests import Request, drawn, told_in
 
 MESSAGES = [
     Frame({"tell": "ready"}),

@@ -12,7 +12,7 @@ import numpy as np
 from dpframe import HostMechanism
 from dpframe.sampling.address import EVAL, Stream
 from dpframe.workers.in_process import Here
-from dpframe.workers.scheduling import Load, Request
+from dpframe.workers.requests import Load, Request
 
 TOGETHER = threading.Barrier(2)
 MET: list[int] = []

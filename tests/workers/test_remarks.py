@@ -13,7 +13,7 @@ from dpframe import HostMechanism, PureDP
 from dpframe.sampling.address import EVAL, Asking, Stream
 from dpframe.workers.pool import Workers
 from dpframe.workers.process import LONGEST, MOST, Remarks, remarks_in
-from dpframe.workers.scheduling import Load, Request
+from dpframe.workers.requests import Load, Request
 
 
 class Chatty(HostMechanism, name="chatty"):

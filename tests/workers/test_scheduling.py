@@ -10,7 +10,7 @@ from support.black_boxes import Box
 
 from dpframe.workers import scheduling
 from dpframe.workers.pool import FairQueue, UnderWay, Workers
-from dpframe.workers.scheduling import Load, Stopped
+from dpframe.workers.requests import Load, Stopped
 
 
 class Time:

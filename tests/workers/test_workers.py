@@ -24,7 +24,7 @@ from dpframe.workers import scheduling as pace
 from dpframe.workers.in_process import Here
 from dpframe.workers.pool import Workers
 from dpframe.workers.program.mechanism_sampler import MechanismSampler
-from dpframe.workers.scheduling import Stopped
+from dpframe.workers.requests import Stopped
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +145,7 @@ def test_ctrl_c_while_a_plan_waits_for_a_process_ends_it(monkeypatch: pytest.Mon
 
 
 def plan_load() -> Any:
-    from dpframe.workers.scheduling import Load
+    from dpframe.workers.requests import Load
 
     return Load((Box(),), (np.zeros(1), np.ones(1)))
 

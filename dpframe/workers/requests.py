@@ -1,0 +1,355 @@
+"""Requests to black boxes: their form, the workers that serve them, and their answers."""
+
+from __future__ import annotations
+
+import contextlib
+import copyreg
+import dataclasses
+import itertools
+import math
+import re
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from dpframe.common.text import escape, message
+from dpframe.common.types import HostArray
+from dpframe.errors import SampleError
+from dpframe.interfaces.attack import BEFORE, Answers
+from dpframe.interfaces.mechanism import ForeignMechanism, HostMechanism
+from dpframe.workers.program.frames import Frame, NoFrameError
+
+if TYPE_CHECKING:
+    from dpframe.sampling.address import Asking, Shape, Stream
+    from dpframe.workers.program.query import Queried
+
+MOST_WORDS = 1 << 14  # texts that a run keeps
+MOST_SAID = 1 << 14  # characters of such a text
+
+
+class Stopped(Exception):  # noqa: N818  # nothing is wrong
+    """The run ends."""
+
+
+class Overdue(Exception):  # noqa: N818
+    """A process did not answer in time; it goes on."""
+
+
+class RaisedError(SampleError):
+    """The box raised an exception."""
+
+
+class LostError(SampleError):
+    """The process that held the box has ended, or could not begin."""
+
+
+# Requests.
+
+
+class Load:
+    """The mechanisms of a pass, one per lane, and its data, in the form that workers load."""
+
+    _numbers = itertools.count()
+
+    def __init__(self, mechanisms: tuple[HostMechanism, ...], data: tuple[Any, ...]) -> None:
+        self.number = next(self._numbers)
+        self.content = mechanisms, data
+        self.topic = repr([(type(m).__qualname__, m.params()) for m in mechanisms])
+        """Equal for all pairs of a search: workers are shared, and prints repeated, by topic."""
+        self.as_code = False  # True if the modules of the mechanisms are sent too
+        self.sent: Any = None  # a place for `RemoteBoxes`
+        self._message: tuple[dict[str, Any], bytes] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Load, self.content
+
+    @property
+    def is_external(self) -> bool:
+        """True if the boxes are modules for any interpreter."""
+        return isinstance(self.content[0][0], ForeignMechanism)
+
+    @property
+    def code(self) -> str:
+        """Name of the code that a process imports for it; equal names cost no second import."""
+        if self.is_external:
+            return str(self.message()[0]["digest"])
+        return repr([(type(m).__module__, type(m).__qualname__) for m in self.content[0]])
+
+    def message(self) -> tuple[dict[str, Any], bytes]:
+        """Return the header and content of the request to load it.
+
+        Classes and functions that are in no module, such as a script's, are sent as code.
+
+        Raises:
+            SampleError: it cannot be handed to another process.
+        """
+        with _PICKLING:  # several workers may ask at once
+            if self._message is None:
+                if self.is_external:
+                    from dpframe.workers.process import external_load
+
+                    self._message = external_load(*self.content)
+                else:
+                    self._message = {"do": "load"}, self._pickled()
+            return self._message
+
+    def _pickled(self) -> bytes:
+        import cloudpickle
+
+        try:
+            with contextlib.ExitStack() as stack:
+                for name in {type(m).__module__ for m in self.content[0]} & {*sys.modules}:
+                    if self.as_code and name != "__main__":
+                        stack.enter_context(by_value(sys.modules[name]))
+                pickled: bytes = cloudpickle.dumps(self.content)
+                return pickled
+        except Exception as error:  # whatever the code of an object raises
+            raise SampleError(not_handed_over(error)) from error
+
+    @property
+    def may_bring_code(self) -> bool:
+        """True if code that a worker cannot import can still be sent to it."""
+        return not self.as_code and not self.is_external
+
+    def bring_code(self) -> None:
+        """Send the modules of the mechanisms too, because only this process can import them."""
+        with _PICKLING:
+            self.as_code, self._message = True, None
+
+
+_PICKLING = threading.RLock()
+
+# A class that travels as code brings its fields along, and there must be one MISSING only.
+copyreg.pickle(type(dataclasses.MISSING), lambda _: "MISSING")
+
+
+@contextlib.contextmanager
+def by_value(module: ModuleType) -> Iterator[None]:
+    """Pickle everything in a module as code inside the context."""
+    import cloudpickle
+
+    with _PICKLING:
+        cloudpickle.register_pickle_by_value(module)
+        try:
+            yield
+        finally:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def not_handed_over(error: Exception) -> str:
+    """Return the message about a black box that cannot be sent to another process."""
+    return (
+        "a black box runs in its own process, and this one cannot be sent there: "
+        f"{type(error).__name__}: {message(error)}"
+    )
+
+
+class Request(NamedTuple):
+    """Chunks of one dataset."""
+
+    lane: int
+    data: int  # number of the dataset that is the input
+    stream: Stream
+    dataset: int
+    """The dataset of the address; it differs from the input only where addresses are tested."""
+    first: int
+    stop: int
+    rows: int
+    asking: Asking | None = None
+    """Terms of asking for answers of any kind, before the shape of an answer is known."""
+
+    def terms(self, shape: Shape | None) -> Asking | None:
+        """Return the terms of asking, given the shape if it is known; None for plain arrays."""
+        return self.asking if shape is None else shape.asking
+
+    def as_task(self, shape: Shape | None) -> dict[str, Any]:
+        """Return the request as a worker reads it, with the shape if it is known."""
+        asking = self.terms(shape)
+        width = shape.width if shape is not None and asking is not None else None
+        task = self._asdict()
+        del task["asking"]
+        return {
+            **task,
+            "dims": None if shape is None else list(shape.dims),
+            "dtype": shape and shape.dtype.name,
+            "answers": asking and {**asking._asdict(), "width": width},
+        }
+
+
+class Told(NamedTuple):
+    """Information about outputs that a worker sends with them."""
+
+    answering: bool = False  # True if they are answers of any kind, as rows of 64-bit words
+    natives: frozenset[tuple[int, ...] | None] = frozenset()
+    """Shapes of answers that are numbers; None stands for other answers but exceptions."""
+    words: Mapping[int, str] = {}  # texts of some codes
+    paces: tuple[float, ...] = ()
+    """Seconds per answer, each averaged over a few answers, by the worker's clock."""
+
+
+# The workers that serve requests.
+
+
+class Lent(Protocol):
+    """A worker process that is lent for one load."""
+
+    @property
+    def told(self) -> Told:
+        """Information about the last outputs."""
+
+    def draw(
+        self, request: Request, shape: Shape | None, deadline: float | None
+    ) -> Iterator[HostArray]:
+        """Draw chunks in their order, until a monotonic time if one is given.
+
+        Yields:
+            Outputs of one or several chunks, shape [chunks × rows, *output dims].
+
+        Raises:
+            SampleError: the box, or its process, failed to return outputs.
+            Overdue: the deadline has passed; the process is ended.
+            Stopped: the run ends.
+        """
+
+    def query(self, data: int, deadline: float | None) -> Queried:
+        """Return the answer of the first mechanism of the load without noise.
+
+        Raises:
+            SampleError, Overdue, Stopped: as `draw` does.
+        """
+
+
+class Source(Protocol):
+    """Lends workers that draw from black boxes, and counts the releases of a run."""
+
+    @property
+    def calls(self) -> int:
+        """Releases asked for so far, for any purpose."""
+
+    @property
+    def released(self) -> int:
+        """Releases that have come back, with a guess for those under way."""
+
+    @property
+    def words(self) -> dict[int, str]:
+        """Texts of codes of kinds and of short values that workers have sent."""
+
+    @property
+    def most(self) -> int:
+        """Number of workers that can be lent at once."""
+
+    def asked(self, releases: int) -> None:
+        """Count releases."""
+
+    def note(self, told: Told) -> None:
+        """Take in the texts of codes."""
+
+    def lend(self, load: Load, number: int = 1) -> AbstractContextManager[list[Lent]]:
+        """Lend `number` workers at once, or the largest possible number.
+
+        Raises:
+            SampleError: no worker can load it.
+            Stopped: the run ends.
+        """
+
+    def stop(self) -> None:
+        """End all draws now; calls that wait raise Stopped."""
+
+
+def called(kind: type[HostMechanism]) -> str:
+    """Return the name of the method by which a box is called."""
+    return "release" if kind.gives_releases() else "sample"
+
+
+def take_note(words: dict[int, str], told: Told) -> None:
+    """Add the texts that a worker has sent, unless there are too many."""
+    if len(words) < MOST_WORDS:
+        words.update(told.words)
+
+
+# Answers of workers, read and checked.
+
+
+def outputs(frame: Frame, method: str) -> HostArray:
+    """Return the outputs in an answer; for any other answer raise its error."""
+    if frame.header["tell"] != "outputs":
+        raise problem(frame, method)
+    found: HostArray = np.frombuffer(frame.content, np.dtype(frame.header["dtype"]))
+    return found.reshape(frame.header["shape"])
+
+
+def drawn(frame: Frame, left: Request, shape: Shape | None, method: str) -> HostArray | None:
+    """Return the outputs in an answer; None at the end.
+
+    A box shares the process that writes answers, so everything in them is checked. `left` has the
+    chunks still to come, `method` is the name of the box's method.
+
+    Raises:
+        NoFrameError: it does not answer the request.
+        SampleError: it reports an error in place of outputs.
+    """
+    header, chunks = frame.header, left.stop - left.first
+    if header["tell"] == "done" and not chunks:
+        return None
+    if header["tell"] in ("refused", "raised"):
+        raise problem(frame, method)
+    if header["tell"] != "outputs" or not 1 <= header["chunks"] <= chunks:
+        raise NoFrameError("its answers are not those that were asked for")
+    found = _array_of(frame, header["chunks"] * left.rows)
+    answering = header["answering"]
+    if answering != (left.terms(shape) is not None) and not (answering and shape is None):
+        raise NoFrameError("its outputs have a different form than before")
+    if shape is not None and (found.shape[1:], found.dtype.name) != (shape.dims, shape.dtype.name):
+        raise NoFrameError("its outputs have a different shape or type than before")
+    if answering:
+        _check_answers(found, header)
+    return found
+
+
+_NUMBERS = re.compile(r"[<|>]?([biufc]\d{1,2})|b?float\d+\w*|u?int\d+")
+
+
+def _array_of(frame: Frame, rows: int) -> HostArray:
+    """Return the array in an answer; raise NoFrameError if its description does not fit."""
+    shape, name = tuple(frame.header["shape"]), frame.header["dtype"]
+    try:
+        dtype = np.dtype(name if _NUMBERS.fullmatch(name) else "V")
+    except (TypeError, ValueError):
+        dtype = np.dtype("V")
+    size = math.prod(shape) * dtype.itemsize
+    if not dtype.itemsize or shape[:1] != (rows,) or len(shape) > 64 or size != len(frame.content):
+        raise NoFrameError("its outputs do not have the shape and type that it states")
+    if dtype.kind == "b" and max(frame.content, default=0) > 1:
+        raise NoFrameError("its booleans are neither true nor false")
+    found: HostArray = np.frombuffer(frame.content, dtype).reshape(shape)
+    return found
+
+
+def _check_answers(rows: HostArray, header: dict[str, Any]) -> None:
+    """Raise NoFrameError if rows are not answers, or the information about them is impossible."""
+    fine = rows.ndim == 2 and rows.shape[1] >= BEFORE and rows.dtype == np.uint64
+    times = np.append(Answers(rows).seconds, header["paces"]) if fine else np.array([np.nan])
+    fine = bool(np.all((times >= 0) & (times < np.inf)))
+    if not fine or any(len(text) > MOST_SAID for text in header["words"].values()):
+        raise NoFrameError("its answers have a different form than requested")
+
+
+def told_in(frame: Frame) -> Told:
+    """Return the information about the outputs in an answer."""
+    header = frame.header
+    natives = [None if shape is None else tuple(shape) for shape in header.get("natives", ())]
+    words = {int(code): text for code, text in header.get("words", {}).items()}
+    paces = tuple(header.get("paces", ()))
+    return Told(header.get("answering", False), frozenset(natives), words, paces)
+
+
+def problem(frame: Frame, method: str) -> SampleError:
+    """Return the error that an answer without outputs reports."""
+    if frame.header["tell"] == "refused":
+        return SampleError(escape(frame.header["why"]))
+    return RaisedError(f"{method} raised {escape(frame.header.get('blame', 'nothing'))}")
