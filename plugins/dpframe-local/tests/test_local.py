@@ -265,6 +265,38 @@ def test_the_result_of_ldp_auditor_by_hand():
     assert many[-1] == pytest.approx(1.0, abs=1e-4)
 
 
+def rows(header):
+    """Rows of the table of the README with this header, each as a list of texts."""
+    lines = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8").splitlines()
+    below = lines[next(at for at, line in enumerate(lines) if line.startswith(header)) + 2 :]
+    table = itertools.takewhile(lambda line: line.startswith("|"), below)
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+
+
+def number(text):
+    return float(text.partition(",")[0])
+
+
+def test_the_readme_has_what_ldp_auditor_is_expected_to_print():
+    """What was certified is below the exact loss; both other columns are computed again."""
+    first = rows("| protocol | claimed ε | exact loss")
+    for row, (_, loss, found) in zip(first, ldp_auditor.table(), strict=True):
+        assert (row[2], row[4]) == (f"{loss:.2f}".removesuffix(".00"), f"{found:.2f}")
+        assert 0.96 * loss < number(row[3]) <= loss
+    second = rows("| pure-ldp 1.1.2 |")
+    assert len(second) == 8
+    for name, claimed, loss, certified, found in second:
+        epsilon, cls = float(claimed), {"SUE": SUE, "OUE": OUE}[name]
+        p, q = cls(epsilon=epsilon).rates(np)
+        p += (1 - p) * q  # a bit is set by chance, and then set again with probability p
+        expected = math.log(p * (1 - q) / (q * (1 - p)))
+        guessed = ldp_auditor.expected_epsilon(ldp_auditor.supported_rate(p, q, 25), 25)
+        assert loss == f"{expected:.2f}"
+        assert found == f"{guessed:.2f}" + (", violated" if guessed > epsilon else "")
+        assert certified.endswith(", violated")
+        assert epsilon < number(certified) <= expected
+
+
 def test_ldp_auditor_never_gets_the_whole_loss():
     for name, loss, found in ldp_auditor.table():
         assert 0.4 < found < loss <= 2.0 + 1e-9, name
