@@ -83,6 +83,7 @@ def test_a_violated_claim_fails_the_job_and_shows_in_its_summary(tmp_path: Path)
     }
 
 
+@pytest.mark.slow
 def test_without_a_spec_it_runs_tests_and_annotates_failures(tmp_path: Path) -> None:
     (tmp_path / "test_mine.py").write_text(TEST)
     done = audit(tmp_path, tests="-q -p no:cacheprovider test_mine.py")

@@ -178,8 +178,12 @@ def test_compare() -> None:
     assert "laplace · ε 0.5" in done.stdout
     assert "majority-vote · precision" in done.stdout.replace("\n", " ")
     assert not Path("runs").exists()
-    found = json.loads(invoke("compare", QUICK, "--trials", "500", "--json").stdout)
-    assert len(found["rows"]) == 18
+    found = json.loads(
+        invoke(
+            "compare", QUICK, "--trials", "500", "--set", "mechanism.epsilon=1.0", "--json"
+        ).stdout
+    )
+    assert len(found["rows"]) == 6
     assert {row["confidence"] for row in found["rows"]} == {0.95}
 
 

@@ -33,7 +33,11 @@ CLOSED_FORMS = [
 ]
 
 
-@pytest.fixture(scope="module", params=CLOSED_FORMS, ids=lambda pair: str(pair[0])[:60])
+@pytest.fixture(
+    scope="module",
+    params=mostly_slow([pytest.param(form) for form in CLOSED_FORMS], (0, 3, 4, 7)),
+    ids=lambda pair: str(pair[0])[:60],
+)
 def both(request: pytest.FixtureRequest) -> tuple[AccountedDP, Claim]:
     event, exact = request.param
     return AccountedDP(event, COARSE), exact

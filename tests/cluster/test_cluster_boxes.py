@@ -112,6 +112,7 @@ def test_workers_draw_what_this_machine_would(
     assert found == told(record(document, plugins=[*plugins]))
 
 
+@pytest.mark.slow
 def test_small_rounds_of_a_search_are_counted_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learned, "TRIP", 1e9)  # the speed of this machine decides nothing here
     monkeypatch.setattr(draws, "LONG", 1e9)
@@ -308,6 +309,7 @@ def test_what_is_not_wanted_any_more_ends() -> None:
         wanted.reset(token)
 
 
+@pytest.mark.slow
 def test_time_ends_a_draw_there() -> None:
     found = asked(BOXES[2](seconds=60.0), 0.2)()
     assert (found.ending[0], found.releases) == ("overdue", 4)

@@ -41,6 +41,7 @@ def test_the_rate_is_the_distance_to_the_claim() -> None:
     assert growth_rate(q[1:], p[1:], slope, delta) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("coarse_bounds")
 def test_a_plan_says_when_a_wrong_claim_is_refuted() -> None:
     found = outlook(load(spec("laplace", "laplace-half-scale")), rehearse=False)["decisions"]

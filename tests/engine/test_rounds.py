@@ -210,6 +210,7 @@ def test_interrupted_and_resumed_bets_are_the_same_to_the_bit(
     assert said(results(asked, Store(tmp_path))) == direct
 
 
+@pytest.mark.slow
 def test_more_trials_go_on_with_the_same_bets(tmp_path: Path) -> None:
     for trials in (100, TRIALS):
         store = Store(tmp_path)

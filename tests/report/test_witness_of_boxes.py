@@ -72,6 +72,7 @@ def ran(document: dict[str, Any], source: Workers) -> Record:
     return auditing.recorded(loaded, source=source)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "what", [pytest.param(w, marks=pytest.mark.slow) if w in SLOW else w for w in WAYS]
 )

@@ -56,7 +56,7 @@ def test_numbers_become_floats(given: Any, dtype: Any) -> None:
     same(as_scores(given, "x"), np.array([1, 2], dtype))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=20)
 @given(arrays.arrays(np.float64, st.integers(1, 20), elements=st.floats(width=64)))
 def test_csv_gives_back_what_was_written(
     tmp_path_factory: pytest.TempPathFactory, values: Any

@@ -110,6 +110,7 @@ def test_it_ends_as_one_that_was_not_interrupted(
         assert calls < whole[1] - made / 4
 
 
+@pytest.mark.slow
 def test_what_cannot_be_drawn_again_is_not_lost(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         searched("unseeded", Store(tmp_path), 1_200)

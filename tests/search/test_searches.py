@@ -193,6 +193,7 @@ def test_a_search_ends_once_it_is_decided() -> None:
     assert (right.verdict, wrong.verdict) == ("consistent", "violated")
 
 
+@pytest.mark.slow
 def test_a_plan_knows_of_searches(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = load(spec("laplace", trials=5_000), plugins=[Three])
     monkeypatch.setattr(powers, "FEWEST", 4)

@@ -210,6 +210,7 @@ FIGURE_6 = ("figure-06-laplace", "audit.trials=200_000", SURE)
 FIGURES = [pytest.param(FIGURE_5, marks=pytest.mark.slow), FIGURE_6]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", FIGURES, ids=["5", "6"])
 def test_figures_5_and_6_bounds_hold_and_are_not_vacuous(figure: tuple[str, ...]) -> None:
     for cell in cells(*figure):

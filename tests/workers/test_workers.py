@@ -244,6 +244,7 @@ def test_a_budget_of_nothing_still_gives_trials_on_both_datasets(
     assert all(0 < number < 10**9 for number in cell["trials"])
 
 
+@pytest.mark.slow
 def test_what_a_budget_left_is_gone_on_with(tmp_path: Path) -> None:
     (whole,) = cells(spec({"use": "box"}, trials=30 * ROWS))
     hurried = spec({"use": "box"}, trials=30 * ROWS, run={"seconds": 1e-9})

@@ -202,6 +202,7 @@ def test_ten_thousand_cells_are_few_things_to_draw(side):
     assert f"{side - 8} more lines are left out" in figures.draw(record, "sweep").caption
 
 
+@pytest.mark.slow
 def test_the_command_writes_and_overwrites_whole_files(tmp_path, small, monkeypatch):
     monkeypatch.setattr("dpframe.results.store.load", lambda path: small)
     out = tmp_path / "figure.svg"
