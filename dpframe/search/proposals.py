@@ -57,6 +57,7 @@ class ArmMaker:
         self._tracer = Tracer(settings.run, settings.plan.prng, settings.source)
         self._tried: set[Any] = set()
         self._mechanisms: dict[Setting, Any] = {}
+        self._groups: set[str] = set()  # draw groups of all arms
         self._tried_addresses = False
         self._room = Room()
         self._files = AnswerFiles(settings.store.directory)
@@ -66,7 +67,8 @@ class ArmMaker:
         """Make an arm of a proposed pair and a setting of the mechanism.
 
         Returns:
-            None if D and D′ are equal, or if the mechanism refuses the setting.
+            None if D and D′ are equal, if the mechanism refuses the setting, or if an earlier arm
+            has the same draws, on which bets are no bets any more.
 
         Raises:
             CellError: the pair, or the mechanism resolved for it, cannot be used.
@@ -96,6 +98,10 @@ class ArmMaker:
             where = settings.run, settings.plan.prng, settings.store, self._tried, settings.executor
             arm = TracedArm(about, drawn, *where, self._count)
         arm.setting = setting
+        # Pairs of equal parameters may compare as different, because of a NaN.
+        if arm.group in self._groups:
+            return None
+        self._groups.add(arm.group)
         return arm
 
     def of(self, pair: Pair, mechanism: Any, attack: int) -> Cell:

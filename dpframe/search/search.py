@@ -44,6 +44,8 @@ FOR_BOUND = 1 << 20
 PROMISING = 3.0  # standard errors beyond a claim that the best of many events hardly has by chance
 LUCK = 1.0  # standard errors that the best event of a pair has by chance, about
 
+MOST_FRUITLESS = 16  # proposals in a row of which none can be drawn from
+
 PARENTS, CHILDREN = 4, 3  # pairs with the largest gains, and new settings of each
 
 NO_PAIR = "the neighbourhood proposed no pair in which D and D′ differ"
@@ -104,6 +106,7 @@ class SearchRun:
         """Every pair that was begun, in order, with its arm if it has one."""
         self._waiting: list[tuple[Pair, Setting]] = []  # proposed, and not drawn from yet
         self._asked_at = 0  # draws at the last proposal
+        self._fruitless = 0  # proposals in a row before which nothing was drawn
         self._raised: set[int] = set()  # kinds on pairs on which every answer was an exception
         self._rounds: list[HostArray] = []  # what was counted, round by round
         self._zs: dict[int, tuple[Any, float]] = {}  # results of `_z`, with their arguments
@@ -248,7 +251,9 @@ class SearchRun:
             return True
         playing = self._playing
         wants_more = self.drawn >= AGAIN[self._is_promising()] * self._asked_at or not playing
+        wants_more &= self._fruitless < MOST_FRUITLESS
         if wants_more and not self._waiting and not is_half_spent:
+            self._fruitless = 0 if self.drawn > self._asked_at else self._fruitless + 1
             self._propose()
             self._asked_at = self.drawn
             if self._waiting or playing:

@@ -171,6 +171,24 @@ def test_nothing_is_consistent_by_what_an_ignored_leak_could_have_shown() -> Non
         assert least < cell.search.pair_trials < most  # of the pair that is not ignored
 
 
+class Endless(dpframe.Neighbourhood, name="endless"):
+    """One pair that shows a leak, and then always another one in which nothing differs."""
+
+    adjacency = "replace one record"
+
+    def propose(self, rng: Any, history: Any) -> Any:
+        end = 0.0 if history else 1.0
+        return [Values(d0=(0.0,), d1=(end,), description=str(len(history)))]
+
+
+@pytest.mark.usefixtures("here")
+def test_a_search_ends_though_pairs_in_which_nothing_differs_are_proposed_forever() -> None:
+    tables = spec() | {"search": {"use": "endless", "ignore": ["raises"]}}
+    tables |= {"audit": {"name": "loud", "trials": 1500}, "mechanism": [{"use": "loud"}]}
+    (cell,) = dpframe.audit(tables, plugins=[Loud, Endless]).cells
+    assert "all pairs show ignored leaks" in str(cell.reason)
+
+
 def test_a_later_finding_stands_where_a_dearer_look_takes_the_first() -> None:
     """Its wealth continues the first one's, so the claim is refuted by it."""
 

@@ -290,3 +290,35 @@ def test_a_neighbourhood_is_told_of_all_that_it_proposed() -> None:
     table = {"use": "laplace", "params": {"epsilon": 1.0, "sensitivity": 1.0}}
     found(table, plugins=(Told,), search={"use": "told"}, run={"chunk": 64}, trials=20_000)
     assert HISTORIES[-1] == [([0.0], False), ([1.0], True)]
+
+
+class Same(dpframe.Pair, name="same"):
+    """One pair, of which Python says that it differs from itself."""
+
+    adjacency = "replace one record"
+    shift: float
+
+    @property
+    def d0(self) -> Any:
+        return np.zeros(1)
+
+    @property
+    def d1(self) -> Any:
+        return np.ones(1)
+
+
+class Twice(Neighbourhood, name="twice"):
+    """Proposes a pair again and again."""
+
+    adjacency = "replace one record"
+
+    def propose(self, rng: np.random.Generator, history: Any) -> Any:
+        return [Same(shift=float("nan")) for _ in range(4)]
+
+
+def test_no_draw_is_bet_on_twice() -> None:
+    """Equal draws of two arms would count one arm's luck twice."""
+    table = {"use": "laplace", "params": {"epsilon": 1.0, "sensitivity": 1.0}}
+    more = {"search": {"use": "twice"}, "run": {"chunk": 64}, "trials": 2_000}
+    (cell,) = found(table, plugins=(Twice, Same), attack=[{"use": "projection"}], **more)
+    assert cell.search.pairs == 1
