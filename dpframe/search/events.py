@@ -30,7 +30,7 @@ from dpframe.sampling.address import LEARNER, Shape, Stream, base_key, precision
 from dpframe.search.wealth import Seen
 from dpframe.spec.audit import Cell, Choice, RunSettings
 from dpframe.stats.betting import choose
-from dpframe.stats.histograms import at_edge
+from dpframe.stats.histograms import half_line
 from dpframe.workers.trial_call import check_seen_alone, seen
 
 
@@ -69,10 +69,7 @@ def in_words(gives: str, edge: Any, *, is_above: bool) -> str:
     """Describe an event of an attack without the attack's name."""
     if gives == "decision":
         return "decides D′" if is_above else "decides D"
-    text, is_before = at_edge(edge)
-    if is_before:
-        return f"scores more than {text}" if is_above else f"scores {text} or less"
-    return f"scores {text} or more" if is_above else f"scores less than {text}"
+    return f"scores {half_line(edge, is_above=is_above)}"
 
 
 MOST_EXAMINED = 1 << 12  # outputs of each dataset that are searched for examples

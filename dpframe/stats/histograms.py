@@ -24,16 +24,19 @@ def bin_counts(edges: HostArray, scores: HostArray) -> HostArray:
     return np.append(len(scores) - len(numbers), steps).astype(np.int32)
 
 
-def at_edge(edge: Any) -> tuple[str, bool]:
-    """Write an edge, or the number just before it if that is shorter; True for the latter.
+def half_line(edge: Any, *, is_above: bool) -> str:
+    """Describe the numbers at or above an edge, or below it, by the shortest number.
 
-    A number below 4.94066e-324 is 0 or less. `edge` has the dtype of the scores; 0.0 has no sign.
+    It is the edge or the number before it: what is below 4.94066e-324 is at most 0.
     """
-    edge = np.asarray(edge)[()]
+    edge = np.asarray(edge)[()]  # in the dtype of the scores
     with np.errstate(all="ignore"):  # subnormal numbers and infinities raise warnings
         before = np.nextafter(edge, edge.dtype.type(-np.inf))
-    is_before = len(str(before)) < len(str(edge))
-    return f"{float(str((before if is_before else edge) + 0)):.6g}", bool(is_before)
+    is_before = before == 0 or len(str(before)) + 2 < len(str(edge))
+    text = f"{float(str((before if is_before else edge) + 0)):.6g}"  # 0.0 has no sign
+    if is_above:
+        return f"more than {text}" if is_before else f"{text} or more"
+    return f"at most {text}" if is_before else f"less than {text}"
 
 
 class Events(NamedTuple):

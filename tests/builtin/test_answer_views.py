@@ -59,7 +59,7 @@ BOXES: list[tuple[str, Any, int, int, str]] = [
     ("kinds", lambda side: ValueError("row 17") if side else 1.0, 12, 1, "raises ValueError"),
     ("kinds", lambda side: np.zeros((2 + side, 1)), 12, 4, r"shape \(3, 1\)"),
     ("values", lambda side: 0.25 + side, 12, 1, "is 1.25|is 0.25"),
-    ("numbers", lambda side: 50 + side + laplace(0.05), 16, 1, "the output is .*50|or more|below"),
+    ("numbers", lambda side: 50 + side + laplace(0.05), 16, 1, ".*50|or more|less than"),
     ("numbers", lambda side: bytes([int(RNG.integers(128)) + 128 * side]), 16, 8, "output 1 is"),
     ("numbers", lambda side: list(RNG.normal(0.25 * side * SIGNS)), 60, 512, "a weighted sum"),
     ("bits", lambda side: textbook(1.0 - side), 1500, 1, r"2\^-"),

@@ -55,18 +55,18 @@ def test_decisions_have_one_cut() -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_edges_just_after_a_short_number_are_told_by_that_number(dtype: Any) -> None:
     zero, one = (np.nextafter(dtype(x), dtype(2)) for x in (0, 1))
-    assert in_words("score", zero, is_above=False) == "scores 0 or less"
+    assert in_words("score", zero, is_above=False) == "scores at most 0"
     assert in_words("score", one, is_above=True) == "scores more than 1"
     assert in_words("score", dtype(-0.0), is_above=True) == "scores 0 or more"
     assert in_words("score", dtype(0.1), is_above=False) == "scores less than 0.1"
-    assert in_words("score", np.finfo(dtype).min, is_above=False) == "scores -inf or less"
+    assert in_words("score", np.finfo(dtype).min, is_above=False) == "scores at most -inf"
     assert in_words("score", dtype(np.inf), is_above=True) == "scores inf or more"
 
 
 @pytest.mark.parametrize(
     ("edges", "text"),
     [
-        ([None, 0.0], "0 or less"),
+        ([None, 0.0], "at most 0"),
         ([0.0, None], "more than 0"),
         ([0.0, 2.0], "more than 0 and at most 2"),
         ([-0.0, 2.5, False], "from 0 to below 2.5"),

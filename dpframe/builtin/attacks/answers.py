@@ -21,7 +21,7 @@ from dpframe.plugins import (
     Target,
     Tree,
 )
-from dpframe.stats.histograms import at_edge
+from dpframe.stats.histograms import half_line
 
 SMOOTHING = 0.5  # added to every count, because a missing category proves nothing
 CAUTION = 1.5  # standard errors by which the logarithm of a ratio shrinks towards 0
@@ -165,21 +165,13 @@ def _labels(state: Any, group: int, words: Mapping[int, str]) -> list[str]:
 
 def _interval(edges: Any, start: int, stop: int, used: int) -> str:
     """Describe the categories in [start, stop) as an interval of numbers."""
-    low = None if start == 0 else edges[start - 1]
-    high = None if stop > used else edges[stop - 1]
-    if low is None and high is None:
-        return "anything"
-    if low is not None and high == np.nextafter(low, np.inf):
-        return f"{low + 0.0:.6g}"
-    first, is_after = ("", False) if low is None else at_edge(low)
-    last, is_upto = ("", False) if high is None else at_edge(high)
-    if low is None:
-        return f"{last} or less" if is_upto else f"below {last}"
-    if high is None:
-        return f"more than {first}" if is_after else f"{first} or more"
-    if is_after:
-        return f"more than {first} and {'at most' if is_upto else 'below'} {last}"
-    return f"from {first} to {last}" if is_upto else f"from {first} to below {last}"
+    low = "" if start == 0 else half_line(edges[start - 1], is_above=True)
+    high = "" if stop > used else half_line(edges[stop - 1], is_above=False)
+    if low and high and edges[stop - 1] == np.nextafter(edges[start - 1], np.inf):
+        return f"{edges[start - 1] + 0.0:.6g}"
+    if low.endswith(" or more") and high.startswith("less than "):
+        return f"from {low.removesuffix(' or more')} to below {high.removeprefix('less than ')}"
+    return " and ".join(filter(None, (low, high))) or "anything"
 
 
 # Learners choose one column and learn the ratio of each of its categories. A state is a dict of

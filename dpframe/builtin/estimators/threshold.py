@@ -34,7 +34,7 @@ from dpframe.stats.binomial import (
 from dpframe.stats.credible import Posterior, credible_epsilon, region_mass
 from dpframe.stats.exact_test import Outcome, exact_region, is_enumerable
 from dpframe.stats.gaussian import gaussian_epsilon, gaussian_mu
-from dpframe.stats.histograms import at_edge
+from dpframe.stats.histograms import half_line
 from dpframe.stats.joint import threshold_epsilon
 from dpframe.stats.roots import crossing
 
@@ -148,10 +148,7 @@ def _where(edges: HostArray, cut: int, *, rising: bool) -> str:
     """Describe the bins from a cut on, or below it; bin 0 is NaN, bin 1 below all edges."""
     if cut == 1:
         return "other than NaN" if rising else "that are NaN"
-    text, is_before = at_edge(edges[cut - 2])
-    if is_before:
-        return f"above {text}" if rising else f"up to {text}"
-    return f"from {text} on" if rising else f"below {text}"
+    return half_line(edges[cut - 2], is_above=rising)
 
 
 Limits = Literal["clopper-pearson", "jeffreys"]

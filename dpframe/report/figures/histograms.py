@@ -19,7 +19,9 @@ from dpframe.results.model import CellRecord, Record
 
 FEWEST = 4  # edges; a histogram with fewer counts decisions rather than scores
 
-_THRESHOLD = re.compile(r"scores (?:from|above|below|up to) (-?[\d.]+(?:e[-+]?\d+)?)")
+_THRESHOLD = re.compile(
+    r"scores (?:(?:from|above|below|up to|more than|less than|at most) )?(-?[\d.]+(?:e[-+]?\d+)?)"
+)
 
 
 class Histogram(NamedTuple):

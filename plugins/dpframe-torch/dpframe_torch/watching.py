@@ -220,7 +220,6 @@ class Watch:
         # A batch of distributed training is what all ranks had in a step.
         every = zip_longest(*gathered_objects(self.rows), fillvalue=0)
         rows = np.array([sum(one) for one in every], float)
-        given = int(rows.sum())
         found = [*self._of_canaries(seen, rows, members)]
         if self.held_out_rows:
             found.append(
