@@ -278,11 +278,9 @@ class Runner:
             return found
         from dpframe.search.events import event_of
 
-        try:
-            with precision_of(work.run):
-                event = event_of(work, cell, place, found, self.source.words)
-        except CellError:
-            event = None
+        event = None
+        with contextlib.suppress(CellError), precision_of(work.run):
+            event = event_of(work, cell, place, found, self.source.words)
         return found.model_copy(update={"event": event})
 
     def _fail(self, work: Work, error: BaseException) -> None:

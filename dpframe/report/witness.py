@@ -14,7 +14,7 @@ import tomli
 from dpframe.common.text import shown
 from dpframe.errors import DpframeError
 from dpframe.report import words
-from dpframe.results.model import CellRecord, ChoiceRecord, EventRecord, PairRecord, Record
+from dpframe.results.model import CellRecord, ChoiceRecord, PairRecord, Record, WitnessRecord
 from dpframe.results.verdict import exceeds
 
 KINDS = ("mechanism", "pair", "attack", "estimator")  # plugins that a spec names
@@ -99,7 +99,7 @@ def next_of(record: Record) -> str:
     return "\n".join(lines)
 
 
-def event_in_words(title: str, found: EventRecord, told: Sequence[str] = ()) -> Iterator[str]:
+def event_in_words(title: str, found: WitnessRecord, told: Sequence[str] = ()) -> Iterator[str]:
     """Describe an event, with outputs in it and outside of it if the record has some."""
     shares = [
         f"{words.quantity(hits)} of {words.quantity(trials)} on {name}"

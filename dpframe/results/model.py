@@ -322,7 +322,7 @@ class LookRecord(Part):
     """draws counted at that look, on D and on D′"""
 
 
-class EventRecord(Part):
+class WitnessRecord(Part):
     """An event that reveals a leak, with its counts."""
 
     event: str
@@ -332,18 +332,6 @@ class EventRecord(Part):
     hits: Counts
     """draws with the event, on D and on D′"""
     trials: Counts
-    """draws from which the hits were counted"""
-    inside: list[str] = Field(default_factory=list)
-    """some outputs in the event, if the attack has no words for it; empty if they were not kept.
-    Missing in old records"""
-    outside: list[str] = Field(default_factory=list)
-    """some outputs that are not in the event. Missing in old records"""
-
-
-class WitnessRecord(EventRecord):
-    """An event that a search has found."""
-
-    trials: Counts
     """draws from which the hits were counted: those of the pair that the attack has not learned
     from"""
     pair_trials: Count
@@ -351,6 +339,11 @@ class WitnessRecord(EventRecord):
     leak: str = ""
     """name of the leak that the event reveals; `[search] ignore` takes it, or a part of it. Missing
     in old records"""
+    inside: list[str] = Field(default_factory=list)
+    """some outputs in the event, if the attack has no words for it; empty if they were not kept.
+    Missing in old records"""
+    outside: list[str] = Field(default_factory=list)
+    """some outputs that are not in the event. Missing in old records"""
 
 
 class FindingRecord(WitnessRecord):
@@ -498,10 +491,10 @@ class CellRecord(Part):
     search: SearchRecord | None = None
     """the extent of a search and its evidence against the claim; null without [search], and if the
     cell failed"""
-    event: EventRecord | None = None
-    """the event of the counts that is farthest outside of the claim, on a fixed pair; null if the
-    cell does not refute its claim by itself, or has no counts of decisions or between cuts. Chosen
-    after counting, so it shows the leak and bounds nothing. Missing in old records"""
+    event: WitnessRecord | None = None
+    """on a fixed pair the event farthest outside of the claim, chosen after counting: it shows the
+    leak and bounds nothing. Null if the cell does not refute its claim by itself, or counted
+    neither decisions nor scores between cuts. Missing in old records"""
     searched: bool = False
     """true if a search chose pair and attack, even if it failed; the attack of a failed cell is the
     first one planned. Missing in old records"""

@@ -128,13 +128,13 @@ class Arm(ABC):
         side, cut = divmod(number, self.seen.above.shape[1])
         return *self._event(cut, words, is_above=side in (0, 2)), 1 if side < 2 else 0
 
-    def examples(self, number: int, words: Mapping[int, str]) -> tuple[list[str], list[str]]:
-        """Return different outputs in an event of `seen`, and outside of it, as short texts."""
+    def examples(self, number: int, words: Mapping[int, str]) -> dict[str, Any]:
+        """Return different outputs inside an event of `seen`, and outside of it."""
         side, column = divmod(number, self.seen.above.shape[1])
         try:
             return examples_of(self._outputs(column, words), is_above=side in (0, 2))
         except CellError:  # examples are worth no finding
-            return [], []
+            return {}
 
     @abstractmethod
     def _outputs(self, column: int, words: Mapping[int, str]) -> list[list[Output]]:

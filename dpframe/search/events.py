@@ -24,7 +24,7 @@ from dpframe.interfaces.checks import arrays, guarded, learns, unsuited
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import Pair
 from dpframe.interfaces.statistic import BinCounts, DecisionCounts, Statistic
-from dpframe.results.model import CellRecord, EventRecord
+from dpframe.results.model import CellRecord, WitnessRecord
 from dpframe.results.plain import text as plain_text
 from dpframe.sampling.address import LEARNER, Shape, Stream, base_key, precision_of
 from dpframe.search.wealth import Seen
@@ -101,35 +101,29 @@ def answer_text(row: HostArray, words: Mapping[int, str]) -> str:
     return in_short(answer.numbers[0][~answer.absent[0]], texts)
 
 
-def examples_of(both: Sequence[Sequence[Output]], *, is_above: bool) -> tuple[list[str], list[str]]:
-    """Return different outputs in an event, above a cut or below, and outside, as short texts.
+def examples_of(both: Sequence[Sequence[Output]], *, is_above: bool) -> dict[str, Any]:
+    """Return different outputs inside an event, above a cut or below, and outside, as short texts.
 
     `both` has outputs on D and on D′, each with True if it is at or above the cut.
     """
-    found: tuple[list[str], list[str]] = [], []
+    found: dict[str, list[str]] = {"inside": [], "outside": []}
     for at_or_above, told in itertools.chain.from_iterable(zip(*both, strict=False)):
-        own = found[at_or_above != is_above]
-        if len(own) < SHOWN and (text := told()) not in own:
+        own = found["inside" if at_or_above == is_above else "outside"]
+        if len(own) < SHOWN and (text := plain_text(told())) not in own:
             own.append(text)
-        if min(map(len, found)) == SHOWN:
+        if min(map(len, found.values())) == SHOWN:
             break
     return found
 
 
 def event_of(
     work: Work, cell: Cell, place: Place, found: CellRecord, words: Mapping[int, str]
-) -> EventRecord | None:
-    """Return the event of a cell that is farthest outside of its claim, with some outputs.
-
-    Returns:
-        None if the statistic counts neither decisions nor scores between cuts, or if no outputs
-        were kept.
-    """
+) -> WitnessRecord | None:
+    """Return the event of a cell farthest outside of its claim, with outputs; None if unknown."""
     basis, statistic = found.basis, work.statistics[place.scorer]
     kept, trials = work.kept.get(place.lane), found.trials[0]
-    if basis is None or kept is None or trials != found.trials[1]:
-        return None
-    if not isinstance(statistic, DecisionCounts | BinCounts):
+    known = isinstance(statistic, DecisionCounts | BinCounts)
+    if basis is None or kept is None or trials != found.trials[1] or not known:
         return None
     attack = cell.attack.value
     layout, state = own_part(work.layouts, place), own_part(work.states, place)
@@ -144,20 +138,19 @@ def event_of(
     for outputs, rows in zip(both, () if told else kept, strict=False):
         views = seen(attack, rows, work.the_pass.shape, work.dtype)
         scores = compiled_scores(attack, state, views, work.dtype, len(rows))
-        texts = [partial(in_short, row) for row in rows]
-        if work.the_pass.shape.asking is not None:
-            texts = [partial(answer_text, row, words) for row in rows]
+        any_answer = work.the_pass.shape.asking is not None
+        told_of = partial(answer_text, words=words) if any_answer else in_short
+        texts = [partial(told_of, row) for row in rows]
         outputs.extend(zip((scores >= cuts[cut]).tolist(), texts, strict=True))
-    inside, outside = examples_of(both, is_above=is_above)
     hits = counts[:, cut] if is_above else trials - counts[:, cut]
     event = told or f"{cell.attack.label} {in_words(attack.gives, cuts[cut], is_above=is_above)}"
-    return EventRecord(
+    return WitnessRecord(
         event=plain_text(" ".join(str(event).split())),
         more_likely="D′" if side < 2 else "D",
         hits=hits.tolist(),
         trials=list(found.trials),
-        inside=list(map(plain_text, inside)),
-        outside=list(map(plain_text, outside)),
+        pair_trials=trials,
+        **examples_of(both, is_above=is_above),
     )
 
 

@@ -13,7 +13,6 @@ from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import Earned, Pair
-from dpframe.results.plain import text
 from dpframe.sampling.address import EVAL, Stream, digest, host_generator
 from dpframe.search.arms import Arm, Counter
 from dpframe.search.black_box_arms import LOOK, BlackBoxArm, KeptChoices, is_fast
@@ -174,12 +173,9 @@ class SearchRun:
         words = self.settings.source.words
         return leak_of(arm, self.search.attacks, words, self._about, refuted=refuted)
 
-    def examples(self, arm: Arm, leak: Leak) -> dict[str, list[str]]:
+    def examples(self, arm: Arm, leak: Leak) -> dict[str, Any]:
         """Return outputs in the event of a leak and outside, if its attack has no words for it."""
-        if leak.is_told:
-            return {}
-        inside, outside = arm.examples(leak.number, self.settings.source.words)
-        return {"inside": list(map(text, inside)), "outside": list(map(text, outside))}
+        return {} if leak.is_told else arm.examples(leak.number, self.settings.source.words)
 
     def _name(self, arm: Arm) -> str:
         leak = self.leak(arm, refuted=True)

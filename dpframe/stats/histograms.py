@@ -25,10 +25,7 @@ def bin_counts(edges: HostArray, scores: HostArray) -> HostArray:
 
 
 def half_line(edge: Any, *, is_above: bool) -> str:
-    """Describe the numbers at or above an edge, or below it, by the shortest number.
-
-    It is the edge or the number before it: what is below 4.94066e-324 is at most 0.
-    """
+    """Describe the numbers at or above an edge, or below it: at most 0, not below 5e-324."""
     edge = np.asarray(edge)[()]  # in the dtype of the scores
     with np.errstate(all="ignore"):  # subnormal numbers and infinities raise warnings
         before = np.nextafter(edge, edge.dtype.type(-np.inf))
