@@ -604,7 +604,8 @@ class SkipRecord(Part):
     reason: str
     """why"""
     expected: Verdict | None = None
-    """the verdict that `[[expect]]` names, which is then not met; null if no rule matches"""
+    """the verdict that `[[expect]]` names, which a skipped combination never meets; null if no rule
+    matches"""
 
 
 class SummaryRecord(Part):

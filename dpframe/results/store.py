@@ -30,7 +30,7 @@ _MARKS = (b'"schema"', b'"cells"', b'"draw_group"')
 
 
 def upgraded(record: Record) -> Record:
-    """Return an old record with `draws` as releases, where it has coordinates."""
+    """Return an old record with `draws` counted in releases instead of coordinates."""
     if not is_old(record):
         return record
     cells = [

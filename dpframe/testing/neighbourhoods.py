@@ -34,7 +34,7 @@ def _playable(pair: Pair) -> None:
     except Exception as error:
         raise AssertionError(f"D or D′ cannot be sent to a worker process: {error}") from None
     for name, sent, got in zip(("D", "D′"), made, back, strict=True):
-        assert same(sent, got), f"{name} is not the same after it was sent to a worker process"
+        assert same(sent, got), f"{name} changed when it was sent to a worker process"
 
 
 def _different(pair: Pair) -> None:

@@ -156,7 +156,7 @@ class Request(NamedTuple):
     data: int  # number of the dataset that is the input
     stream: Stream
     dataset: int
-    """The dataset of the address; it differs from the input only where addresses are tested."""
+    """The dataset of the address; it differs from the input only in tests of addresses."""
     first: int
     stop: int
     rows: int

@@ -278,7 +278,7 @@ class Histogram(Binned, name="histogram"):
         )
 
     def _evidence(self, found: Histograms, query: Query, bound: float) -> Evidence | None:
-        """Return the events that show most against the claim and at the bound."""
+        """Return the events with the strongest evidence against the claim and at the bound."""
         if self.sharp is False:
             return None  # the radius of [Canonne2020] is wider than the theorem's
         claim = query.claim

@@ -97,7 +97,7 @@ def draw_slack(record: Record, found: list[Bar]) -> Picture:
         record,
         f"Slack of {drawing.audit_name(record)}: certified ε and the parts of claimed − certified "
         "ε, as shares of the claimed ε. They add up to 1; parts below 0 are drawn left of 0.",
-        "An unknown part is contained in the next one; where the limit of an attack is learned, "
+        "An unknown part is contained in the next one; if the limit of an attack is learned, "
         "attack is at least, and sampling at most, what is drawn."
         if any(bar.partial for bar in bars)
         else "",

@@ -239,7 +239,7 @@ def _facts(cell: CellRecord) -> Iterator[tuple[str, str]]:
         yield "Claimed", f"ε = {words.brief(claim.epsilon)} at δ = {at} ({claim.kind})"
         yield "Claim's parameters", _value(claim.parameters)
     if cell.truth:
-        yield "Exact loss, where it is known", f"ε = {words.point(cell.truth.epsilon)}"
+        yield "Exact loss, if known", f"ε = {words.point(cell.truth.epsilon)}"
     if estimate:
         at = words.setting(estimate.delta)
         yield "Empirical", f"ε = {words.point(estimate.epsilon)} at δ = {at}; not a bound"

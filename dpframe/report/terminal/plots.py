@@ -271,7 +271,7 @@ def plots(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
         return
     which = ""
     if len(shown) > MOST:
-        which = f": {MOST} of {len(shown)} cells, those that show most against their claim"
+        which = f": {MOST} of {len(shown)} cells, those with the most evidence"
         order = sorted(range(len(shown)), key=lambda i: -shown[i][0].gap)
         shown = [shown[i] for i in sorted(order[:MOST])]
     signs = " ".join(dict.fromkeys(SYMBOL[best.cell.verdict] for best, _ in shown))
