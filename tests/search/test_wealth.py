@@ -21,8 +21,8 @@ from dpframe.search.wealth import (
     paid,
 )
 from dpframe.stats.betting import choose, events, pay, project
-from dpframe.stats.output_bets import _experts, bets, bets_against_each, grouped, lines
-from dpframe.stats.output_bounds import history
+from dpframe.stats.output_bets import bets, bets_against_each, grouped, lines
+from dpframe.stats.output_bounds import _experts, history
 from dpframe.stats.shares import learned
 
 CUTS = np.linspace(-3.0, 4.0, 15)
