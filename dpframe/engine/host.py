@@ -14,7 +14,7 @@ from dpframe.common.types import HostArray, Tree
 from dpframe.engine import programs
 from dpframe.engine.checkpoint import Saved
 from dpframe.engine.draws import Draws
-from dpframe.engine.independence import NOT_SEEDABLE, Independence
+from dpframe.engine.independence import NOT_SEEDABLE, Independence, check_addresses
 from dpframe.engine.passes import Work
 from dpframe.engine.plan import Pass
 from dpframe.engine.rounds import Rounds, Tally, checked_counts
@@ -113,24 +113,11 @@ class HostDraws(Draws):
                 yield outputs
 
     def check_addresses(self) -> None:
-        """Draw chunks at equal and at different addresses, in two processes with equal histories.
-
-        Raises SampleError if an address gives different outputs, or two addresses give the same.
-        """
+        """Compare chunks drawn at equal and at different addresses: see `check_addresses`."""
         first: Any = self.the_pass.mechanisms[0]
+        see = partial(self.independence.see, 0, 0, 0, counted=False)
         with self.source.lend(self.load, 2) as workers, self._clock.running():
-
-            def chunks(*addresses: int) -> list[HostArray]:
-                two = zip((workers[0], workers[-1]), addresses, strict=True)
-                return at_once([partial(self._chunk, *one) for one in two], self.source.most)
-
-            here, there = chunks(0, 1)
-            for outputs in (here, there):
-                self.independence.see(0, 0, 0, outputs, counted=False)
-            if first.seedable:
-                for again in chunks(0, 0):
-                    if again.tobytes() != here.tobytes():
-                        raise SampleError(NOT_SEEDABLE)
+            check_addresses(workers, self._chunk, see, self.source.most, seedable=first.seedable)
 
     def check_address(self, lane: int, first: HostArray) -> None:
         """Draw the first chunk of D of another lane once more; raise SampleError if it differs."""

@@ -8,14 +8,18 @@ of one pass together reject a correct mechanism with a probability below `ERROR`
 import hashlib
 import math
 import threading
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from scipy.special import gammaln
 
 from dpframe.common.types import Floats, HostArray, Ints
-from dpframe.errors import WorthlessError
+from dpframe.errors import SampleError, WorthlessError
 from dpframe.interfaces.attack import Answers
 from dpframe.stats import independence as chances
+from dpframe.workers.requests import Lent
+from dpframe.workers.scheduling import at_once
 
 ERROR = 1e-6  # probability that a correct mechanism is accused
 ROWS = 1024  # rows of each dataset and lane that are compared one by one
@@ -60,6 +64,34 @@ for each of two signals the lags on each dataset and the step between them. A lo
 the number of rows has doubled, and at the end."""
 
 LAGS = (1, 2)
+
+
+def check_addresses(
+    workers: Sequence[Lent],
+    draw: Callable[[Lent, int], HostArray],
+    see: Callable[[HostArray], None],
+    most: int,
+    *,
+    seedable: bool,
+    columns: int | None = None,
+) -> None:
+    """Draw chunks at equal and at different addresses, in two processes with equal histories.
+
+    `draw` draws a chunk of D at the address of D (0) or of D′ (1), and `see` tests it. Only the
+    first `columns` of a chunk must be the same again; None for all. `most` workers draw at once.
+    Raises SampleError if an address gives different outputs, or two addresses give the same.
+    """
+
+    def both(*addresses: int) -> list[HostArray]:
+        two = zip((workers[0], workers[-1]), addresses, strict=True)
+        return at_once([partial(draw, *one) for one in two], most)
+
+    here, there = both(0, 1)
+    for outputs in (here, there):
+        see(outputs)
+    for again in both(0, 0) if seedable else ():
+        if again[..., :columns].tobytes() != here[..., :columns].tobytes():
+            raise SampleError(NOT_SEEDABLE)
 
 
 class Independence:

@@ -15,13 +15,12 @@ import numpy as np
 
 from dpframe.common import files
 from dpframe.common.types import HostArray
-from dpframe.engine.independence import NOT_SEEDABLE, Independence
-from dpframe.errors import SampleError
+from dpframe.engine.independence import Independence, check_addresses
 from dpframe.interfaces.attack import ABSENT, BEFORE, SECONDS
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.sampling.address import EVAL, Asking, Shape, Stream, digest, of_answers
 from dpframe.workers.requests import Lent, Load, Overdue, RaisedError, Request, Source
-from dpframe.workers.scheduling import BUNDLE, Clock, at_once, handed_out
+from dpframe.workers.scheduling import BUNDLE, Clock, handed_out
 
 MOST_PAIRS = 256  # pairs of one search, each with answers in memory
 
@@ -353,22 +352,19 @@ class BlackBoxDraws:
         return _padded(rows, columns)[:, :columns]
 
     def check_addresses(self) -> None:
-        """Draw chunks at equal and at different addresses, in two processes with equal histories.
+        """Compare chunks drawn at equal and at different addresses: see `check_addresses`."""
 
-        Raises SampleError if an address gives different answers, WorthlessError if two addresses
-        give the same.
-        """
-        asked = time.monotonic()
+        def draw(worker: Lent, dataset: int) -> HostArray:
+            where = (self.stream.of("addresses"), dataset, 0, 1, self.sizes.rows_of(0))
+            return self._asked(worker, Request(0, 0, *where, self.asking))
+
+        def see(rows: HostArray) -> None:
+            self._independence.see(ChunkSpan(0, 0, 1, len(rows)), rows, counted=False)
+
+        asked, seedable = time.monotonic(), self.mechanism.seedable
         with self.source.lend(self._load, 2) as workers:
             self.clock.give_back(time.monotonic() - asked)
-            pair = workers[0], workers[-1]
-            here, there = self._two(pair, (0, 1))
-            for rows in (here, there):
-                self._independence.see(ChunkSpan(0, 0, 1, len(rows)), rows, counted=False)
-            if self.mechanism.seedable:
-                for again in self._two(pair, (0, 0)):
-                    if again[:, :2].tobytes() != here[:, :2].tobytes():
-                        raise SampleError(NOT_SEEDABLE)
+            check_addresses(workers, draw, see, self.source.most, seedable=seedable, columns=2)
 
     def conclude(self) -> None:
         """Check the answers once more; raises WorthlessError."""
@@ -412,14 +408,6 @@ class BlackBoxDraws:
         if numbers > self._width:
             self._width = 1 << (numbers - 1).bit_length()
         self.sizes.widest = self.sizes.widest or 8 * (BEFORE + self._width)
-
-    def _two(self, workers: tuple[Lent, Lent], datasets: tuple[int, int]) -> list[HostArray]:
-        def call(worker: Lent, dataset: int) -> HostArray:
-            where = (self.stream.of("addresses"), dataset, 0, 1, self.sizes.rows_of(0))
-            return self._asked(worker, Request(0, 0, *where, self.asking))
-
-        calls = [lambda w=w, d=d: call(w, d) for w, d in zip(workers, datasets, strict=True)]
-        return at_once(calls, self.source.most)
 
     def _chunks_of_task(self, span: ChunkSpan) -> int:
         if self._cost is None:
