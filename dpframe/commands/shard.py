@@ -14,8 +14,8 @@ from dpframe.commands.run import run as run_audit
 from dpframe.common import files
 from dpframe.errors import OutputError, SpecError
 from dpframe.results.build import first_seed, spec_record
-from dpframe.results.consistency import digest_of
 from dpframe.results.model import PluginRecord, SpecRecord
+from dpframe.results.plain import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,8 +11,7 @@ import numpy as np
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.results import model
-from dpframe.results.consistency import digest_of
-from dpframe.results.plain import plain, text
+from dpframe.results.plain import digest_of, plain, text
 from dpframe.results.verdict import FIRST_LOOK, Looks, judged, totals
 
 if TYPE_CHECKING:

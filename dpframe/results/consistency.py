@@ -5,8 +5,6 @@ reading a record must never run, and its layout, which the record does not hold;
 as long as in the run. The digest covers this step.
 """
 
-import hashlib
-import json
 import math
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +13,7 @@ from typing import Any
 from dpframe import __version__
 from dpframe.common.text import shown
 from dpframe.results.model import CellRecord, EstimateRecord, Record
-from dpframe.results.plain import profile_problem
+from dpframe.results.plain import digest_of, profile_problem
 from dpframe.results.verdict import (
     CONSISTENT,
     VIOLATED,
@@ -28,17 +26,6 @@ from dpframe.results.verdict import (
 ROUNDING_OF_PROFILES = 1e-5
 """Relative rounding of the numbers of a certified profile: six digits are written."""
 ROUNDING = 1e-9  # relative difference between two ways to compute the same
-
-
-def digest_of(contents: dict[str, Any]) -> str:
-    """Return a hash of a record, given as strict JSON values, without its own digest.
-
-    It detects accidents and careless edits. It does not detect forgery, because anyone can compute
-    it.
-    """
-    rest = {key: value for key, value in contents.items() if key != "digest"}
-    written = json.dumps(rest, sort_keys=True, separators=(",", ":"))
-    return "sha256:" + hashlib.sha256(written.encode()).hexdigest()
 
 
 def is_old(record: Record) -> bool:

@@ -1,7 +1,9 @@
-"""Turn any value of a plugin into JSON values."""
+"""Turn values of plugins into strict JSON, and hash records."""
 
 import contextlib
+import hashlib
 import itertools
+import json
 import math
 from collections.abc import Mapping, Sequence, Set
 from numbers import Integral, Real
@@ -75,3 +77,14 @@ def strict(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [strict(item) for item in value]
     return value
+
+
+def digest_of(contents: dict[str, Any]) -> str:
+    """Return a hash of a record, given as strict JSON values, without its own digest.
+
+    It detects accidents and careless edits. It does not detect forgery, because anyone can compute
+    it.
+    """
+    rest = {key: value for key, value in contents.items() if key != "digest"}
+    written = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    return "sha256:" + hashlib.sha256(written.encode()).hexdigest()

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from dpframe.results.consistency import digest_of, disagreement, is_old
+from dpframe.results.consistency import disagreement, is_old
 from dpframe.results.model import Record
+from dpframe.results.plain import digest_of
 from dpframe.results.store import as_record, dumps
 
 OLD = json.loads(Path(__file__).with_name("before_digests.json").read_text())

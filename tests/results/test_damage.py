@@ -14,8 +14,8 @@ from support.damage import damaged
 from support.tiers import mostly_slow
 
 from dpframe.errors import RecordError
-from dpframe.results.consistency import digest_of
 from dpframe.results.model import Record
+from dpframe.results.plain import digest_of
 from dpframe.results.store import dumps, load
 from dpframe.results.verdict import judged, totals
 
