@@ -168,6 +168,7 @@ def reports(program):
             "long_freq_est__L_SUE": {"L_SUE_Client": client},
             "long_freq_est__dBitFlipPM": {"dBitFlipPM_Client": client},
             "mdim_freq_est__SPL_solution": {"SPL_UE_Client": client},
+            "mdim_freq_est__SMP_solution": {"SMP_UE_Client": client},
         }
         module = program(
             "use_multi_freq_ldpy",
@@ -177,7 +178,7 @@ def reports(program):
         )
         asked = {"protocol": name, "size": 4, "epsilon": 1.0, "permanent": 3.0, "between": None}
         found = module.prepare({**asked, **params}, table).releases(2)
-        assert found[0] == found[1]
+        assert np.array_equal(found[0], found[1])
         return heard[0], found[0]
 
     return load
@@ -192,6 +193,7 @@ def test_clients_of_multi_freq_ldpy_hear_the_claim_and_a_valid_value(reports):
     assert reports("L-SUE", bits) == ((2, 4, 3.0, 1.0), bits)
     assert reports("dBitFlipPM", bits) == ((2, 4, 4, 4, 1.0), bits)
     assert reports("SPL-OUE", [bits], table=[[1, 3]])[0] == ([1, 3], [4, 4], 2, 1.0, True)
+    assert reports("SMP-OUE", (1, bits), table=[[1, 3]])[1].tolist() == [1, *bits]
 
 
 def test_a_report_to_multi_freq_ldpy_supports_what_its_server_counts(reports):

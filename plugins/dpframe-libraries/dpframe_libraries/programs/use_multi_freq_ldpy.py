@@ -105,4 +105,6 @@ def form(params, home):
         )
     if name in ("THE", "BLH", "OLH", "L-BLH"):
         return lambda report: [int(support(report, value)) for value in values]
+    if name == "SMP-OUE":
+        return lambda report: np.array([report[0], *report[1]], float)
     return lambda report: report
