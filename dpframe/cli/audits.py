@@ -321,7 +321,7 @@ def show(
     finding: Annotated[int, typer.Option(metavar="N")] = 1,
     next_: Annotated[bool, typer.Option("--next")] = False,
 ) -> None:
-    """Print the report of a stored run, or of scores made elsewhere.
+    """Print the report of a stored run or of scores.
 
     Args:
         witness: Print the evidence of one cell as a separate spec.

@@ -197,7 +197,8 @@ def _witnesses(record: Record) -> Iterator[str]:
     """Describe the events by which searches refute claims, and that of the worst fixed pair."""
     told = [cell for cell in record.cells if cell.event is not None and cell.verdict == "violated"]
     if (worst := group.worst(told)) is not None and worst.event is not None:
-        yield from event_in_words(f"Event against {cell_name(worst)}", worst.event)
+        place = " at ".join(filter(None, (worst.mechanism.label, group.place(worst))))
+        yield from event_in_words(f"Event against {place}", worst.event)
     violated = [c for c in record.cells if c.search is not None and c.verdict == "violated"]
     for cell in violated[:MOST]:
         found = cell.search

@@ -78,7 +78,7 @@ def test_the_report_shows_the_event_of_decisions(monkeypatch: pytest.MonkeyPatch
     wrong, right = np.array(cell.counts)[:, int(cell.event.event.endswith("D′"))]
     assert cell.event.hits == [wrong, right]
     told = list(caveats(record))
-    assert told[0].startswith("Event against leaky")
+    assert told[0].startswith("Event against leaky: majority-vote decides")
     assert told[1] == f"Outputs in this event: {'; '.join(cell.event.inside)}."
     assert f"# {told[2]}" in as_toml(cell, record).splitlines()
 

@@ -130,9 +130,10 @@ def _name_coinciding(ax: Axes, panel: Panel, plan: Plan, scaled: Scale) -> None:
             middle = sorted(heights)[len(heights) // 2]
             above = heights[middle] < 0.5
             names = ", ".join(line.label for line in lines)
-            every = len(lines) == len(panel.lines)
+            if len(lines) == len(panel.lines):
+                names = "both" if len(lines) == 2 else f"all {len(lines)}"
             ax.annotate(
-                f"all {len(lines)} coincide" if every else f"{drawing.shorten(names, 24)} coincide",
+                f"{drawing.shorten(names, 24)} coincide",
                 (middle, heights[middle]),
                 xycoords=ax.get_xaxis_transform(),
                 xytext=(0, 5 if above else -5),

@@ -64,7 +64,7 @@ def test_lines_that_hide_each_other_are_named(small):
         at_eight = cell.swept["pair.dim"] == 8
         same = cell.estimate.model_copy(update={"epsilon": 1.005 if at_eight else 1.0})
         cells.append(cell.model_copy(update={"estimate": same}))
-    assert named(small.model_copy(update={"cells": cells})) == ["all 2 coincide"]
+    assert named(small.model_copy(update={"cells": cells})) == ["both coincide"]
 
 
 def test_grey_means_certified_alone(small):
