@@ -85,8 +85,7 @@ class Work(ABC):
         self.keys: dict[str, str] = {}
         self.times = 1  # size of segments, as a multiple of the usual size
         self._apart: dict[range, tuple[Tree, ...]] = {}  # windows that came in on one dataset
-        self.kept: dict[int, tuple[HostArray, HostArray]] = {}
-        """By lane: some of the first outputs on D and on D′, for reports."""
+        self.kept: dict[int, tuple[HostArray, HostArray]] = {}  # outputs for reports
         self.window: range | None = None
         """Whole chunks of each dataset that are counted here; None: all, and the tail."""
         self._until: float | None = None

@@ -493,8 +493,8 @@ class CellRecord(Part):
     cell failed"""
     event: WitnessRecord | None = None
     """on a fixed pair the event farthest outside of the claim, chosen after counting: it shows the
-    leak and bounds nothing. Null if the cell does not refute its claim by itself, or counted
-    neither decisions nor scores between cuts. Missing in old records"""
+    leak and bounds nothing. Null if the cell does not refute its claim by itself, if all counts
+    were stored before, or if they are not of decisions or between cuts. Missing in old records"""
     searched: bool = False
     """true if a search chose pair and attack, even if it failed; the attack of a failed cell is the
     first one planned. Missing in old records"""
@@ -604,8 +604,7 @@ class SkipRecord(Part):
     reason: str
     """why"""
     expected: Verdict | None = None
-    """the verdict that `[[expect]]` names, which a skipped combination never meets; null if no rule
-    matches"""
+    """the verdict that `[[expect]]` names and a skipped combination misses; null without one"""
 
 
 class SummaryRecord(Part):

@@ -138,10 +138,9 @@ def event_of(
     for outputs, rows in zip(both, () if told else kept, strict=False):
         views = seen(attack, rows, work.the_pass.shape, work.dtype)
         scores = compiled_scores(attack, state, views, work.dtype, len(rows))
-        any_answer = work.the_pass.shape.asking is not None
-        told_of = partial(answer_text, words=words) if any_answer else in_short
-        texts = [partial(told_of, row) for row in rows]
-        outputs.extend(zip((scores >= cuts[cut]).tolist(), texts, strict=True))
+        tell = partial(answer_text, words=words) if work.the_pass.shape.asking else in_short
+        reach = (scores >= cuts[cut]).tolist()
+        outputs.extend(zip(reach, (partial(tell, row) for row in rows), strict=True))
     hits = counts[:, cut] if is_above else trials - counts[:, cut]
     event = told or f"{cell.attack.label} {in_words(attack.gives, cuts[cut], is_above=is_above)}"
     return WitnessRecord(
