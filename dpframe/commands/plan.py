@@ -25,7 +25,9 @@ from dpframe.engine.rounds import FIRST
 from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.estimator import Query, epsilon_of
 from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.search.power import PAIRS, refutes
+from dpframe.search.arms import GROWTH, SHARE, WARM_UP
+from dpframe.search.search import LUCK, expected_gain
+from dpframe.search.wealth import LOSS_LIMIT, Point, Seen, Wealth, farthest
 from dpframe.stats.betting import growth_rate
 from dpframe.workers.executor import source_of
 
@@ -143,6 +145,8 @@ SHOWN = (1.1, 1.25, 1.5, 2.0)
 """True losses whose power is listed, as multiples of the claim."""
 
 
+PAIRS = 8  # of a simulated search
+
 MOST_DRAWN = 4  # questions whose power is drawn against trials, because each takes seconds
 
 
@@ -203,11 +207,47 @@ def powers(
     return list(found.items()), _counted(unknown)
 
 
+def _refutes(asked: Question, loss: float, rng: np.random.Generator) -> bool:
+    """Simulate a search, and return True if it refutes the claim.
+
+    One of the pairs has the true loss, told by one decision with equal error rates; the others lose
+    nothing. Draws and bets are those of `SearchRun`, but attacks learn only once.
+    """
+    claim, raised = asked.query.claim, asked.query.resolution
+    assert claim is not None
+    said = [(claim.epsilon_at(delta), delta) for delta in claim.telling_deltas]
+    points = [Point(e, d + raised * (1 + math.exp(e))) for e, d in said if e <= LOSS_LIMIT]
+
+    def drawn_from(pair: int, n: int) -> Seen:
+        wrong = rng.binomial(n, 0.5 if pair else asked.rate(loss), 2)
+        return Seen(np.array([[wrong[0]], [n - wrong[1]]]), n)
+
+    def gain(one: Seen) -> float:
+        guess = farthest(one, points)
+        return expected_gain((-math.inf if guess is None else guess.z) - LUCK) / (2 * one.trials)
+
+    first = max(4, int(min(WARM_UP, SHARE * asked.size)))
+    drawn, wealth = np.full(PAIRS, first), Wealth(asked.query.delta)
+    # Attacks learn from the first half of these draws, and the next quarter places cuts.
+    seen = [drawn_from(pair, first // 4) for pair in range(PAIRS)]
+    gains = [gain(one) for one in seen]
+    while (left := asked.size - int(drawn.sum())) > 0:
+        pair = int(np.argmax(gains))
+        fresh = drawn_from(pair, min(max(1, int(GROWTH * drawn[pair])), left))
+        wealth.bet_against_claim(pair, seen[pair], fresh, points, 0.0)
+        if wealth.best >= -math.log(asked.level):
+            return True
+        drawn[pair] += fresh.trials
+        seen[pair] = Seen(seen[pair].above + fresh.above, seen[pair].trials + fresh.trials)
+        gains[pair] = gain(seen[pair])
+    return False
+
+
 def _question_of_search(cell: Cell, plan: Plan) -> Question | str:
     query = query_of(cell, plan, (cell.trials, cell.trials))
     if query.claim is None or isinstance(cell.mechanism.value, HostMechanism):
         return "no model of a loss for a search of a black box, or without a claim"
-    asked = Question(cell.estimator.value, query, 1 - query.confidence, search=refutes)
+    asked = Question(cell.estimator.value, query, 1 - query.confidence, search=_refutes)
     known = asked.model is not None and 0 < asked.claimed < LARGEST_LOSS
     return asked if known else "no model of a loss for a claim with this curve"
 
