@@ -18,7 +18,7 @@ from dpframe.cluster.worker import Answer, Sent
 from dpframe.common.text import error_message
 from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.executor import Executor, RefusedError, Task
-from dpframe.workers import remote
+from dpframe.workers import box_tasks
 from dpframe.workers.requests import Overdue, Stopped
 
 LOCAL = "local:"  # before a number of worker processes on this machine, in place of an address
@@ -287,7 +287,7 @@ class DaskExecutor(Executor):
         self.stop()
         self._waiting.shutdown(wait=False, cancel_futures=True)
         with contextlib.suppress(Exception):
-            self._connection.everywhere(remote.end, self.run, timeout=TO_PART)
+            self._connection.everywhere(box_tasks.end, self.run, timeout=TO_PART)
         self._connection.close()
 
     @property

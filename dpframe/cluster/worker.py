@@ -21,7 +21,7 @@ from dpframe.engine.fingerprint import code_digest
 from dpframe.errors import CellError
 from dpframe.interfaces.executor import RefusedError, Task, wanted
 from dpframe.sampling.compile_cache import keep_compiled_programs
-from dpframe.workers.remote import PLACE
+from dpframe.workers.box_tasks import PLACE
 from dpframe.workers.requests import by_value
 
 KEPT = 8  # shared parts of tasks that a worker keeps unpacked

@@ -82,7 +82,8 @@ def run(
         if executor is None:
             executor = ThisProcess(threads_here())
         elif not executor.is_local:
-            from dpframe.workers.remote import RemoteBoxes, end
+            from dpframe.workers.box_tasks import end
+            from dpframe.workers.remote import RemoteBoxes
 
             executor = Checked(executor, plan.audit.run.verify)
             source = RemoteBoxes(executor, source, plan.audit.environments)

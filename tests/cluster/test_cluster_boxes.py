@@ -29,12 +29,14 @@ from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.executor import RefusedError, wanted
 from dpframe.sampling.address import EVAL, Asking, Stream
 from dpframe.search import arms as learned
-from dpframe.workers import remote, requirements
+from dpframe.workers import box_tasks, requirements
+from dpframe.workers.box_tasks import Box as Shared
+from dpframe.workers.box_tasks import BoxOutputs, DrawBox
 from dpframe.workers.executor import ThisProcess
 from dpframe.workers.in_process import Here
-from dpframe.workers.remote import Box as Shared
-from dpframe.workers.remote import BoxOutputs, DrawBox, RemoteBoxes, Requirements
+from dpframe.workers.remote import RemoteBoxes
 from dpframe.workers.requests import Load, Overdue, RaisedError, Request, Stopped
+from dpframe.workers.requirements import Requirements
 
 pytest.importorskip("distributed")
 
@@ -188,7 +190,7 @@ class Near(ThisProcess):
 @pytest.fixture(autouse=True, scope="module")
 def _no_processes_left() -> Iterator[None]:
     yield
-    remote.end("near")
+    box_tasks.end("near")
 
 
 DATA = (np.zeros(1), np.ones(1))
@@ -269,7 +271,7 @@ def test_a_worker_that_draws_otherwise_is_refused() -> None:
     other = RemoteBoxes(near, Here())
     other.samples = {kind: one._replace(digest="0") for kind, one in boxes.samples.items()}
     assert drawn(other, load).tobytes() == directly(Box()).tobytes()  # here
-    assert near.said == [f"box is drawn on this machine: {remote.OTHERWISE}"]
+    assert near.said == [f"box is drawn on this machine: {box_tasks.OTHERWISE}"]
 
 
 def test_a_place_draws_the_sample_once() -> None:

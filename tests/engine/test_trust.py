@@ -29,10 +29,10 @@ from dpframe.errors import WrongResultError
 from dpframe.interfaces.executor import Task
 from dpframe.results.verdict import exit_code
 from dpframe.search import arms as learned
-from dpframe.workers import remote
+from dpframe.workers import box_tasks
+from dpframe.workers.box_tasks import BoxOutputs, DrawBox
 from dpframe.workers.executor import Checked, ThisProcess
 from dpframe.workers.in_process import Here
-from dpframe.workers.remote import BoxOutputs, DrawBox
 
 
 @dataclasses.dataclass(frozen=True)
@@ -304,8 +304,8 @@ def test_outputs_of_boxes_are_not_believed(
     change: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = Here()
-    monkeypatch.setattr(remote._kept, "take", lambda *_: kept)
-    monkeypatch.setattr(remote._kept, "give_back", lambda *_: None)
+    monkeypatch.setattr(box_tasks._kept, "take", lambda *_: kept)
+    monkeypatch.setattr(box_tasks._kept, "give_back", lambda *_: None)
     document = spec({"use": "box"})
     record = audited(document, Forger(of_outputs(change)), tmp_path, BOXES)
     check_distrusted(record, tmp_path, "chunk", "box")
