@@ -126,6 +126,8 @@ def event_of(
     if basis is None or kept is None or trials != found.trials[1] or not known:
         return None
     attack = cell.attack.value
+    if attack.gives == "decision":  # bets count decisions as these do, and have no edges for them
+        statistic = DecisionCounts()
     layout, state = own_part(work.layouts, place), own_part(work.states, place)
     cuts = np.asarray(statistic.edges(layout)) if isinstance(statistic, BinCounts) else np.ones(1)
     counts = above(statistic, np.array(found.counts))
