@@ -42,6 +42,11 @@ DIFFERENT = (
     "set what it takes from the pair, such as params.sensitivity"
 )
 
+UNCLAIMED = (
+    "the mechanism claims nothing for the first proposed pair, but something for another: in a "
+    "search, propose a pair with a claim first"
+)
+
 
 class ArmMaker:
     """Makes the arms of one search.
@@ -67,8 +72,8 @@ class ArmMaker:
         """Make an arm of a proposed pair and a setting of the mechanism.
 
         Returns:
-            None if D and D′ are equal, if the mechanism refuses the setting, or if an earlier arm
-            has the same draws, on which bets are no bets any more.
+            None if D and D′ are equal, if the mechanism refuses the setting or claims nothing for
+            it, or if an earlier arm has the same draws, on which bets are no bets any more.
 
         Raises:
             CellError: the pair, or the mechanism resolved for it, cannot be used.
@@ -88,6 +93,10 @@ class ArmMaker:
             raise CellError("resolve or claim gave something different for a proposed pair")
         if self._mechanisms.setdefault(setting, mechanism) != mechanism:
             raise CellError(DIFFERENT)
+        if claim is None and self.cell.claim is not None:
+            return None
+        if claim is not None and self.cell.claim is None:
+            raise CellError(UNCLAIMED)
         points = self._points(claim)
         about = pair, mechanism, claim, points, self._scale(points)
         arm: Arm

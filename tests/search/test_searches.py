@@ -322,3 +322,37 @@ def test_no_draw_is_bet_on_twice() -> None:
     more = {"search": {"use": "twice"}, "run": {"chunk": 64}, "trials": 2_000}
     (cell,) = found(table, plugins=(Twice, Same), attack=[{"use": "projection"}], **more)
     assert cell.search.pairs == 1
+
+
+class Partly(Mechanism, name="partly"):
+    """It claims something for some pairs only."""
+
+    without: float
+
+    def claim(self, pair: Pair) -> Claim | None:
+        return None if pair.d0[0] == self.without else PureDP(1.0)
+
+    def sample(self, key: Any, data: Any, n: int) -> Any:
+        return data % 2 + jax.random.laplace(key, (n, 1))
+
+
+class Both(Neighbourhood, name="both"):
+    """Two pairs of one loss."""
+
+    adjacency = "replace one record"
+
+    def propose(self, rng: np.random.Generator, history: Any) -> Any:
+        return [] if history else [Values(d0=(at,), d1=(at + 1,)) for at in (0.0, 2.0)]
+
+
+@pytest.mark.parametrize("without", [0, 2])
+def test_only_pairs_with_a_claim_bear_witness_in_a_search_that_tests_claims(without: int) -> None:
+    more = {"search": {"use": "both"}, "run": {"chunk": 64}, "trials": 2_000}
+    table = {"use": "partly", "params": {"without": without}}
+    attack = [{"use": "projection"}]
+    (cell,) = found(table, plugins=(Partly, Both), attack=attack, **more)
+    if without:
+        assert cell.verdict in ("consistent", "inconclusive"), cell.reason
+        assert (cell.search.pairs, cell.claim.epsilon) == (1, 1.0)
+    else:
+        assert "claims nothing for the first proposed pair, but something for" in cell.reason
