@@ -195,16 +195,20 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
     tested = arm.claim is not None
     stands = None if arm.claim is None or outcome.refuted else arm.claim.delta_at
     p_value = max(math.exp(-wealth.best), SMALLEST) if tested else None
+    profile = in_agreement(wealth.profile(error, place), bound, cell.delta, stands)
+    contrast = None
+    if arm.claim is not None:
+        contrast = _contrast(arm.claim, (cell.delta, bound), profile if outcome.refuted else ())
     estimate = Estimate(
         epsilon=max(bound, leak.loss),
         epsilon_lower=bound,
         epsilon_upper=math.inf,
         p_value=p_value,
         p_resolved=p_value,
-        contrast=Contrast(cell.delta, bound, claimed) if math.isfinite(claimed) else None,
+        contrast=contrast,
         notes=_notes(search, witness, found.attack.value),
         wealth=_thinned(wealth.history) if tested else (),
-        profile_lower=in_agreement(wealth.profile(error, place), bound, cell.delta, stands),
+        profile_lower=profile,
     )
     extreme = None
     if tested:
@@ -231,6 +235,18 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
         search=witness,
         exact=search.sensitivity.found,
     )
+
+
+def _contrast(
+    claim: Claim, bound: tuple[float, float], profile: Sequence[tuple[float, float]]
+) -> Contrast | None:
+    """Compare a bound, (δ, ε), with the claim, or else the point (ε, δ) farthest beyond it."""
+    told = [bound, *((delta, epsilon) for epsilon, delta in profile if 0 < delta < 1)]
+    found = [Contrast(*one, claim.epsilon_at(one[0])) for one in told]
+    beyond = [one for one in found if one.lower > one.claimed]
+    if beyond and found[0].lower <= found[0].claimed:
+        return max(beyond, key=lambda one: one.lower - one.claimed)
+    return found[0] if math.isfinite(found[0].claimed) else None
 
 
 def _listed(search: SearchRun, outcome: Outcome) -> FindingRecord:

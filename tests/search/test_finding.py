@@ -99,8 +99,9 @@ def test_a_search_certifies_the_profile_of_its_witness() -> None:
 
 @pytest.mark.slow
 def test_reports_say_if_all_pairs_together_refute_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bound of the witness alone is below the claim."""
+    """The bound of the witness alone is below the claim, and so is its profile."""
     monkeypatch.setattr(Wealth, "bound", lambda *_: 0.9789)
+    monkeypatch.setattr(Wealth, "profile", lambda *_: ((0.0, 0.45), (0.9, 0.01)))
     half = [{"use": "laplace-half-scale", "params": {"epsilon": 1.0, "sensitivity": 1.0}}]
     record = dpframe.audit({**NULL, "mechanism": half}, plugins=[Shifted])
     (cell,) = record.cells
@@ -111,6 +112,10 @@ def test_reports_say_if_all_pairs_together_refute_a_claim(monkeypatch: pytest.Mo
     render(record, Console(file=file, width=200))
     assert f"✗ {told.partition(';')[0]}" in file.getvalue()  # in the table
     assert told in file.getvalue()
+    monkeypatch.setattr(Wealth, "profile", lambda *_: ((0.0, 0.45), (0.9, 0.1)))
+    (cell,) = dpframe.audit({**NULL, "mechanism": half}, plugins=[Shifted]).cells
+    claimed = f"at δ = 0.1, claimed {PureDP(1.0).epsilon_at(0.1):.4g}"
+    assert cell.reason == f"loss certified above 0.9 {claimed}"
 
 
 @pytest.mark.slow
