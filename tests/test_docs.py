@@ -186,10 +186,12 @@ class Session:
         patch.setitem(sys.modules, self.module.__name__, self.module)
         for place in (directory, directory / "site"):
             patch.syspath_prepend(place)
-        self.output = ""
+        self.output: str | None = ""  # None if a block lacks the module that it needs
 
     def run(self, found: Block) -> None:
         if "no-run" in found.options:
+            if "needs" in found.options:
+                self.output = None
             return
         for option, mode in (("file", "w"), ("append", "a")):
             if option in found.options:
@@ -288,6 +290,8 @@ class Session:
             target.write_text(result.stdout, encoding="utf-8")
 
     def _text(self, found: Block) -> None:
+        if self.output is None:
+            return
         parts = [squeezed(part) for part in re.split(r"^…$", found.text, flags=re.MULTILINE)]
         pattern = ".*".join(re.escape(part) for part in parts)
         assert re.search(pattern, squeezed(self.output), re.DOTALL), f"printed:\n{self.output}"
