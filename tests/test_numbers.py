@@ -238,7 +238,7 @@ def other_pages() -> Iterator[Sentence]:
         "the 95 % lower limit is above the truth in # % of audits",
         (100 * exact.credible_miss_rate(flip, 1000, 0.05),),
     )
-    yield name, "By chance the median is # bit and the mean #.", (1.0, 1 / math.log(2))
+    yield name, "Without any leak, the median is # bit and the mean is #.", (1.0, 1 / math.log(2))
 
     name = "docs/explanation/histograms.md"
     yield (

@@ -69,7 +69,7 @@ def test_the_pilot_chooses() -> None:
     rng = np.random.default_rng(0)
     scores = (rng.laplace(size=20_000), rng.laplace(size=20_000) - 1)
     found = Credible().estimate_scores(scores, query(20_000, delta=0.0), rng)
-    assert "below" in found.notes[1]
+    assert "less than" in found.notes[1]
     assert 0.9 < found.interval[0] < found.interval[1] < 1.1
     decisions = (scores[0] < 0, scores[1] < 0)
     assert Credible().estimate_scores(decisions, query(20_000), rng).interval[0] > 0.4
