@@ -1,6 +1,7 @@
 """Read Python values canonically: equal contents, and only these, give equal bytes."""
 
 import copyreg
+import enum
 import hashlib
 import struct
 import sys
@@ -100,6 +101,8 @@ class ValueReader:
 
     def parts_of(self, value: Any) -> list[Any]:
         """Return the parts of which Python makes a copy of an object, as pickle does."""
+        if isinstance(value, enum.Enum):  # releases of Python copy its members in different ways
+            return [type(value), (value._value_,)]
         # Libraries register ways to pickle exceptions with their tracebacks (tblib, for Dask): the
         # digest must not depend on what else is imported.
         known = not isinstance(value, BaseException)

@@ -98,14 +98,15 @@ class _LostError(Exception):
 
 
 _OWN_LINE = "line of this table"
-# Up to two quotes may stand before the three that end a string.
+# Up to two quotes may stand before the three that end a string. No quantifier is possessive: those
+# of groups match wrongly in Python 3.11.0 to 3.11.4 (CPython issues 100061, 106052).
 _TOKEN = re.compile(
     r"#[^\n]*|[\n\[\]{},=]"
-    r'|"""(?:[^"\\]++|\\.|"(?!""))*+"""(?:"{0,2})'
-    r"|'''(?:[^']++|'(?!''))*+'''(?:'{0,2})"
-    r'|"(?:[^"\\\n]++|\\.)*+"'
-    r"|'[^'\n]*+'"
-    r"|[^\s\[\]{},=#\"'][^\n\[\]{},=#\"']*+",
+    r'|"""[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*"""(?:"{0,2})'
+    r"|'''[^']*(?:'(?!'')[^']*)*'''(?:'{0,2})"
+    r'|"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
+    r"|'[^'\n]*'"
+    r"|[^\s\[\]{},=#\"'][^\n\[\]{},=#\"']*",
     re.DOTALL,
 )
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import copyreg
 import dataclasses
 import datetime
+import enum
 import itertools
+import re
+import signal
 import threading
 from decimal import Decimal
 from fractions import Fraction
@@ -235,3 +238,15 @@ def test_a_digest_of_an_exception_does_not_depend_on_what_else_is_imported(
     before = data_digest((error, 0))
     monkeypatch.setitem(copyreg.dispatch_table, ValueError, lambda value: (str, ("a traceback",)))
     assert data_digest((error, 0)) == before
+
+
+def test_members_of_an_enumeration_have_one_digest_in_all_releases_of_python(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    values = [signal.SIGINT, signal.SIGTERM, re.ASCII | re.DOTALL]
+    found = [data_digest((one, one)) for one in values]
+    monkeypatch.setattr(
+        enum.Enum, "__reduce_ex__", lambda self, _: (getattr, (type(self), self.name))
+    )
+    assert [data_digest((one, one)) for one in values] == found
+    assert len(set(found)) == 3
