@@ -87,9 +87,12 @@ def _imported(name: str) -> tuple[Any, set[tuple[str, int, str]]]:
     try:
         with primitives.replaced(None), primitives.importing() as tape:
             function = getattr(importlib.import_module(module), attribute)
-        home = Path(sys.modules[module.partition(".")[0]].__file__ or ".")
-        home = home.parent if home.name == "__init__.py" else home
-        return function, {seed for seed in tape.seeds if Path(seed[0]).is_relative_to(home)}
+        top = sys.modules[module.partition(".")[0]]
+        # A namespace package has several folders and no file, a built-in module has neither.
+        homes = getattr(top, "__path__", [getattr(top, "__file__", None)])
+        own = [home for home in homes if home is not None]
+        within = {s for s in tape.seeds if any(Path(s[0]).is_relative_to(home) for home in own)}
+        return function, within
     except (ImportError, AttributeError) as error:
         raise DpframeError(f"{name}: {error}") from None
     finally:

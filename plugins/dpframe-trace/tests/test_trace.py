@@ -401,7 +401,7 @@ def test_the_command(tmp_path, monkeypatch):
 )
 def test_a_wrong_file_or_option_is_refused(text, more, message, tmp_path):
     (tmp_path / "D.csv").write_text(text)
-    call = ["math.fsum", "--data", str(tmp_path / "D.csv"), *more.split()]
+    call = ["sys.intern", "--data", str(tmp_path / "D.csv"), *more.split()]
     error = CliRunner().invoke(app, call).exception
     assert isinstance(error, DpframeError)
     assert message in str(error)
