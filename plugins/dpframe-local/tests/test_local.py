@@ -278,7 +278,7 @@ def number(text):
 
 
 def test_the_readme_has_what_ldp_auditor_is_expected_to_print():
-    """What was certified is at most the exact loss; other columns of two tables are computed."""
+    """Certified bounds are at most the exact loss; other columns of two tables are computed."""
     first = rows("| protocol | claimed ε | exact loss")
     for row, (_, loss, found) in zip(first, ldp_auditor.table(), strict=True):
         assert (row[2], row[4]) == (f"{loss:.2f}".removesuffix(".00"), f"{found:.2f}")
