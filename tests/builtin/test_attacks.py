@@ -409,6 +409,19 @@ def test_logistic_is_not_deceived_by_a_few_huge_outputs() -> None:
     assert 0.7 < state["weights"][0] < 1.1
 
 
+def test_logistic_ignores_what_lies_after_the_end_of_a_short_list() -> None:
+    rng = np.random.default_rng(0)
+    train = rng.normal(size=(1000, 2)), rng.normal(size=(1000, 2)) + 1
+    padded = [np.pad(part, ((0, 0), (0, 1)), constant_values=np.nan) for part in train]
+    mechanism, pair = resolved("laplace", {"epsilon": 1.0}, dim=2)
+    player = made("logistic")
+    states = [fitted(player, mechanism, pair, each) for each in (train, padded)]
+    points = rng.normal(size=(100, 2)).astype(np.float32)
+    beside = np.column_stack([points, np.full(100, np.nan)]).astype(np.float32)
+    plain, found = score(player, states[0], points), score(player, states[1], beside)
+    np.testing.assert_array_equal(found, plain)
+
+
 def test_logistic_needs_something_to_learn_from() -> None:
     nothing = np.full((4, 1), np.nan, np.float32)
     mechanism, pair = resolved("laplace", {"epsilon": 1.0})

@@ -23,7 +23,9 @@ class Logistic(Attack, name="logistic"):
 
     For vectors of any length. Coordinates are standardised; the weights maximise the likelihood of
     the fit stream less ½λ‖w‖² per output, by Newton's method, so the same draws give the same
-    weights. Draws with a NaN are not used for learning; an output with a NaN scores NaN.
+    weights. Coordinates that are NaN in all draws, such as those after the end of a short list, are
+    ignored. Of the others, draws with a NaN are not used for learning, and an output with a NaN
+    scores NaN.
     """
 
     gives = "score"
@@ -32,18 +34,24 @@ class Logistic(Attack, name="logistic"):
     """λ, which keeps weights finite if the datasets are perfectly separable."""
 
     def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
-        seen = [_finite_rows(outputs) for outputs in train]
-        if not all(map(len, seen)):
+        flat = [np.asarray(outputs, np.float64).reshape(len(outputs), -1) for outputs in train]
+        used = ~np.all([np.isnan(rows).all(axis=0) for rows in flat], axis=0)
+        seen = [_finite_rows(rows if used.all() else rows[:, used]) for rows in flat]
+        if not used.any() or not all(map(len, seen)):
             raise ValueError("all outputs to learn from are NaN")
         centre, scale = _typical(np.concatenate([x[:LOOKED_AT] for x in seen]))
         rows = np.clip((np.concatenate(seen) - centre) / scale, -FURTHEST, FURTHEST)
         labels = np.repeat([0.0, 1.0], [len(x) for x in seen])
         intercept, weights = logistic_regression(rows, labels, self.ridge)
-        return {"centre": centre, "weights": weights / scale, "intercept": np.float64(intercept)}
+        full = np.where(used, 0.0, np.nan), np.zeros(len(used))
+        for one, values in zip(full, (centre, weights / scale), strict=True):
+            one[used] = values
+        return {"centre": full[0], "weights": full[1], "intercept": np.float64(intercept)}
 
     def score(self, state: Tree, outputs: Array) -> Array:
         x = _columns.vectors(outputs)
         parts = (x - state["centre"].astype(x.dtype)) * state["weights"].astype(x.dtype)
+        parts = jnp.where(jnp.isnan(state["centre"]), 0, parts)
         odds: Array = jnp.sum(parts, axis=1) + state["intercept"].astype(x.dtype)
         return odds
 
@@ -110,9 +118,8 @@ def _typical(rows: Floats) -> tuple[Floats, Floats]:
     return inner.mean(axis=0), np.where(scale > 0, scale, 1.0)
 
 
-def _finite_rows(outputs: HostArray) -> Floats:
-    """Return the outputs without NaN as vectors; infinite entries become the largest finite one."""
-    rows = np.asarray(outputs, np.float64).reshape(len(outputs), -1)
+def _finite_rows(rows: Floats) -> Floats:
+    """Return the rows without NaN; infinite entries become the largest finite one."""
     rows = rows[~np.isnan(rows).any(axis=1)]
     most = np.max(np.abs(rows), where=np.isfinite(rows), initial=0.0)
     return np.clip(rows, -most, most)
