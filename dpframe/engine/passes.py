@@ -85,7 +85,7 @@ class Work(ABC):
         self.keys: dict[str, str] = {}
         self.times = 1  # size of segments, as a multiple of the usual size
         self._apart: dict[range, tuple[Tree, ...]] = {}  # windows that came in on one dataset
-        self.kept: dict[int, tuple[HostArray, HostArray]] = {}  # outputs for reports
+        self._shown: dict[int, tuple[HostArray, HostArray]] = {}  # see `examples`
         self.window: range | None = None
         """Whole chunks of each dataset that are counted here; None: all, and the tail."""
         self._until: float | None = None
@@ -282,11 +282,27 @@ class Work(ABC):
         ends of a sweep are checked, and only once.
         """
         for lane in range(self.lanes):
-            outputs = x, y = self.first_outputs(lane)
-            rows = min(KEPT_ROWS, max(1, KEPT_NUMBERS // max(1, self.the_pass.elements)))
-            self.kept[lane] = x[:rows].copy(), y[:rows].copy()
+            outputs = self.first_outputs(lane)
+            self._keep(lane, outputs)
             if lane in (0, self.lanes - 1):
                 self._try_attacks(lane, outputs)
+
+    def _keep(self, lane: int, outputs: tuple[HostArray, HostArray]) -> None:
+        rows = min(KEPT_ROWS, max(1, KEPT_NUMBERS // max(1, self.the_pass.elements)))
+        self._shown[lane] = outputs[0][:rows].copy(), outputs[1][:rows].copy()
+
+    def examples(self, lane: int) -> Sequence[HostArray]:
+        """Return some outputs of a lane on D and on D′; none if a draw is dear.
+
+        They are drawn again if all counts were stored, so that a run that goes on, or only judges,
+        writes the record of one that was never interrupted.
+        """
+        if self.the_pass.dear:
+            return ()
+        if lane not in self._shown:
+            x, y = self.learning().of_chunks(EVAL, lane, [(0, range(1)), (1, range(1))])
+            self._keep(lane, (x, y))
+        return self._shown[lane]
 
     def _try_attacks(self, lane: int, outputs: tuple[HostArray, HostArray]) -> None:
         draws = self.the_pass.stream.group, self.the_pass.mechanisms[lane]

@@ -28,7 +28,7 @@ from dpframe.results.verdict import Looks
 from dpframe.sampling.address import EVAL, SEGMENT_ELEMENTS, Shard, Stream, digest, precision_of
 from dpframe.spec.audit import Cell
 from dpframe.workers.executor import HERE, Checked, ThisProcess, source_of
-from dpframe.workers.requests import Source
+from dpframe.workers.requests import Overdue, Source, Stopped
 
 HEARTBEAT = 0.1  # seconds between two calls of the progress display
 
@@ -280,8 +280,8 @@ class Runner:
         from dpframe.search.events import event_of
 
         event = None
-        with contextlib.suppress(CellError), precision_of(work.run):
-            event = event_of(work, cell, place, found, self.source.words)
+        with contextlib.suppress(CellError, Overdue, Stopped), precision_of(work.run):
+            event = event_of(work, cell, place, found)
         return found.model_copy(update={"event": event})
 
     def _fail(self, work: Work, error: BaseException) -> None:

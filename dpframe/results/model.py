@@ -493,8 +493,8 @@ class CellRecord(Part):
     cell failed"""
     event: WitnessRecord | None = None
     """on a fixed pair the event farthest outside of the claim, chosen after counting: it shows the
-    leak and bounds nothing. Null if the cell does not refute its claim by itself, if all counts
-    were stored before, or if they are not of decisions or between cuts. Missing in old records"""
+    leak and bounds nothing. Null if the cell does not refute its claim by itself, if its counts are
+    not of decisions or between cuts, or if answers may be of any kind. Missing in old records"""
     searched: bool = False
     """true if a search chose pair and attack, even if it failed; the attack of a failed cell is the
     first one planned. Missing in old records"""

@@ -116,14 +116,13 @@ def examples_of(both: Sequence[Sequence[Output]], *, is_above: bool) -> dict[str
     return found
 
 
-def event_of(
-    work: Work, cell: Cell, place: Place, found: CellRecord, words: Mapping[int, str]
-) -> WitnessRecord | None:
+def event_of(work: Work, cell: Cell, place: Place, found: CellRecord) -> WitnessRecord | None:
     """Return the event of a cell farthest outside of its claim, with outputs; None if unknown."""
     basis, statistic = found.basis, work.statistics[place.scorer]
-    kept, trials = work.kept.get(place.lane), found.trials[0]
+    trials, is_answer = found.trials[0], work.the_pass.shape.asking is not None
     known = isinstance(statistic, DecisionCounts | BinCounts)
-    if basis is None or kept is None or trials != found.trials[1] or not known:
+    # The words for answers are known only to a run that has drawn them.
+    if basis is None or is_answer or trials != found.trials[1] or not known:
         return None
     attack = cell.attack.value
     if attack.gives == "decision":  # bets count decisions as these do, and have no edges for them
@@ -135,14 +134,13 @@ def event_of(
     number = int(choose(counts, trials, slope, basis.contrast.delta).event[0])
     side, cut = divmod(number, len(cuts))
     is_above, edge = side in (0, 2), float(cuts[cut])
-    told: Any = guarded("words", partial(attack.words, state, edge, is_above, words))
+    told: Any = guarded("words", partial(attack.words, state, edge, is_above, {}))
     both: list[list[Output]] = [[], []]
-    for outputs, rows in zip(both, () if told else kept, strict=False):
+    for outputs, rows in zip(both, () if told else work.examples(place.lane), strict=False):
         views = seen(attack, rows, work.the_pass.shape, work.dtype)
         scores = compiled_scores(attack, state, views, work.dtype, len(rows))
-        tell = partial(answer_text, words=words) if work.the_pass.shape.asking else in_short
         reach = (scores >= cuts[cut]).tolist()
-        outputs.extend(zip(reach, (partial(tell, row) for row in rows), strict=True))
+        outputs.extend(zip(reach, (partial(in_short, row) for row in rows), strict=True))
     hits = counts[:, cut] if is_above else trials - counts[:, cut]
     event = told or f"{cell.attack.label} {in_words(attack.gives, cuts[cut], is_above=is_above)}"
     return WitnessRecord(

@@ -74,7 +74,7 @@ def test_a_broken_and_a_mended_version(tmp_path):
     )
     page = (tmp_path / "private" / "index.html").read_text(encoding="utf-8")
     assert page.count("✗ violated; certified ε ≥ ") == 1
-    assert page.count("○ no violation found, ε ≥ 0.") == 1
+    assert page.count("○ no violation found; certified ε ≥ 0.") == 1
     records = [*tmp_path.glob("private/records/*")]
     assert len(records) == 2
     for folder in records:
