@@ -46,8 +46,6 @@ CHANGED = (
 )
 PATIENCE = 5.0  # seconds beyond its time budget for the segments that a pass has begun
 FIRST_PATIENCE = 30.0  # the same for a pass that has counted nothing yet: it may be compiling
-KEPT_ROWS = 1 << 10  # outputs of a lane on each dataset that are kept for reports, at most
-KEPT_NUMBERS = 1 << 15  # their numbers, at most
 CHUNKS = 4  # chunks of each dataset that are checked; of D′ only one if releases are slow
 
 
@@ -85,7 +83,6 @@ class Work(ABC):
         self.keys: dict[str, str] = {}
         self.times = 1  # size of segments, as a multiple of the usual size
         self._apart: dict[range, tuple[Tree, ...]] = {}  # windows that came in on one dataset
-        self._shown: dict[int, tuple[HostArray, HostArray]] = {}  # see `examples`
         self.window: range | None = None
         """Whole chunks of each dataset that are counted here; None: all, and the tail."""
         self._until: float | None = None
@@ -283,26 +280,15 @@ class Work(ABC):
         """
         for lane in range(self.lanes):
             outputs = self.first_outputs(lane)
-            self._keep(lane, outputs)
             if lane in (0, self.lanes - 1):
                 self._try_attacks(lane, outputs)
 
-    def _keep(self, lane: int, outputs: tuple[HostArray, HostArray]) -> None:
-        rows = min(KEPT_ROWS, max(1, KEPT_NUMBERS // max(1, self.the_pass.elements)))
-        self._shown[lane] = outputs[0][:rows].copy(), outputs[1][:rows].copy()
-
     def examples(self, lane: int) -> Sequence[HostArray]:
-        """Return some outputs of a lane on D and on D′; none if a draw is dear.
+        """Draw the first outputs of a lane on D and on D′ again; none if draws are dear.
 
-        They are drawn again if all counts were stored, so that a run that goes on, or only judges,
-        writes the record of one that was never interrupted.
+        They depend on their addresses alone, so a run that goes on shows the same.
         """
-        if self.the_pass.dear:
-            return ()
-        if lane not in self._shown:
-            x, y = self.learning().of_chunks(EVAL, lane, [(0, range(1)), (1, range(1))])
-            self._keep(lane, (x, y))
-        return self._shown[lane]
+        return ()
 
     def _try_attacks(self, lane: int, outputs: tuple[HostArray, HostArray]) -> None:
         draws = self.the_pass.stream.group, self.the_pass.mechanisms[lane]
@@ -402,6 +388,11 @@ class DeviceWork(Work):
             seen.conclude()
             self.tried.add(known)
         return x[:rows], y[:rows]
+
+    def examples(self, lane: int) -> Sequence[HostArray]:
+        if self.the_pass.slow:
+            return ()
+        return self.draws.of_chunks(EVAL, lane, [(0, range(1)), (1, range(1))])
 
     def compile(self) -> None:
         if self.executor.is_local and not self.the_pass.slow:  # or else counting is what takes time

@@ -23,7 +23,7 @@ from dpframe.engine.schedule import Counted, Event, Finished, GaveUpError, Pause
 from dpframe.errors import CellError, SampleError, UntrustedError, WorthlessError
 from dpframe.interfaces.executor import Executor
 from dpframe.results.build import cell_record
-from dpframe.results.model import CellRecord, ExactRecord
+from dpframe.results.model import CellRecord, ExactRecord, WitnessRecord
 from dpframe.results.verdict import Looks
 from dpframe.sampling.address import EVAL, SEGMENT_ELEMENTS, Shard, Stream, digest, precision_of
 from dpframe.spec.audit import Cell
@@ -279,10 +279,14 @@ class Runner:
             return found
         from dpframe.search.events import event_of
 
-        event = None
-        with contextlib.suppress(CellError, Overdue, Stopped), precision_of(work.run):
-            event = event_of(work, cell, place, found)
-        return found.model_copy(update={"event": event})
+        def event() -> WitnessRecord | None:
+            with precision_of(work.run):
+                return event_of(work, cell, place, found)
+
+        with contextlib.suppress(CellError, Overdue, Stopped, StuckError):
+            told = with_timeout(event, self.plan.audit.run.seconds)
+            return found.model_copy(update={"event": told})
+        return found
 
     def _fail(self, work: Work, error: BaseException) -> None:
         """Queue the parts of a failed pass to run separately; a pass of one part fails."""

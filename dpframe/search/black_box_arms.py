@@ -16,7 +16,7 @@ from dpframe.interfaces.pair import Pair
 from dpframe.sampling.address import Stream
 from dpframe.search.arms import Arm
 from dpframe.search.black_box_draws import BlackBoxDraws
-from dpframe.search.events import MOST_EXAMINED, AnswerEvents, Output, answer_text
+from dpframe.search.events import MOST_EXAMINED, AnswerEvents, Output, in_short
 from dpframe.search.wealth import LOSS_LIMIT, WAYS, Point, Seen, mean, paid
 from dpframe.workers.scheduling import Clock
 
@@ -173,13 +173,24 @@ class BlackBoxArm(Arm):
         part = [rows[-MOST_EXAMINED:, : self._width] for rows in self._kept]
         above = [self._events.at_or_above(column, rows) for rows in part]
         return [
-            [(bool(a), partial(answer_text, row, words)) for a, row in zip(own, rows, strict=True)]
+            [(bool(a), partial(_text, row, words)) for a, row in zip(own, rows, strict=True)]
             for own, rows in zip(above, part, strict=True)
         ]
 
     def conclude(self) -> None:
         """Check the answers once more; raises WorthlessError."""
         self._draws.conclude()
+
+
+def _text(row: HostArray, words: Mapping[int, str]) -> str:
+    """Write one answer, shape [3 + width]."""
+    answer = Answers(row[None])
+    code = answer.kinds if answer.raised[0] else answer.values
+    if (known := words.get(int(code[0]))) is not None:
+        return in_short(np.zeros(1), {0.0: known})
+    # A text in an answer is marked by half of its code.
+    texts = {float(code >> 32): text for code, text in words.items()}
+    return in_short(answer.numbers[0][~answer.absent[0]], texts)
 
 
 # Attacks take time to learn from even a few answers, and a fast box gives thousands of answers in

@@ -19,7 +19,7 @@ from dpframe.engine.plan import Place
 from dpframe.engine.sanity import check_rows_alone
 from dpframe.engine.trace import check_scores, unstacked
 from dpframe.errors import CellError
-from dpframe.interfaces.attack import Answers, Attack, Target
+from dpframe.interfaces.attack import Attack, Target
 from dpframe.interfaces.checks import arrays, guarded, learns, unsuited
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import Pair
@@ -90,17 +90,6 @@ def in_short(values: HostArray, texts: Mapping[float, str] = MappingProxyType({}
     return escape(text if len(text) <= LONGEST else f"{text[:LONGEST]}…")
 
 
-def answer_text(row: HostArray, words: Mapping[int, str]) -> str:
-    """Write one answer, shape [3 + width]."""
-    answer = Answers(row[None])
-    code = answer.kinds if answer.raised[0] else answer.values
-    if (known := words.get(int(code[0]))) is not None:
-        return in_short(np.zeros(1), {0.0: known})
-    # A text in an answer is marked by half of its code.
-    texts = {float(code >> 32): text for code, text in words.items()}
-    return in_short(answer.numbers[0][~answer.absent[0]], texts)
-
-
 def examples_of(both: Sequence[Sequence[Output]], *, is_above: bool) -> dict[str, Any]:
     """Return different outputs inside an event, above a cut or below, and outside, as short texts.
 
@@ -136,7 +125,8 @@ def event_of(work: Work, cell: Cell, place: Place, found: CellRecord) -> Witness
     is_above, edge = side in (0, 2), float(cuts[cut])
     told: Any = guarded("words", partial(attack.words, state, edge, is_above, {}))
     both: list[list[Output]] = [[], []]
-    for outputs, rows in zip(both, () if told else work.examples(place.lane), strict=False):
+    for outputs, drawn in zip(both, () if told else work.examples(place.lane), strict=False):
+        rows = drawn[:MOST_EXAMINED]
         views = seen(attack, rows, work.the_pass.shape, work.dtype)
         scores = compiled_scores(attack, state, views, work.dtype, len(rows))
         reach = (scores >= cuts[cut]).tolist()

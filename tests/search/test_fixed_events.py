@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from typer.testing import CliRunner
 
 import dpframe
 from dpframe import HostMechanism, PureDP
+from dpframe.builtin.attacks.fixed import Projection
 from dpframe.cli import app
+from dpframe.common import machine
 from dpframe.report.sentences import caveats
 from dpframe.report.witness import as_toml
 from dpframe.results.model import CellRecord
@@ -30,7 +33,7 @@ class Leaky(HostMechanism, name="leaky"):
         return np.asarray(data) + rng.normal(0, 0.6, (n, 2))
 
 
-def audit(mechanism: str, attack: dict[str, Any], estimator: str) -> dpframe.Record:
+def audit(mechanism: str, attack: dict[str, Any], estimator: str, **run: Any) -> dpframe.Record:
     params = {} if mechanism == "leaky" else {"epsilon": 0.5}
     spec = {
         "schema": 1,
@@ -39,6 +42,7 @@ def audit(mechanism: str, attack: dict[str, Any], estimator: str) -> dpframe.Rec
         "mechanism": [{"use": mechanism, "params": params}],
         "attack": [attack],
         "estimator": [{"use": estimator}],
+        "run": run,
     }
     return dpframe.audit(spec, plugins=[Leaky])
 
@@ -110,6 +114,19 @@ def test_a_run_that_finds_all_counts_stored_shows_the_same_event(tmp_path: Path)
         record.unlink()  # judged again, from the checkpoint
     assert found[0] == found[1]
     assert len(found[1]["inside"]) == 3
+
+
+@pytest.mark.slow
+def test_words_that_hang_cost_the_event_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+    monkeypatch.setattr(machine, "GRACE", 0.5)
+    monkeypatch.setattr(Projection, "words", lambda *_: over.wait())
+    try:
+        attack = {"use": "projection"}
+        (cell,) = audit("laplace-half-scale", attack, "threshold", seconds=4.0).cells
+    finally:
+        over.set()
+    assert (cell.verdict, cell.event) == ("violated", None)
 
 
 def test_a_claim_that_is_not_refuted_gets_no_event() -> None:

@@ -296,7 +296,7 @@ def test_a_profile_is_what_plain_loops_refute() -> None:
 
 @pytest.mark.slow
 def test_the_profiles_of_all_pairs_hold_together() -> None:
-    """Of four pairs the luckiest is followed; false-alarm rate 1e-6."""
+    """The luckiest of four pairs is followed; false-alarm rate 1e-6."""
     audits, error, wrong, telling = 80, 0.6, 0, 0
     for seed in range(audits):
         wealth = followed(np.random.default_rng(1000 + seed), 1.0, 1.0)
