@@ -1,6 +1,7 @@
 """The base class of every plugin: a frozen, keyword-only dataclass that JAX can trace."""
 
 import dataclasses
+import functools
 import importlib.abc
 import importlib.util
 import inspect
@@ -351,6 +352,7 @@ def parameters(cls: type[Plugin]) -> tuple[Parameter, ...]:
     return tuple(rows)
 
 
+@functools.cache
 def unreadable(cls: type[Plugin]) -> str | None:
     """Describe a parameter that no spec can give, because TOML lacks its type; else None."""
     hints = typing.get_type_hints(cls, include_extras=True)
