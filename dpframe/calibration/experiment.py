@@ -17,9 +17,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from dpframe.claims import Claim
 from dpframe.common.machine import available_cores
-from dpframe.common.types import Floats, Tree
 from dpframe.engine import programs
 from dpframe.engine.draws import Draws, learn
 from dpframe.engine.ledger import share_of_error
@@ -28,7 +26,7 @@ from dpframe.engine.rounds import no_counts
 from dpframe.engine.trace import resolved, stack, unstacked
 from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.checks import guarded
-from dpframe.interfaces.estimator import Estimator, Query
+from dpframe.plugins import Claim, Estimator, Floats, Query, Tree
 from dpframe.sampling.address import (
     EVAL,
     SPLIT,

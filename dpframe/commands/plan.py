@@ -23,8 +23,7 @@ from dpframe.engine.power import (
 from dpframe.engine.resources import Footprint, expected_seconds, ideal_layout, planned_calls
 from dpframe.engine.rounds import FIRST
 from dpframe.errors import CellError, DpframeError
-from dpframe.interfaces.estimator import Query, epsilon_of
-from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.plugins import HostMechanism, Query, epsilon_of
 from dpframe.search.arms import GROWTH, SHARE, WARM_UP
 from dpframe.search.search import LUCK, expected_gain
 from dpframe.search.wealth import LOSS_LIMIT, Point, Seen, Wealth, farthest

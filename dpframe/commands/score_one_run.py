@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from dpframe.claims import Claim
 from dpframe.commands import score as scoring
 from dpframe.commands.audit import load_plugins
 from dpframe.commands.score import Candidate, ScoreRecord, Told
-from dpframe.errors import DpframeError
-from dpframe.interfaces.estimator import Estimate, Estimator, Query
 from dpframe.interfaces.plugin import Plugin
+from dpframe.plugins import Claim, DpframeError, Estimate, Estimator, Query
 from dpframe.results.build import estimate_record
 from dpframe.results.model import Basis, CellRecord, ContrastRecord
 from dpframe.results.verdict import CONSISTENT, INCONCLUSIVE, VIOLATED, judged

@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from dpframe.common.types import HostArray, Tree
 from dpframe.engine import programs
 from dpframe.engine.checkpoint import Saved
 from dpframe.engine.draws import Draws
@@ -22,8 +21,7 @@ from dpframe.engine.sanity import NAN_FOUND
 from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.attack import SECONDS, Answers
 from dpframe.interfaces.checks import guarded
-from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.interfaces.statistic import BinCounts, DecisionCounts
+from dpframe.plugins import BinCounts, DecisionCounts, HostArray, HostMechanism, Tree
 from dpframe.sampling.address import EVAL, Segment, Shape, as_scored, for_a_box
 from dpframe.spec.audit import RunSettings
 from dpframe.workers.requests import Lent, Load, Overdue, Request, Source, Stopped

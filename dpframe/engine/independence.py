@@ -14,9 +14,8 @@ from functools import partial
 import numpy as np
 from scipy.special import gammaln
 
-from dpframe.common.types import Floats, HostArray, Ints
 from dpframe.errors import SampleError, WorthlessError
-from dpframe.interfaces.attack import Answers
+from dpframe.plugins import Answers, Floats, HostArray, Ints
 from dpframe.stats import independence as chances
 from dpframe.workers.requests import Lent
 from dpframe.workers.scheduling import at_once

@@ -32,11 +32,9 @@ from dpframe.workers.trial_call import check_seen_alone, seen
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dpframe.common.types import HostArray, Tree
     from dpframe.engine.anytime import Watches
     from dpframe.engine.plan import Pass
-    from dpframe.interfaces.attack import Attack
-    from dpframe.interfaces.executor import Executor
+    from dpframe.plugins import Attack, Executor, HostArray, Tree
     from dpframe.spec.audit import RunSettings
 
 

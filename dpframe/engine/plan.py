@@ -24,9 +24,7 @@ from dpframe.interfaces.checks import (
     statistic_of,
     unsuited,
 )
-from dpframe.interfaces.mechanism import HostMechanism, Mechanism
-from dpframe.interfaces.pair import Pair
-from dpframe.interfaces.statistic import Statistic
+from dpframe.plugins import HostMechanism, Mechanism, Pair, Statistic
 from dpframe.sampling.address import EVAL, Shape, Stream, draw_group, precision_of, rows_per_chunk
 from dpframe.sampling.content import made_by
 from dpframe.spec.audit import Audit, Cell, Skip

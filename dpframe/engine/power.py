@@ -24,16 +24,13 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from dpframe.claims import GaussianDP, LaplaceDP
-from dpframe.common.types import Tree
 from dpframe.engine.ledger import query_of
 from dpframe.engine.plan import Pass, Plan
 from dpframe.engine.rounds import FIRST, ends
 from dpframe.engine.trace import resolved
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import certifies, guarded
-from dpframe.interfaces.estimator import Estimate, Estimator, Query
-from dpframe.interfaces.statistic import Statistic
+from dpframe.plugins import Estimate, Estimator, GaussianDP, LaplaceDP, Query, Statistic, Tree
 from dpframe.results.model import CellRecord, PowerRecord
 from dpframe.results.verdict import CONSISTENT, FIRST_LOOK, Looks, judged
 from dpframe.spec.audit import Cell

@@ -9,14 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.common.types import Array, HostArray, Tree
 from dpframe.engine.rounds import checked_counts, most_slices
 from dpframe.engine.trace import check_outputs, check_scores, each_lane
 from dpframe.errors import WrongResultError
 from dpframe.interfaces.checks import check_updated, guarded
-from dpframe.interfaces.executor import Task
-from dpframe.interfaces.mechanism import Mechanism
-from dpframe.interfaces.statistic import Statistic
+from dpframe.plugins import Array, HostArray, Mechanism, Statistic, Task, Tree
 from dpframe.sampling.address import Segment, Stream, chunk_keys, chunks_in_words, key_of, pieces
 from dpframe.sampling.compile_cache import compiled
 from dpframe.workers.executor import plugin_classes

@@ -11,7 +11,6 @@ import jax
 
 from dpframe.common.machine import StuckError, available_cores, with_timeout
 from dpframe.common.text import error_message
-from dpframe.common.types import HostArray
 from dpframe.engine.checkpoint import Store, Uneven
 from dpframe.engine.estimate import estimate_cell
 from dpframe.engine.fingerprint import question_of_search
@@ -21,7 +20,7 @@ from dpframe.engine.plan import Pass, Place, Plan
 from dpframe.engine.power import with_power
 from dpframe.engine.schedule import Counted, Event, Finished, GaveUpError, Paused, Schedule
 from dpframe.errors import CellError, SampleError, UntrustedError, WorthlessError
-from dpframe.interfaces.executor import Executor
+from dpframe.plugins import Executor, HostArray
 from dpframe.results.build import cell_record
 from dpframe.results.model import CellRecord, ExactRecord, WitnessRecord
 from dpframe.results.verdict import Looks

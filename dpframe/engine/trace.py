@@ -9,13 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.common.types import Array, Tree
 from dpframe.errors import CellError
-from dpframe.interfaces.attack import Attack
 from dpframe.interfaces.checks import guarded
-from dpframe.interfaces.mechanism import HostMechanism, Mechanism
 from dpframe.interfaces.plugin import Plugin
-from dpframe.interfaces.statistic import Statistic
+from dpframe.plugins import Array, Attack, HostMechanism, Mechanism, Statistic, Tree
 from dpframe.sampling.address import Shape, key_of, on_device, precision_of, shape_of_dataset
 from dpframe.sampling.compile_cache import remembered
 from dpframe.spec.audit import Cell, RunSettings

@@ -15,9 +15,7 @@ from dpframe.results.plain import digest_of, plain, text
 from dpframe.results.verdict import FIRST_LOOK, Looks, judged, totals
 
 if TYPE_CHECKING:
-    from dpframe.claims import Claim
-    from dpframe.interfaces.estimator import Estimate, Evidence, Query
-    from dpframe.interfaces.pair import Neighbourhood, Pair
+    from dpframe.plugins import Claim, Estimate, Evidence, Neighbourhood, Pair, Query
     from dpframe.spec.audit import Audit, Cell, Choice, Skip, Source
 
 SMALLEST_FPR = 1e-12  # the smallest false-positive rate above 0 at which a curve is written down

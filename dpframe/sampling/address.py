@@ -25,8 +25,7 @@ from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.sampling.threefry import GENERATORS, THREEFRY, blocks
 
 if TYPE_CHECKING:
-    from dpframe.common.types import HostArray, Key, Tree
-    from dpframe.interfaces.pair import Pair
+    from dpframe.plugins import HostArray, Key, Pair, Tree
     from dpframe.spec.audit import Cell, RunSettings
 
 

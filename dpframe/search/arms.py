@@ -11,9 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dpframe.claims import Claim
 from dpframe.common.machine import available_cores
-from dpframe.common.types import HostArray, Tree
 from dpframe.engine.checkpoint import Saved, Store, stored_counts
 from dpframe.engine.fingerprint import entry_keys
 from dpframe.engine.passes import DeviceWork
@@ -21,10 +19,8 @@ from dpframe.engine.plan import Pass
 from dpframe.engine.rounds import no_counts
 from dpframe.engine.trace import stack
 from dpframe.errors import CellError, SampleError
-from dpframe.interfaces.attack import Attack, Target
 from dpframe.interfaces.checks import arrays, guarded, learns
-from dpframe.interfaces.executor import Executor
-from dpframe.interfaces.pair import Pair
+from dpframe.plugins import Attack, Claim, Executor, HostArray, Pair, Target, Tree
 from dpframe.sampling import address
 from dpframe.sampling.address import EVAL, LEARNER, Segment, segments
 from dpframe.search.events import (

@@ -8,11 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dpframe.claims import Claim
-from dpframe.common.types import HostArray
 from dpframe.engine.checkpoint import Saved, Store
-from dpframe.interfaces.attack import Answers
-from dpframe.interfaces.pair import Pair
+from dpframe.plugins import Answers, Claim, HostArray, Pair
 from dpframe.sampling.address import Stream
 from dpframe.search.arms import Arm
 from dpframe.search.black_box_draws import BlackBoxDraws

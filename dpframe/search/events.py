@@ -11,7 +11,6 @@ import jax
 import numpy as np
 
 from dpframe.common.text import escape
-from dpframe.common.types import Floats, HostArray, Ints, Tree
 from dpframe.engine import programs
 from dpframe.engine.estimate import own_part
 from dpframe.engine.passes import Work
@@ -19,11 +18,9 @@ from dpframe.engine.plan import Place
 from dpframe.engine.sanity import check_rows_alone
 from dpframe.engine.trace import check_scores, unstacked
 from dpframe.errors import CellError
-from dpframe.interfaces.attack import Attack, Target
 from dpframe.interfaces.checks import arrays, guarded, learns, unsuited
-from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.interfaces.pair import Pair
 from dpframe.interfaces.statistic import BinCounts, DecisionCounts, Statistic
+from dpframe.plugins import Attack, Floats, HostArray, HostMechanism, Ints, Pair, Target, Tree
 from dpframe.results.model import CellRecord, WitnessRecord
 from dpframe.results.plain import text as plain_text
 from dpframe.sampling.address import LEARNER, Shape, Stream, base_key, precision_of

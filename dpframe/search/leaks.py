@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpframe.interfaces.attack import Attack
 from dpframe.interfaces.checks import guarded
-from dpframe.interfaces.pair import Neighbourhood
+from dpframe.plugins import Attack, Neighbourhood
 from dpframe.search.arms import Arm
 from dpframe.search.wealth import Point, Seen, least_losses
 from dpframe.spec.audit import Choice

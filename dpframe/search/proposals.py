@@ -8,18 +8,15 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dpframe.claims import Claim
 from dpframe.common.text import shown
 from dpframe.engine.fingerprint import box_key
 from dpframe.engine.ledger import resolution_of
 from dpframe.engine.plan import Pass, Place
 from dpframe.engine.trace import Scorer, Tracer, declared_rows
 from dpframe.errors import CellError
-from dpframe.interfaces.attack import Attack, Target
 from dpframe.interfaces.checks import guarded, learns, mismatch, nan_allowed, unsuited
-from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import Pair, equal, unplayable, untraceable
-from dpframe.interfaces.statistic import DecisionCounts
+from dpframe.plugins import Attack, Claim, DecisionCounts, HostMechanism, Target
 from dpframe.sampling.address import EVAL, Stream, digest, draw_group, for_a_box, rows_per_chunk
 from dpframe.sampling.content import made_by
 from dpframe.search.arms import SHARE, Arm, Counter, TracedArm

@@ -11,8 +11,7 @@ import numpy as np
 from dpframe.engine.ledger import resolution_of
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded
-from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.interfaces.pair import Earned, Pair
+from dpframe.plugins import Earned, HostMechanism, Pair
 from dpframe.sampling.address import EVAL, Stream, digest, host_generator
 from dpframe.search.arms import Arm, Counter
 from dpframe.search.black_box_arms import LOOK, BlackBoxArm, KeptChoices, is_fast

@@ -9,10 +9,7 @@ version of dpframe, because nothing here depends on the time.
 import dataclasses
 from typing import Any
 
-from dpframe.interfaces.attack import Attack
-from dpframe.interfaces.estimator import Estimator
-from dpframe.interfaces.mechanism import HostMechanism, Mechanism
-from dpframe.interfaces.pair import Neighbourhood, Pair
+from dpframe.plugins import Attack, Estimator, HostMechanism, Mechanism, Neighbourhood, Pair
 from dpframe.testing import attacks, estimators, mechanisms, neighbourhoods
 from dpframe.testing.plugins import Finding as Finding
 from dpframe.testing.plugins import NotKeptError as NotKeptError

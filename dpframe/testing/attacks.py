@@ -9,12 +9,10 @@ import jax
 import numpy as np
 from scipy.special import log_ndtr
 
-from dpframe.common.types import Array, HostArray, Key, Tree
 from dpframe.engine.sanity import check_rows_alone
 from dpframe.engine.trace import check_scores, unstacked
 from dpframe.errors import CellError
-from dpframe.interfaces.attack import Attack, Target
-from dpframe.interfaces.mechanism import Mechanism
+from dpframe.plugins import Array, Attack, HostArray, Key, Mechanism, Target, Tree
 from dpframe.testing import plugins
 from dpframe.testing.mechanisms import CALLS, DTYPE, ROWS, Played
 from dpframe.testing.plugins import LeftOut, Trial

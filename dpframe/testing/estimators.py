@@ -11,11 +11,9 @@ import jax
 import numpy as np
 from scipy.special import bdtrc
 
-from dpframe.claims import PureDP
-from dpframe.common.types import HostArray, Tree
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import statistic_of, zero_of
-from dpframe.interfaces.estimator import Estimate, Estimator, Query
+from dpframe.plugins import Estimate, Estimator, HostArray, PureDP, Query, Tree
 from dpframe.results.answer import checked
 from dpframe.scores.count import update
 from dpframe.stats.corner import ROUNDING, probability_of

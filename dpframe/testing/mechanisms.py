@@ -9,14 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.claims import Claim
-from dpframe.common.types import HostArray
 from dpframe.engine.independence import Independence
 from dpframe.engine.sanity import check_outputs_vary
 from dpframe.engine.trace import unstacked
 from dpframe.errors import CellError, WorthlessError
-from dpframe.interfaces.mechanism import HostMechanism, Mechanism
-from dpframe.interfaces.pair import Pair
+from dpframe.plugins import Claim, HostArray, HostMechanism, Mechanism, Pair
 from dpframe.sampling.address import (
     PROBE,
     Stream,

@@ -13,8 +13,6 @@ import tomli
 from pydantic import ValidationError
 
 from dpframe.common.text import error_message
-from dpframe.common.types import Floats, HostArray
-from dpframe.errors import DpframeError
 from dpframe.interfaces.pair import same
 from dpframe.interfaces.plugin import (
     Plugin,
@@ -24,6 +22,7 @@ from dpframe.interfaces.plugin import (
     problems_of,
     unreadable,
 )
+from dpframe.plugins import DpframeError, Floats, HostArray
 
 
 @dataclasses.dataclass(frozen=True)

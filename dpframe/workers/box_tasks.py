@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpframe.common.types import HostArray
 from dpframe.errors import SampleError, WrongResultError
 from dpframe.interfaces.attack import SECONDS
 from dpframe.interfaces.executor import RefusedError, Task, wanted
-from dpframe.interfaces.mechanism import ForeignMechanism
+from dpframe.plugins import ForeignMechanism, HostArray
 from dpframe.sampling.address import Shape, chunks_in_words, digest
 from dpframe.workers.executor import plugin_classes
 from dpframe.workers.pool import Workers

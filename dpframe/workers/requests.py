@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from dpframe.common.text import escape, message
-from dpframe.common.types import HostArray
 from dpframe.errors import SampleError
 from dpframe.interfaces.attack import BEFORE, Answers
-from dpframe.interfaces.mechanism import ForeignMechanism, HostMechanism
+from dpframe.plugins import ForeignMechanism, HostArray, HostMechanism
 from dpframe.workers.program.frames import Frame, NoFrameError
 
 if TYPE_CHECKING:

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpframe.common.text import shown
-from dpframe.common.types import HostArray
 from dpframe.errors import CellError
 from dpframe.interfaces.attack import ABSENT, BEFORE, Answers, Attack
 from dpframe.interfaces.checks import guarded
-from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.plugins import HostArray, HostMechanism
 from dpframe.sampling.address import (
     PROBE,
     Asking,
