@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from dpframe.claims import Claim
     from dpframe.results.model import Record
+    from dpframe.workers.pool import Workers
 
 
 __all__ = ["UndecidedError", "ViolationError", "assert_dp", "search_violation"]
@@ -96,11 +97,13 @@ def assert_dp(
         DpframeError: the arguments cannot be used.
     """
     __tracebackhide__ = True
-    from dpframe.commands.assertions import Terms, over_one_pair
+    with _workers() as workers:
+        from dpframe.commands.assertions import Terms, over_one_pair
 
-    called = (query, sensitivity, norm, attributes, raises, limit, outputs)
-    terms = Terms(epsilon, delta, claim, confidence, seconds, trials, seed, *called)
-    return _report(over_one_pair(release, (d0, d1), terms, _place(out)))
+        called = (query, sensitivity, norm, attributes, raises, limit, outputs)
+        terms = Terms(epsilon, delta, claim, confidence, seconds, trials, seed, *called)
+        outcome = over_one_pair(release, (d0, d1), terms, _place(out), workers)
+    return _report(outcome)
 
 
 def search_violation(
@@ -179,15 +182,31 @@ def search_violation(
         DpframeError: the arguments cannot be used.
     """
     __tracebackhide__ = True
-    from dpframe.commands.assertions import Terms, over_a_table
+    with _workers() as workers:
+        from dpframe.commands.assertions import Terms, over_a_table
 
-    called = (query, sensitivity, norm, attributes, raises, limit, outputs)
-    terms = Terms(epsilon, delta, claim, confidence, seconds, trials, seed, *called)
-    neighbours: dict[str, Any] = {"schema": schema, "adjacency": adjacency, "form": form}
-    switches = beyond if beyond is None or isinstance(beyond, bool) else dict(beyond)
-    neighbours |= {"beyond": switches, "mistyped": mistyped}
-    leaks = {"ignore": list(ignore), "findings": findings}
-    return _report(over_a_table(release, table, neighbours, terms, _place(out), leaks))
+        called = (query, sensitivity, norm, attributes, raises, limit, outputs)
+        terms = Terms(epsilon, delta, claim, confidence, seconds, trials, seed, *called)
+        neighbours: dict[str, Any] = {"schema": schema, "adjacency": adjacency, "form": form}
+        switches = beyond if beyond is None or isinstance(beyond, bool) else dict(beyond)
+        neighbours |= {"beyond": switches, "mistyped": mistyped}
+        leaks = {"ignore": list(ignore), "findings": findings}
+        outcome = over_a_table(release, table, neighbours, terms, _place(out), workers, leaks)
+    return _report(outcome)
+
+
+def _workers() -> Workers:
+    """Start worker processes, which get ready while this process imports JAX.
+
+    The workers of pytest-xdist share the cores.
+    """
+    from dpframe.common.machine import available_cores
+    from dpframe.workers.pool import Workers
+
+    beside = os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
+    workers = Workers(available_cores() // max(1, int(beside) if beside.isdecimal() else 1))
+    workers.start(2)
+    return workers
 
 
 def _report(outcome: Any) -> Record:

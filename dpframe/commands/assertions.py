@@ -18,7 +18,6 @@ from dpframe import records_params
 from dpframe.claims import ApproxDP, Claim, PureDP
 from dpframe.commands import audit as auditing
 from dpframe.commands.audit_training import check_differ, is_number, name_of
-from dpframe.common.machine import available_cores
 from dpframe.common.text import escape, message
 from dpframe.common.types import Tree
 from dpframe.errors import DpframeError, SpecError, UndecidedError, ViolationError
@@ -134,12 +133,16 @@ class Outcome(NamedTuple):
 
 
 def over_one_pair(
-    release: Callable[..., Any], data: tuple[Any, Any], terms: Terms, place: Callable[[], Path]
+    release: Callable[..., Any],
+    data: tuple[Any, Any],
+    terms: Terms,
+    place: Callable[[], Path],
+    workers: Workers,
 ) -> Outcome:
     """Audit a function that makes one release on two datasets, D and D′.
 
-    `place` makes the directory of the record. Raises DpframeError if the arguments cannot be
-    used.
+    `place` makes the directory of the record; `workers` run the function if it can be sent to
+    them. Raises DpframeError if the arguments cannot be used.
     """
     terms.check()
     mechanism = mechanism_of(release, terms)
@@ -147,7 +150,7 @@ def over_one_pair(
     search = {"use": f"{LOCAL}/{neighbourhood.name}", "params": {"digest": digest}}
     spec = terms.spec(mechanism.name, search)
     plugins: list[type[Plugin]] = [mechanism, neighbourhood, pair]
-    return _audit(spec, plugins, (release, data, terms.query), terms, place)
+    return _audit(spec, plugins, (release, data, terms.query), terms, place, workers)
 
 
 def over_a_table(
@@ -156,6 +159,7 @@ def over_a_table(
     neighbours: dict[str, Any],
     terms: Terms,
     place: Callable[[], Path],
+    workers: Workers,
     leaks: Mapping[str, Any],
 ) -> Outcome:
     """Search the neighbours of a table for a pair that refutes a function's claim.
@@ -177,14 +181,14 @@ def over_a_table(
         as_given = list if isinstance(table, list) else np.asarray
         mechanism = mechanism_of(release, terms._replace(sensitivity=None), as_given)
         spec = terms.spec(mechanism.name, {"use": "climb", "params": params, **leaks})
-        return _audit(spec, [mechanism], (release,), terms, place)
+        return _audit(spec, [mechanism], (release,), terms, place, workers)
     mechanism = mechanism_of(release, terms)
     try:
         params = _name_columns(records_params(table, **neighbours))
     except (TypeError, ValueError) as error:
         raise DpframeError(f"table: {error}") from None
     spec = terms.spec(mechanism.name, {"use": "records", "params": params, **leaks})
-    return _audit(spec, [mechanism], (release, terms.query), terms, place)
+    return _audit(spec, [mechanism], (release, terms.query), terms, place, workers)
 
 
 def _vectors(answers: Any, neighbours: dict[str, Any], terms: Terms) -> dict[str, Any]:
@@ -237,6 +241,7 @@ def _audit(
     handed: Any,
     terms: Terms,
     place: Callable[[], Path],
+    workers: Workers,
 ) -> Outcome:
     """Audit in worker processes, or in this process if `handed` cannot be sent to a worker."""
     from dpframe.sampling.compile_cache import keep_compiled_programs
@@ -247,22 +252,22 @@ def _audit(
         raise DpframeError(str(error)) from None
     keep_compiled_programs()
     aside: str | None = None
-    source: Callable[[], Workers | Here] = _workers
+    source: Workers | Here = workers
     try:
         cloudpickle.dumps(handed)
     except Exception as error:  # a lock, an open file, a generator
-        source, reason = Here, f"{type(error).__name__}: {message(error)}"
+        source, reason = Here(), f"{type(error).__name__}: {message(error)}"
         if terms.limit is not None:
             raise DpframeError(
                 "limit: a run in the process of the test cannot be stopped, and this function "
                 f"cannot be sent to a worker process ({reason})"
             ) from None
+        workers.stop()
         aside = (
             "it ran in the process of the test, one run at a time, where a hanging run cannot be "
             f"stopped, because it cannot be sent to a worker process ({reason})"
         )
-    with source() as lent:
-        record = auditing.recorded(loaded, source=lent)
+    record = auditing.recorded(loaded, source=source)
     path = records.write(record, place())
     (cell,) = record.cells
     failed: Exception | None = None
@@ -273,12 +278,6 @@ def _audit(
         text = "\n".join([*_undecided(record, terms), *_again(path, aside)])
         failed = UndecidedError(text, record, path)
     return Outcome(record, _sentence(record), failed)
-
-
-def _workers() -> Workers:
-    """Return worker processes; the workers of pytest-xdist share the cores."""
-    beside = os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
-    return Workers(available_cores() // max(1, int(beside) if beside.isdecimal() else 1))
 
 
 # A plain function and two datasets, as plugins: a mechanism and a neighbourhood.

@@ -14,8 +14,9 @@ from dpframe.engine.trace import check_outputs, check_scores, each_lane
 from dpframe.errors import WrongResultError
 from dpframe.interfaces.checks import check_updated, guarded
 from dpframe.plugins import Array, HostArray, Mechanism, Statistic, Task, Tree
-from dpframe.sampling.address import Segment, Stream, chunk_keys, chunks_in_words, key_of, pieces
+from dpframe.sampling.address import Segment, Stream, chunk_keys, chunks_in_words, pieces
 from dpframe.sampling.compile_cache import compiled
+from dpframe.sampling.threefry import key_of
 from dpframe.workers.executor import plugin_classes
 
 

@@ -13,8 +13,9 @@ from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.plugin import Plugin
 from dpframe.plugins import Array, Attack, HostMechanism, Mechanism, Statistic, Tree
-from dpframe.sampling.address import Shape, key_of, on_device, precision_of, shape_of_dataset
+from dpframe.sampling.address import Shape, on_device, precision_of, shape_of_dataset
 from dpframe.sampling.compile_cache import remembered
+from dpframe.sampling.threefry import key_of
 from dpframe.spec.audit import Cell, RunSettings
 from dpframe.workers.requests import Source
 from dpframe.workers.trial_call import asking_of, first_call, seen_shape

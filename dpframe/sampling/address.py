@@ -2,8 +2,8 @@
 
 The address of a draw is (seed, draw group, repeat, stream, chunk, dataset). The first four, a
 `Stream`, are hashed into a base key. Chunk and dataset are folded in by NumPy, for all chunks of a
-segment at once, so programs receive keys and derive none. Only this module makes keys, and they are
-never stored.
+segment at once, so programs receive keys and derive none. Keys are never stored. `threefry` makes
+them JAX's.
 
 Processes of black boxes need no JAX, so it is imported inside the functions that use it.
 """
@@ -16,16 +16,15 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from dpframe.interfaces.attack import BEFORE
 from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.sampling.threefry import GENERATORS, THREEFRY, blocks
 
 if TYPE_CHECKING:
-    from dpframe.plugins import HostArray, Key, Pair, Tree
+    from dpframe.plugins import HostArray, Pair, Tree
     from dpframe.spec.audit import Cell, RunSettings
 
 
@@ -103,46 +102,67 @@ def generator_name(name: str) -> str:
     return THREEFRY if name == "default" else name
 
 
-def base_key(stream: Stream, prng: str) -> Key:
-    """Return the key of a stream; keys of chunks go on from it."""
-    import jax.numpy as jnp
+# The block cipher under the keys of draws, for NumPy's arrays and for JAX's.
 
-    return key_of(jnp.asarray(_words(stream, 8)), prng)
+
+THREEFRY: Final = "threefry2x32-13"
+"""The generator that is used unless a spec names another; see `dpframe.sampling.threefry`."""
+
+GENERATORS: Final = {THREEFRY: 13, "threefry2x32": 20}
+"""Rounds of the generators that a spec may name; "threefry2x32" is JAX's own."""
+
+_ROTATIONS: Final = (13, 15, 26, 6, 17, 29, 16, 24)
+_PARITY: Final = np.uint32(0x1BD11BDA)
+
+
+def blocks(key: Any, counter: Any, rounds: int = GENERATORS[THREEFRY]) -> Any:
+    """Encrypt counters under a key; in NumPy's arrays or in JAX's.
+
+    Args:
+        key: two uint32 arrays.
+        counter: two uint32 arrays; broadcast against the key.
+        rounds: number of rounds.
+
+    Returns:
+        Two uint32 arrays: words 0 and 1 of every block.
+    """
+    schedule = (key[0], key[1], key[0] ^ key[1] ^ _PARITY)
+    x0 = counter[0] + schedule[0]
+    x1 = counter[1] + schedule[1]
+    for number in range(rounds):
+        turn = _ROTATIONS[number % 8]
+        x0 = x0 + x1
+        x1 = ((x1 << np.uint32(turn)) | (x1 >> np.uint32(32 - turn))) ^ x0
+        if number % 4 == 3:
+            step = number // 4 + 1
+            x0 = x0 + schedule[step % 3]
+            x1 = x1 + (schedule[(step + 1) % 3] + np.uint32(step))
+    return x0, x1
 
 
 def chunk_keys(stream: Stream, prng: str, dataset: int, first: int, stop: int) -> HostArray:
     """Return the words of the keys of chunks first … stop − 1, uint32 [chunks, 2].
 
-    They are those of `base_key` with chunk and dataset folded in, so D and D′ never share draws.
-    NumPy makes them, because a program that derives keys itself takes a third longer to compile.
+    They are those of `threefry.base_key` with chunk and dataset folded in, so D and D′ never share
+    draws. NumPy makes them, because a program that derives keys itself takes a third longer to
+    compile.
     """
     chunks = np.arange(first, stop, dtype=np.uint32)
     rounds, none = GENERATORS[prng], np.zeros_like(chunks)
-    keys = tuple(_words(stream, 8)[:, None])
+    keys = tuple(words_of(stream, 8)[:, None])
     for counter in (chunks, np.full_like(chunks, dataset)):
         keys = blocks(keys, (none, counter), rounds)
     return np.stack(keys, axis=-1)
 
 
-def key_of(words: Any, prng: str) -> Key:
-    """Return the key of two words that `chunk_keys` gave; traced."""
-    import jax
-
-    from dpframe.sampling import threefry
-
-    implementation: Any = threefry.implementation() if prng == THREEFRY else prng
-    key: Key = jax.random.wrap_key_data(words, impl=implementation)
-    return key
-
-
 def host_generator(stream: Stream, chunk: int = 0, dataset: int = 0) -> np.random.Generator:
     """Return a NumPy generator for an address, for code that JAX does not trace."""
-    seeds = np.random.SeedSequence([*_words(stream, 32).tolist(), chunk, dataset])
+    seeds = np.random.SeedSequence([*words_of(stream, 32).tolist(), chunk, dataset])
     return np.random.Generator(np.random.PCG64DXSM(seeds))
 
 
 @functools.lru_cache(maxsize=64)
-def _words(stream: Stream, size: int) -> Any:
+def words_of(stream: Stream, size: int) -> Any:
     """Hash a stream to 32-bit words."""
     return np.frombuffer(bytes.fromhex(digest(list(stream), size)), "<u4")
 

@@ -21,43 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-# The block cipher under the keys of draws, for NumPy's arrays and for JAX's.
-
-
-THREEFRY: Final = "threefry2x32-13"
-"""The generator that is used unless a spec names another; see `dpframe.sampling.threefry`."""
-
-GENERATORS: Final = {THREEFRY: 13, "threefry2x32": 20}
-"""Rounds of the generators that a spec may name; "threefry2x32" is JAX's own."""
-
-_ROTATIONS: Final = (13, 15, 26, 6, 17, 29, 16, 24)
-_PARITY: Final = np.uint32(0x1BD11BDA)
-
-
-def blocks(key: Any, counter: Any, rounds: int = GENERATORS[THREEFRY]) -> Any:
-    """Encrypt counters under a key; in NumPy's arrays or in JAX's.
-
-    Args:
-        key: two uint32 arrays.
-        counter: two uint32 arrays; broadcast against the key.
-        rounds: number of rounds.
-
-    Returns:
-        Two uint32 arrays: words 0 and 1 of every block.
-    """
-    schedule = (key[0], key[1], key[0] ^ key[1] ^ _PARITY)
-    x0 = counter[0] + schedule[0]
-    x1 = counter[1] + schedule[1]
-    for number in range(rounds):
-        turn = _ROTATIONS[number % 8]
-        x0 = x0 + x1
-        x1 = ((x1 << np.uint32(turn)) | (x1 >> np.uint32(32 - turn))) ^ x0
-        if number % 4 == 3:
-            step = number // 4 + 1
-            x0 = x0 + schedule[step % 3]
-            x1 = x1 + (schedule[(step + 1) % 3] + np.uint32(step))
-    return x0, x1
-
+from dpframe.sampling.address import THREEFRY, Stream, blocks, words_of
 
 _LOOP_OF_THEIR_OWN: Final = range(1 << 12, (1 << 18) + 1)
 """Numbers of draws whose bits are made in a separate loop on a CPU; more would not fit its cache.
@@ -145,3 +109,15 @@ def implementation() -> Any:
         name=THREEFRY,
         tag="tf13",
     )
+
+
+def base_key(stream: Stream, prng: str) -> jax.Array:
+    """Return the key of a stream; keys of chunks go on from it."""
+    return key_of(jnp.asarray(words_of(stream, 8)), prng)
+
+
+def key_of(words: Any, prng: str) -> jax.Array:
+    """Return the key of two words that `chunk_keys` gave; traced."""
+    key_type: Any = implementation() if prng == THREEFRY else prng
+    key: jax.Array = jax.random.wrap_key_data(words, impl=key_type)
+    return key

@@ -23,7 +23,8 @@ from dpframe.interfaces.statistic import BinCounts, DecisionCounts, Statistic
 from dpframe.plugins import Attack, Floats, HostArray, HostMechanism, Ints, Pair, Target, Tree
 from dpframe.results.model import CellRecord, WitnessRecord
 from dpframe.results.plain import text as plain_text
-from dpframe.sampling.address import LEARNER, Shape, Stream, base_key, precision_of
+from dpframe.sampling.address import LEARNER, Shape, Stream, precision_of
+from dpframe.sampling.threefry import base_key
 from dpframe.search.wealth import Seen
 from dpframe.spec.audit import Cell, Choice, RunSettings
 from dpframe.stats.betting import choose

@@ -17,11 +17,11 @@ from dpframe.plugins import Claim, HostArray, HostMechanism, Mechanism, Pair
 from dpframe.sampling.address import (
     PROBE,
     Stream,
-    base_key,
     for_jax,
     generator_name,
     host_generator,
 )
+from dpframe.sampling.threefry import base_key
 from dpframe.testing import plugins
 from dpframe.testing.plugins import LeftOut, Trial
 from dpframe.workers.program.query import Refused, ask, heard

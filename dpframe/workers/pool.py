@@ -179,6 +179,11 @@ class Workers:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    def start(self, number: int) -> None:
+        """Start processes before they are needed, so that they import meanwhile."""
+        with contextlib.suppress(SampleError), self._change:  # else it is raised when they are lent
+            self._idle += [WorkerProcess(remarks=self._remarks) for _ in range(number)]
+
     @contextlib.contextmanager
     def lend(self, load: Load, number: int = 1) -> Iterator[list[Lent]]:
         load.message()  # raises before a process starts

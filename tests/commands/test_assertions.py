@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from dpframe.claims import GaussianDP
-from dpframe.commands import assertions
 from dpframe.commands.assertions import takes_generator
 from dpframe.errors import DpframeError
 from dpframe.pytest import UndecidedError, ViolationError, assert_dp, search_violation
@@ -38,7 +37,7 @@ def half(data: Any) -> float:
 
 @pytest.fixture(autouse=True)
 def _in_this_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(assertions, "_workers", Here)
+    monkeypatch.setattr("dpframe.pytest._workers", Here)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # where no test is known
 
 
@@ -110,7 +109,6 @@ class Library:
 
 
 def test_what_cannot_be_handed_over_runs_here_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assertions, "_workers", None)  # not called
     np.random.seed(7)
     before = np.random.get_state()[1].tolist()
     with pytest.raises(ViolationError, match="in the process of the test"):
@@ -119,7 +117,6 @@ def test_what_cannot_be_handed_over_runs_here_and_says_so(monkeypatch: pytest.Mo
 
 
 def test_what_runs_here_has_no_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assertions, "_workers", None)
     with pytest.raises(DpframeError, match="a run in the process of the test cannot be stopped"):
         assert_dp(Library().release, d0=D0, d1=D1, epsilon=1.0, limit=1.0, **BUDGET)
 

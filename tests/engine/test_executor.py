@@ -29,3 +29,11 @@ def test_a_traced_audit_loads_no_pool_no_cluster_and_no_search() -> None:
     done = processes.run("-c", CODE)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.slow
+def test_a_worker_process_imports_no_jax() -> None:
+    """It would take most of the time in which a process starts."""
+    code = "import sys; import dpframe.workers.program.mechanism_sampler"
+    done = processes.run("-c", f"{code}; print('jax' in sys.modules)")
+    assert done.stdout.strip() == "False", done.stdout + done.stderr

@@ -56,7 +56,7 @@ import dpframe  # noqa: E402
 # All internals that are needed; when they move, only these lines change.
 from dpframe.interfaces import registry  # noqa: E402
 from dpframe.interfaces.pair import same  # noqa: E402
-from dpframe.sampling import address  # noqa: E402
+from dpframe.sampling import address, threefry  # noqa: E402
 from dpframe.sampling.compile_cache import keep_compiled_programs  # noqa: E402
 from dpframe.sampling.content import data_digest  # noqa: E402
 from dpframe.spec import audit_from_dict  # noqa: E402
@@ -262,7 +262,7 @@ def addresses() -> dict[str, Any]:
             for dataset in (0, 1)
         }
         base = {
-            prng: jax.random.key_data(address.base_key(stream, prng)).tolist()
+            prng: jax.random.key_data(threefry.base_key(stream, prng)).tolist()
             for prng in address.GENERATORS
         }
         rng = address.host_generator(stream, 5, 1)
@@ -308,7 +308,7 @@ def draws() -> dict[str, Any]:
         for dataset, data in enumerate((cell.pair.value.d0, cell.pair.value.d1)):
             stream = address.Stream(0, name, 0, "eval")
             words = address.chunk_keys(stream, "threefry2x32-13", dataset, 0, 1)[0]
-            key = address.key_of(words, "threefry2x32-13")
+            key = threefry.key_of(words, "threefry2x32-13")
             outputs = cell.mechanism.value.sample(key, jax.numpy.asarray(data), 8)
             found[f"{name} {dataset}"] = {"dtype": str(outputs.dtype), "draws": outputs.tolist()}
     return {"draws": _plain(found)}

@@ -211,8 +211,8 @@ MUTANTS = [
         17,
         "D and D′ share the generators of black boxes",
         "dpframe/sampling/address.py",
-        "[*_words(stream, 32).tolist(), chunk, dataset]",
-        "[*_words(stream, 32).tolist(), chunk]",
+        "[*words_of(stream, 32).tolist(), chunk, dataset]",
+        "[*words_of(stream, 32).tolist(), chunk]",
         ("tests/sampling/test_address.py", "tests/workers/test_workers.py"),
     ),
     Mutant(

@@ -12,12 +12,11 @@ from dpframe.interfaces import registry
 from dpframe.sampling.address import (
     GENERATORS,
     Stream,
-    base_key,
     chunk_keys,
     draw_group,
     host_generator,
-    key_of,
 )
+from dpframe.sampling.threefry import base_key, key_of
 from dpframe.spec import audit_from_dict
 
 

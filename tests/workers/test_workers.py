@@ -56,6 +56,14 @@ def test_counts_do_not_depend_on_the_number_of_workers(direct: list[Any]) -> Non
         assert [cell["counts"] for cell in cells(SWEPT, two)] == direct
 
 
+def test_processes_that_were_started_early_are_lent() -> None:
+    with Workers(2) as two:
+        two.start(2)
+        early = {process.number for process in two._idle}
+        with two.lend(plan_load(), 2) as lent:
+            assert {worker.process.number for worker in lent} == early
+
+
 def test_a_chunk_is_drawn_at_its_address_and_nowhere_else() -> None:
     def drawn(**changed: Any) -> bytes:
         box = MechanismSampler((Box(),), (np.zeros(1), np.zeros(1)))
