@@ -319,7 +319,13 @@ class Runner:
         """Run the cells that are searched."""
         from dpframe.search.runner import Drawn, SearchRunner, Settings
 
-        asked = {cell.id: asked_of(question_of_search, cell, self.plan) for cell in cells}
+        asked: dict[str, str] = {}
+        for cell in cells:
+            try:
+                asked[cell.id] = asked_of(question_of_search, cell, self.plan)
+            except CellError as error:
+                self.results[cell.id] = cell_record(cell, reason=str(error))
+        cells = [cell for cell in cells if cell.id in asked]
         looks = {cell.id: self._look_of(cell, asked[cell.id], ()) for cell in cells}
         lock = threading.Lock()
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.results import model
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from dpframe.spec.audit import Audit, Cell, Choice, Skip, Source
 
 SMALLEST_FPR = 1e-12  # the smallest false-positive rate above 0 at which a curve is written down
+ROUNDING = 1e-9  # a number this far below 0 counts as 0
 RARE_DELTAS = (0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10)
 """δ at which a profile is written down."""
 
@@ -74,8 +76,8 @@ def cell_record(
     """
     claimed = true = None
     try:
-        claimed = claim_record(cell.claim, cell.delta)
-        if (known := claim_record(truth, cell.delta)) is not None:
+        claimed = guarded("claim", claim_record, cell.claim, cell.delta)
+        if (known := guarded("truth", claim_record, truth, cell.delta)) is not None:
             same = claimed is not None and claimed.tradeoff == known.tradeoff
             true = model.TruthRecord(
                 kind=known.kind,
@@ -83,9 +85,9 @@ def cell_record(
                 tradeoff=None if same else known.tradeoff,
                 profile=None if same else known.profile,
             )
-    except Exception as error:
+    except CellError as error:
         claimed = true = estimate = extreme = None
-        reason = reason or f"claim raised {type(error).__name__}: {error}"
+        reason = reason or str(error)
     anytime = type(cell.estimator.value).anytime
     proposer = cell.search.neighbourhood.value if cell.search and search else None
     found = basis = None
@@ -200,12 +202,16 @@ def pair_record(
 
 
 def claim_record(claim: Claim | None, delta: float) -> model.ClaimRecord | None:
-    """Return a claim, if any: its parameters, its ε at the cell's δ and points of its curve."""
+    """Return a claim, if any: its parameters, its ε at the cell's δ and points of its curve.
+
+    Raises:
+        CellError: some ε or δ of the claim is NaN or negative.
+    """
     if claim is None:
         return None
     # ε and δ say all about a claim at a single δ.
     is_curve = len(claim.telling_deltas) > 1
-    return model.ClaimRecord(
+    record = model.ClaimRecord(
         kind=claim.kind,
         epsilon=float(claim.epsilon_at(delta)),
         delta=delta,
@@ -213,6 +219,11 @@ def claim_record(claim: Claim | None, delta: float) -> model.ClaimRecord | None:
         tradeoff=curve_points(claim) if is_curve else None,
         profile=profile_points(claim) if is_curve else None,
     )
+    told = [(record.epsilon, record.delta), *(record.profile or ()), *(record.tradeoff or ())]
+    if not all(number > -ROUNDING for point in told for number in point):
+        at = f"ε = {record.epsilon:g} at δ = {delta:g}"
+        raise CellError(f"the claim has an ε or a δ that is NaN or negative; {at}")
+    return record
 
 
 def estimate_record(

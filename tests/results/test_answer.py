@@ -237,19 +237,30 @@ class Boast(PureDP):
         raise RuntimeError("speechless")
 
 
+class Vague(PureDP):
+    """A claim without a number."""
+
+    def epsilon_at(self, delta: float) -> float:
+        return math.nan
+
+
 class Boaster(Mechanism, name="boaster"):
+    vague: bool = False
+
     def claim(self, pair: Any) -> Any:
-        return Boast(1.0)
+        return Vague(1.0) if self.vague else Boast(1.0)
 
     def sample(self, key: Any, data: Any, n: int) -> Any:
         return jax.random.uniform(key, (n, *data.shape))
 
 
 def test_a_claim_that_raises_fails_its_own_cell() -> None:
-    mechanisms = [{"use": "boaster"}, {"use": "flip"}]
+    vague = {"use": "boaster", "label": "vague", "params": {"vague": True}}
+    mechanisms = [{"use": "boaster"}, vague, {"use": "flip"}]
     plan = make_plan(load(document(mechanism=mechanisms), plugins=[*PLUGINS, Boaster]))
-    boaster, flip = (record := make_record(plan, run(plan), 0.0)).cells
-    assert (boaster.status, flip.status) == ("failed", "ok")
+    boaster, nan, flip = (record := make_record(plan, run(plan), 0.0)).cells
+    assert (boaster.status, nan.status, flip.status) == ("failed", "failed", "ok")
+    assert nan.reason == "the claim has an ε or a δ that is NaN or negative; ε = nan at δ = 0"
     assert boaster.reason.startswith("claim raised RuntimeError: speechless (test_answer.py:")
     assert disagreement(record, json.loads(dumps(record))) is None
 

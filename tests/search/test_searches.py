@@ -356,3 +356,30 @@ def test_only_pairs_with_a_claim_bear_witness_in_a_search_that_tests_claims(with
         assert (cell.search.pairs, cell.claim.epsilon) == (1, 1.0)
     else:
         assert "claims nothing for the first proposed pair, but something for" in cell.reason
+
+
+class Mute(PureDP):
+    """A claim that breaks down when it is asked."""
+
+    def epsilon_at(self, delta: float) -> float:
+        raise RuntimeError("speechless")
+
+
+class Silent(HostMechanism, name="silent"):
+    """A mechanism with such a claim."""
+
+    epsilon: float
+    sensitivity: float
+
+    def claim(self, pair: Pair) -> Claim:
+        return Mute(1.0)
+
+    def sample(self, rng: np.random.Generator, data: Any, n: int) -> Any:
+        return rng.normal(size=n)
+
+
+def test_a_claim_that_raises_fails_its_own_search() -> None:
+    silent, right = found("silent", "laplace", plugins=(Silent,), trials=2_000)
+    assert silent.status == "failed"
+    assert silent.reason.startswith("claim raised RuntimeError: speechless (test_searches.py:")
+    assert right.status == "ok"
