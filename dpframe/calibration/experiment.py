@@ -18,12 +18,9 @@ import jax
 import numpy as np
 
 from dpframe.common.machine import available_cores
-from dpframe.engine import programs
+from dpframe.engine import ledger, programs, rounds, trace
 from dpframe.engine.draws import Draws, learn
-from dpframe.engine.ledger import share_of_error
 from dpframe.engine.plan import Pass, Plan, arrange
-from dpframe.engine.rounds import no_counts
-from dpframe.engine.trace import resolved, stack, unstacked
 from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.checks import guarded
 from dpframe.plugins import Claim, Estimator, Floats, Query, Tree
@@ -122,7 +119,7 @@ def _add(found: Experiments, the_pass: Pass, cells: list[Cell], plan: Plan) -> N
         if own and cell.attack.value.gives == "score":
             parts.append(parts[-1]._replace(raw=True))
     if parts:
-        run = resolved(plan.audit.run, the_pass.mechanisms[0], the_pass.trials)
+        run = trace.resolved(plan.audit.run, the_pass.mechanisms[0], the_pass.trials)
         fit, pilot = (min(asked or 0, the_pass.trials) for asked in (run.fit, run.pilot))
         small = _small(the_pass, [part.cell for part in parts if not part.raw], plan)
         run = run._replace(fit=fit, pilot=pilot)
@@ -147,7 +144,7 @@ def _part(cell: Cell, plan: Plan, truth: Claim, epsilon: float) -> Part:
     certifies = estimator.certifies_against(cell.claim)
     # P-values cost more than everything else, so the claim is passed only if certifying needs it.
     claim = cell.claim if certifies and not estimator.certifies_against(None) else None
-    confidence = 1 - share_of_error(cell, plan)
+    confidence = 1 - ledger.share_of_error(cell, plan)
     query = Query((cell.trials, cell.trials), cell.delta, confidence, claim)
     return Part(cell, query, certifies, False, truth, epsilon)
 
@@ -225,7 +222,7 @@ def _answers(draws: Draws, parts: Sequence[Part]) -> list[Answer]:
             return jax.tree.map(lambda leaf: leaf[0, place.attack], trees[place.scorer])
 
         if part.raw:
-            leaves, state = unstacked(part.cell.attack.value, draws.dtype), own(states)
+            leaves, state = trace.unstacked(part.cell.attack.value, draws.dtype), own(states)
             score = [
                 partial(programs.score_given, leaves, state, each)
                 for each in draws.outputs(EVAL, 0)
@@ -261,9 +258,9 @@ def _count(draws: Draws, states: tuple[Tree, ...], layouts: tuple[Tree, ...]) ->
         return jax.tree.map(lambda leaf: leaf[0], tree)
 
     scorers = draws.the_pass.scorers
-    attacks = tuple(stack(scorer.attacks, draws.dtype) for scorer in scorers)
+    attacks = tuple(trace.stack(scorer.attacks, draws.dtype) for scorer in scorers)
     scoring = programs.Scoring(attacks, lane(states), lane(layouts))
-    counts = lane(no_counts(draws.the_pass, layouts))
+    counts = lane(rounds.no_counts(draws.the_pass, layouts))
     for index, outputs in enumerate(draws.outputs(EVAL, 0)):
         arguments = counts, scoring, outputs, np.int32(index), np.int32(len(outputs))
         statistics = tuple(scorer.statistic for scorer in scorers)

@@ -21,10 +21,9 @@ import numpy as np
 from annotated_types import Gt
 from scipy import special
 
+from dpframe.engine import ledger, rounds
 from dpframe.engine.estimate import estimate_cell
-from dpframe.engine.ledger import Ledger
 from dpframe.engine.plan import Pass, Place, plan
-from dpframe.engine.rounds import Tally
 from dpframe.interfaces import registry
 from dpframe.interfaces.estimator import Estimate, Estimator, Query, estimate_from_boxes
 from dpframe.interfaces.statistic import DecisionCounts, Statistic
@@ -138,7 +137,7 @@ class Whole:
             document, overrides=(), trials=None, seed=None, registry=registry.load(PLUGINS)
         )
         self.plan = plan(loaded, generator_name(loaded.run.prng))
-        self.ledger = Ledger([folder] if folder else [])
+        self.ledger = ledger.Ledger([folder] if folder else [])
         places = {
             cell.id: (cell, place, the_pass)
             for the_pass in self.plan.passes
@@ -176,7 +175,7 @@ class _Told:
         self.the_pass = the_pass
         counts = np.zeros((place.lane + 1, 1, 2, 2), np.int64)
         counts[place.lane, 0] = [[trials - false, false], [0, trials]]
-        self.tally = Tally((counts,), (1, 1), trials)
+        self.tally = rounds.Tally((counts,), (1, 1), trials)
 
     def exceptions_of(self, lane: int) -> None:
         """Nothing raises."""

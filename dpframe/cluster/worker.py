@@ -21,8 +21,7 @@ from dpframe.engine.fingerprint import code_digest
 from dpframe.errors import CellError
 from dpframe.interfaces.executor import RefusedError, Task, wanted
 from dpframe.sampling.compile_cache import keep_compiled_programs
-from dpframe.workers.box_tasks import PLACE
-from dpframe.workers.requests import by_value
+from dpframe.workers import box_tasks, requests
 
 KEPT = 8  # shared parts of tasks that a worker keeps unpacked
 
@@ -69,7 +68,7 @@ def pack(value: Any, classes: Iterable[type], *, as_code: bool = False) -> Sent:
         if as_code:
             for name in {cls.__module__ for cls in listed} - {"__main__"}:
                 if name.partition(".")[0] != "dpframe" and name in sys.modules:
-                    stack.enter_context(by_value(sys.modules[name]))
+                    stack.enter_context(requests.by_value(sys.modules[name]))
         content = cloudpickle.dumps(value)
     code = {}
     for cls in () if as_code else listed:
@@ -145,7 +144,7 @@ def answered(sent: Sent, task: Task) -> Answer:
         kind, found = answer(sent, task)
     finally:
         wanted.reset(token)
-    return Answer(kind, found, worker.address, PLACE)
+    return Answer(kind, found, worker.address, box_tasks.PLACE)
 
 
 def answer(sent: Sent, task: Task) -> tuple[str, Any]:

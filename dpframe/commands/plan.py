@@ -11,6 +11,7 @@ import numpy as np
 
 from dpframe.commands.audit import make_plan
 from dpframe.common.machine import available_cores
+from dpframe.engine import resources, rounds
 from dpframe.engine.ledger import query_of, resolution_of, share_of_error
 from dpframe.engine.power import (
     LARGEST_LOSS,
@@ -20,8 +21,6 @@ from dpframe.engine.power import (
     question_of,
     trials_needed,
 )
-from dpframe.engine.resources import Footprint, expected_seconds, ideal_layout, planned_calls
-from dpframe.engine.rounds import FIRST
 from dpframe.errors import CellError, DpframeError
 from dpframe.plugins import HostMechanism, Query, epsilon_of
 from dpframe.search.arms import GROWTH, SHARE, WARM_UP
@@ -75,7 +74,7 @@ def _expected(cell: Cell, plan: Plan) -> float | None:
     if not usable.any():
         return None
     rate = growth_rate(q, p, slope[usable], delta[usable])
-    return FIRST - math.log(share_of_error(cell, plan)) / rate if rate > 1e-12 else None
+    return rounds.FIRST - math.log(share_of_error(cell, plan)) / rate if rate > 1e-12 else None
 
 
 def outlook(
@@ -105,7 +104,7 @@ def outlook(
     cores = available_cores()
     with source_of(loaded.cells, loaded.interpreters) as workers:
         plan = make_plan(loaded, workers)
-        time = expected_seconds(plan, cores, workers) if rehearse else None
+        time = resources.expected_seconds(plan, cores, workers) if rehearse else None
     cells = loaded.cells
     shown, unknown = ([], []) if probability is None else powers(plan, probability, against)
     for asked, row in [each for each in shown if not each[0].simulated][: MOST_DRAWN * drawn]:
@@ -121,8 +120,8 @@ def outlook(
         "searches": len(plan.searches),
         "draws": sum(the_pass.draws for the_pass in plan.passes)
         + sum(2 * cell.trials for cell in plan.searches),
-        "calls": sum(planned_calls(the_pass, loaded.run) for the_pass in plan.passes),
-        "memory_bytes": Footprint(plan, cores).bytes,
+        "calls": sum(resources.planned_calls(the_pass, loaded.run) for the_pass in plan.passes),
+        "memory_bytes": resources.Footprint(plan, cores).bytes,
         "seconds": time.seconds if time else None,
         "seconds_at_least": time is not None and time.at_least,
         "confidence": confidence,
@@ -295,7 +294,7 @@ def _undecidable(plan: Plan) -> list[Skipped]:
 def _most_extreme(estimator: Estimator, query: Query, dims: tuple[int, ...]) -> Estimate | None:
     """Return the estimate from the most extreme counts possible; None if it fails."""
     try:
-        layout = ideal_layout(estimator.statistic(), dims)
+        layout = resources.ideal_layout(estimator.statistic(), dims)
         return estimator.estimate(layout, estimator.extreme(layout, query.trials), query)
     except Exception:  # a plugin's estimator; the run will report the mistake
         return None

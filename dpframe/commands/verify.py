@@ -15,12 +15,10 @@ import numpy as np
 from dpframe.commands.audit import make_plan, make_record
 from dpframe.commands.run import CHECKPOINT
 from dpframe.common.text import shown
-from dpframe.engine import checkpoint
+from dpframe.engine import checkpoint, passes, rounds
 from dpframe.engine.checkpoint import BLOCKS, Saved, Store
 from dpframe.engine.ledger import Ledger
-from dpframe.engine.passes import Work
 from dpframe.engine.plan import Pass
-from dpframe.engine.rounds import Tally
 from dpframe.engine.run import Runner, quiet, threads_here
 from dpframe.errors import CellError, SpecError
 from dpframe.results import store as records
@@ -140,7 +138,7 @@ def _windows(
     counts, done = checkpoint.resume(the_pass, work.zeros, work.keys, sums)
     if done != (the_pass.trials // the_pass.rows,) * 2:
         raise CellError(OTHER_BLOCKS)
-    work.tally = Tally(counts, done, the_pass.rows)
+    work.tally = rounds.Tally(counts, done, the_pass.rows)
     for index, tail in work.units():
         work.add(index, *work.count(index, tail), 0.0)
     runner.estimate(work)
@@ -148,7 +146,7 @@ def _windows(
     return [partial(_draw, work, one, kept, found) for one in sorted(chunks, key=repr)]
 
 
-def _draw(work: Work, chunks: range, kept: dict[str, Saved], found: Verified) -> None:
+def _draw(work: passes.Work, chunks: range, kept: dict[str, Saved], found: Verified) -> None:
     """Draw a window again, and compare its counts in all cells of its pass."""
     segment = Segment(chunks.start, chunks.stop, work.the_pass.rows)
     try:

@@ -15,10 +15,9 @@ import jax
 import numpy as np
 
 from dpframe.common.machine import at_work, available_cores
-from dpframe.engine import programs
+from dpframe.engine import programs, rounds
 from dpframe.engine.plan import Pass
 from dpframe.engine.programs import DrawChunks, DrawTask
-from dpframe.engine.rounds import ends
 from dpframe.engine.trace import resolved, score_dims, unstacked
 from dpframe.interfaces.checks import arrays, guarded, learns
 from dpframe.plugins import Attack, Executor, HostArray, Statistic, Target, Tree
@@ -41,7 +40,7 @@ RATE = 5e7
 
 def first_end(the_pass: Pass) -> int:
     """Return the number of draws of the first round on each dataset."""
-    return ends(the_pass.trials, the_pass.rows, whole=the_pass.dear)[0]
+    return rounds.ends(the_pass.trials, the_pass.rows, whole=the_pass.dear)[0]
 
 
 class Draws:

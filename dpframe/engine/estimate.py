@@ -27,8 +27,7 @@ from dpframe.stats.histograms import histogram_epsilon
 
 if TYPE_CHECKING:
     from dpframe.common.types import Tree
-    from dpframe.engine.anytime import Watch
-    from dpframe.engine.passes import Work
+    from dpframe.engine import anytime, passes
     from dpframe.engine.plan import Place, Plan
     from dpframe.spec.audit import Cell
 
@@ -38,7 +37,7 @@ UNREACHABLE = "no event could still reach the claim"
 def estimate_cell(
     cell: Cell,
     place: Place,
-    work: Work,
+    work: passes.Work,
     plan: Plan,
     ledger: Ledger,
     seconds: float,
@@ -189,7 +188,7 @@ def slack(
     return SlackRecord(**parts)
 
 
-def _loudest(watch: Watch) -> Estimate:
+def _loudest(watch: anytime.Watch) -> Estimate:
     """Return the p-values of the most extreme counts of the same rounds."""
     loudest, trials = watch.loudest, watch.player.trials
     if trials not in loudest.estimates:
@@ -215,7 +214,7 @@ def own_part(trees: Sequence[Tree], place: Place) -> Tree:
 
 
 def _counted(
-    place: Place, work: Work, watch: Watch | None
+    place: Place, work: passes.Work, watch: anytime.Watch | None
 ) -> tuple[Tree, tuple[int, int], str | None]:
     """Return a cell's counts, its trials, and the reason if nothing was counted."""
     if watch is not None:

@@ -10,14 +10,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from dpframe.engine import programs
-from dpframe.engine.checkpoint import Saved
-from dpframe.engine.draws import Draws
+from dpframe.engine import checkpoint, draws, passes, programs, rounds, sanity
 from dpframe.engine.independence import NOT_SEEDABLE, Independence, check_addresses
-from dpframe.engine.passes import Work
 from dpframe.engine.plan import Pass
-from dpframe.engine.rounds import Rounds, Tally, checked_counts
-from dpframe.engine.sanity import NAN_FOUND
 from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.attack import SECONDS, Answers
 from dpframe.interfaces.checks import guarded
@@ -36,7 +31,7 @@ RAISED = "raised-"
 KINDS = 16  # exceptions of a segment whose kinds are remembered
 
 
-class HostDraws(Draws):
+class HostDraws(draws.Draws):
     """Outputs of the streams of a black box, drawn by several workers at once.
 
     `independence` tests all outputs; the box has `limit` seconds for the fit and pilot streams.
@@ -149,7 +144,7 @@ class HostDraws(Draws):
         return found
 
 
-class HostWork(Work):
+class HostWork(passes.Work):
     """A pass over a black box: drawn by worker processes, scored on the device."""
 
     on_host = True
@@ -220,13 +215,13 @@ class HostWork(Work):
         self._kinds: set[int] = set()
         start = 0 if self.window is None else self.window.start
         rows, none = self.the_pass.rows, np.zeros(2, np.int64)
-        self.exceptions = [Tally(none, (start, start), rows) for _ in range(self.lanes)]
+        self.exceptions = [rounds.Tally(none, (start, start), rows) for _ in range(self.lanes)]
         for cell, place in self.the_pass.cells:
             found = self.store.load(self.the_pass.stream, RAISED + self.keys[cell.id])
             most = [] if found is None else [(done - start) * rows for done in found.done]
             if found is not None and _is_count(found.leaves, most):
                 known = np.array(found.leaves[0], np.int64)
-                self.exceptions[place.lane] = Tally(known, found.done, rows)
+                self.exceptions[place.lane] = rounds.Tally(known, found.done, rows)
 
     def add(self, index: int, segment: Segment, counted: tuple[Tree, ...], seconds: float) -> None:
         for lane, raised in self._raised.pop((index, segment.first), {}).items():
@@ -269,7 +264,7 @@ class HostWork(Work):
 
     def units(self) -> Iterator[tuple[int, Segment]]:
         """Yield the first chunk of each dataset, then tasks of both in turn."""
-        if isinstance(self.tally, Rounds):
+        if isinstance(self.tally, rounds.Rounds):
             yield from self._parts(super().units())
             return
         whole, tail = divmod(self.upto, self.the_pass.rows)
@@ -329,7 +324,7 @@ class HostWork(Work):
         if self.independence.passes():
             for cell, place in self.the_pass.cells if self._changed else ():
                 tally = self.exceptions[place.lane]
-                raised = Saved(tally.done, [tally.prefix.tolist()])
+                raised = checkpoint.Saved(tally.done, [tally.prefix.tolist()])
                 self.store.save(self.the_pass.stream, RAISED + self.keys[cell.id], raised)
             super().save()
 
@@ -393,7 +388,7 @@ class HostWork(Work):
             self._look_for_drift(lane, index, start + first, before, counts)
         trials = np.where(np.arange(2) == index, number, 0)
         scorers = zip(self.statistics, counts, _lane(self.zeros, lane), strict=True)
-        return tuple(checked_counts(*scorer, trials, 1) for scorer in scorers)
+        return tuple(rounds.checked_counts(*scorer, trials, 1) for scorer in scorers)
 
     def _look_for_drift(
         self, lane: int, index: int, start: int, before: tuple[Tree, ...], after: tuple[Tree, ...]
@@ -426,7 +421,7 @@ class HostWork(Work):
 
     def _checked(self, outputs: HostArray) -> HostArray:
         if self.nan_matters and np.isnan(outputs).any():
-            raise SampleError(NAN_FOUND)
+            raise SampleError(sanity.NAN_FOUND)
         return as_scored(outputs, self.dtype)
 
 

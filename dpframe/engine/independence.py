@@ -17,8 +17,7 @@ from scipy.special import gammaln
 from dpframe.errors import SampleError, WorthlessError
 from dpframe.plugins import Answers, Floats, HostArray, Ints
 from dpframe.stats import independence as chances
-from dpframe.workers.requests import Lent
-from dpframe.workers.scheduling import at_once
+from dpframe.workers import requests, scheduling
 
 ERROR = 1e-6  # probability that a correct mechanism is accused
 ROWS = 1024  # rows of each dataset and lane that are compared one by one
@@ -66,8 +65,8 @@ LAGS = (1, 2)
 
 
 def check_addresses(
-    workers: Sequence[Lent],
-    draw: Callable[[Lent, int], HostArray],
+    workers: Sequence[requests.Lent],
+    draw: Callable[[requests.Lent, int], HostArray],
     see: Callable[[HostArray], None],
     most: int,
     *,
@@ -83,7 +82,7 @@ def check_addresses(
 
     def both(*addresses: int) -> list[HostArray]:
         two = zip((workers[0], workers[-1]), addresses, strict=True)
-        return at_once([partial(draw, *one) for one in two], most)
+        return scheduling.at_once([partial(draw, *one) for one in two], most)
 
     here, there = both(0, 1)
     for outputs in (here, there):

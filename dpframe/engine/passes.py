@@ -13,15 +13,10 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from dpframe.engine import programs
-from dpframe.engine.checkpoint import Store, resume, saved
+from dpframe.engine import checkpoint, fingerprint, independence, programs, sanity, trace
 from dpframe.engine.draws import Draws, learn
-from dpframe.engine.fingerprint import entry_keys
-from dpframe.engine.independence import Independence
 from dpframe.engine.programs import CountSegment, CountTask
 from dpframe.engine.rounds import Rounds, Tally, no_counts
-from dpframe.engine.sanity import NAN_FOUND, check_outputs_vary, check_rows_alone, one_number
-from dpframe.engine.trace import pad, resolved, stack, unstacked
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded
 from dpframe.sampling.address import EVAL, Segment, can_be_nan, precision_of, segments, windowed
@@ -57,10 +52,10 @@ class Work(ABC):
     on_host = False
 
     def __init__(
-        self, the_pass: Pass, run: RunSettings, prng: str, store: Store, tried: set[Any]
+        self, the_pass: Pass, run: RunSettings, prng: str, store: checkpoint.Store, tried: set[Any]
     ) -> None:
         self.the_pass = the_pass
-        self.run = run = resolved(run, the_pass.mechanisms[0], the_pass.trials)
+        self.run = run = trace.resolved(run, the_pass.mechanisms[0], the_pass.trials)
         self.prng = prng
         self.store = store
         self.tried = tried
@@ -101,9 +96,9 @@ class Work(ABC):
             the_pass = self.the_pass
             self._make_data()
             self.states, self.layouts = learn(self.learning())
-            self.attacks = tuple(stack(s.attacks, self.dtype) for s in the_pass.scorers)
+            self.attacks = tuple(trace.stack(s.attacks, self.dtype) for s in the_pass.scorers)
             self.zeros = no_counts(the_pass, self.layouts)
-            self.keys = entry_keys(the_pass, self.states, self.layouts)
+            self.keys = fingerprint.entry_keys(the_pass, self.states, self.layouts)
             self._find_counts()
             if next(self.units(), None) is not None:
                 self.ready()
@@ -125,7 +120,9 @@ class Work(ABC):
         if self.watches is None:
             if self.window is not None:
                 self.keys = {cell: windowed(key, self.window) for cell, key in self.keys.items()}
-            prefix, done = resume(the_pass, self.zeros, self.keys, self.store, self.window)
+            prefix, done = checkpoint.resume(
+                the_pass, self.zeros, self.keys, self.store, self.window
+            )
             self.tally = Tally(prefix, done, the_pass.rows)
             return
         size = the_pass.trials, the_pass.rows, the_pass.elements
@@ -181,7 +178,7 @@ class Work(ABC):
             both = jax.tree.map(np.add, other, counted)
             for cell, place in self.the_pass.cells if window else ():
                 key = windowed(self.keys[cell.id], window)
-                entry = saved(both, (window.stop, window.stop), place)
+                entry = checkpoint.saved(both, (window.stop, window.stop), place)
                 self.store.blocks.save(self.the_pass.stream, key, entry)
 
     @property
@@ -195,7 +192,7 @@ class Work(ABC):
             self.watches.save()
         elif self._changed and isinstance(self.tally, Tally):
             for cell, place in self.the_pass.cells:
-                entry = saved(self.tally.prefix, self.tally.done, place)
+                entry = checkpoint.saved(self.tally.prefix, self.tally.done, place)
                 self.store.save(self.the_pass.stream, self.keys[cell.id], entry)
         self._changed = False
 
@@ -298,7 +295,7 @@ class Work(ABC):
                     rows = outputs
                     if self.the_pass.shape.asking is not None:
                         rows = self._as_seen(attack, outputs)
-                    check_rows_alone(partial(self._score, attack, state), rows)
+                    sanity.check_rows_alone(partial(self._score, attack, state), rows)
                     self.tried.add((*draws, attack))
 
     def _as_seen(
@@ -310,9 +307,9 @@ class Work(ABC):
         return seen(attack, outputs[0], *look), seen(attack, outputs[1], *look)
 
     def _score(self, attack: Attack, state: Tree, outputs: HostArray) -> HostArray:
-        leaves = unstacked(attack, self.dtype)
+        leaves = trace.unstacked(attack, self.dtype)
         found = np.asarray(guarded("score", programs.score_given, leaves, state, outputs))
-        return found if found.ndim == 1 else one_number(found)
+        return found if found.ndim == 1 else sanity.one_number(found)
 
     def nan_note(self, extent: str) -> str:
         """Return the note about the check for NaN, given the extent of the check."""
@@ -352,8 +349,8 @@ class DeviceWork(Work):
 
     def ready(self) -> None:
         the_pass = self.the_pass
-        mechanisms = stack(the_pass.mechanisms, self.dtype)
-        zeros, *padded = pad((self.zeros, mechanisms, self.states, self.layouts), self.lanes)
+        mechanisms = trace.stack(the_pass.mechanisms, self.dtype)
+        zeros, *padded = trace.pad((self.zeros, mechanisms, self.states, self.layouts), self.lanes)
         self.count_task = CountTask(
             zeros,
             (padded[0], padded[1], padded[2]),
@@ -377,10 +374,10 @@ class DeviceWork(Work):
         others = 1 if self.the_pass.slow else number
         x, y = self.draws.of_chunks(EVAL, lane, [(0, range(number)), (1, range(others))])
         if self.nan_matters and any(np.isnan(side[:rows]).any() for side in (x, y)):
-            raise CellError(NAN_FOUND)
+            raise CellError(sanity.NAN_FOUND)
         if not is_known:
-            check_outputs_vary(np.split(x, number))
-            seen = Independence(rows, 1)
+            sanity.check_outputs_vary(np.split(x, number))
+            seen = independence.Independence(rows, 1)
             seen.see(0, 0, 0, x, counted=True)
             seen.see(0, 1, 0, y, counted=True)
             seen.conclude()

@@ -15,22 +15,14 @@ import numpy as np
 from dpframe.common.machine import StuckError, with_timeout
 from dpframe.engine.trace import Scorer, Tracer, declared_rows, resolved
 from dpframe.errors import CellError
+from dpframe.interfaces import checks
 from dpframe.interfaces.attack import Attack, Target, in_words
-from dpframe.interfaces.checks import (
-    certifies,
-    learns,
-    mismatch,
-    nan_allowed,
-    statistic_of,
-    unsuited,
-)
 from dpframe.plugins import HostMechanism, Mechanism, Pair, Statistic
 from dpframe.sampling.address import EVAL, Shape, Stream, draw_group, precision_of, rows_per_chunk
 from dpframe.sampling.content import made_by
 from dpframe.spec.audit import Audit, Cell, Skip
+from dpframe.workers import requests, trial_call
 from dpframe.workers.executor import source_of
-from dpframe.workers.requests import Source
-from dpframe.workers.trial_call import seen_shape
 
 
 class Place(NamedTuple):
@@ -118,7 +110,7 @@ class Plan:
     searches: tuple[Cell, ...] = ()  # cells that are searched, each with draws of its own
 
 
-def plan(audit: Audit, prng: str, source: Source | None = None) -> Plan:
+def plan(audit: Audit, prng: str, source: requests.Source | None = None) -> Plan:
     """Arrange the cells of an audit into passes over shared draws.
 
     The source calls black boxes for the first time; default: worker processes that end with it.
@@ -153,7 +145,7 @@ class _Planner:
     thread is ignored.
     """
 
-    def __init__(self, audit: Audit, prng: str, source: Source) -> None:
+    def __init__(self, audit: Audit, prng: str, source: requests.Source) -> None:
         self.audit, self.prng = audit, prng
         self.left = deque(audit.cells)
         self._tracer = Tracer(audit.run, prng, source)
@@ -211,25 +203,25 @@ class _Planner:
             certified = type(cell.estimator.value).certifies
             return _Look(certified, problem, searched=not problem)
         try:
-            accepts = statistic_of(cell.estimator.value).accepts
-            certified = certifies(cell.estimator.value, cell.claim)
+            accepts = checks.statistic_of(cell.estimator.value).accepts
+            certified = checks.certifies(cell.estimator.value, cell.claim)
             if (pair := cell.pair.value) not in self._digests:
                 _, self._digests[pair] = made_by(pair)
             data = self._digests[pair]
             shape, value = tracer.output_shape(cell), cell.mechanism.value
             declared = declared_rows(cell.mechanism.value)
             dtype = np.dtype(resolved(run, value, cell.trials).precision)
-            dims = seen_shape(attack, shape, dtype).dims
+            dims = trial_call.seen_shape(attack, shape, dtype).dims
             target = Target(value, cell.pair.value, dims)
-            may_be_nan = nan_allowed(cell.mechanism.value)
-            if (reason := unsuited(attack, target)) is not None:
+            may_be_nan = checks.nan_allowed(cell.mechanism.value)
+            if (reason := checks.unsuited(attack, target)) is not None:
                 return _skip(cell, f"{cell.attack.label}: {reason}")
-            learns(attack)
+            checks.learns(attack)
             if attack.gives not in accepts:
                 taken = f"{cell.estimator.label} takes {in_words(accepts)}"
                 given = f"{cell.attack.label} gives {in_words([attack.gives])}"
                 return _skip(cell, f"{given}, {taken}")
-            if (reason := mismatch(cell.mechanism.value, attack.gives)) is not None:
+            if (reason := checks.mismatch(cell.mechanism.value, attack.gives)) is not None:
                 return _skip(cell, f"{cell.mechanism.label}: {reason}")
             tracer.check_attack(cell, shape)
         except CellError as error:

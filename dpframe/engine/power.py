@@ -24,10 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from dpframe.engine.ledger import query_of
+from dpframe.engine import ledger, rounds, trace
 from dpframe.engine.plan import Pass, Plan
-from dpframe.engine.rounds import FIRST, ends
-from dpframe.engine.trace import resolved
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import certifies, guarded
 from dpframe.plugins import Estimate, Estimator, GaussianDP, LaplaceDP, Query, Statistic, Tree
@@ -56,7 +54,7 @@ class Question(NamedTuple):
     """Type of the scores; bool for decisions."""
     pilot: int = 0
     """Draws per dataset of the pilot."""
-    rows: int = FIRST
+    rows: int = rounds.FIRST
     """Rows of a chunk, by which rounds end."""
     canaries: int = 0
     search: Callable[[Question, float, np.random.Generator], bool] | None = None
@@ -110,15 +108,15 @@ def question_of(
     estimator, gives = cell.estimator.value, cell.attack.value.gives
     if cell.claim is None or not certifies(estimator, cell.claim):
         return "no claim that the estimator can refute"
-    run = resolved(plan.audit.run, the_pass.mechanisms[0], cell.trials)
+    run = trace.resolved(plan.audit.run, the_pass.mechanisms[0], cell.trials)
     factor = 1 if plan.audit.multiplicity == "none" else max(1, plan.m)
     question = Question(
         estimator,
-        query_of(cell, plan, (cell.trials, cell.trials), looks),
+        ledger.query_of(cell, plan, (cell.trials, cell.trials), looks),
         (1 - cell.confidence) / factor / looks.price,
         "bool" if gives == "decision" else run.precision,
         min(run.pilot or 0, cell.trials) if estimator.statistic().needs_pilot() else 0,
-        the_pass.rows if the_pass.anytime else FIRST,
+        the_pass.rows if the_pass.anytime else rounds.FIRST,
         the_pass.shape.dims[-1] if gives == "canaries" else 0,
     )
     try:
@@ -200,7 +198,7 @@ class TwoValued:
 def _table(question: Question) -> TwoValued:
     """Return the estimates of a question, with the pilot expected under the claim."""
     # The first round of bets is their pilot.
-    pilot = FIRST if question.simulated else question.pilot
+    pilot = rounds.FIRST if question.simulated else question.pilot
     errors = round(question.rate(question.claimed) * pilot)
     dtype = np.dtype(question.scores)
     with jax.enable_x64(question.scores == "float64"):
@@ -253,8 +251,8 @@ def simulated_power(question: Question, loss: float, audits: int = AUDITS) -> fl
     audits = min(audits, max(FEWEST, MOST_DRAWS // question.size))
     parts, each = [], AT_ONCE
     if not question.canaries:
-        stops = ends(question.size, question.rows, whole=False)
-        table, sizes = _table(question.of(FIRST)), np.diff(stops, prepend=0)
+        stops = rounds.ends(question.size, question.rows, whole=False)
+        table, sizes = _table(question.of(rounds.FIRST)), np.diff(stops, prepend=0)
         each = max(1, MOST_COUNTS // len(sizes) // table.size)
     for first in range(0, audits, each):
         if question.canaries:

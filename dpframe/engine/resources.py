@@ -10,10 +10,9 @@ import numpy as np
 
 from dpframe.common.machine import at_work, free_bytes
 from dpframe.common.text import cut
-from dpframe.engine.checkpoint import Store
+from dpframe.engine import checkpoint, trace
 from dpframe.engine.passes import DeviceWork
 from dpframe.engine.plan import Pass, Plan
-from dpframe.engine.trace import LANES, resolved
 from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.plugin import Plugin
@@ -121,7 +120,7 @@ class Footprint:
 
     def _sizes(self, the_pass: Pass) -> dict[str | int, int]:
         """Return the bytes that a pass holds at once, by purpose; counts by number of the cell."""
-        run = resolved(self._plan.audit.run, the_pass.mechanisms[0], the_pass.trials)
+        run = trace.resolved(self._plan.audit.run, the_pass.mechanisms[0], the_pass.trials)
         lanes, threads = len(the_pass.mechanisms), self._threads
         row = max(1, the_pass.elements) * np.dtype(run.precision).itemsize
         if the_pass.pair not in self._data:
@@ -135,7 +134,7 @@ class Footprint:
                 found["fit"] = 4 * (run.fit or 0) * row
         if the_pass.pilots and not the_pass.by_chunks:  # else only scores are kept
             found["pilot"] = 4 * (run.pilot or 0) * row
-        padded = max(LANES, 1 << (lanes - 1).bit_length())
+        padded = max(trace.LANES, 1 << (lanes - 1).bit_length())
         for number, (cell, place) in enumerate(the_pass.cells):
             scorer = the_pass.scorers[place.scorer]
             if scorer.statistic not in self._counters:
@@ -149,7 +148,7 @@ class Footprint:
         """Describe one of the sizes of a pass."""
         if isinstance(what, int):
             return f"counts of {_estimator(the_pass.cells[what][0])}"
-        run = resolved(self._plan.audit.run, the_pass.mechanisms[0], the_pass.trials)
+        run = trace.resolved(self._plan.audit.run, the_pass.mechanisms[0], the_pass.trials)
         if what == "data":
             return f"D and D′ of {_pair_of(the_pass)}"
         if what == "outputs":
@@ -213,7 +212,7 @@ def planned_calls(the_pass: Pass, run: RunSettings) -> int:
     """Return the number of releases that a pass needs from a black box; 0 for other mechanisms."""
     if not the_pass.on_host:
         return 0
-    run = resolved(run, the_pass.mechanisms[0], the_pass.trials)
+    run = trace.resolved(run, the_pass.mechanisms[0], the_pass.trials)
     streams = [the_pass.trials]
     attacks = [attack for scorer in the_pass.scorers for attack in scorer.attacks]
     if any(attack.has_fit() and attack.learns() for attack in attacks):
@@ -377,7 +376,7 @@ def _duration_size(the_pass: Pass) -> int:
 
 def _measured(the_pass: Pass, plan: Plan) -> tuple[float, float]:
     """Return the seconds until a pass draws, and the coordinates that it then counts a second."""
-    work = DeviceWork(the_pass, plan.audit.run, plan.prng, Store(), set())
+    work = DeviceWork(the_pass, plan.audit.run, plan.prng, checkpoint.Store(), set())
     started = time.perf_counter()
     work.prepare()
     work.count(0, Segment(0, 1, the_pass.rows))

@@ -17,8 +17,7 @@ from dpframe.sampling.address import Shape, on_device, precision_of, shape_of_da
 from dpframe.sampling.compile_cache import remembered
 from dpframe.sampling.threefry import key_of
 from dpframe.spec.audit import Cell, RunSettings
-from dpframe.workers.requests import Source
-from dpframe.workers.trial_call import asking_of, first_call, seen_shape
+from dpframe.workers import requests, trial_call
 
 ENOUGH = 100_000  # draws per dataset of a fit or pilot stream if they are cheap
 FEW = 1_000  # the least of these draws for a black box, unless fewer are counted
@@ -117,7 +116,7 @@ class Tracer:
     Black boxes are called by the source; other mechanisms are traced.
     """
 
-    def __init__(self, run: RunSettings, prng: str, source: Source) -> None:
+    def __init__(self, run: RunSettings, prng: str, source: requests.Source) -> None:
         self.run, self.prng, self.source = run, prng, source
         self.shapes: dict[Any, Shape | CellError] = {}
         self.scored: dict[Any, CellError | None] = {}
@@ -125,7 +124,7 @@ class Tracer:
     def output_shape(self, cell: Cell) -> Shape:
         """Return the shape of one output; raise CellError if the mechanism cannot be run."""
         mechanism = cell.mechanism
-        ways = asking_of(cell) if isinstance(mechanism.value, HostMechanism) else None
+        ways = trial_call.asking_of(cell) if isinstance(mechanism.value, HostMechanism) else None
         key = (jax.tree.structure(mechanism.value), mechanism.distribution, cell.pair.value, ways)
         shape: Shape = _remember(self.shapes, key, "sample", lambda: self._output_shape(cell))
         return shape
@@ -144,7 +143,7 @@ class Tracer:
     def _output_shape(self, cell: Cell) -> Shape:
         mechanism = cell.mechanism.value
         if isinstance(mechanism, HostMechanism):
-            return first_call(mechanism, cell, self.run, self.source)
+            return trial_call.first_call(mechanism, cell, self.run, self.source)
         dtype = np.dtype(self.run.precision)
         leaves = unstacked(mechanism, dtype)
         words = np.zeros(2, np.uint32)  # of no key in particular
@@ -162,7 +161,7 @@ class Tracer:
 
     def _check_attack(self, cell: Cell, shape: Shape, run: RunSettings) -> None:
         attack, dtype = cell.attack.value, np.dtype(run.precision)
-        shape = seen_shape(attack, shape, dtype)
+        shape = trial_call.seen_shape(attack, shape, dtype)
         seen, leaves = on_device(shape.dtype, dtype), unstacked(attack, dtype)
         dims = (ROWS, *shape.dims)
 

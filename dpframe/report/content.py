@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from dpframe.common.text import meanings
-from dpframe.report import group, words
+from dpframe.report import group, sentences, words
 from dpframe.report.group import Group
-from dpframe.report.sentences import Kind, outcome
 from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
 from dpframe.results.model import CellRecord, Record, SlackRecord
 from dpframe.results.rows import share
@@ -132,7 +131,7 @@ def verdict(cell: CellRecord) -> str:
 
 def unexpected(cell: CellRecord) -> str:
     """Return the sign of a cell that makes a job fail; "" for others."""
-    return f"{UNEXPECTED} " if outcome(cell).kind is Kind.FAILED else ""
+    return f"{UNEXPECTED} " if sentences.outcome(cell).kind is sentences.Kind.FAILED else ""
 
 
 def numbers(cell: CellRecord) -> list[str]:

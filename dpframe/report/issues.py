@@ -4,9 +4,8 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dpframe.report import words
+from dpframe.report import sentences, words
 from dpframe.report.group import groups, is_unexpected, settings
-from dpframe.report.sentences import NO_REASON
 from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
 from dpframe.results.model import CellRecord, Record
 from dpframe.results.verdict import SAW_NOTHING, TOGETHER, is_refuted_together, saw_nothing
@@ -65,7 +64,7 @@ def issues(record: Record) -> list[Issues]:
                     named = collected[title].setdefault(text, {})
                     named.setdefault(group.names, []).append(place)
     for skip in record.skipped:
-        title, text = "Skipped", f"skipped: {skip.reason or NO_REASON}"
+        title, text = "Skipped", f"skipped: {skip.reason or sentences.NO_REASON}"
         if skip.expected is not None:
             title = "Expected, but skipped"
             text = f"expected {WORDS[skip.expected]}, but skipped: {skip.reason}"
@@ -81,7 +80,7 @@ def issues(record: Record) -> list[Issues]:
 
 def _reasons(cell: CellRecord) -> Iterator[tuple[str, str]]:
     """Return the kinds of issues that a cell has, each with its reason."""
-    why = cell.reason or NO_REASON
+    why = cell.reason or sentences.NO_REASON
     if is_unexpected(cell):
         yield "Not as expected", f"expected {WORDS[cell.expected]}, found: {WORDS[cell.verdict]}"
     if cell.status != "ok":
@@ -104,7 +103,7 @@ def _stepped(cell: CellRecord) -> str | None:
         return f"{TOGETHER}; best single pair ≥ {words.lower(bound)}"
     which = f"at δ = {words.setting(claim.delta)}" if claim.tradeoff else "alone"
     # The rest of the reason are numbers, which differ from cell to cell.
-    why = (cell.reason or NO_REASON).partition(";")[0]
+    why = (cell.reason or sentences.NO_REASON).partition(";")[0]
     if why.startswith("loss certified above"):
         why = "at another δ, the certified loss exceeds the claimed one"
     return f"violated, although its bound {which} is not above the claim: {why}"

@@ -26,8 +26,7 @@ import scipy
 import dpframe
 from dpframe import __version__
 from dpframe.interfaces.plugin import Plugin
-from dpframe.sampling import threefry
-from dpframe.sampling.content import code_text, is_found_by_name
+from dpframe.sampling import content, threefry
 
 PACKAGE = Path(dpframe.__file__).parent
 
@@ -157,7 +156,7 @@ def _from_dpframe(kind: Any) -> bool:
     if kind.__module__.partition(".")[0] != "dpframe":
         return False
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    return file is not None and PACKAGE in Path(file).parents and is_found_by_name(kind)
+    return file is not None and PACKAGE in Path(file).parents and content.is_found_by_name(kind)
 
 
 # The code that a function or a class reaches, as it is in memory now: files do not tell if a
@@ -219,7 +218,7 @@ def _inside(value: Any, found: dict[str, None]) -> Iterator[tuple[str, Any, set[
             if not name.startswith(("__pydantic", "__doc__", "_abc_")):
                 yield f"{place}.{name}", one, set()
         return
-    text, used = code_text(value.__code__)
+    text, used = content.code_text(value.__code__)
     found[f"{place} does {text}"] = None
     for name in used:  # among them the modules that it imports itself
         _check_covered(name)

@@ -12,12 +12,8 @@ import jax
 import numpy as np
 
 from dpframe.common.machine import available_cores
-from dpframe.engine.checkpoint import Saved, Store, stored_counts
-from dpframe.engine.fingerprint import entry_keys
-from dpframe.engine.passes import DeviceWork
+from dpframe.engine import checkpoint, fingerprint, passes, rounds, trace
 from dpframe.engine.plan import Pass
-from dpframe.engine.rounds import no_counts
-from dpframe.engine.trace import stack
 from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.checks import arrays, guarded, learns
 from dpframe.plugins import Attack, Claim, Executor, HostArray, Pair, Target, Tree
@@ -161,7 +157,7 @@ class TracedArm(Arm):
         the_pass: Pass,
         run: RunSettings,
         prng: str,
-        store: Store,
+        store: checkpoint.Store,
         tried: set[Any],
         executor: Executor,
         count: Counter,
@@ -237,7 +233,7 @@ class TracedArm(Arm):
 
     def _learn(self, chunks: int) -> None:
         """Let attacks learn from the first chunks, choose cuts by the next, and count the rest."""
-        work = Learned(self.the_pass, self.run, self.prng, Store(), self.tried)
+        work = Learned(self.the_pass, self.run, self.prng, checkpoint.Store(), self.tried)
         work.executor = self.executor
         cuts = max(1, min(chunks // 2, MOST_FOR_CUTS // self.the_pass.rows))
         work.learn_from(chunks, cuts, look=self._work is None)
@@ -256,7 +252,7 @@ class TracedArm(Arm):
                 leaves = jax.tree.leaves(counted)
                 total = [one + more for one, more in zip(total, leaves, strict=True)]
             done = (len(chunks), len(chunks))
-            self.store.save(stream, key, Saved(done, [leaf.tolist() for leaf in total]))
+            self.store.save(stream, key, checkpoint.Saved(done, [leaf.tolist() for leaf in total]))
         counts = jax.tree.unflatten(structure, total)
         found = [
             above(statistic, jax.tree.map(lambda leaf: leaf[0, 0], own))
@@ -274,7 +270,7 @@ class TracedArm(Arm):
         for statistic, zero in zip(work.statistics, work.zeros, strict=True):
             number = len(jax.tree.leaves(zero))
             trials = np.full((1, 1, 2), chunks * self.the_pass.rows)
-            own = stored_counts(statistic, left[:number], zero, trials, 2)
+            own = checkpoint.stored_counts(statistic, left[:number], zero, trials, 2)
             if own is None:
                 return None
             left, found = left[number:], [*found, *jax.tree.leaves(own)]
@@ -299,7 +295,7 @@ _CORES = threading.BoundedSemaphore(available_cores())
 UNDONE = "some draws of a round are missing: a search bets on whole rounds"
 
 
-class Learned(DeviceWork):
+class Learned(passes.DeviceWork):
     """Draws of a traced mechanism, counted by attacks that learned from the first of them."""
 
     own_layouts: list[Tree]  # one per attack
@@ -322,9 +318,9 @@ class Learned(DeviceWork):
             lifted = [jax.tree.map(lambda leaf: np.asarray(leaf)[None, None], fit) for fit in fits]
             self.states = tuple(state for state, _ in lifted)
             self.layouts = tuple(layout for _, layout in lifted)
-            self.attacks = tuple(stack(s.attacks, self.dtype) for s in the_pass.scorers)
-            self.zeros = no_counts(the_pass, self.layouts)
-            keys = entry_keys(the_pass, self.states, self.layouts)
+            self.attacks = tuple(trace.stack(s.attacks, self.dtype) for s in the_pass.scorers)
+            self.zeros = rounds.no_counts(the_pass, self.layouts)
+            keys = fingerprint.entry_keys(the_pass, self.states, self.layouts)
             self._at_hand.clear()
             self.digest = address.digest(sorted(keys.values()), 16)
             self.ready()

@@ -11,8 +11,7 @@ import numpy as np
 from dpframe.engine.checkpoint import Saved, Store
 from dpframe.plugins import Answers, Claim, HostArray, Pair
 from dpframe.sampling.address import Stream
-from dpframe.search.arms import Arm
-from dpframe.search.black_box_draws import BlackBoxDraws
+from dpframe.search import arms, black_box_draws
 from dpframe.search.events import MOST_EXAMINED, AnswerEvents, Output, in_short
 from dpframe.search.wealth import LOSS_LIMIT, WAYS, Point, Seen, mean, paid
 from dpframe.workers.scheduling import Clock
@@ -53,7 +52,7 @@ class Room:
         self._left += nbytes
 
 
-class BlackBoxArm(Arm):
+class BlackBoxArm(arms.Arm):
     """One pair of a search of a black box.
 
     Answers are expensive to draw, so they are kept, and attacks learn again from more of them: from
@@ -66,7 +65,7 @@ class BlackBoxArm(Arm):
     def __init__(
         self,
         about: tuple[Pair, Any, Claim | None, tuple[Point, ...], float],
-        draws: BlackBoxDraws,
+        draws: black_box_draws.BlackBoxDraws,
         events: AnswerEvents,
         data: str,
         room: Room,

@@ -11,12 +11,9 @@ import jax
 import numpy as np
 
 from dpframe.common.text import escape
-from dpframe.engine import programs
+from dpframe.engine import passes, programs, sanity, trace
 from dpframe.engine.estimate import own_part
-from dpframe.engine.passes import Work
 from dpframe.engine.plan import Place
-from dpframe.engine.sanity import check_rows_alone
-from dpframe.engine.trace import check_scores, unstacked
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import arrays, guarded, learns, unsuited
 from dpframe.interfaces.statistic import BinCounts, DecisionCounts, Statistic
@@ -103,7 +100,9 @@ def examples_of(both: Sequence[Sequence[Output]], *, is_above: bool) -> dict[str
     return found
 
 
-def event_of(work: Work, cell: Cell, place: Place, found: CellRecord) -> WitnessRecord | None:
+def event_of(
+    work: passes.Work, cell: Cell, place: Place, found: CellRecord
+) -> WitnessRecord | None:
     """Return the event of a cell farthest outside of its claim, with outputs; None if unknown."""
     basis, statistic = found.basis, work.statistics[place.scorer]
     trials, is_answer = found.trials[0], work.the_pass.shape.asking is not None
@@ -168,14 +167,14 @@ def compiled_scores(
     Each call is padded to `size` rows, so that one program serves any number; default: the next
     power of two, at least 64.
     """
-    leaves = unstacked(attack, dtype)
+    leaves = trace.unstacked(attack, dtype)
 
     def score(rows: HostArray) -> HostArray:
         filled = size or max(64, 1 << max(0, len(rows) - 1).bit_length())
         whole = np.resize(rows, (filled, *rows.shape[1:]))
         call = partial(programs.score_given, leaves, state, whole)
         found: HostArray = np.asarray(guarded("score", call))
-        check_scores(found, filled, attack.gives)
+        trace.check_scores(found, filled, attack.gives)
         return found[: len(rows)]
 
     return np.concatenate([score(outputs[at : at + block]) for at in range(0, len(outputs), block)])
@@ -300,7 +299,7 @@ class AnswerEvents:
             return found.astype(np.float64) if found.dtype == bool else found
 
         check_seen_alone(attack, rows[0][:few], self.shape, FLOAT)
-        check_rows_alone(score, (rows[0][:few], rows[1][:few]))
+        sanity.check_rows_alone(score, (rows[0][:few], rows[1][:few]))
 
     def _looked(self, attack: Attack, rows: HostArray) -> HostArray:
         return seen(attack, rows, self.shape, FLOAT)
@@ -320,5 +319,5 @@ class AnswerEvents:
             return compiled_scores(attack, state, looked, FLOAT, BLOCK)
         call = partial(attack.score_on_host, state, looked)
         found: HostArray = np.asarray(guarded("score_on_host", call))
-        check_scores(found, len(looked), attack.gives)
+        trace.check_scores(found, len(looked), attack.gives)
         return found

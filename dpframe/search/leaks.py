@@ -9,8 +9,7 @@ import numpy as np
 
 from dpframe.interfaces.checks import guarded
 from dpframe.plugins import Attack, Neighbourhood
-from dpframe.search.arms import Arm
-from dpframe.search.wealth import Point, Seen, least_losses
+from dpframe.search import arms, wealth
 from dpframe.spec.audit import Choice
 from dpframe.stats.betting import events
 
@@ -30,7 +29,7 @@ class Leak(NamedTuple):
 
 
 def leak_of(
-    arm: Arm,
+    arm: arms.Arm,
     attacks: Sequence[Choice[Attack]],
     words: Mapping[int, str],
     about: tuple[float, float],
@@ -68,7 +67,7 @@ def without_values(text: str) -> str:
     return _SEVERAL.sub("#", _SIDE.sub("#", plain))
 
 
-def name_of(leak: Leak, arm: Arm, neighbourhood: Neighbourhood) -> str:
+def name_of(leak: Leak, arm: arms.Arm, neighbourhood: Neighbourhood) -> str:
     """Name a leak: the event without its values, and the optional features of its pair.
 
     Leaks of one name count as one.
@@ -100,7 +99,7 @@ def is_of(part: str, name: str) -> bool:
     return without_values(part) in name
 
 
-def clearest(seen: Seen, points: Sequence[Point]) -> int | None:
+def clearest(seen: wealth.Seen, points: Sequence[wealth.Point]) -> int | None:
     """Return the first of the events about farthest outside of a claim; None if all are inside.
 
     Attacks are in the order of the spec, the plainest first.
@@ -121,7 +120,7 @@ def clearest(seen: Seen, points: Sequence[Point]) -> int | None:
     return int(min(near, key=lambda number: (number % cuts, number)))
 
 
-def most_telling(seen: Seen, delta: float, resolution: float = 0.0) -> tuple[int, float]:
+def most_telling(seen: wealth.Seen, delta: float, resolution: float = 0.0) -> tuple[int, float]:
     """Return the event with the largest loss minus two standard errors of its logarithm.
 
     Without the standard errors, events with a few draws on one side only would win by chance.
@@ -129,6 +128,6 @@ def most_telling(seen: Seen, delta: float, resolution: float = 0.0) -> tuple[int
     Returns:
         Its number, and the loss that its counts show.
     """
-    loss, least = least_losses(seen, delta, resolution)
+    loss, least = wealth.least_losses(seen, delta, resolution)
     number = int(np.argmax(least))
     return number, float(max(0.0, loss[number]))

@@ -9,21 +9,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dpframe.common.text import shown
-from dpframe.engine.fingerprint import box_key
-from dpframe.engine.ledger import resolution_of
+from dpframe.engine import fingerprint, ledger, trace
 from dpframe.engine.plan import Pass, Place
-from dpframe.engine.trace import Scorer, Tracer, declared_rows
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded, learns, mismatch, nan_allowed, unsuited
 from dpframe.interfaces.pair import Pair, equal, unplayable, untraceable
 from dpframe.plugins import Attack, Claim, DecisionCounts, HostMechanism, Target
 from dpframe.sampling.address import EVAL, Stream, digest, draw_group, for_a_box, rows_per_chunk
 from dpframe.sampling.content import made_by
-from dpframe.search.arms import SHARE, Arm, Counter, TracedArm
-from dpframe.search.black_box_arms import BlackBoxArm, Room
-from dpframe.search.black_box_draws import AnswerFiles, BlackBoxDraws
+from dpframe.search import arms, black_box_arms, black_box_draws, wealth
 from dpframe.search.events import AnswerEvents, Cuts
-from dpframe.search.wealth import LOSS_LIMIT, Point
 from dpframe.spec.audit import Cell, Choice
 from dpframe.spec.ranges import Setting, varied
 from dpframe.workers.scheduling import Clock
@@ -52,20 +47,20 @@ class ArmMaker:
     concurrently, and returns their values.
     """
 
-    def __init__(self, cell: Cell, settings: Settings, clock: Clock, count: Counter) -> None:
+    def __init__(self, cell: Cell, settings: Settings, clock: Clock, count: arms.Counter) -> None:
         assert cell.search is not None
         self.cell, self.search, self.settings, self.clock = cell, cell.search, settings, clock
         self._count = count
-        self._tracer = Tracer(settings.run, settings.plan.prng, settings.source)
+        self._tracer = trace.Tracer(settings.run, settings.plan.prng, settings.source)
         self._tried: set[Any] = set()
         self._mechanisms: dict[Setting, Any] = {}
         self._groups: set[str] = set()  # draw groups of all arms
         self._tried_addresses = False
-        self._room = Room()
-        self._files = AnswerFiles(settings.store.directory)
+        self._room = black_box_arms.Room()
+        self._files = black_box_draws.AnswerFiles(settings.store.directory)
         self._unit: float | None = None
 
-    def arm(self, pair: Pair, setting: Setting = ()) -> Arm | None:
+    def arm(self, pair: Pair, setting: Setting = ()) -> arms.Arm | None:
         """Make an arm of a proposed pair and a setting of the mechanism.
 
         Returns:
@@ -96,13 +91,13 @@ class ArmMaker:
             raise CellError(UNCLAIMED)
         points = self._points(claim)
         about = pair, mechanism, claim, points, self._scale(points)
-        arm: Arm
+        arm: arms.Arm
         if isinstance(mechanism, HostMechanism):
             arm = self._black_box_arm(about, setting)
         else:
             settings, drawn = self.settings, self._pass(pair, mechanism, setting)
             where = settings.run, settings.plan.prng, settings.store, self._tried, settings.executor
-            arm = TracedArm(about, drawn, *where, self._count)
+            arm = arms.TracedArm(about, drawn, *where, self._count)
         arm.setting = setting
         # Pairs of equal parameters may compare as different, because of a NaN.
         if arm.group in self._groups:
@@ -132,24 +127,24 @@ class ArmMaker:
 
     def _black_box_arm(
         self, about: tuple[Any, Any, Any, Any, float], setting: Setting
-    ) -> BlackBoxArm:
+    ) -> black_box_arms.BlackBoxArm:
         pair, mechanism, *_ = about
         cell, settings = self.of(pair, mechanism, 0), self.settings
         for choice in self.search.attacks:
             _check_kind(mechanism, choice.value)
         made, data = made_by(pair)
-        rows = settings.run.chunk or declared_rows(mechanism)
+        rows = settings.run.chunk or trace.declared_rows(mechanism)
         # Chunks that grow have no number of rows.
         group = draw_group(cell, data=data, precision="", prng=settings.plan.prng, rows=rows or 0)
         stream = Stream(cell.seed, self.group([group], setting), cell.repeat, EVAL)
         asking = asking_of(cell)
         assert asking is not None
-        kept = self._files.of(stream, [self.cell.id, box_key(self.search.mechanism)])
+        kept = self._files.of(stream, [self.cell.id, fingerprint.box_key(self.search.mechanism)])
         where = stream, asking, settings.source, rows, self.clock, kept
-        draws = BlackBoxDraws(mechanism, for_a_box(made), *where)
+        draws = black_box_draws.BlackBoxDraws(mechanism, for_a_box(made), *where)
         run = settings.run, stream, settings.plan.prng, self._tried
         events = AnswerEvents(self.search.attacks, mechanism, pair, *run)
-        arm = BlackBoxArm(about, draws, events, data, self._room)
+        arm = black_box_arms.BlackBoxArm(about, draws, events, data, self._room)
         if not self._tried_addresses:
             self._tried_addresses = True
             draws.check_addresses()
@@ -167,13 +162,13 @@ class ArmMaker:
                 raise CellError(f"{choice.label}: {reason}")
             _check_kind(mechanism, attack)
             decides = attack.gives == "decision"
-            scorers.append(Scorer((attack,), DecisionCounts() if decides else Cuts()))
+            scorers.append(trace.Scorer((attack,), DecisionCounts() if decides else Cuts()))
             of_attack = self.of(pair, mechanism, number)
             places.append((dataclasses.replace(of_attack, id=str(number)), Place(0, number, 0)))
         _, data = made_by(pair)
         run = self.settings.run
-        few = 1 << max(4, int(SHARE * self.cell.trials / 3).bit_length() - 1)
-        usual = declared_rows(mechanism) or rows_per_chunk(shape.dims, on_host=False)
+        few = 1 << max(4, int(arms.SHARE * self.cell.trials / 3).bit_length() - 1)
+        usual = trace.declared_rows(mechanism) or rows_per_chunk(shape.dims, on_host=False)
         rows = run.chunk or min(ROWS, few, usual)
         group = draw_group(
             cell, data=data, precision=run.precision, prng=self.settings.plan.prng, rows=rows
@@ -191,20 +186,20 @@ class ArmMaker:
             cells=tuple(places),
         )
 
-    def _points(self, claim: Claim | None) -> tuple[Point, ...]:
+    def _points(self, claim: Claim | None) -> tuple[wealth.Point, ...]:
         """Return the most telling points of a claim, raised by the sampler's resolution."""
         if claim is None:
             return ()
         found = {}
         for delta in claim.telling_deltas:
             epsilon: float = guarded("claim", partial(claim.epsilon_at, delta))
-            if epsilon <= LOSS_LIMIT:
-                resolution = resolution_of(self.cell, self.settings.plan)
+            if epsilon <= wealth.LOSS_LIMIT:
+                resolution = ledger.resolution_of(self.cell, self.settings.plan)
                 raised = delta + resolution * (1 + math.exp(epsilon))
-                found[epsilon] = Point(epsilon, raised)
+                found[epsilon] = wealth.Point(epsilon, raised)
         return tuple(found.values())
 
-    def _scale(self, points: Sequence[Point]) -> float:
+    def _scale(self, points: Sequence[wealth.Point]) -> float:
         """Return the loss claimed for a pair, as a multiple of that of the first pair."""
         claimed = points[0].epsilon if points else None
         if claimed is None or claimed <= 0:

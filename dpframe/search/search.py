@@ -13,18 +13,14 @@ from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded
 from dpframe.plugins import Earned, HostMechanism, Pair
 from dpframe.sampling.address import EVAL, Stream, digest, host_generator
+from dpframe.search import black_box_draws, leaks, proposals
 from dpframe.search.arms import Arm, Counter
 from dpframe.search.black_box_arms import LOOK, BlackBoxArm, KeptChoices, is_fast
-from dpframe.search.black_box_draws import MOST_PAIRS
-from dpframe.search.leaks import KnownLeaks, Leak, leak_of, name_of
-from dpframe.search.proposals import ArmMaker
 from dpframe.search.wealth import LOSS_LIMIT, Point, Seen, Wealth, farthest, least_losses
 from dpframe.spec.audit import Cell
 from dpframe.spec.ranges import Setting, by_chance, planned
-from dpframe.workers.requests import Overdue
+from dpframe.workers import requests, sensitivity, trial_call
 from dpframe.workers.scheduling import GRACE, Clock
-from dpframe.workers.sensitivity import SensitivityCheck
-from dpframe.workers.trial_call import only_exceptions
 
 if TYPE_CHECKING:
     from dpframe.common.types import HostArray
@@ -81,7 +77,7 @@ class SearchRun:
         self._about = about = cell.delta, resolution_of(cell, settings.plan)
         self._ends = settings.run.stop == "decided" or self.search.findings > 1
         self.wealth = Wealth(*about, led=not self._ends)
-        self.known = KnownLeaks(self.search.ignore)
+        self.known = leaks.KnownLeaks(self.search.ignore)
         self.outcomes: list[Outcome] = []
         """Distinct refutations, in order, if more than one is wanted."""
         self._accepted = False  # True once the claim is refuted, if draws go on for a bound
@@ -90,8 +86,8 @@ class SearchRun:
         self._leading, self._progress = Leading(*about), progress
         limit = settings.run.seconds
         self._clock = Clock(None if limit is None else max(limit, GRACE))
-        self.maker = ArmMaker(cell, settings, self._clock, count)
-        self.sensitivity = SensitivityCheck(
+        self.maker = proposals.ArmMaker(cell, settings, self._clock, count)
+        self.sensitivity = sensitivity.SensitivityCheck(
             self.search.mechanism.value,
             settings.source,
             settings.run,
@@ -119,7 +115,7 @@ class SearchRun:
             with self._clock.running():
                 while not self._is_decided() and self._goes_on():
                     pass
-        except Overdue:  # the unfinished round does not count
+        except requests.Overdue:  # the unfinished round does not count
             self.ended_by_time = True
         for arm in self.arms:
             if isinstance(arm, BlackBoxArm):
@@ -167,18 +163,18 @@ class SearchRun:
         best = max(playing, key=lambda arm: arm.earned)
         return best if best.earned > 0 else max(playing, key=self._suggests)
 
-    def leak(self, arm: Arm, *, refuted: bool) -> Leak:
+    def leak(self, arm: Arm, *, refuted: bool) -> leaks.Leak:
         """Return the most telling event of a pair."""
         words = self.settings.source.words
-        return leak_of(arm, self.search.attacks, words, self._about, refuted=refuted)
+        return leaks.leak_of(arm, self.search.attacks, words, self._about, refuted=refuted)
 
-    def examples(self, arm: Arm, leak: Leak) -> dict[str, Any]:
+    def examples(self, arm: Arm, leak: leaks.Leak) -> dict[str, Any]:
         """Return outputs in the event of a leak and outside, if its attack has no words for it."""
         return {} if leak.is_told else arm.examples(leak.number, self.settings.source.words)
 
     def _name(self, arm: Arm) -> str:
         leak = self.leak(arm, refuted=True)
-        return name_of(leak, arm, self.search.neighbourhood.value)
+        return leaks.name_of(leak, arm, self.search.neighbourhood.value)
 
     @property
     def _playing(self) -> list[Arm]:
@@ -255,7 +251,7 @@ class SearchRun:
                 return True
         if not self.arms:
             said = "all answers of every pair", self._raised, self.settings.source.words
-            raise CellError(only_exceptions(*said) if self._raised else NO_PAIR)
+            raise CellError(trial_call.only_exceptions(*said) if self._raised else NO_PAIR)
         return bool(playing) and self._play(*self._next(playing))
 
     def _play(self, arm: Arm, leads: bool) -> bool:
@@ -296,7 +292,7 @@ class SearchRun:
         if self.search.parameters:
             waiting = self._set(proposed, rng)
         fresh = [one for one in dict.fromkeys(waiting) if one not in self._known]
-        self._waiting = fresh[: MOST_PAIRS - len(self.arms)]
+        self._waiting = fresh[: black_box_draws.MOST_PAIRS - len(self.arms)]
 
     def _set(self, pairs: Sequence[Pair], rng: np.random.Generator) -> list[tuple[Pair, Setting]]:
         """Choose settings of the mechanism for new pairs, and for those with the largest gains."""

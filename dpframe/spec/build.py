@@ -11,18 +11,16 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from dpframe import environments as places
-from dpframe.common.machine import StuckError, with_timeout
-from dpframe.common.text import did_you_mean, listed
+from dpframe.common import machine, text
 from dpframe.environments import Environment, Wanted
 from dpframe.interfaces.registry import Registry
+from dpframe.spec import expect, sweep
 from dpframe.spec.audit import Audit, Cell, Choice, RunSettings, Source
 from dpframe.spec.cells import Grid, SearchGrid
 from dpframe.spec.document import Document, UnfitError, plain
-from dpframe.spec.expect import read_rules
 from dpframe.spec.members import Member, Members, Variants, find_members, make_variants
 from dpframe.spec.model import ENVIRONMENTS, SEARCHED_BY, AuditTable, EnvironmentTable
 from dpframe.spec.problems import Problems, findings
-from dpframe.spec.sweep import Axis, Override, apply, parse, read_axes
 from dpframe.spec.tables import from_mapping, read, read_environments, read_sections
 
 T = TypeVar("T")
@@ -109,22 +107,22 @@ def _build(
     pythons: Mapping[str, str],
 ) -> Audit:
     problems = Problems(document)
-    changes, texts = parse(overrides, problems), [*overrides]
+    changes, texts = sweep.parse(overrides, problems), [*overrides]
     for name, value in options.items():
         if value is None:
             continue
         try:
-            changes.append(Override(f"audit.{name}", plain(value), f"--{name} {value}"))
+            changes.append(sweep.Override(f"audit.{name}", plain(value), f"--{name} {value}"))
             texts.append(f"audit.{name}={value}")
         except UnfitError as error:
             problems.add((), error.message, option=f"--{name}")
-    apply(document, changes, registry, problems)
+    sweep.apply(document, changes, registry, problems)
 
     if "search" in document.data:
         document.data = {**SEARCHED_BY, **document.data}
     sections = read_sections(document, registry, problems)
     members = find_members(sections, registry, problems)
-    axes = read_axes(document, members, problems)
+    axes = sweep.read_axes(document, members, problems)
     _check_size(members, axes, sections.audit, problems)
     seconds = sections.run.seconds if sections.run is not None else None
     variants = _patiently(lambda: make_variants(members, axes, problems), seconds, problems)
@@ -132,7 +130,7 @@ def _build(
         _check_anytime(members, problems)
     wanted = wanted_of(sections.environments, problems)
     environments = environments_in_use(document, wanted, pythons, variants, problems)
-    rules = read_rules(document, sections, members, axes, problems)
+    rules = expect.read_rules(document, sections, members, axes, problems)
     problems.raise_if_any()
 
     # With no problem so far, every table is whole.
@@ -163,8 +161,8 @@ def _build(
 def _patiently(work: Callable[[], T], seconds: float | None, problems: Problems) -> T:
     """Run plugin code with a time limit; a call that takes longer is a mistake."""
     try:
-        return with_timeout(work, seconds)
-    except StuckError as stuck:
+        return machine.with_timeout(work, seconds)
+    except machine.StuckError as stuck:
         problems.add(stuck.place, str(stuck))
         problems.raise_if_any()
         raise
@@ -182,7 +180,7 @@ def _check_anytime(members: Members, problems: Problems) -> None:
 
 
 def _check_size(
-    members: Members, axes: list[Axis], audit: AuditTable | None, problems: Problems
+    members: Members, axes: list[sweep.Axis], audit: AuditTable | None, problems: Problems
 ) -> None:
     of_pairs = ("pair", "neighbourhood")  # each mechanism has one of them
     sizes = [len(found) for kind, found in members.of_kind.items() if kind not in of_pairs]
@@ -232,7 +230,7 @@ def environments_in_use(
                 problems.add(
                     member.path,
                     f"there is no environment {name!r}",
-                    f"[environments] has: {listed(known)}{did_you_mean(known, name)}",
+                    f"[environments] has: {text.listed(known)}{text.did_you_mean(known, name)}",
                     f"--python {shlex.quote(name)}=PATH names an interpreter of your own",
                 )
     for name in pythons:

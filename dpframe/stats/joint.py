@@ -11,8 +11,7 @@ from scipy import special
 from scipy.special import betaln, xlog1py, xlogy
 
 from dpframe.common.types import Floats, Ints
-from dpframe.stats.betting import project
-from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
+from dpframe.stats import betting, binomial
 
 CAP = 0.1
 """Share of the error spent on each rate alone; the rest goes to their weighted sum. It keeps the
@@ -67,8 +66,8 @@ def joint_staircases(
     first = np.maximum(np.minimum((critical - v * cap) / w, cap), FURTHEST)
     z = first + (cap - first) * np.linspace(0, 1, CORNERS + 1)
     z_true = np.where(z == FURTHEST, cap, np.minimum((critical - w * z) / v, cap))
-    fpr = clopper_pearson_upper(k, n, special.ndtr(-z[:, 1:]))
-    tpr = clopper_pearson_lower(hits, n_true, special.ndtr(-z_true[:, :-1]))
+    fpr = binomial.clopper_pearson_upper(k, n, special.ndtr(-z[:, 1:]))
+    tpr = binomial.clopper_pearson_lower(hits, n_true, special.ndtr(-z_true[:, :-1]))
     return np.stack([fpr, 1 - tpr], axis=-1)
 
 
@@ -114,7 +113,7 @@ def evidence_below(hits: Ints, trials: int, slope: Floats, delta: Floats | float
     of_q, of_p = hits[..., 0], hits[..., 1]
     q, p = of_q / trials, of_p / trials
     inside = p >= slope * q + delta
-    q0, p0 = project(q, p, slope, delta)
+    q0, p0 = betting.project(q, p, slope, delta)
     q0, p0 = np.where(inside, q, q0), np.where(inside, p, p0)
     most = _log_likelihood(of_q, trials, q0) + _log_likelihood(of_p, trials, p0)
     found = _log_mixture(of_q, trials) + _log_mixture(of_p, trials) - most

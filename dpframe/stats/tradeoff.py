@@ -10,8 +10,7 @@ import numpy.typing as npt
 from scipy import special
 
 from dpframe.common.types import Floats
-from dpframe.stats.gaussian import gaussian_delta
-from dpframe.stats.roots import Judged, newton_each
+from dpframe.stats import gaussian, roots
 
 Point = tuple[float, float]
 
@@ -235,17 +234,17 @@ def matching_mu(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Floats:
     z = special.ndtri(d)
     low = np.maximum(z + np.sqrt(z * z + 2 * e), 0.0)
 
-    def judge(mu: Floats) -> Judged:
-        value = gaussian_delta(e, mu)
+    def judge(mu: Floats) -> roots.Judged:
+        value = gaussian.gaussian_delta(e, mu)
         density = np.exp(-((e / mu - mu / 2) ** 2) / 2) / math.sqrt(2 * math.pi)
         useful = (value > 0) & (density > 0)
         step = np.where(useful, np.log(d / np.where(useful, value, d)), 0.0)
         newton = mu + step * np.where(useful, value, 1.0) / np.where(useful, density, 1.0)
         # Near δ = 1 rounding in δ moves μ by far more than its own rounding.
         exact = np.abs(value - d) <= 1e-13 * d
-        return Judged(value >= d, exact, np.where(useful, newton, np.nan))
+        return roots.Judged(value >= d, exact, np.where(useful, newton, np.nan))
 
-    found.flat[at] = newton_each(
+    found.flat[at] = roots.newton_each(
         judge,
         np.maximum(low, 1e-12),
         low,

@@ -9,8 +9,7 @@ import jax
 import numpy as np
 from scipy.special import log_ndtr
 
-from dpframe.engine.sanity import check_rows_alone
-from dpframe.engine.trace import check_scores, unstacked
+from dpframe.engine import sanity, trace
 from dpframe.errors import CellError
 from dpframe.plugins import Array, Attack, HostArray, Key, Mechanism, Target, Tree
 from dpframe.testing import plugins
@@ -70,7 +69,7 @@ class Playing:
 
     def score(self, outputs: HostArray) -> HostArray:
         """Score outputs."""
-        return np.asarray(_score(unstacked(self.attack, DTYPE), self.state, outputs))
+        return np.asarray(_score(trace.unstacked(self.attack, DTYPE), self.state, outputs))
 
     @functools.cached_property
     def scores(self) -> tuple[HostArray, HostArray]:
@@ -104,7 +103,7 @@ def _learns_again(playing: Playing) -> None:
 def _gives(playing: Playing) -> None:
     for scores, outputs in zip(playing.scores, playing.halves[1], strict=True):
         try:
-            check_scores(scores, len(outputs), playing.attack.gives)
+            trace.check_scores(scores, len(outputs), playing.attack.gives)
         except CellError as error:
             raise AssertionError(str(error)) from None
         if playing.attack.hands_out and outputs.size == len(outputs):
@@ -118,14 +117,14 @@ def _alone(playing: Playing) -> None:
     rows = ROWS * 2
     x, y = (part[:rows] for part in playing.halves[1])
     try:
-        check_rows_alone(playing.score, (x, y))
+        sanity.check_rows_alone(playing.score, (x, y))
     except CellError as error:
         raise AssertionError(str(error)) from None
 
 
 def _compiled(playing: Playing) -> None:
     outputs = playing.halves[1][1][:ROWS]
-    attack: Any = unstacked(playing.attack, DTYPE)
+    attack: Any = trace.unstacked(playing.attack, DTYPE)
     plain = np.asarray(attack.score(playing.state, jax.numpy.asarray(outputs)))
     different = ~plugins.close(plain, playing.score(outputs))
     assert different.sum() <= 1 + ROWS // 64, f"compiled, {different.sum()} of {ROWS} scores differ"

@@ -16,18 +16,9 @@ from dpframe.interfaces.attack import SECONDS
 from dpframe.interfaces.executor import RefusedError, Task, wanted
 from dpframe.plugins import ForeignMechanism, HostArray
 from dpframe.sampling.address import Shape, chunks_in_words, digest
+from dpframe.workers import requests
 from dpframe.workers.executor import plugin_classes
 from dpframe.workers.pool import Workers
-from dpframe.workers.requests import (
-    Lent,
-    Load,
-    LostError,
-    Overdue,
-    RaisedError,
-    Request,
-    Stopped,
-    Told,
-)
 from dpframe.workers.requirements import Requirements, check
 
 OTHERWISE = (
@@ -49,8 +40,8 @@ class Sample(NamedTuple):
     Versions and digests do not cover indirect dependencies or the processor.
     """
 
-    load: Load
-    request: Request
+    load: requests.Load
+    request: requests.Request
     shape: Shape | None
     digest: str
 
@@ -59,7 +50,7 @@ class Box(NamedTuple):
     """The shared part of all tasks for one load."""
 
     run: str
-    load: Load
+    load: requests.Load
     required: Requirements
     sample: Sample | None
 
@@ -67,7 +58,7 @@ class Box(NamedTuple):
 class BoxOutputs(NamedTuple):
     """The result of a task."""
 
-    outputs: tuple[tuple[HostArray, Told], ...] = ()  # as `Lent.draw` yields them
+    outputs: tuple[tuple[HostArray, requests.Told], ...] = ()  # as `Lent.draw` yields them
     ending: tuple[str, str] | None = None
     """Reason why outputs are missing: the kind of error and its message."""
     releases: int = 0  # releases asked for
@@ -79,7 +70,7 @@ class DrawBox(Task):
     """Draw chunks of a black box by worker processes of the machine that runs the task."""
 
     shared: Box
-    request: Request
+    request: requests.Request
     shape: Shape | None
     seconds: float | None  # time that the box has once it is loaded; None for no limit
 
@@ -95,7 +86,7 @@ class DrawBox(Task):
                 outputs, ending = _all(lent, workers, self)
         except SampleError as error:  # no process, or none that holds it: nothing was drawn
             outputs, ending = [], ("unlent", str(error))
-        except Stopped:
+        except requests.Stopped:
             outputs, ending = [], ("stopped", "")
         finally:
             _kept.give_back(shared.run, workers)
@@ -112,7 +103,9 @@ class DrawBox(Task):
             _check_all(found.ending, str, 2)
         done = 0
         for part in found.outputs:
-            if not (isinstance(part, tuple) and len(part) == 2 and isinstance(part[1], Told)):
+            if not (
+                isinstance(part, tuple) and len(part) == 2 and isinstance(part[1], requests.Told)
+            ):
                 raise WrongResultError("no outputs")
             done += _rows(part[0], self.shape)
             _check_told(part[1], answering=self.shape is not None and self.shape.asking is not None)
@@ -164,7 +157,7 @@ def _rows(outputs: Any, shape: Shape | None) -> int:
     return len(outputs)
 
 
-def _check_told(told: Told, *, answering: bool) -> None:
+def _check_told(told: requests.Told, *, answering: bool) -> None:
     if type(told.answering) is not bool or (answering and not told.answering):
         raise WrongResultError("something else than answers")
     if not isinstance(told.words, dict):
@@ -178,7 +171,7 @@ def _check_told(told: Told, *, answering: bool) -> None:
         _check_all(native, int)
 
 
-def kind_of(load: Load) -> str:
+def kind_of(load: requests.Load) -> str:
     """Return the kind of a load; all boxes of a kind can be drawn in the same places."""
     first: Any = load.content[0][0]
     own: list[Any] = [type(first).__module__, type(first).__qualname__, id(type(first))]
@@ -202,7 +195,7 @@ def _prove(box: Box, sample: Sample, workers: Workers) -> None:
     _proved.add((box.run, sample.digest))
 
 
-def outputs_digest(outputs: Iterable[tuple[HostArray, Told]]) -> str:
+def outputs_digest(outputs: Iterable[tuple[HostArray, requests.Told]]) -> str:
     """Return a digest of outputs without their times; their division does not matter."""
     hasher, first = hashlib.blake2b(digest_size=16), True
     for found, told in outputs:
@@ -216,21 +209,25 @@ def outputs_digest(outputs: Iterable[tuple[HostArray, Told]]) -> str:
 
 
 def _all(
-    lent: Lent, workers: Workers, task: DrawBox
-) -> tuple[list[tuple[HostArray, Told]], tuple[str, str] | None]:
+    lent: requests.Lent, workers: Workers, task: DrawBox
+) -> tuple[list[tuple[HostArray, requests.Told]], tuple[str, str] | None]:
     until = None if task.seconds is None else time.monotonic() + task.seconds
-    outputs: list[tuple[HostArray, Told]] = []
+    outputs: list[tuple[HostArray, requests.Told]] = []
     try:
         drawing = lent.draw(task.request, task.shape, until)
         outputs.extend((found, _in_words(found, lent.told, workers)) for found in drawing)
-    except (SampleError, Overdue) as error:
-        kinds = (RaisedError, "raised"), (LostError, "lost"), (Overdue, "overdue")
+    except (SampleError, requests.Overdue) as error:
+        kinds = (
+            (requests.RaisedError, "raised"),
+            (requests.LostError, "lost"),
+            (requests.Overdue, "overdue"),
+        )
         kind = next((name for cls, name in kinds if isinstance(error, cls)), "wrong")
         return outputs, (kind, str(error))
     return outputs, None
 
 
-def _in_words(outputs: HostArray, told: Told, workers: Workers) -> Told:
+def _in_words(outputs: HostArray, told: requests.Told, workers: Workers) -> requests.Told:
     """Add the texts of all codes, because an earlier result with them may be lost."""
     if not told.answering:
         return told

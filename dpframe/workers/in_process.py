@@ -14,22 +14,10 @@ from dpframe.common.text import error_message
 from dpframe.common.types import HostArray
 from dpframe.errors import SampleError
 from dpframe.sampling.address import Shape
+from dpframe.workers import requests
 from dpframe.workers.program.frames import Frame
 from dpframe.workers.program.mechanism_sampler import MechanismSampler
 from dpframe.workers.program.query import Queried, Refused, heard
-from dpframe.workers.requests import (
-    Lent,
-    Load,
-    Overdue,
-    RaisedError,
-    Request,
-    Told,
-    called,
-    not_handed_over,
-    outputs,
-    take_note,
-    told_in,
-)
 
 
 class Here:
@@ -57,18 +45,18 @@ class Here:
         pass
 
     @contextlib.contextmanager
-    def lend(self, load: Load, number: int = 1) -> Iterator[list[Lent]]:
+    def lend(self, load: requests.Load, number: int = 1) -> Iterator[list[requests.Lent]]:
         try:
             sampler = MechanismSampler(*load.content)
         except Exception as error:  # what cannot be copied
-            raise SampleError(not_handed_over(error)) from error
+            raise SampleError(requests.not_handed_over(error)) from error
         yield [_Inline(self, sampler)] * number
 
     def asked(self, releases: int) -> None:
         self.calls += releases
 
-    def note(self, told: Told) -> None:
-        take_note(self.words, told)
+    def note(self, told: requests.Told) -> None:
+        requests.take_note(self.words, told)
 
     def stop(self) -> None:
         """See `Source`; there is nothing to end."""
@@ -78,27 +66,27 @@ class _Inline:
     """See `Lent`; nothing ends a box that hangs."""
 
     def __init__(self, here: Here, sampler: MechanismSampler) -> None:
-        self.here, self.sampler, self.told = here, sampler, Told()
+        self.here, self.sampler, self.told = here, sampler, requests.Told()
 
     def draw(
-        self, request: Request, shape: Shape | None, deadline: float | None
+        self, request: requests.Request, shape: Shape | None, deadline: float | None
     ) -> Iterator[HostArray]:
-        what = called(type(self.sampler.mechanisms[request.lane]))
+        what = requests.called(type(self.sampler.mechanisms[request.lane]))
         self.here.asked((request.stop - request.first) * request.rows)
         try:
             drawing = self.sampler.draw(request.as_task(shape))
             while (frame := self._next(drawing)) is not None:
-                self.told = told_in(frame)
+                self.told = requests.told_in(frame)
                 self.here.note(self.told)
-                yield outputs(frame, what)
+                yield requests.outputs(frame, what)
                 if deadline is not None and time.monotonic() >= deadline:
-                    raise Overdue
-        except (Overdue, GeneratorExit):
+                    raise requests.Overdue
+        except (requests.Overdue, GeneratorExit):
             raise
         except Refused as refused:
             raise SampleError(str(refused)) from None
         except BaseException as error:
-            raise RaisedError(f"{what} raised {error_message(error)}") from error
+            raise requests.RaisedError(f"{what} raised {error_message(error)}") from error
 
     def query(self, data: int, deadline: float | None) -> Queried:
         del deadline

@@ -10,8 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from dpframe.common.machine import available_cores
-from dpframe.common.text import escape
+from dpframe.common import machine, text
 from dpframe.common.types import HostArray
 from dpframe.errors import SampleError
 from dpframe.sampling.address import Shape
@@ -161,7 +160,7 @@ class Workers:
     def __init__(
         self, most: int | None = None, interpreters: Mapping[str, str] | None = None
     ) -> None:
-        self.most = max(2, most or available_cores())
+        self.most = max(2, most or machine.available_cores())
         self.interpreters = interpreters or {}
         self.calls = 0
         self.words: dict[int, str] = {}
@@ -424,7 +423,7 @@ class _Worker:
                     self.at_rest = True
                     if frame.header["tell"] == "refused":
                         raise problem(frame, "sample")
-                    why = escape(str(frame.header.get("blame")))
+                    why = text.escape(str(frame.header.get("blame")))
                     raise SampleError(f"a worker could not load the mechanism ({why})")
         except Gone as gone:
             raise self._ended(gone, "before it sampled") from None

@@ -18,9 +18,8 @@ from dpframe.common.machine import end as end_all
 from dpframe.environments import clean
 from dpframe.errors import SampleError
 from dpframe.interfaces.plugin_files import given
-from dpframe.workers.program import frames
+from dpframe.workers.program import frames, plain_data
 from dpframe.workers.program.frames import NO_KEY, Frame, NoFrameError, Packet
-from dpframe.workers.program.plain_data import UnfitError, pack
 from dpframe.workers.requests import Overdue
 
 MOST = 1 << 16  # remarks that are remembered; later ones are printed as often as they come
@@ -106,8 +105,8 @@ def external_load(
             "attributes": list(first.attributes),
             "memory": free_bytes(),
         }
-        return told, pack([pack(one) for one in data])
-    except UnfitError as error:
+        return told, plain_data.pack([plain_data.pack(one) for one in data])
+    except plain_data.UnfitError as error:
         raise SampleError(f"D or D′: {error}") from None
     except (OSError, ValueError) as error:
         raise SampleError(f"the program cannot be read: {error}") from None

@@ -10,20 +10,10 @@ from dpframe.environments import Environment
 from dpframe.errors import CellError, SampleError, UntrustedError
 from dpframe.interfaces.executor import Executor, RefusedError
 from dpframe.sampling.address import Shape
+from dpframe.workers import pool, requests
 from dpframe.workers.box_tasks import Box, BoxOutputs, DrawBox, Sample, end, kind_of, outputs_digest
 from dpframe.workers.executor import OTHER, Checked, result
-from dpframe.workers.pool import TO_LOAD
 from dpframe.workers.program.query import Queried
-from dpframe.workers.requests import (
-    Lent,
-    Load,
-    Overdue,
-    RaisedError,
-    Request,
-    Source,
-    Stopped,
-    Told,
-)
 from dpframe.workers.requirements import Requirements, requirements
 
 TRIES = 3  # places where the process of a box may end before the box is what ends it
@@ -38,7 +28,7 @@ class RemoteBoxes:
     """
 
     def __init__(
-        self, executor: Executor, local: Source, environments: Iterable[Environment] = ()
+        self, executor: Executor, local: requests.Source, environments: Iterable[Environment] = ()
     ) -> None:
         self.executor, self.local = executor, local
         self.samples: dict[str, Sample] = {}  # by the kind of box
@@ -75,7 +65,7 @@ class RemoteBoxes:
         end(self.executor.run)  # of an executor that does tasks in this process
 
     @contextlib.contextmanager
-    def lend(self, load: Load, number: int = 1) -> Iterator[list[Lent]]:
+    def lend(self, load: requests.Load, number: int = 1) -> Iterator[list[requests.Lent]]:
         """See `Source`; several workers at once are to be compared, so they run here."""
         if number > 1:
             with self.local.lend(load, number) as workers:
@@ -86,7 +76,7 @@ class RemoteBoxes:
         with self._change:
             self._change.wait_for(lambda: self._busy < most or self.stopped)
             if self.stopped:
-                raise Stopped
+                raise requests.Stopped
             self._busy += 1
         try:
             yield [_Remote(self, load)]
@@ -95,7 +85,7 @@ class RemoteBoxes:
                 self._busy -= 1
                 self._change.notify()
 
-    def shared(self, load: Load) -> Box:
+    def shared(self, load: requests.Load) -> Box:
         """Return the shared part of tasks for a load; the same object until it changes."""
         kind = kind_of(load)
         sample = self.samples.get(kind)
@@ -119,18 +109,18 @@ class RemoteBoxes:
 class _Watched:
     """A worker of this machine; its first draws of a kind of box are kept as a sample."""
 
-    def __init__(self, boxes: RemoteBoxes, lent: Lent, load: Load) -> None:
+    def __init__(self, boxes: RemoteBoxes, lent: requests.Lent, load: requests.Load) -> None:
         self._boxes, self._lent, self._load = boxes, lent, load
         self.query = lent.query
 
     @property
-    def told(self) -> Told:
+    def told(self) -> requests.Told:
         return self._lent.told
 
     def draw(
-        self, request: Request, shape: Shape | None, deadline: float | None
+        self, request: requests.Request, shape: Shape | None, deadline: float | None
     ) -> Iterator[HostArray]:
-        found: list[tuple[HostArray, Told]] = []
+        found: list[tuple[HostArray, requests.Told]] = []
         for outputs in self._lent.draw(request, shape, deadline):
             found.append((outputs, self._lent.told))
             yield outputs
@@ -139,7 +129,7 @@ class _Watched:
             self._boxes.samples.setdefault(kind_of(self._load), sample)
 
 
-def _repeats(load: Load, request: Request, shape: Shape | None) -> bool:
+def _repeats(load: requests.Load, request: requests.Request, shape: Shape | None) -> bool:
     """True if the outputs of a request depend on nothing but their address."""
     asking = request.terms(shape)
     is_timed = asking is not None and asking.limit is not None
@@ -149,12 +139,12 @@ def _repeats(load: Load, request: Request, shape: Shape | None) -> bool:
 class _Remote:
     """A worker at any free place of the executor."""
 
-    def __init__(self, boxes: RemoteBoxes, load: Load) -> None:
-        self._boxes, self._load, self.told = boxes, load, Told()
-        self._late = TO_LOAD  # beyond the deadline: the first time a place has to load
+    def __init__(self, boxes: RemoteBoxes, load: requests.Load) -> None:
+        self._boxes, self._load, self.told = boxes, load, requests.Told()
+        self._late = pool.TO_LOAD  # beyond the deadline: the first time a place has to load
 
     def draw(
-        self, request: Request, shape: Shape | None, deadline: float | None
+        self, request: requests.Request, shape: Shape | None, deadline: float | None
     ) -> Iterator[HostArray]:
         try:
             drawn = self._drawn(request, shape, deadline)
@@ -171,9 +161,9 @@ class _Remote:
             yield outputs
         match drawn.ending:
             case ("overdue", _):
-                raise Overdue
+                raise requests.Overdue
             case ("raised", words):
-                raise RaisedError(words)
+                raise requests.RaisedError(words)
             case (_, words):
                 raise SampleError(words)
 
@@ -181,7 +171,9 @@ class _Remote:
         with self._boxes.local.lend(self._load) as (worker, *_):  # a query is not a draw
             return worker.query(data, deadline)
 
-    def _drawn(self, request: Request, shape: Shape | None, deadline: float | None) -> BoxOutputs:
+    def _drawn(
+        self, request: requests.Request, shape: Shape | None, deadline: float | None
+    ) -> BoxOutputs:
         boxes, avoid = self._boxes, frozenset[str]()
         while not boxes.stopped:
             now = time.monotonic()
@@ -203,7 +195,7 @@ class _Remote:
             if not is_the_places or len(avoid) + 1 >= TRIES:
                 return drawn
             avoid |= {drawn.place or f"attempt {len(avoid)}"}
-        raise Stopped
+        raise requests.Stopped
 
     def _verify(self, task: DrawBox, drawn: BoxOutputs) -> None:
         """Repeat a chosen task here, and raise UntrustedError if its outputs differ."""
@@ -221,7 +213,7 @@ class _Remote:
             raise executor.untrusted(task, OTHER)
 
     def _here(
-        self, why: str, request: Request, shape: Shape | None, deadline: float | None
+        self, why: str, request: requests.Request, shape: Shape | None, deadline: float | None
     ) -> Iterator[HostArray]:
         name = kind_of(self._load).partition("#")[0]
         self._boxes.warn_once(f"{name} is drawn on this machine: {why}")

@@ -13,16 +13,7 @@ from dpframe.errors import CellError
 from dpframe.interfaces.attack import ABSENT, BEFORE, Answers, Attack
 from dpframe.interfaces.checks import guarded
 from dpframe.plugins import HostArray, HostMechanism
-from dpframe.sampling.address import (
-    PROBE,
-    Asking,
-    Shape,
-    Stream,
-    as_scored,
-    both_as_made,
-    for_a_box,
-    of_answers,
-)
+from dpframe.sampling import address
 from dpframe.spec.audit import Cell, RunSettings
 from dpframe.workers.requests import Lent, Load, Overdue, RaisedError, Request, Source, Told
 from dpframe.workers.scheduling import GRACE, at_once
@@ -45,7 +36,7 @@ class _Tried(NamedTuple):
     told: Told
 
 
-def asking_of(cell: Cell) -> Asking | None:
+def asking_of(cell: Cell) -> address.Asking | None:
     """Return the terms of asking the box of a cell; None for plain arrays of numbers."""
     mechanism: Any = cell.mechanism.value
     raises, timed, limit = cell.mechanism.raises, cell.mechanism.time, cell.mechanism.limit
@@ -55,10 +46,12 @@ def asking_of(cell: Cell) -> Asking | None:
     if not (releases or alone or looks or cell.search is not None or raises == "answer"):
         return None
     messages = cell.mechanism.messages
-    return Asking(raises != "fail", timed, alone and not releases, limit, messages)
+    return address.Asking(raises != "fail", timed, alone and not releases, limit, messages)
 
 
-def first_call(mechanism: HostMechanism, cell: Cell, run: RunSettings, source: Source) -> Shape:
+def first_call(
+    mechanism: HostMechanism, cell: Cell, run: RunSettings, source: Source
+) -> address.Shape:
     """Call a black box in two workers, if there are two, and return the shape of its outputs.
 
     Both workers make the same calls, so that a later comparison finds boxes whose processes
@@ -67,8 +60,8 @@ def first_call(mechanism: HostMechanism, cell: Cell, run: RunSettings, source: S
     Raises:
         CellError: the box cannot be used.
     """
-    data = guarded("the pair", lambda: both_as_made(cell.pair.value))
-    load = Load((mechanism,), for_a_box(data))
+    data = guarded("the pair", lambda: address.both_as_made(cell.pair.value))
+    load = Load((mechanism,), address.for_a_box(data))
     limit = run.seconds
     try:
         with source.lend(load, 2) as workers:
@@ -87,18 +80,18 @@ class _Trial:
     ) -> None:
         self.workers, self.source = list(dict.fromkeys(workers)), source
         self.deadline = deadline
-        self.stream, self.chunk = Stream(seed, "shape", 0, PROBE), 0
+        self.stream, self.chunk = address.Stream(seed, "shape", 0, address.PROBE), 0
 
-    def shape(self, asking: Asking | None, *, messages: bool) -> Shape:
+    def shape(self, asking: address.Asking | None, *, messages: bool) -> address.Shape:
         if asking is None:
             arrays = self._call(0, None, ROWS)
             if not arrays[0].told.answering:
                 both = (arrays[0].outputs, arrays[-1].outputs)
-                first, second = (Shape(one.shape[1:], one.dtype) for one in both)
+                first, second = (address.Shape(one.shape[1:], one.dtype) for one in both)
                 if first != second:
                     raise CellError(f"sample gave {first} in one process and {second} in another")
                 return first
-            asking = Asking(raises=False, messages=messages)
+            asking = address.Asking(raises=False, messages=messages)
         try:
             found = self._both(asking, ROWS)
         except RaisedError:
@@ -111,12 +104,12 @@ class _Trial:
             _look_for_answers(found, self.source.words)
         widest = max(one.outputs.shape[1] - BEFORE for one in found)
         natives = {shape for one in found for shape in one.told.natives}
-        return of_answers(asking, widest, natives.pop() if len(natives) == 1 else None)
+        return address.of_answers(asking, widest, natives.pop() if len(natives) == 1 else None)
 
-    def _both(self, asking: Asking, rows: int) -> list[_Tried]:
+    def _both(self, asking: address.Asking, rows: int) -> list[_Tried]:
         return self._call(0, asking, rows) + self._call(1, asking, rows)
 
-    def _call(self, index: int, asking: Asking | None, rows: int) -> list[_Tried]:
+    def _call(self, index: int, asking: address.Asking | None, rows: int) -> list[_Tried]:
         chunk, self.chunk = self.chunk, self.chunk + 1
         request = Request(0, index, self.stream, index, chunk, chunk + 1, rows, asking)
 
@@ -157,7 +150,7 @@ def only_exceptions(which: str, kinds: Iterable[int], words: Mapping[int, str]) 
 # Attacks see arrays of numbers unchanged; answers of any kind they see through `Attack.see`.
 
 
-def seen(attack: Attack, outputs: HostArray, shape: Shape, run: np.dtype[Any]) -> HostArray:
+def seen(attack: Attack, outputs: HostArray, shape: address.Shape, run: np.dtype[Any]) -> HostArray:
     """Return outputs as an attack sees them, shape [n, …], in the dtype of the run.
 
     `outputs` have shape [n, *dims] in the dtype in which they are scored, or are rows of answers.
@@ -173,27 +166,29 @@ def seen(attack: Attack, outputs: HostArray, shape: Shape, run: np.dtype[Any]) -
         if shape.native is not None and math.prod(shape.native) <= shape.width:
             # In the shape in which they came, because the attack asks for nothing else.
             numbers = numbers[:, : math.prod(shape.native)].reshape(len(numbers), *shape.native)
-        return as_scored(numbers, run)
+        return address.as_scored(numbers, run)
     found = guarded("see", lambda: np.asarray(attack.see(answers)))
     if found.ndim < 1 or len(found) != len(outputs) or found.dtype.kind not in "biuf":
         raise CellError(
             f"see returned {shown(found)} for {len(outputs)} answers; it must return an array of "
             "numbers with one row per answer"
         )
-    return as_scored(found, run)
+    return address.as_scored(found, run)
 
 
-def seen_shape(attack: Attack, shape: Shape, run: np.dtype[Any]) -> Shape:
+def seen_shape(attack: Attack, shape: address.Shape, run: np.dtype[Any]) -> address.Shape:
     """Return the shape of one output as an attack sees it."""
     if shape.asking is None:
         return shape
     blank = np.full((2, *shape.dims), ABSENT, np.uint64)
     blank[:, :BEFORE] = 0
     found = seen(attack, blank, shape, run)
-    return Shape(found.shape[1:], found.dtype)
+    return address.Shape(found.shape[1:], found.dtype)
 
 
-def check_seen_alone(attack: Attack, outputs: HostArray, shape: Shape, run: np.dtype[Any]) -> None:
+def check_seen_alone(
+    attack: Attack, outputs: HostArray, shape: address.Shape, run: np.dtype[Any]
+) -> None:
     """See answers in another order and number; raise CellError if one depends on others."""
     if shape.asking is None or type(attack).see is Attack.see or len(outputs) < 2:
         return

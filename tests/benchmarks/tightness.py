@@ -19,8 +19,9 @@ from scipy import special
 
 from dpframe import Query
 from dpframe.builtin.estimators.betting import Betting
-from dpframe.builtin.estimators.events import PilotGrid, bin_counts
+from dpframe.builtin.estimators.events import PilotGrid
 from dpframe.builtin.estimators.order_statistics import OrderStatistics
+from dpframe.stats.histograms import bin_counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

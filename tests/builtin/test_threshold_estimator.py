@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from support.tiers import mostly_slow
 
 from dpframe import DpframeError, GaussianDP, PureDP, Query
-from dpframe.builtin.estimators.events import bin_counts
 from dpframe.builtin.estimators.threshold import PilotThresholds, ThresholdCounts, ThresholdLoss
 from dpframe.interfaces import registry
 from dpframe.scores.count import count_scores
 from dpframe.stats.binomial import clopper_pearson_upper
+from dpframe.stats.histograms import bin_counts
 from dpframe.stats.joint import threshold_epsilon
 
 RNG = np.random.default_rng(0)

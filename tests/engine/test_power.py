@@ -34,6 +34,7 @@ from dpframe.engine.power import (
     simulated_power,
     trials_needed,
 )
+from dpframe.engine.rounds import ends
 from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces import registry
 from dpframe.interfaces.estimator import Query
@@ -233,7 +234,7 @@ def naive_audit(asked: Question, loss: float, rng: np.random.Generator) -> bool:
         found = estimator.estimate_canaries(guess.astype(float), member, query, rng)  # type: ignore[attr-defined]
         return bool(found.p_resolved <= asked.level)
     state, drawn = None, 0
-    for end in powers.ends(asked.size, asked.rows, whole=False):
+    for end in ends(asked.size, asked.rows, whole=False):
         size, drawn = end - drawn, end
         k, u = rng.binomial(size, rate, 2)
         counts = np.array([[size - k, k], [u, size - u]])

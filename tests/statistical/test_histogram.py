@@ -14,9 +14,8 @@ from scipy import stats
 from support.tiers import mostly_slow
 
 from dpframe import Query
-from dpframe.builtin.estimators.events import bin_counts
 from dpframe.builtin.estimators.histogram import Histogram, HistogramSplit
-from dpframe.stats.histograms import one_sided_radius, total_variation
+from dpframe.stats.histograms import bin_counts, one_sided_radius, total_variation
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,9 +16,10 @@ from support.unsound_estimators import AbsoluteMu
 
 import dpframe
 from dpframe import Attack, GaussianDP, LaplaceDP, Mechanism, PureDP, Query
-from dpframe.builtin.estimators.events import PilotGrid, bin_counts
+from dpframe.builtin.estimators.events import PilotGrid
 from dpframe.builtin.estimators.threshold import GDP, ThresholdLoss
 from dpframe.stats.credible import Posterior, region_mass
+from dpframe.stats.histograms import bin_counts
 
 ALPHA = 1e-6
 

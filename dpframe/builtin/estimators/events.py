@@ -24,9 +24,8 @@ from dpframe.plugins import (
     epsilon_of,
     estimate_from_boxes,
 )
-from dpframe.stats.histograms import bin_counts
+from dpframe.stats import histograms, tradeoff
 from dpframe.stats.joint import joint_staircases
-from dpframe.stats.tradeoff import certified_profile
 
 EDGES = 1023  # bins are then narrow enough that rounding costs less than half a percent of a bound
 DISTINCT = 64  # up to so many distinct values in the pilot, each value gets a bin of its own
@@ -42,7 +41,7 @@ class PilotGrid(BinCounts):
 
     def bind(self, pilot0: HostArray, pilot1: HostArray) -> dict[str, HostArray]:
         edges = grid(pilot0, pilot1)
-        pilot = np.stack([bin_counts(edges, scores) for scores in (pilot0, pilot1)])
+        pilot = np.stack([histograms.bin_counts(edges, scores) for scores in (pilot0, pilot1)])
         return {"edges": edges, "pilot": pilot}
 
     def edges(self, layout: Tree) -> Array:
@@ -304,7 +303,7 @@ def estimate_from_events(
     shares = zip(events.share.tolist(), said.tolist(), strict=True)
     return found._replace(
         tradeoff=tuple((float(x), float(y)) for x, y in boxes),
-        profile_lower=certified_profile(at_level),
+        profile_lower=tradeoff.certified_profile(at_level),
         shares=tuple(Share(share, lower) for share, lower in shares),
     )
 

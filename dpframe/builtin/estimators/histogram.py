@@ -31,9 +31,8 @@ from dpframe.plugins import (
     epsilon_of,
     estimate_from_boxes,
 )
-from dpframe.stats import histograms
+from dpframe.stats import histograms, tradeoff
 from dpframe.stats.histograms import bin_counts
-from dpframe.stats.tradeoff import tradeoff_hull, tradeoff_of_profile
 
 Points = tuple[tuple[float, float], ...]
 
@@ -273,7 +272,7 @@ class Histogram(Binned, name="histogram"):
             ),
         )
         return estimate._replace(
-            tradeoff=tuple(tradeoff_hull(estimate.tradeoff)),
+            tradeoff=tuple(tradeoff.tradeoff_hull(estimate.tradeoff)),
             evidence=self._evidence(found, query, estimate.epsilon_lower or 0.0),
         )
 
@@ -314,7 +313,7 @@ class Histogram(Binned, name="histogram"):
         return Estimate(
             epsilon=histograms.histogram_epsilon(found.p, found.q, query.delta),
             interval=(epsilon_of(widened(found, (radius, radius)), query.delta), np.inf),
-            tradeoff=points(RATES, tradeoff_of_profile(RATES, epsilons, lowered)),
+            tradeoff=points(RATES, tradeoff.tradeoff_of_profile(RATES, epsilons, lowered)),
             profile=profile_of(found),
             notes=(
                 f"{found.bins} bins; radius {radius:.3g}",

@@ -26,21 +26,7 @@ from dpframe.plugins import (
     SubsampledGaussianDP,
     Tree,
 )
-from dpframe.stats.gaussian import (
-    gaussian_delta,
-    gaussian_epsilon,
-    gaussian_tradeoff,
-    subsampled_gaussian_tradeoff,
-)
-from dpframe.stats.histograms import (
-    canonne_radius,
-    one_sided_radius,
-    privacy_profile,
-    sigma_of_total_variation,
-    subsampled_gaussian_hockey_stick,
-    total_variation,
-)
-from dpframe.stats.tradeoff import fit_gdp_mu, tradeoff_of_profile
+from dpframe.stats import gaussian, histograms, tradeoff
 
 LARGEST_MU = 1e3  # larger μ count as infinite, as for histograms without a common bin
 
@@ -68,17 +54,19 @@ class GDPFit(Binned, name="gdp-fit"):
         found = grouped(layout, counts, query.trials)
 
         def profile(epsilons: Floats) -> Floats:
-            return privacy_profile(found.p, found.q, epsilons)
+            return histograms.privacy_profile(found.p, found.q, epsilons)
 
-        fit = fit_gdp_mu(
+        fit = tradeoff.fit_gdp_mu(
             profile, epsilon_max=self.epsilon_max, delta_min=self.delta_min, places=POINTS
         )
         epsilons = np.linspace(0.0, max(1.0, fit.epsilon_max), POINTS)
         drawn = min(fit.mu, LARGEST_MU)
         return Estimate(
-            epsilon=float(gaussian_epsilon(query.delta, drawn)) if drawn < LARGEST_MU else math.inf,
-            tradeoff=points(RATES, gaussian_tradeoff(RATES, drawn)),
-            profile=points(epsilons, gaussian_delta(epsilons, drawn)),
+            epsilon=float(gaussian.gaussian_epsilon(query.delta, drawn))
+            if drawn < LARGEST_MU
+            else math.inf,
+            tradeoff=points(RATES, gaussian.gaussian_tradeoff(RATES, drawn)),
+            profile=points(epsilons, gaussian.gaussian_delta(epsilons, drawn)),
             notes=(
                 f"mu {fit.mu:.4g} over 0 ≤ ε ≤ {fit.epsilon_max:.4g}, touching at "
                 f"{fit.epsilon:.4g}; {found.bins} bins",
@@ -137,7 +125,7 @@ class PLDComposition(Binned, name="pld-composition"):
         one_sided = found.counts[:, (found.counts == 0).any(axis=0)].sum(axis=1) / found.trials
         return Estimate(
             epsilon=epsilon,
-            tradeoff=points(RATES, tradeoff_of_profile(RATES, epsilons, deltas)),
+            tradeoff=points(RATES, tradeoff.tradeoff_of_profile(RATES, epsilons, deltas)),
             profile=points(epsilons[:: LINES // POINTS], deltas[:: LINES // POINTS]),
             notes=(
                 BIASED,
@@ -205,18 +193,22 @@ class TVParameter(Binned, name="tv-parameter"):
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         found = grouped(layout, counts, query.trials)
-        q, tv = self.sampling_probability, total_variation(found.p, found.q)
+        q, tv = self.sampling_probability, histograms.total_variation(found.p, found.q)
         margin = self.margin(found, 1 - query.confidence)
         within = np.array([tv, max(0.0, tv - margin), tv + margin])
-        sigma, most, least = sigma_of_total_variation(within, q).tolist()
+        sigma, most, least = histograms.sigma_of_total_variation(within, q).tolist()
         epsilon, low, high = (_loss(q, one, query.delta) for one in (sigma, most, least))
         drawn = 0 < sigma < math.inf
         epsilons = np.linspace(0.0, min(max(1.0, epsilon), LARGEST_EPSILON), POINTS)
-        deltas = subsampled_gaussian_hockey_stick(epsilons, q, sigma) if drawn else epsilons
+        deltas = (
+            histograms.subsampled_gaussian_hockey_stick(epsilons, q, sigma) if drawn else epsilons
+        )
         return Estimate(
             epsilon=epsilon,
             interval=(low, high),
-            tradeoff=points(RATES, subsampled_gaussian_tradeoff(RATES, q, sigma)) if drawn else (),
+            tradeoff=points(RATES, gaussian.subsampled_gaussian_tradeoff(RATES, q, sigma))
+            if drawn
+            else (),
             profile=points(epsilons, deltas) if drawn else (),
             notes=(
                 f"total variation {tv:.6g} ± {margin:.3g} in {found.bins} bins",
@@ -228,8 +220,8 @@ class TVParameter(Binned, name="tv-parameter"):
     def margin(self, found: Histograms, error: float) -> float:
         """Bound the error of the total variation of the histograms."""
         if self.mode == "paper":
-            return float(canonne_radius(found.trials, found.bins, error).max())
-        return float(one_sided_radius(found.trials, found.bins, error / 2).sum())
+            return float(histograms.canonne_radius(found.trials, found.bins, error).max())
+        return float(histograms.one_sided_radius(found.trials, found.bins, error / 2).sum())
 
 
 def _loss(q: float, sigma: float, delta: float) -> float:

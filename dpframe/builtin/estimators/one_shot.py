@@ -5,14 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from dpframe.builtin.estimators.histogram import (
-    MOST_BINS,
-    Histograms,
-    PilotBins,
-    grouped,
-    profile_of,
-)
-from dpframe.builtin.estimators.one_run import InAndOut
+from dpframe.builtin.estimators import histogram, one_run
 from dpframe.plugins import Estimate, Estimator, Ge, HostArray, Ints, Le, Query, Statistic, Tree
 from dpframe.stats.histograms import bin_counts, histogram_epsilon, total_variation
 from dpframe.stats.one_run import Normal, normals_epsilon
@@ -46,7 +39,7 @@ class OneShot(Estimator, name="one-shot"):
     dimension: Annotated[int, Ge(2)] | None = None
     """d, if the scores are cosines: the scores of canaries that are out are then N(0, 1/d) and not
     fitted."""
-    bins: Annotated[int, Ge(2), Le(MOST_BINS)] | None = None
+    bins: Annotated[int, Ge(2), Le(histogram.MOST_BINS)] | None = None
     """Bins of the histograms; default: of Scott's width."""
 
     def check(self) -> None:
@@ -54,14 +47,14 @@ class OneShot(Estimator, name="one-shot"):
             raise ValueError("dimension requires law = 'normal'; histograms use both sides")
 
     def statistic(self) -> Statistic:
-        return InAndOut(self._bins())
+        return one_run.InAndOut(self._bins())
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         both = np.asarray(counts, np.int64).sum(axis=0)
         sizes = (int(both[0].sum()), int(both[1].sum()))
         if not min(sizes):
             return _nothing(sizes)
-        found = grouped(layout, both, sizes)
+        found = histogram.grouped(layout, both, sizes)
         if self.law == "histogram":
             return _of_histograms(found, query)
         edges = np.asarray(layout["edges"], np.float64)
@@ -79,7 +72,7 @@ class OneShot(Estimator, name="one-shot"):
         if self.law == "histogram":
             layout = self._bins().bind(out, inside)
             counts = np.stack([bin_counts(layout["edges"], values) for values in (out, inside)])
-            return _of_histograms(grouped(layout, counts, sizes), query)
+            return _of_histograms(histogram.grouped(layout, counts, sizes), query)
         laws = [_moments(values, np.ones(len(values), np.int64)) for values in (out, inside)]
         return self._of_normals(laws[0], laws[1], query)
 
@@ -88,8 +81,8 @@ class OneShot(Estimator, name="one-shot"):
     ) -> Estimate:
         return self.estimate_scores((scores[~members], scores[members]), query, rng)
 
-    def _bins(self) -> PilotBins:
-        return PilotBins(self.bins, None, None)
+    def _bins(self) -> histogram.PilotBins:
+        return histogram.PilotBins(self.bins, None, None)
 
     def _of_normals(self, out: Normal, inside: Normal, query: Query) -> Estimate:
         if self.dimension is not None:
@@ -109,10 +102,10 @@ class OneShot(Estimator, name="one-shot"):
         return Estimate(normals_epsilon(query.delta, out, inside), notes=notes)
 
 
-def _of_histograms(found: Histograms, query: Query) -> Estimate:
+def _of_histograms(found: histogram.Histograms, query: Query) -> Estimate:
     return Estimate(
         histogram_epsilon(found.p, found.q, query.delta),
-        profile=profile_of(found),
+        profile=histogram.profile_of(found),
         notes=(f"{found.bins} bins, total variation {total_variation(found.p, found.q):.6g}",),
     )
 

@@ -25,18 +25,8 @@ from dpframe.plugins import (
     Tree,
     estimate_from_boxes,
 )
-from dpframe.stats.binomial import (
-    clopper_pearson_lower,
-    clopper_pearson_upper,
-    jeffreys_lower,
-    jeffreys_upper,
-)
-from dpframe.stats.credible import Posterior, credible_epsilon, region_mass
+from dpframe.stats import binomial, credible, gaussian, histograms, joint, roots
 from dpframe.stats.exact_test import Outcome, exact_region, is_enumerable
-from dpframe.stats.gaussian import gaussian_epsilon, gaussian_mu
-from dpframe.stats.histograms import half_line
-from dpframe.stats.joint import threshold_epsilon
-from dpframe.stats.roots import crossing
 
 Promise = Callable[[Floats, Floats], Floats]
 
@@ -148,15 +138,15 @@ def _where(edges: HostArray, cut: int, *, rising: bool) -> str:
     """Describe the bins from a cut on, or below it; bin 0 is NaN, bin 1 below all edges."""
     if cut == 1:
         return "other than NaN" if rising else "that are NaN"
-    return half_line(edges[cut - 2], is_above=rising)
+    return histograms.half_line(edges[cut - 2], is_above=rising)
 
 
 Limits = Literal["clopper-pearson", "jeffreys"]
 
 
 LIMITS = {
-    "clopper-pearson": (clopper_pearson_lower, clopper_pearson_upper),
-    "jeffreys": (jeffreys_lower, jeffreys_upper),
+    "clopper-pearson": (binomial.clopper_pearson_lower, binomial.clopper_pearson_upper),
+    "jeffreys": (binomial.jeffreys_lower, binomial.jeffreys_upper),
 }
 
 
@@ -304,7 +294,7 @@ class ThresholdLoss(LimitedThreshold, name="threshold"):
         delta, error = query.delta, 1 - query.confidence
 
         def loss(fpr: Floats, fnr: Floats) -> Floats:
-            return threshold_epsilon(fpr, fnr, delta)
+            return joint.threshold_epsilon(fpr, fnr, delta)
 
         ways = decisions(layout, counts, self.direction, loss, query)
         rates = np.stack([way.rates for way in ways])
@@ -363,16 +353,16 @@ class Credible(OneThreshold, name="credible"):
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         def loss(fpr: Floats, fnr: Floats) -> Floats:
-            return threshold_epsilon(fpr, fnr, query.delta)
+            return joint.threshold_epsilon(fpr, fnr, query.delta)
 
         # For a given threshold "up" is as good as "down"; a pilot may choose.
         (way,) = decisions(layout, counts, "either" if layout else "up", loss, query)
         fp, fn = way.wrong.tolist()
         n0, n1 = way.trials.tolist()
-        posterior = Posterior(fn, n1 - fn, fp, n0 - fp)
+        posterior = credible.Posterior(fn, n1 - fn, fp, n0 - fp)
         error = 1 - query.confidence
         levels = [error / 2, 0.5, 1 - error / 2] if self.sides == "both" else [error, 0.5]
-        low, middle, *high = credible_epsilon(posterior, query.delta, levels)
+        low, middle, *high = credible.credible_epsilon(posterior, query.delta, levels)
         notes = ["credible limits under Jeffreys' prior, not a bound"]
         if way.when:
             notes.append(f"threshold chosen by the pilot: scores {way.when} mean D′")
@@ -384,15 +374,15 @@ class Credible(OneThreshold, name="credible"):
         return Estimate(middle, interval=(low, high[0] if high else np.inf), notes=tuple(notes))
 
 
-def claimed_mass(posterior: Posterior, claim: Claim) -> float:
+def claimed_mass(posterior: credible.Posterior, claim: Claim) -> float:
     """P_f for the curve of a claim [Koskela2024, equation 2.5]."""
 
     def above_diagonal(fpr: float) -> float:
         return fpr - float(claim.tradeoff(np.array([fpr]))[0])
 
     # Curves that are not smooth have their kink where they meet their own reflection.
-    corner = crossing(above_diagonal, guess=0.25, spread=0.25, most=1.0)
-    return region_mass(posterior, claim.tradeoff, [corner])
+    corner = roots.crossing(above_diagonal, guess=0.25, spread=0.25, most=1.0)
+    return credible.region_mass(posterior, claim.tradeoff, [corner])
 
 
 class GDP(LimitedThreshold, name="gdp"):
@@ -429,13 +419,13 @@ class GDP(LimitedThreshold, name="gdp"):
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         error = 1 - query.confidence
-        ways = decisions(layout, counts, self.direction, gaussian_mu, query)
+        ways = decisions(layout, counts, self.direction, gaussian.gaussian_mu, query)
         rates = (
             limit_rates(ways, error, self.limits, upper=True),
             np.stack([way.rates for way in ways]),
             limit_rates(ways, error, self.limits, upper=False),
         )
-        mu = [max(0.0, float(gaussian_mu(*each.T).max())) for each in rates]
+        mu = [max(0.0, float(gaussian.gaussian_mu(*each.T).max())) for each in rates]
         low, epsilon, high = (_epsilon(each, query.delta) for each in mu)
         notes = [
             price(ways),
@@ -465,4 +455,4 @@ class GDP(LimitedThreshold, name="gdp"):
 
 def _epsilon(mu: float, delta: float) -> float:
     """ε(δ) of μ-GDP; inf for an infinite μ."""
-    return float(gaussian_epsilon(delta, mu)) if np.isfinite(mu) else np.inf
+    return float(gaussian.gaussian_epsilon(delta, mu)) if np.isfinite(mu) else np.inf

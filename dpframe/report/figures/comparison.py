@@ -7,16 +7,14 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from dpframe.report.figures import drawing, scales
-from dpframe.report.figures.curves import numbers_in
+from dpframe.report.figures import curves, drawing, scales
 from dpframe.report.figures.drawing import CLAIMED, INK, TRUTH, Picture
 from dpframe.report.figures.points import told
 from dpframe.report.figures.scales import Scale
 from dpframe.report.group import groups, same, telling
 from dpframe.report.words import setting
 from dpframe.results.model import CellRecord, EstimateRecord, Record
-from dpframe.stats.histograms import hockey_stick
-from dpframe.stats.tradeoff import matching_mu
+from dpframe.stats import histograms, tradeoff
 
 MOST_PANELS = 6
 MOST_ROWS = 24  # in a panel
@@ -223,7 +221,7 @@ def find_best_order(record: Record) -> dict[float, list[CellRecord]] | str:
         if claim is None or claim.kind != "gaussian-dp" or "edges" not in cell.statistic:
             continue
         if cell.counts is not None and cell.status == "ok":
-            (mu,) = numbers_in(claim.parameters, "mu") or (0.0,)
+            (mu,) = curves.numbers_in(claim.parameters, "mu") or (0.0,)
             sigma = 1 / mu if mu else math.inf
             found.setdefault((sigma, cell.estimator.label), []).append(cell)
     enough: dict[float, list[CellRecord]] = {}
@@ -239,8 +237,8 @@ def _spread(cells: list[CellRecord], order: float) -> float:
     for cell in cells:
         counts: Any = cell.counts
         q, p = (np.array(row, float) / max(sum(row), 1) for row in counts)
-        divergence = float(hockey_stick(p, q, math.log(order)))
+        divergence = float(histograms.hockey_stick(p, q, math.log(order)))
         if not 0 < divergence < 1:
             return math.nan
-        sigmas.append(1 / float(matching_mu(math.log(order), divergence)))
+        sigmas.append(1 / float(tradeoff.matching_mu(math.log(order), divergence)))
     return float(np.std(sigmas, ddof=1))

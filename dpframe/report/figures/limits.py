@@ -7,8 +7,7 @@ from matplotlib.patches import Patch
 
 from dpframe.errors import DpframeError
 from dpframe.report import content, words
-from dpframe.report.figures import drawing, scales
-from dpframe.report.figures.comparison import ROW
+from dpframe.report.figures import comparison, drawing, scales
 from dpframe.report.figures.drawing import INK, Picture
 from dpframe.report.figures.points import told
 from dpframe.report.group import groups, telling
@@ -69,7 +68,7 @@ def _bar(cell: CellRecord, label: str) -> Bar | None:
 def draw_slack(record: Record, found: list[Bar]) -> Picture:
     """Draw a bar for each cell: certified ε and the parts of the slack, which add up to 1."""
     bars = found[:MOST_BARS]
-    picture = drawing.new(drawing.PAGE, ROW * (len(bars) + 2.4) + 0.3)
+    picture = drawing.new(drawing.PAGE, comparison.ROW * (len(bars) + 2.4) + 0.3)
     ax = picture.subplots()
     low, high = 0.0, 1.0
     for row, bar in enumerate(bars):

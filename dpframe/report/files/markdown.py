@@ -5,10 +5,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from dpframe.common.text import escape
-from dpframe.report import content, group, sentences
+from dpframe.report import content, group, sentences, words
 from dpframe.report.issues import issues
 from dpframe.report.versions import blocks, versions
-from dpframe.report.words import plural
 from dpframe.results.model import CellRecord, Record
 
 MOST_BYTES = 1 << 20  # largest summary of a step on GitHub
@@ -44,7 +43,7 @@ def _sections(record: Record, cap: int) -> Iterator[str]:
     yield from _alarms(record, min(cap, _MOST_ALARMS))
     if record.cells:
         rows = _table(record, record.cells, cap)
-        yield folded(f"All {plural(len(record.cells), 'cell')}", rows)
+        yield folded(f"All {words.plural(len(record.cells), 'cell')}", rows)
     if limits := list(sentences.untried(record)):
         yield folded("What was not tried", _listed(limits))
     yield folded("How the numbers were obtained", _listed(_means(record)))
@@ -141,7 +140,7 @@ def _listed(texts: Iterable[str]) -> str:
 
 
 def _left_out(number: int, noun: str) -> str:
-    return f"\n\n… and {plural(number, noun)} more: the record has all." * (number > 0)
+    return f"\n\n… and {words.plural(number, noun)} more: the record has all." * (number > 0)
 
 
 # Text as GitHub-flavoured Markdown: labels are shown and have no effect.

@@ -16,9 +16,8 @@ from dpframe.report import scores, words
 from dpframe.report.calibration import Row, left_out, place_of, row_name, tables, truth_of
 from dpframe.report.group import settings
 from dpframe.report.scores import ONE_RUN
-from dpframe.report.terminal import plots
+from dpframe.report.terminal import legend, plots
 from dpframe.report.terminal.ink import STYLE, Ink, print_fitted, show
-from dpframe.report.terminal.legend import AVERAGE, BOUND
 from dpframe.report.words import SYMBOL, WORDS, plural
 
 NO_BOUND = "estimates, not bounds:"
@@ -49,7 +48,7 @@ def _cells(entry: Ranked) -> dict[str, str]:
         low, high = map(words.point, entry.interval)
         point = f"{point} ({low} to {high})"
     sign = f"{SYMBOL['violated']} " if entry.refutes else ""
-    bound = f"{AVERAGE if entry.repeats > 1 else BOUND} {words.lower(entry.bound)}"
+    bound = f"{legend.AVERAGE if entry.repeats > 1 else legend.BOUND} {words.lower(entry.bound)}"
     share = "–"
     if entry.share is not None and math.isfinite(entry.share):
         share = f"{math.floor(100 * entry.share)} %"  # rounded down
@@ -260,7 +259,7 @@ def _canaries_table(found: dict[str, Any], rows: list[Row], notes: Notes, ink: I
         for place, each in enumerate(row["bounds"]):
             cells = [words.setting(each["delta"]), "no bound", "–"]
             if certified:
-                cells[1] = f"{BOUND} {words.lower(words.number(each['epsilon_lower']))}"
+                cells[1] = f"{legend.BOUND} {words.lower(words.number(each['epsilon_lower']))}"
                 if each["ceiling"] is not None:
                     cells[2] = f"≤ {words.point(words.number(each['ceiling']))}"
             cells.append(words.point(words.number(each["epsilon"])))

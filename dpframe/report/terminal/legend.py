@@ -7,8 +7,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 from rich.text import Text
 
-from dpframe.report import words
-from dpframe.report.content import BLIND
+from dpframe.report import content, words
 from dpframe.report.group import Group, Spot, tallies
 from dpframe.report.terminal.ink import BAR_KEY, STYLE, Ink, padded
 from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
@@ -98,7 +97,7 @@ def lines(spot: Spot, *, claim: bool) -> list[Line]:
     if claim and spot.claim is not None:
         shown.append(Line("=", words.point(spot.claim), ""))
     if blind(spot):
-        return [*shown, Line("", BLIND, "dim", is_number=False)]
+        return [*shown, Line("", content.BLIND, "dim", is_number=False)]
     if spot.estimates("epsilon_lower"):
         shown.append(Line(*certified(spot), plain))
     if approximate := interval(spot):
@@ -173,8 +172,8 @@ def _rows(spots: list[Spot], texts: set[str]) -> Iterator[tuple[str, str]]:
         yield f"{AVERAGE} 0.11", "the mean of the repeats' certified bounds; not itself a bound"
     if any(interval(spot) for spot in spots):
         yield "(0.11 – 0.13)", "approximate or Bayesian limits: nothing is certified"
-    if BLIND in texts:
-        yield BLIND, "every score of this attack was equal"
+    if content.BLIND in texts:
+        yield content.BLIND, "every score of this attack was equal"
     if LIMIT in seen:
         yield from ((f"{LIMIT} 0.13", meaning) for meaning in _limits(spots))
     if "∞" in seen:

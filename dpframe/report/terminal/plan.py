@@ -7,8 +7,7 @@ from typing import TypedDict
 from rich.console import Console
 from rich.table import Table
 
-from dpframe.report import words
-from dpframe.report.sentences import unadjusted
+from dpframe.report import sentences, words
 from dpframe.report.terminal.ink import STYLE, Ink, print_fitted, show
 
 MOST_LINES = 12  # longer lists end in a count of the rest
@@ -109,7 +108,7 @@ def render_plan(plan: Outlook, console: Console) -> None:
     show(console, ink.text(plan["name"], "bold"))
     show(console, table)
     if plan["m"] > 1 and plan["multiplicity"] == "none":
-        warning = unadjusted(plan["m"], plan["confidence"])
+        warning = sentences.unadjusted(plan["m"], plan["confidence"])
         show(console, ink.text(f"! {warning}", STYLE["failed"]))
     if plan["estimators"]:
         console.print()

@@ -9,8 +9,7 @@ from rich.console import JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from dpframe.report import words
-from dpframe.report.content import BLIND
+from dpframe.report import content, words
 from dpframe.report.group import Group, Spot, found_by, same, settings, short, square, telling
 from dpframe.report.terminal import legend
 from dpframe.report.terminal.ink import GAP, STYLE, Ink, cuts, interval_bar, padded, wrapped
@@ -196,7 +195,7 @@ def _bounds(spots: list[Spot], ink: Ink) -> list[str]:
     for spot, sign, low, up in zip(spots, signs, lowers, uppers, strict=True):
         text = f"{sign if low.strip() else ' '} {low}  {LIMIT if up.strip() else ' '} {up}"
         if legend.blind(spot):
-            text = ink.plain(BLIND)
+            text = ink.plain(content.BLIND)
         bounds.append(text if text.strip() else ink.plain(legend.interval(spot)))
     return bounds
 
