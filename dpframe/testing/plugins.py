@@ -264,7 +264,7 @@ def _described(plugin: Plugin) -> None:
 
 
 def _through_toml(plugin: Plugin) -> None:
-    cls = type(plugin)
+    cls: Any = type(plugin)
     if problem := unreadable(cls):
         raise AssertionError(problem)
     given = {name: value for name, value in plugin.params().items() if value is not None}
