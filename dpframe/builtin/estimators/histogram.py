@@ -13,8 +13,8 @@ from dpframe.builtin.estimators.events import (
     binned_rates,
     distinct,
     estimate_from_events,
+    largest_shown,
 )
-from dpframe.builtin.estimators.upper_limits import largest_shown
 from dpframe.plugins import (
     Claim,
     Estimate,

@@ -21,9 +21,9 @@ from dpframe.builtin.estimators.events import (
     estimate_from_events,
     geometric,
     grid,
+    largest_shown,
 )
 from dpframe.builtin.estimators.threshold import Decisions, limited
-from dpframe.builtin.estimators.upper_limits import largest_shown
 from dpframe.plugins import (
     DecisionCounts,
     Estimate,
