@@ -106,7 +106,7 @@ def _points(claim: AccountedDP) -> tuple[Floats, Floats]:
     if not finite:
         return np.zeros(0), np.zeros(0)
     grid = np.linspace(0.0, claim.epsilon_at(finite[0]), POINTS)
-    deltas = np.asarray(_composed(claim).get_delta(grid), np.float64)
+    deltas = np.asarray(_composed(claim).get_delta(grid.tolist()), np.float64)  # lists are faster
     return grid, np.clip(deltas, 0.0, 1.0)
 
 

@@ -39,7 +39,8 @@ CHANGED = (
 )
 PATIENCE = 5.0  # seconds beyond its time budget for the segments that a pass has begun
 FIRST_PATIENCE = 30.0  # the same for a pass that has counted nothing yet: it may be compiling
-CHUNKS = 4  # chunks of each dataset that are checked; of D′ only one if releases are slow
+CHUNKS = 4, 4  # chunks of D and of D′ that are checked
+SLOW_CHUNKS = 3, 1  # the same if releases are slow: the fewest that show 8 frozen rows
 
 
 class Work(ABC):
@@ -370,8 +371,8 @@ class DeviceWork(Work):
         value, rows = self.the_pass.mechanisms[lane], self.the_pass.rows
         known = (self.the_pass.stream.group, value)
         is_known = lane not in (0, self.lanes - 1) or known in self.tried
-        number = 1 if is_known else CHUNKS
-        others = 1 if self.the_pass.slow else number
+        number, others = SLOW_CHUNKS if self.the_pass.slow else CHUNKS
+        number, others = (1, 1) if is_known else (number, others)
         x, y = self.draws.of_chunks(EVAL, lane, [(0, range(number)), (1, range(others))])
         if self.nan_matters and any(np.isnan(side[:rows]).any() for side in (x, y)):
             raise CellError(sanity.NAN_FOUND)

@@ -29,6 +29,7 @@ from dpframe.engine.independence import (
     WITHIN,
     Independence,
 )
+from dpframe.engine.passes import SLOW_CHUNKS
 from dpframe.errors import WorthlessError
 from dpframe.workers.pool import Workers
 
@@ -48,6 +49,14 @@ def judged(
     spec_of = {"trials": 200, "run": {"chunk": 16}, **spec_of}
     (cell,) = cells(spec({"use": "it"}, **spec_of), source, [box(sample, seedable=seedable)])
     return cell
+
+
+def test_few_chunks_of_slow_releases_show_frozen_draws() -> None:
+    """Trainers make 8 models at once; of such chunks only few are drawn to check them."""
+    frozen = np.tile(np.random.default_rng(0).normal(size=(8, 3)), (SLOW_CHUNKS[0], 1))
+    with pytest.raises(WorthlessError, match=AGAIN.split(":", maxsplit=1)[0]):
+        Independence(8, 1).see(0, 0, 0, frozen, counted=True)
+    Independence(8, 1).see(0, 0, 0, frozen[:-8], counted=True)  # chance could do this
 
 
 def noise(rng: Any, n: int) -> Any:
