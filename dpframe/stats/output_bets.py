@@ -168,14 +168,15 @@ def weights(supposed: Supposed, claim: Lines) -> tuple[Floats, Floats]:
         (g, h), with S = 2: what a draw from D and what one from D′ multiplies the wealth by. All
         are 1 if the supposed output does not violate the claim.
     """
-    p, q = supposed.sides
+    sides = _Sides.of(supposed)
+    p, q = sides.p, sides.q
     slope, delta = claim.slope, claim.delta
     tilt = np.zeros(len(slope))
     if len(slope) > BEST:
-        growth = _at(supposed, p, q, slope, delta, tilt)[2]
+        growth = _at(sides, slope, delta, tilt)[2]
         promising = np.argsort(-growth)[:BEST]
         slope, delta, tilt = slope[promising], delta[promising], tilt[promising]
-    g, h, *_ = _best(supposed, p, q, slope, delta, tilt)
+    g, h, *_ = _best(sides, slope, delta, tilt)
     if len(claim.slope) > 1:
         powers = _powers(supposed.share, p, q)
         g, h = np.concatenate([g, powers[0]]), np.concatenate([h, powers[1]])
@@ -202,12 +203,13 @@ def weights_against_each(
     Returns:
         g and h, shape [..., groups], and the ratios of the two sides.
     """
-    p, q = supposed.sides
+    sides = _Sides.of(supposed)
+    p, q = sides.p, sides.q
     slope, delta, _ = np.broadcast_arrays(slope, delta, p[..., 0])
     if tilt is None:
-        g, h, _, tilt = _best(supposed, p, q, slope, delta, np.zeros(slope.shape))
+        g, h, _, tilt = _best(sides, slope, delta, np.zeros(slope.shape))
     else:
-        g, h, _ = _at(supposed, p, q, slope, delta, tilt)
+        g, h, _ = _at(sides, slope, delta, tilt)
     g, h = np.maximum(g, LEAST), np.maximum(h, LEAST)
     half = largest_sum_of_line(g, h, slope, delta) / 2
     gains = (_growth(g, h, p, q) > 2 * np.log(half))[..., None]
@@ -229,18 +231,51 @@ def _growth(g: Floats, h: Floats, p: Floats, q: Floats) -> Floats:
     return np.asarray((np.log(g) * p + np.log(h) * q).sum(axis=-1), np.float64)
 
 
+class _Tails(NamedTuple):
+    """One side of a supposed output, from its largest share on."""
+
+    share: Floats  # of the draws in each group that come from this side
+    own: Floats  # probability on this side of the groups so far
+    both: Floats  # on both sides together
+    most: Floats  # largest share of this side in groups so far, shape [..., 1]
+
+    @classmethod
+    def of(cls, share: Floats, side: Floats, other: Floats) -> _Tails:
+        """Return the tails, given the probabilities of groups by falling share of the side."""
+        own = np.cumsum(side, axis=-1)
+        both = own + np.cumsum(other, axis=-1)
+        most = np.max(own / np.maximum(both, 1e-300), axis=-1, keepdims=True)
+        return cls(share, own, both, most)
+
+
+class _Sides(NamedTuple):
+    """Both sides of a supposed output, with what does not depend on the ratio of the sides."""
+
+    p: Floats  # probability of each group on D
+    q: Floats  # on D′
+    high: _Tails  # of D
+    low: _Tails  # of D′
+
+    @classmethod
+    def of(cls, supposed: Supposed) -> _Sides:
+        p, q = supposed.sides
+        high = _Tails.of(supposed.share, p, q)
+        return cls(p, q, high, _Tails.of(1 - supposed.share, q[..., ::-1], p[..., ::-1]))
+
+
 def _best(
-    supposed: Supposed, p: Floats, q: Floats, slope: Floats, delta: Floats, tilt: Floats
+    sides: _Sides, slope: Floats, delta: Floats, tilt: Floats
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return the weights of the best ratio of the two sides, their growth, and that ratio.
 
     At the best ratio the projection on the claim has as much mass on one side as on the other.
     """
-    found = best = (*_at(supposed, p, q, slope, delta, tilt), tilt)
+    p, q = sides.p, sides.q
+    found = best = (*_at(sides, slope, delta, tilt), tilt)
     for step in STEPS:
         g, h, _, tilt = found
         tilt = tilt - step * np.sign((p / g).sum(axis=-1) - (q / h).sum(axis=-1))
-        found = (*_at(supposed, p, q, slope, delta, tilt), tilt)
+        found = (*_at(sides, slope, delta, tilt), tilt)
         better = found[2] > best[2]
         g, h, growth, own = (
             np.where(better[(...,) + (None,) * (new.ndim - better.ndim)], new, old)
@@ -250,53 +285,47 @@ def _best(
     return best
 
 
-def _at(
-    supposed: Supposed, p: Floats, q: Floats, slope: Floats, delta: Floats, tilt: Floats
-) -> tuple[Floats, Floats, Floats]:
+def _at(sides: _Sides, slope: Floats, delta: Floats, tilt: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the best weights against lines at some ratios of the two sides, and their growth.
 
     With multipliers λ, ν of the two sides' total mass, weights are (λ, ν) where the claim is met,
     lie on e^ε g + h = e^ε λ + ν where D has too much, in proportion to the share, and stop where
     the mass beyond is worth δ; and the same for D′.
     """
-    share, slope, delta = supposed.share, slope[..., None], delta[..., None]
+    slope, delta = slope[..., None], delta[..., None]
     left, right = 1 - tilt[..., None], 1 + tilt[..., None]
-    high = np.cumsum(p, axis=-1), np.cumsum(q, axis=-1)
-    low = tuple(np.cumsum(side[..., ::-1], axis=-1) for side in (q, p))
     half = np.ones_like(left)
     for _ in range(2 if delta.any() else 1):  # the price of δ depends on S
-        g, h, top = _side(share, high, (left, right), slope, delta / half)
-        down, up, bottom = _side(1 - share, low, (right, left), slope, delta / half)
+        g, h, top = _side(sides.high, (left, right), slope, delta / half)
+        down, up, bottom = _side(sides.low, (right, left), slope, delta / half)
         half = (delta * (top + bottom) + (1 - delta) * (left + right)) / 2
-    is_high = share > left * slope / (left * slope + right)
-    is_low = 1 - share > right * slope / (right * slope + left)
+    is_high = sides.high.share > left * slope / (left * slope + right)
+    is_low = sides.low.share > right * slope / (right * slope + left)
     g = np.where(is_high, g, np.where(is_low, up, left))
     h = np.where(is_high, h, np.where(is_low, down, right))
-    growth = _growth(g, h, p, q) - 2 * np.log(half[..., 0])
-    return g, h, np.nan_to_num(growth, nan=-np.inf)
+    growth = _growth(g, h, sides.p, sides.q) - 2 * np.log(half[..., 0])
+    if not np.isfinite(growth).all():
+        growth = np.nan_to_num(growth, nan=-np.inf)
+    return g, h, growth
 
 
 def _side(
-    share: Floats,
-    tails: tuple[Floats, ...],
-    sides: tuple[Floats, Floats],
-    slope: Floats,
-    delta: Floats,
+    tails: _Tails, sides: tuple[Floats, Floats], slope: Floats, delta: Floats
 ) -> tuple[Floats, Floats, Floats]:
     """Return the weights of bins of too large a share: own side, other side, and the largest."""
-    (tail, other), (own, across) = tails, sides
+    own, across = sides
     total = own * slope + across
     # Where the tail beyond X is worth its price: P/X − Q/(1 − X) = r has this root in (0, 1), and
     # of all tails the one that ends at X itself has the largest.
     if delta.any():
         price = delta * total / slope
-        both = tail + other + price
-        root = np.sqrt(np.maximum(both**2 - 4 * price * tail, 0.0))
-        cut = np.max(2 * tail / np.maximum(both + root, 1e-300), axis=-1, keepdims=True)
+        both = tails.both + price
+        root = np.sqrt(np.maximum(both**2 - 4 * price * tails.own, 0.0))
+        cut = np.max(2 * tails.own / np.maximum(both + root, 1e-300), axis=-1, keepdims=True)
     else:
-        cut = np.max(tail / np.maximum(tail + other, 1e-300), axis=-1, keepdims=True)
+        cut = tails.most
     cut = np.maximum(cut, own * slope / total)
-    x = np.minimum(share, cut)
+    x = np.minimum(tails.share, cut)
     return total / slope * x, total * (1 - x), total / slope * cut
 
 
@@ -328,6 +357,15 @@ def bets(supposed: Supposed, claim: Lines) -> Floats:
     g, h = weights(supposed, claim)
     found = [[g, h], *([(1 + g) / 2, (1 + h) / 2] for _ in LOG_PRIOR[1:])]
     return np.log(np.array(found, np.float64))
+
+
+def bets_of_both(supposed: Supposed, exact: Lines, widened: Lines) -> list[Floats]:
+    """Bet as `bets` does against a claim and a wider one; against single lines at once."""
+    if max(len(exact.slope), len(widened.slope)) > 1:
+        return [bets(supposed, exact), bets(supposed, widened)]
+    slope, delta = (np.concatenate(part) for part in zip(exact[:2], widened[:2], strict=True))
+    found, _ = bets_against_each(supposed, slope, delta)
+    return [found[..., 0, :], found[..., 1, :]]
 
 
 def bets_against_each(

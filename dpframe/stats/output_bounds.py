@@ -64,12 +64,14 @@ def bound(
     every = np.union1d(COARSE, claimed)
     for first in range(0, len(every), AT_ONCE):
         ends = every[first : first + AT_ONCE]
-        key = (*ends, delta, resolution, *opened)
-        if key not in past.known:
-            past.known[key] = wealth.against(ends)
-        paths, tilts = past.known[key]
+        keys = [(end, delta, resolution, *opened) for end in ends.tolist()]
+        new = [place for place, key in enumerate(keys) if key not in past.known]
+        if new:
+            paths, tilts = wealth.against(ends[new])
+            for column, place in enumerate(new):
+                past.known[keys[place]] = paths[:, column], tilts[..., [column]]
         for place, end in enumerate(ends):
-            path = paths[:, place]
+            path, tilt = past.known[keys[place]]
             if path.max() + np.log(SHARED) >= wanted:
                 found = end
                 continue
@@ -79,7 +81,7 @@ def bound(
                 continue
             before = every[first + place - 1]
             points = np.linspace(before, end, FINE + 1)[1:]
-            own, _ = wealth.against(points, tilts[..., [place]])
+            own, _ = wealth.against(points, tilt)
             mixed = np.logaddexp(own + np.log1p(-SHARED), path[:, None] + np.log(SHARED))
             mixed[:, -1] = path
             kept = np.flatnonzero(mixed.max(axis=0) < wanted)
@@ -222,13 +224,14 @@ class _Replay:
         Args:
             earned: shape [ways, rounds, ε].
         """
-        upto = np.concatenate([np.zeros_like(earned[:, :1]), np.cumsum(earned, axis=1)], axis=1)
-        each = []
+        upto, each = np.cumsum(earned, axis=1), []
         for first, share in self.opened:
-            own = upto[:, 1:] - upto[:, [first]]
-            own[:, :first] = 0.0  # what a share earns before it is opened does not count
+            own = upto
+            if first:
+                own = upto - upto[:, [first - 1]]
+                own[:, :first] = 0.0  # what a share earns before it is opened does not count
             each.append(mean_wealth(own) + np.log(share))
-        return np.asarray(np.logaddexp.reduce(each))
+        return each[0] if len(each) == 1 else np.asarray(np.logaddexp.reduce(each))
 
     def _chosen(self, epsilons: Floats, part: slice, tilts: Floats | None) -> tuple[Floats, Floats]:
         slope = np.exp(epsilons)

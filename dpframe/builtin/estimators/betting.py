@@ -34,6 +34,7 @@ from dpframe.stats.output_bets import (
     Lines,
     Supposed,
     bets,
+    bets_of_both,
     grouped,
     lines_of,
     mean_wealth,
@@ -52,7 +53,16 @@ class Against(NamedTuple):
     """
 
     exact: Lines | None
-    widened: Lines | None
+    widened: Lines | None  # allows more; None if `exact` is
+
+    def bets(self, supposed: Supposed) -> Sequence[Floats | None]:
+        """Return the bets against both; the same array if both are the same lines."""
+        if self.exact is None:
+            return None, None
+        if self.widened is not None and self.widened is not self.exact:
+            return bets_of_both(supposed, self.exact, self.widened)
+        found = bets(supposed, self.exact)
+        return found, None if self.widened is None else found
 
 
 @functools.lru_cache(maxsize=256)
@@ -87,13 +97,9 @@ class Book(NamedTuple):
         group, as many draws on one dataset as on the other.
         """
         paid = np.zeros_like(self.log_wealth)
-        for place, own in enumerate(claim):
-            if own is None:
-                continue
-            if place and own is claim.exact:
-                paid[:, 1] = paid[:, 0]
-                continue
-            paid[:, place] = np.sum(bets(supposed, own) * counts, axis=(1, 2))
+        for place, chosen in enumerate(claim.bets(supposed)):
+            if chosen is not None:
+                paid[:, place] = np.sum(chosen * counts, axis=(1, 2))
         after = self._replace(log_wealth=self.log_wealth + paid)
         return after._replace(best=np.maximum(self.best, after.now))
 
@@ -356,11 +362,12 @@ class Betting(Estimator, name="betting"):
             supposed = Supposed(*map(np.stack, zip(*(one for one, _ in known), strict=True)))
             groups, new = np.stack([group for _, group in known]), every[live, number]
             paid: Any = [0.0, 0.0]
-            for place, own in enumerate(claim):
-                if place and own is claim.exact:
+            chosen = claim.bets(supposed)
+            for place, own in enumerate(chosen):
+                if place and own is chosen[0]:
                     paid[1] = paid[0]
                 elif own is not None:
-                    each = np.take_along_axis(bets(supposed, own), groups[None, None], axis=-1)
+                    each = np.take_along_axis(own, groups[None, None], axis=-1)
                     paid[place] = np.einsum("wsab,asb->wa", each[:, :, same.ravel()], new)
             for place in (0, 1):
                 wealth[:, place, live] += paid[place]
