@@ -1,6 +1,6 @@
 """Privacy claims: each is a trade-off curve and gives ε(δ) and δ(ε)."""
 
-from dpframe.claims.accounted import AccountedDP
+from dpframe.claims.accounted import AccountedDP, RenyiDP, ZeroConcentratedDP
 from dpframe.claims.claim import (
     ApproxDP,
     Claim,
@@ -9,7 +9,6 @@ from dpframe.claims.claim import (
     PureDP,
     SubsampledGaussianDP,
 )
-from dpframe.claims.renyi import RenyiDP, ZeroConcentratedDP
 
 __all__ = [
     "AccountedDP",
