@@ -17,10 +17,9 @@ from dpframe.interfaces.registry import Registry
 from dpframe.spec import expect, sweep
 from dpframe.spec.audit import Audit, Cell, Choice, RunSettings, Source
 from dpframe.spec.cells import Grid, SearchGrid
-from dpframe.spec.document import Document, UnfitError, plain
+from dpframe.spec.document import Document, Problems, UnfitError, findings, plain
 from dpframe.spec.members import Member, Members, Variants, find_members, make_variants
 from dpframe.spec.model import ENVIRONMENTS, SEARCHED_BY, AuditTable, EnvironmentTable
-from dpframe.spec.problems import Problems, findings
 from dpframe.spec.tables import from_mapping, read, read_environments, read_sections
 
 T = TypeVar("T")

@@ -12,11 +12,10 @@ from dpframe.common.text import raised_in, shown
 from dpframe.interfaces.pair import EQUAL, Pair, equal, unmade, unplayable, untraceable
 from dpframe.plugins import Claim, ForeignMechanism, HostMechanism
 from dpframe.spec.audit import Cell, Choice, Search, Skip, cell_ids
-from dpframe.spec.document import Document, dotted
+from dpframe.spec.document import Document, Problems, describe, dotted, findings
 from dpframe.spec.expect import Coordinates, Rules
 from dpframe.spec.members import Member, Members, Picks, Variants, explain
 from dpframe.spec.model import KINDS, OBSERVED, SEARCHED_BY, SWEEPABLE, AuditTable
-from dpframe.spec.problems import Problems, describe, findings
 from dpframe.spec.ranges import Range, planned, read_ranges, varied
 from dpframe.spec.sweep import Axis, freeze
 

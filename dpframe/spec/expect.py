@@ -7,10 +7,9 @@ from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple
 
 from dpframe.common.text import listed
-from dpframe.spec.document import Document, Path, flatten
+from dpframe.spec.document import Document, Path, Problems, accepts, flatten, show
 from dpframe.spec.members import Members
 from dpframe.spec.model import KINDS
-from dpframe.spec.problems import Problems, accepts, show
 from dpframe.spec.sweep import Axis, freeze
 from dpframe.spec.tables import Sections
 

@@ -17,7 +17,7 @@ from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.plugin import Plugin, names_in_specs
 from dpframe.interfaces.plugin_files import beside
 from dpframe.interfaces.registry import Entry, Registry
-from dpframe.spec.document import Path
+from dpframe.spec.document import Path, Problems, accepts, describe, findings
 from dpframe.spec.model import (
     KINDS,
     EntryTable,
@@ -26,7 +26,6 @@ from dpframe.spec.model import (
     PairTable,
     SearchTable,
 )
-from dpframe.spec.problems import Problems, accepts, describe, findings
 from dpframe.spec.tables import Sections
 
 if TYPE_CHECKING:

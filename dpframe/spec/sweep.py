@@ -12,10 +12,19 @@ from dpframe.common.text import cut, did_you_mean
 from dpframe.errors import DpframeError, PluginError
 from dpframe.interfaces.plugin import Plugin, json_schema, names_in_specs
 from dpframe.interfaces.registry import Registry
-from dpframe.spec.document import Document, Path, UnfitError, dotted, plain
+from dpframe.spec.document import (
+    Document,
+    Path,
+    Problems,
+    UnfitError,
+    accepts,
+    dotted,
+    findings,
+    plain,
+    show,
+)
 from dpframe.spec.members import Member, Members
 from dpframe.spec.model import KINDS, SWEEPABLE, AuditTable
-from dpframe.spec.problems import Problems, accepts, findings, show
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,9 +20,19 @@ from dpframe.errors import PluginError, SpecError
 from dpframe.interfaces.plugin import names_in_specs
 from dpframe.interfaces.registry import Registry
 from dpframe.spec import model
-from dpframe.spec.document import Document, UnfitError, plain
+from dpframe.spec.document import (
+    Document,
+    Finding,
+    Problems,
+    UnfitError,
+    accepts,
+    findings,
+    place,
+    plain,
+    quote,
+    show,
+)
 from dpframe.spec.model import KINDS, AuditTable, EntryTable, ExpectTable, SpecTable
-from dpframe.spec.problems import Finding, Problems, accepts, findings, place, quote, show
 
 MOST_BYTES = 4 << 20  # largest spec; ten thousand mechanisms need a tenth of it
 

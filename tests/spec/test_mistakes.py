@@ -4,9 +4,8 @@ import pytest
 import tomli
 
 from dpframe.errors import SpecError
-from dpframe.spec.document import Document
+from dpframe.spec.document import Document, Problems
 from dpframe.spec.model import MechanismTable
-from dpframe.spec.problems import Problems
 from dpframe.spec.tables import read_sections
 
 KEYS = list(MechanismTable.model_fields)
