@@ -14,8 +14,8 @@ from scipy import stats
 from support.tiers import mostly_slow
 
 from dpframe import Query
-from dpframe.builtin.estimators.choice import Chosen, choose
-from dpframe.builtin.estimators.events import UP, PilotGrid, every_cut_shows, largest_shown, loss_of
+from dpframe.builtin.estimators.choice import Chosen, choose, every_cut_shows, largest_shown
+from dpframe.builtin.estimators.events import UP, PilotGrid, loss_of
 from dpframe.builtin.estimators.histogram import HistogramSplit
 from dpframe.builtin.estimators.order_statistics import OrderStatistics
 from dpframe.stats.histograms import bin_counts

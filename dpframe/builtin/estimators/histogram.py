@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from dpframe.builtin.estimators.choice import choose
+from dpframe.builtin.estimators.choice import choose, largest_shown
 from dpframe.builtin.estimators.events import (
     DISTINCT,
     UP,
@@ -13,7 +13,6 @@ from dpframe.builtin.estimators.events import (
     binned_rates,
     distinct,
     estimate_from_events,
-    largest_shown,
 )
 from dpframe.plugins import (
     Claim,

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dpframe.builtin.estimators.choice import choose
+from dpframe.builtin.estimators.choice import choose, largest_shown
 from dpframe.builtin.estimators.events import (
     DISTINCT,
     DOWN,
@@ -21,7 +21,6 @@ from dpframe.builtin.estimators.events import (
     estimate_from_events,
     geometric,
     grid,
-    largest_shown,
 )
 from dpframe.builtin.estimators.threshold import Decisions, limited
 from dpframe.plugins import (
