@@ -100,8 +100,8 @@ def columns_of(given: Sequence[Any], *, users: int) -> tuple[Column, ...]:
 class Piped(ForeignMechanism):
     """A pipeline as a program: a plain module, in any interpreter.
 
-    It claims (ε, δ). Its `prepare(params, table)` gets `epsilon`, `delta` and `columns` as
-    parameters.
+    It claims (ε, δ). Its `prepare(params, table)` gets `epsilon`, `delta`, `columns` and
+    `variant` as parameters.
     """
 
     module: ClassVar[str | os.PathLike[str]] = PROGRAMS / "adapter.py"
@@ -114,6 +114,8 @@ class Piped(ForeignMechanism):
     """The claim."""
     delta: Annotated[float, Ge(0), Lt(1)] = 0.0
     """The claimed δ."""
+    variant: str = ""
+    """Passed to the program, which may have several configurations."""
 
     users: ClassVar[int] = 0
     """Number of columns that identify the user of a row."""
@@ -136,7 +138,12 @@ class Piped(ForeignMechanism):
 
     def arguments(self) -> dict[str, Any]:
         told = [column.params() for column in self.columns]
-        given = {"epsilon": self.epsilon, "delta": self.delta, "columns": told}
+        given = {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "columns": told,
+            "variant": self.variant,
+        }
         return {"file": str(self.file.path.resolve()), "given": given}
 
 

@@ -47,11 +47,17 @@ FAR = 1e6
 """Distance of a number from its bounds, in widths of the bounds."""
 
 
+class Joined(NamedTuple):
+    """A row of the table that queries join."""
+
+    cells: Row
+
+
 class Case(NamedTuple):
     """A query, and two tables that differ in one user."""
 
     query: Query
-    rows: tuple[Row, ...]  # of all other users
+    rows: tuple[Row, ...]  # of all other users, those of the joined table last, as `Joined`
     mine: tuple[Row, ...]  # of the user, on D
     theirs: tuple[Row, ...] = ()  # of the user, on D′
     words: str = ""
@@ -65,23 +71,35 @@ class Case(NamedTuple):
 
 
 class Bench:
-    """The columns of a table, with the queries and users that they allow."""
+    """The columns of the tables, with the queries and users that they allow."""
 
-    def __init__(self, columns: Sequence[Column], *, replace: bool, beyond: bool) -> None:
-        self.columns, self.replace, self.beyond = columns, replace, beyond
+    def __init__(
+        self, columns: Sequence[Column], joined: Sequence[Column], *, replace: bool, beyond: bool
+    ) -> None:
+        self.columns, self.joined = columns, joined
+        self.replace, self.beyond = replace, beyond
         self.names = [column.name for column in columns]
         self.user = next(at for at, column in enumerate(columns) if column.user)
         self.keys = [at for at, column in enumerate(columns) if column.categories]
         self.numbers = [n for n in range(len(columns)) if n != self.user and n not in self.keys]
-        self.categories = {columns[at].name: list(columns[at].categories) for at in self.keys}
+        self.categories = categories_of((*columns, *joined))
+        self.owner = next((at for at, column in enumerate(joined) if column.user), None)
+        self.on = next((column.name for column in joined if column.name in self.names), None)
 
     def row(self, user: str, key: int = 0, share: float | None = 0.0) -> Row:
         """Return a row with the nth value of each key; if share is None, numbers are missing."""
+        return self._row_of(self.columns, user, key, share)
+
+    def match(self, user: str, key: int = 0, share: float | None = 0.0) -> Row:
+        """Return a row of the joined table, as `row` does."""
+        return Joined(self._row_of(self.joined, user, key, share))
+
+    def _row_of(self, columns: Sequence[Column], user: str, key: int, share: float | None) -> Row:
         found: list[Any] = []
-        for at, column in enumerate(self.columns):
-            if at == self.user:
+        for column in columns:
+            if column.user:
                 found.append(user)
-            elif at in self.keys:
+            elif column.categories:
                 found.append(column.categories[key % len(column.categories)])
             elif share is None:
                 found.append(None)
@@ -96,7 +114,12 @@ class Bench:
 
     def queries(self) -> Iterator[Query]:
         """Yield the queries of the grammar, simple ones and those that break engines first."""
-        keys, numbers = ([self.names[at] for at in of] for of in (self.keys, self.numbers))
+        keys = list(self.categories)
+        numbers = [c.name for c in (*self.columns, *self.joined) if not (c.categories or c.user)]
+        for query in self._queries(keys, numbers):
+            yield query._replace(join=self.on)
+
+    def _queries(self, keys: list[str], numbers: list[str]) -> Iterator[Query]:
         user = self.names[self.user]
         aggregates = [
             ("COUNT", "*"),
@@ -120,6 +143,30 @@ class Bench:
 
     def users(self) -> Iterator[tuple[tuple[Row, ...], tuple[Row, ...], str]]:
         """Yield the rows of other users, the rows of one user, and their description."""
+        if self.joined:
+            low = tuple(self.row(f"u{n}") for n in range(OTHERS))
+            rows, mine = self._matched(low, (self.row(ME, -1, 1.0),))
+            more = (self.match(ME, -1, 1.0),) * MANY
+            words = f"a user whose row matches {MANY} rows"
+            yield (rows + more, mine, words) if self.owner is None else (rows, mine + more, words)
+            yield low, mine[:1], "a user whose row matches none"
+        for rows, mine, words in self._users():
+            yield *self._matched(rows, mine), words
+
+    def _matched(
+        self, rows: tuple[Row, ...], mine: tuple[Row, ...]
+    ) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+        """Add one row of the joined table for each user, or for each key if it has no users."""
+        if self.owner is not None:
+            users = dict.fromkeys(row[self.user] for row in rows)
+            rows += tuple(self.match(user) for user in users)
+            mine += (self.match(ME, -1, 1.0),) if mine else ()
+        elif self.joined:
+            most = max(len(column.categories) for column in self.joined)
+            rows += tuple(self.match(ME, key) for key in range(most))
+        return rows, mine
+
+    def _users(self) -> Iterator[tuple[tuple[Row, ...], tuple[Row, ...], str]]:
         low = tuple(self.row(f"u{n}") for n in range(OTHERS))
         mixed = tuple(self.row(f"u{n}", n, n % 3 / 2) for n in range(OTHERS))
         one = (self.row(ME, -1, 1.0),)
@@ -159,11 +206,12 @@ class Bench:
     def _thresholds(self) -> Iterator[Case]:
         for least in range(1, MOST_USERS if self.keys else 0):
             rows = tuple(self.row(f"u{n}", 0, 1.0) for n in range(least))
-            query = Query("COUNT", "*", (self.names[self.keys[0]],))
-            yield self._case(query, rows, (self.row(ME, 0, 1.0),), f"{least} others have its key")
+            query = Query("COUNT", "*", (self.names[self.keys[0]],), join=self.on)
+            both = self._matched(rows, (self.row(ME, 0, 1.0),))
+            yield self._case(query, *both, f"{least} others have its key")
 
     def _case(self, query: Query, rows: tuple[Row, ...], mine: tuple[Row, ...], words: str) -> Case:
-        theirs = (self.row(ME, 1),) if self.replace else ()
+        theirs = self._matched((), (self.row(ME, 1),))[1] if self.replace else ()
         return Case(query, rows, mine, theirs, words)
 
     def by_chance(self, rng: np.random.Generator) -> Case:
@@ -172,6 +220,10 @@ class Bench:
         query = asked[int(rng.integers(len(asked)))]
         rows = tuple(self._row(rng, f"u{rng.integers(OTHERS)}") for _ in range(rng.integers(60)))
         mine = tuple(self._row(rng, ME) for _ in range(1 + rng.integers(MANY)))
+        if self.joined:
+            rows, mine = self._matched(rows, mine)
+            more = (self.match(ME, int(rng.integers(8)), 1.0),) * int(rng.integers(MANY))
+            rows, mine = (rows + more, mine) if self.owner is None else (rows, mine + more)
         return self._case(query, rows, mine, "users by chance")
 
     def _row(self, rng: np.random.Generator, user: str) -> Row:
@@ -180,23 +232,36 @@ class Bench:
 
     def pair(self, case: Case) -> Values:
         """Return a case as a pair: D and D′ hold the same query."""
-        told = queries.told(case.query)
-        both = case.rows + case.mine, case.rows + case.theirs
-        d0, d1 = (
-            {"query": told, "columns": self.names, "rows": [list(row) for row in rows]}
-            for rows in both
-        )
+        d0, d1 = (self._data(case.query, case.rows + of) for of in (case.mine, case.theirs))
         adjacency = "replace one user" if self.replace else "add or remove one user"
         words = f"{case.query.sql}; {case.words}" if case.words else case.query.sql
         return Values(d0=d0, d1=d1, adjacency=adjacency, description=words)
 
+    def _data(self, query: Query, rows: tuple[Row, ...]) -> dict[str, Any]:
+        own = [list(row) for row in rows if not isinstance(row, Joined)]
+        found = {"query": queries.told(query), "columns": self.names, "rows": own}
+        if self.joined:
+            cells = [list(row.cells) for row in rows if isinstance(row, Joined)]
+            names = [column.name for column in self.joined]
+            found[queries.OTHER] = {"columns": names, "rows": cells}
+        return found
+
     def case(self, pair: Any) -> Case:
         """Return the case of a pair."""
-        d0, d1 = ([tuple(row) for row in data["rows"]] for data in (pair.d0, pair.d1))
-        mine, theirs = (tuple(row for row in d if row[self.user] == ME) for d in (d0, d1))
-        rows = tuple(row for row in d0 if row[self.user] != ME)
+        d0, d1 = (self._rows(data) for data in (pair.d0, pair.d1))
+        mine, theirs = (tuple(row for row in d if self._is_mine(row)) for d in (d0, d1))
+        rows = tuple(row for row in d0 if not self._is_mine(row))
         words = pair.description.partition("; ")[2]
         return Case(queries.read(pair.d0["query"]), rows, mine, theirs, words)
+
+    def _rows(self, data: dict[str, Any]) -> list[Row]:
+        joined = data.get(queries.OTHER, {}).get("rows", [])
+        return [*map(tuple, data["rows"]), *(Joined(tuple(row)) for row in joined)]
+
+    def _is_mine(self, row: Row) -> bool:
+        if isinstance(row, Joined):
+            return self.owner is not None and bool(row.cells[self.owner] == ME)
+        return bool(row[self.user] == ME)
 
 
 class UsersAndQueries(Neighbourhood, name="sql"):
@@ -210,6 +275,9 @@ class UsersAndQueries(Neighbourhood, name="sql"):
 
     columns: tuple[Column, ...]
     """The columns: one identifies users, keys have categories, all others are numbers."""
+    joined: tuple[Column, ...] = ()
+    """The columns of a table `other` that every query joins. It shares one column: the user if
+    users own its rows too, otherwise a key; then its rows are public."""
     change: Change = "add-remove"
     """"add-remove": a user is added or removed; "replace": its rows are replaced."""
     beyond: bool = True
@@ -223,18 +291,16 @@ class UsersAndQueries(Neighbourhood, name="sql"):
         return "replace one user" if self.change == "replace" else "add or remove one user"
 
     def check(self) -> None:
-        try:
-            columns_of(self.columns, users=1)
-        except ValueError as error:
-            raise ParameterError("columns", str(error)) from None
+        _check(self.columns, self.joined)
 
     def params(self) -> dict[str, Any]:
-        return {**super().params(), "columns": [column.params() for column in self.columns]}
+        return {**super().params(), **_plain(self.columns, self.joined)}
 
     @property
     def bench(self) -> Bench:
         """The columns, with the queries and users that they allow."""
-        return Bench(self.columns, replace=self.change == "replace", beyond=self.beyond)
+        replace = self.change == "replace"
+        return Bench(self.columns, self.joined, replace=replace, beyond=self.beyond)
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
         bench, seen = self.bench, {earned.pair for earned in history}
@@ -310,17 +376,56 @@ class SqlEngine(Piped, name="sql-engine"):
     """An SQL engine: a program whose `prepare(params, table)` returns a function `ask(query)`.
 
     It returns one private answer: rows, a frame, a dict by key, or a number. The table is
-    a list of dicts; `query.sql` is the text, and `query` has its parts.
+    a list of dicts; `query.sql` is the text, and `query` has its parts. If queries join a table,
+    `table` is a dict of both, `data` and `other`, and `params` has `joined`.
     """
 
     users: ClassVar[int] = 1
 
+    joined: tuple[Column, ...] = ()
+    """The columns of the table `other`, if queries join one."""
+
+    def check(self) -> None:
+        super().check()
+        _check(self.columns, self.joined)
+
+    def params(self) -> dict[str, Any]:
+        return {**super().params(), **_plain(self.columns, self.joined)}
+
     def names_of(self, pair: Pair) -> list[str]:
         """Return the names of the numbers of an answer."""
-        return names_of(pair, categories_of(self.columns))
+        return names_of(pair, categories_of((*self.columns, *self.joined)))
 
     def arguments(self) -> dict[str, Any]:
-        return {**super().arguments(), "categories": categories_of(self.columns)}
+        found = super().arguments()
+        found["given"] |= _plain(self.columns, self.joined)
+        return {**found, "categories": categories_of((*self.columns, *self.joined))}
+
+
+def _check(columns: Sequence[Column], joined: Sequence[Column]) -> None:
+    try:
+        columns_of(columns, users=1)
+    except ValueError as error:
+        raise ParameterError("columns", str(error)) from None
+    if not joined:
+        return
+    try:
+        columns_of(joined, users=sum(column.user for column in joined))
+    except ValueError as error:
+        raise ParameterError("joined", str(error)) from None
+    own = {column.name: column for column in columns}
+    shared = [(own[one.name], one) for one in joined if one.name in own]
+    users = any(one.user for one in joined)
+    if len(shared) != 1 or not all(c.user == users and (users or c.categories) for c in shared[0]):
+        says = "shares one column with `columns`: the user if it has one, otherwise a key"
+        raise ParameterError("joined", f"the table `other` {says}")
+
+
+def _plain(columns: Sequence[Column], joined: Sequence[Column]) -> dict[str, Any]:
+    return {
+        "columns": [column.params() for column in columns],
+        "joined": [column.params() for column in joined],
+    }
 
 
 def categories_of(columns: Sequence[Column]) -> dict[str, list[Any]]:
@@ -340,6 +445,7 @@ def audit_sql(
     columns: Sequence[Mapping[str, Any]],
     epsilon: float,
     delta: float = 0.0,
+    joined: Sequence[Mapping[str, Any]] = (),
     change: Change = "add-remove",
     beyond: bool = True,
     trials: int = 20_000,
@@ -359,6 +465,9 @@ def audit_sql(
             `high`, as the engine is told.
         epsilon: the claimed ε of one query.
         delta: the claimed δ.
+        joined: the columns of a table `other` that every query joins; then `table` is a dict of
+            both tables, `data` and `other`. It shares one column with `columns`: the user if users
+            own its rows too, otherwise a key; then its rows are public.
         change: "add-remove" if a user is added or removed, "replace" if its rows are replaced.
         beyond: True if numbers may lie out of bounds, which engines promise to clip.
         trials: total number of answers on each of D and D′, over all queries and tables.
@@ -372,9 +481,10 @@ def audit_sql(
         The record. Its witness is the query, the tables and the event with the strongest evidence.
         A consistent record never means that the engine is private.
     """
-    told = [column.params() for column in columns_of(columns, users=1)]
-    search = {"use": "sql", "params": {"columns": told, "change": change, "beyond": beyond}}
-    pipeline = _pipeline(answer, told, epsilon, delta)
+    known = columns_of(columns, users=1)
+    more = columns_of(joined, users=sum(bool(one.get("user")) for one in joined)) if joined else ()
+    search = {"use": "sql", "params": {**_plain(known, more), "change": change, "beyond": beyond}}
+    pipeline = _pipeline(answer, known, more, epsilon, delta)
     budget = Budget(trials, seconds, confidence, seed, limit)
     return audited(pipeline, search, budget, python)
 
@@ -409,8 +519,8 @@ def shrink(
     if cell.verdict != "violated":
         raise DpframeError(f"nothing to shrink: the claim is {cell.verdict or 'undecided'}")
     own = UsersAndQueries.from_params(dict(cell.search.neighbourhood.params))
-    bench, told = own.bench, [column.params() for column in own.columns]
-    pipeline = _pipeline(answer, told, cell.claim.epsilon, cell.claim.delta)
+    bench = own.bench
+    pipeline = _pipeline(answer, own.columns, own.joined, cell.claim.epsilon, cell.claim.delta)
     budget = Budget(trials, seconds, record.audit.confidence, record.seed)
     while True:
         case = bench.case(Values.from_params(record.cells[0].pair.params))
@@ -426,11 +536,13 @@ def shrink(
         record = found
 
 
-def _pipeline(answer: Any, told: list[dict[str, Any]], epsilon: float, delta: float) -> Any:
+def _pipeline(
+    answer: Any, columns: Sequence[Column], joined: Sequence[Column], epsilon: float, delta: float
+) -> Any:
     if not callable(answer):
-        given = {"file": str(answer), "columns": told, "epsilon": epsilon, "delta": delta}
-        return {"use": "sql-engine", "params": given}
-    categories = categories_of(columns_of(told, users=1))
+        given = {"file": str(answer), "epsilon": epsilon, "delta": delta}
+        return {"use": "sql-engine", "params": {**given, **_plain(columns, joined)}}
+    categories = categories_of((*columns, *joined))
 
     def prepare(data: Any) -> Any:
         query = queries.read(data["query"])

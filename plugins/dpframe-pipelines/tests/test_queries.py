@@ -21,6 +21,8 @@ def test_a_query_is_text():
         "HAVING SUM(spent) >= 2"
     )
     assert Query("COUNT DISTINCT", "user").sql == "SELECT COUNT(DISTINCT user) AS value FROM data"
+    joined = Query("COUNT", where=("city", "a"), join="user").sql
+    assert joined.endswith("FROM data JOIN other USING (user) WHERE city = 'a'")
     assert "IS NOT NULL" in Query("COUNT", where=("city", None)).sql
 
 

@@ -10,7 +10,7 @@ import pytest
 from dpframe_pipelines import audit_sql, shrink
 from dpframe_pipelines.programs.queries import Query
 from dpframe_pipelines.sql import ME, Case, SmallerCases, UsersAndQueries, smaller
-from pipelines_support import tiny_sql
+from pipelines_support import tiny_joins, tiny_sql
 
 import dpframe
 from dpframe.testing import check_neighbourhood
@@ -25,20 +25,40 @@ def engine(mistake=""):
     return answer
 
 
-@pytest.fixture(params=["add-remove", "replace"])
+def pipeline(bounded):
+    def answer(rng, tables, query):
+        return tiny_joins.answer(rng, tables, query, bounded)
+
+    return answer
+
+
+TABLES = {
+    "one": {"columns": tiny_sql.COLUMNS},
+    "visits": {"columns": tiny_joins.COLUMNS, "joined": tiny_joins.VISITS},
+    "shops": {"columns": tiny_joins.COLUMNS, "joined": tiny_joins.SHOPS},
+}
+
+
+@pytest.fixture(params=itertools.product(TABLES, ["add-remove", "replace"]), ids="-".join)
 def neighbourhood(request):
-    return UsersAndQueries.from_params({"columns": tiny_sql.COLUMNS, "change": request.param})
+    tables, change = request.param
+    return UsersAndQueries.from_params({**TABLES[tables], "change": change})
 
 
 def test_every_pair_differs_in_one_user_and_has_one_query(neighbourhood):
     bench, rng = neighbourhood.bench, np.random.default_rng(0)
-    planned = list(itertools.islice(bench.planned(), 400))
+    planned = list(itertools.islice(bench.planned(), 150))
     for case in [*planned, *(bench.by_chance(rng) for _ in range(50))]:
         pair = bench.pair(case)
         assert pair.d0["query"] == pair.d1["query"]
         rest = [[r for r in data["rows"] if r[bench.user] != ME] for data in (pair.d0, pair.d1)]
         assert rest[0] == rest[1]
         assert bench.case(pair) == case
+        if bench.joined:
+            others = [data["other"]["rows"] for data in (pair.d0, pair.d1)]
+            kept = [[row for row in rows if row[0] != ME] for rows in others]
+            assert kept[0] == kept[1]
+            assert bench.owner is not None or others[0] == others[1]
 
 
 def test_every_query_comes_with_tables_and_every_table_with_queries(neighbourhood):
@@ -80,6 +100,57 @@ def test_candidates_come_in_their_order(neighbourhood):
     texts = [json.dumps(pair.params()) for pair in pairs]
     made = SmallerCases.from_params({"pairs": texts})
     assert list(made.propose(np.random.default_rng(0), [])) == pairs
+
+
+@pytest.mark.parametrize("tables", ["visits", "shops"])
+def test_some_users_have_rows_that_match_many_rows(tables):
+    bench = UsersAndQueries.from_params(TABLES[tables]).bench
+    for case in itertools.islice(bench.planned(), 200):
+        data = bench.pair(case).d0
+        assert case.query.join == data["other"]["columns"][0]
+    (first, *_) = bench.planned()
+    data = bench.pair(first).d0
+    (mine,) = [row for row in data["rows"] if row[bench.user] == ME]
+    at = data["columns"].index(first.query.join)
+    assert sum(row[0] == mine[at] for row in data["other"]["rows"]) > 40
+
+
+@pytest.mark.parametrize(
+    "joined",
+    [
+        [{"name": "size", "low": 0, "high": 1}],
+        [{"name": "user", "low": 0, "high": 1}],
+        [{"name": "owner", "user": True}, tiny_joins.COLUMNS[1]],
+        [*tiny_joins.VISITS, tiny_joins.COLUMNS[1]],
+    ],
+)
+def test_two_tables_share_the_column_that_joins_them(joined):
+    with pytest.raises((ValueError, dpframe.DpframeError), match="shares one column"):
+        UsersAndQueries.from_params({"columns": tiny_joins.COLUMNS, "joined": joined})
+
+
+@pytest.mark.parametrize("tables", ["visits", "shops"])
+def test_a_join_that_ignores_how_often_a_row_matches_is_found(tables):
+    record = audit_sql(pipeline(False), **TABLES[tables], epsilon=1.0, trials=400)
+    (cell,) = record.cells
+    assert (cell.verdict, cell.search.pairs) == ("violated", 1)
+    assert cell.search.event.startswith("the COUNT(*) of city = b is below ")
+    assert "JOIN other USING" in cell.pair.params["description"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("tables", ["visits", "shops"])
+def test_a_join_is_found_and_shrunk_and_a_bounded_one_is_consistent(tables, seed):
+    (cell,) = audit_sql(pipeline(True), **TABLES[tables], epsilon=1.0, trials=8000, seed=seed).cells
+    assert cell.verdict == "consistent"
+    assert cell.search.pairs >= 50
+    found = audit_sql(pipeline(False), **TABLES[tables], epsilon=1.0, trials=2000, seed=seed)
+    smallest = shrink(found, pipeline(False), trials=500).cells[0]
+    data = smallest.pair.params["d0"]
+    assert smallest.verdict == "violated"
+    assert len(data["rows"]) == 1
+    assert 2 <= len(data["other"]["rows"]) <= 3  # one match may change a count by one
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,12 @@ from typing import Any, NamedTuple, Optional, Tuple
 TABLE = "data"
 """Name of the table in every query."""
 
+OTHER = "other"
+"""Name of the table that a query may join."""
+
 
 class Query(NamedTuple):
-    """One aggregate of one table, perhaps by key."""
+    """One aggregate of a table, perhaps joined with another one, perhaps by key."""
 
     aggregate: str
     """COUNT, SUM, AVG, or COUNT DISTINCT, which counts users."""
@@ -26,6 +29,8 @@ class Query(NamedTuple):
     """(key column, value) that rows must have; the value None means IS NOT NULL."""
     having: Optional[float] = None
     """Least value of the aggregate in a row of the answer."""
+    join: Optional[str] = None
+    """The column on which the table is joined with the other one."""
 
     @property
     def value(self) -> str:
@@ -38,6 +43,8 @@ class Query(NamedTuple):
     def sql(self) -> str:
         """The query as text."""
         found = f"SELECT {', '.join([*self.group, f'{self.value} AS value'])} FROM {TABLE}"
+        if self.join is not None:
+            found += f" JOIN {OTHER} USING ({self.join})"
         if self.where is not None:
             column, value = self.where
             found += f" WHERE {column} {'IS NOT NULL' if value is None else '= ' + literal(value)}"
@@ -83,9 +90,10 @@ def read(given: Any) -> Query:
     return Query(**{**found, "group": tuple(found.get("group", ()))})
 
 
-def table_of(data: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the table of a dataset: a dict for each row."""
-    return [dict(zip(data["columns"], row)) for row in data["rows"]]
+def table_of(data: dict[str, Any]) -> Any:
+    """Return the table of a dataset, a dict for each row; of two tables, a dict by name."""
+    rows = [dict(zip(data["columns"], row)) for row in data["rows"]]
+    return {TABLE: rows, OTHER: table_of(data[OTHER])} if OTHER in data else rows
 
 
 def keys_of(query: Query, categories: dict[str, list[Any]]) -> list[list[Any]]:
