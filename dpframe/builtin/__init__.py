@@ -106,8 +106,12 @@ def dpframe_neighbourhoods() -> dict[str, str]:
 @hookimpl
 def dpframe_reports() -> dict[str, str]:
     """The modules of report formats, by suffix."""
-    modules = {".html": "html", ".csv": "table", ".md": "markdown", ".xml": "junit"}
-    return {suffix: f"dpframe.report.files.{module}" for suffix, module in modules.items()}
+    return {
+        ".html": "dpframe.report.files.html",
+        ".csv": "dpframe.results.rows",
+        ".md": "dpframe.report.files.markdown",
+        ".xml": "dpframe.report.files.junit",
+    }
 
 
 @hookimpl

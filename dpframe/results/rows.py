@@ -1,16 +1,20 @@
-"""A record as a table: one row for each cell, with flat columns."""
+"""A record as a table: one row for each cell, with flat columns; and as a CSV file."""
 
 from __future__ import annotations
 
+import csv
 import importlib
+import io
 import json
 from typing import TYPE_CHECKING, Any
 
+from dpframe.common.text import escape
 from dpframe.errors import OutputError
-from dpframe.results.plain import strict
+from dpframe.results.plain import in_words, strict
 
 if TYPE_CHECKING:
     from dpframe.results.model import CellRecord, Record
+
 
 COLUMNS = {
     "id": "stable name of the cell",
@@ -122,3 +126,41 @@ def frame(record: Record) -> Any:
         raise OutputError(needs) from error
     found = pandas.DataFrame([row(cell) for cell in record.cells], columns=columns(record))
     return found.astype(dict.fromkeys(NUMBERS, float))
+
+
+# The CSV file is for spreadsheets, by RFC 4180 in UTF-8. Numbers are not rounded. A number that is
+# not finite is written as `inf`, `-inf` or `nan`; a missing number is an empty field.
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
+
+
+def document(record: Record) -> str:
+    """Return the table; swept keys come last, a column each."""
+    head = columns(record)
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator="\r\n")
+    rows.writerow(map(_text, head))
+    for cell in record.cells:
+        found = row(cell)
+        rows.writerow([field(found.get(column)) for column in head])
+    return out.getvalue()
+
+
+def field(value: Any) -> str:
+    """Write a value of a record as a field of the table."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return str(in_words(value))
+    return str(value) if isinstance(value, int) else _text(str(value))
+
+
+def _text(text: str) -> str:
+    """Escape text for terminals and spreadsheets.
+
+    Text that begins like a formula gets an apostrophe, by which spreadsheets mark text.
+    """
+    shown = escape(text, "\n\t\r")
+    return f"'{shown}" if shown.startswith(_FORMULA) else shown

@@ -10,9 +10,9 @@ from markupsafe import Markup
 from dpframe.errors import DpframeError, OutputError
 from dpframe.report import scores, words
 from dpframe.report.files import markdown
-from dpframe.report.files.table import field
 from dpframe.report.scores import ONE_RUN, Found, Row
 from dpframe.report.words import SYMBOL, WORDS
+from dpframe.results.rows import field
 
 SUFFIXES = (".html", ".md", ".csv")
 COLUMNS = (

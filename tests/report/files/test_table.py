@@ -12,8 +12,7 @@ from support import made_records
 from support.pages import page, rows, section
 
 from dpframe.errors import OutputError
-from dpframe.report.files.table import document
-from dpframe.results.rows import COLUMNS
+from dpframe.results.rows import COLUMNS, document
 from dpframe.results.store import as_record
 
 
