@@ -12,7 +12,6 @@ from dpframe.report.figures import (
     curves,
     heat_map,
     histograms,
-    limits,
     roc,
     sweep,
 )
@@ -40,7 +39,7 @@ KINDS = {
     "threshold-curve": Kind(roc.find_threshold_curve, roc.draw_threshold_curve),
     "total-variation": Kind(histograms.find_total_variation, histograms.draw_total_variation),
     "convergence": Kind(compositions.find_convergence, compositions.draw_convergence),
-    "slack": Kind(limits.find_slack, limits.draw_slack),
+    "slack": Kind(comparison.find_slack, comparison.draw_slack),
     "best-order": Kind(comparison.find_best_order, comparison.draw_best_order),
     "scores": Kind(histograms.find_histograms, histograms.draw_scores),
     "inverse-cdf": Kind(histograms.find_histograms, histograms.draw_inverse_cdf),
@@ -111,7 +110,7 @@ def draw(
 
 def draw_power(plan: Outlook) -> Picture:
     """Draw power against trials from a plan; raise DpframeError if the plan has no curve."""
-    return _finished(partial(limits.draw_power, plan))
+    return _finished(partial(comparison.draw_power, plan))
 
 
 def draw_scores(found: Mapping[str, Any]) -> Picture:

@@ -7,7 +7,7 @@ from support import ROOT, made_records
 
 from dpframe.errors import DpframeError
 from dpframe.report import figures
-from dpframe.report.figures import limits
+from dpframe.report.figures import comparison
 from dpframe.results.store import as_record
 
 STYLE = ROOT / "dpframe" / "report" / "files" / "templates" / "style.css"
@@ -26,7 +26,7 @@ def test_bars_of_slack_add_up_to_the_claim_and_look_as_on_the_page():
         with_slack(2.5, pair=None, attack=None, sampling=-0.7, confidence=0.2),
     ]
     record = as_record(made_records.record(cells[:1]))
-    both = [limits._bar(made_records.typed(cell), "") for cell in cells]
+    both = [comparison._bar(made_records.typed(cell), "") for cell in cells]
     assert [sum(bar.parts.values()) for bar in both] == pytest.approx([1.0, 1.0], abs=1e-12)
     assert [bar.partial for bar in both] == [False, True]
     (ax,) = figures.draw(record, "slack").axes
@@ -35,8 +35,8 @@ def test_bars_of_slack_add_up_to_the_claim_and_look_as_on_the_page():
     assert drawn == [pytest.approx(one) for one in expected]
     style = STYLE.read_text(encoding="utf-8")
     page = dict(re.findall(r"\.bar \.part-(\w+) { background: (#\w+)", style))
-    assert page == {name: color for name, (color, _) in limits.PARTS.items() if name in page}
-    assert [*page] == list(limits.PARTS)[1:]
+    assert page == {name: color for name, (color, _) in comparison.PARTS.items() if name in page}
+    assert [*page] == list(comparison.PARTS)[1:]
     assert "slack" in figures.kinds(as_record(made_records.record([made_records.cell()])))["slack"]
 
 
