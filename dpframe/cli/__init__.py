@@ -3,10 +3,9 @@
 from dpframe.cli import plugins as environments
 from dpframe.cli.app import app, main, offer
 from dpframe.cli.audits import check, merge, plan, run, show, verify
-from dpframe.cli.measures import calibrate, compare, score
+from dpframe.cli.measures import calibrate, compare, diff, plot, report, score
 from dpframe.cli.plugins import new, plugins, schema
 from dpframe.cli.process import Terminated
-from dpframe.cli.reports import diff, plot, report
 
 __all__ = ["Terminated", "app", "main"]
 
