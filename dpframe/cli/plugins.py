@@ -52,7 +52,7 @@ def schema(record: Annotated[bool, typer.Option("--record")] = False) -> None:
         options.print_json(record_schema())
         return
     from dpframe.interfaces import registry
-    from dpframe.spec.schema import spec_schema
+    from dpframe.spec.model import spec_schema
 
     options.print_json(spec_schema(registry.load()))
 

@@ -7,8 +7,7 @@ import pytest
 
 from dpframe import Pair
 from dpframe.interfaces.registry import Entry, Registry
-from dpframe.spec.model import SpecTable
-from dpframe.spec.schema import spec_schema
+from dpframe.spec.model import SpecTable, spec_schema
 
 
 class Point(NamedTuple):

@@ -8,7 +8,7 @@ import pytest
 from support import ROOT
 
 from dpframe.interfaces import registry
-from dpframe.spec.schema import spec_schema
+from dpframe.spec.model import spec_schema
 
 FILE = ROOT / "dpframe" / "spec" / "schema.json"
 
