@@ -19,8 +19,8 @@ from markupsafe import Markup
 from dpframe.common.text import escape
 from dpframe.errors import DpframeError
 from dpframe.report import content, group, sentences, words
+from dpframe.report.content import issues
 from dpframe.report.group import Spot, attack_of, maps, short, state
-from dpframe.report.issues import issues
 from dpframe.report.sentences import Kind, outcome
 from dpframe.report.versions import blocks, versions
 from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS, plural

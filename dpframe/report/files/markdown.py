@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from dpframe.common.text import escape
 from dpframe.report import content, group, sentences, words
-from dpframe.report.issues import issues
+from dpframe.report.content import issues
 from dpframe.report.versions import blocks, versions
 from dpframe.results.model import CellRecord, Record
 

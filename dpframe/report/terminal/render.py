@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dpframe.report import content, sentences, words
+from dpframe.report.content import issues
 from dpframe.report.group import (
     TABLE_KEYS,
     Group,
@@ -23,7 +24,6 @@ from dpframe.report.group import (
     weight,
     worst,
 )
-from dpframe.report.issues import issues
 from dpframe.report.terminal import legend
 from dpframe.report.terminal.ink import GAP, STYLE, Ink, beside, cuts, padded, show, wrapped
 from dpframe.report.terminal.plots import against, growths, plots
