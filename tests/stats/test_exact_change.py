@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from dpframe.stats.exact_change import change, finite_parts, unlike
+from dpframe.workers.sensitivity import change, finite_parts, unlike
 
 FLOATS = some.floats(allow_nan=False, allow_infinity=False)
 PAIRS = some.lists(some.tuples(FLOATS, FLOATS | some.integers() | some.fractions()), max_size=5)
