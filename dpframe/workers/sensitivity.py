@@ -1,4 +1,4 @@
-"""Check the sensitivity of a query exactly, without a draw."""
+"""Check the sensitivity of a query without a draw and exactly: floats are rational numbers."""
 
 import math
 import time
