@@ -11,7 +11,7 @@ from dpframe.engine.power import TwoValued
 from dpframe.errors import CellError
 from dpframe.sampling.address import precision_of
 from dpframe.spec.audit import Cell, Choice, RunSettings
-from dpframe.stats import corner
+from dpframe.stats import binomial
 from dpframe.stats.binomial import exceedance
 
 ROUNDING = 1e-9  # relative error of a known truth: a bound above it by less is not above it
@@ -166,7 +166,7 @@ class Corner(NamedTuple):
 
     def mistakes(self, error: float) -> list[str]:
         """Describe every broken promise of a bound with a promised error."""
-        own, more = self.share * error, 1 + corner.ROUNDING
+        own, more = self.share * error, 1 + binomial.ROUNDING
         found = []
         if self.exceedance > error * more:
             found.append(
@@ -214,7 +214,7 @@ def at_corner(
         if not shares:
             return None
         largest = int(np.argmax(shares))
-        truth = epsilon * (1 + corner.ROUNDING * 1e-4)
+        truth = epsilon * (1 + binomial.ROUNDING * 1e-4)
 
         def bound_exceeds(k: int, u: int) -> bool:
             return (table.estimate(k, u).epsilon_lower or 0.0) > truth
@@ -225,9 +225,9 @@ def at_corner(
 
         return Corner(
             epsilon=epsilon,
-            exceedance=corner.probability_of(bound_exceeds, trials, rate, error),
+            exceedance=binomial.probability_of(bound_exceeds, trials, rate, error),
             share=shares[largest],
-            of_share=corner.probability_of(share_exceeds, trials, rate, shares[largest] * error),
+            of_share=binomial.probability_of(share_exceeds, trials, rate, shares[largest] * error),
             spent=math.fsum(shares),
         )
 

@@ -16,7 +16,7 @@ from dpframe.interfaces.checks import statistic_of, zero_of
 from dpframe.plugins import Estimate, Estimator, HostArray, PureDP, Query, Tree
 from dpframe.results.answer import checked
 from dpframe.scores.count import update
-from dpframe.stats.corner import ROUNDING, probability_of
+from dpframe.stats.binomial import ROUNDING, probability_of
 from dpframe.testing import plugins
 from dpframe.testing.plugins import ERROR, LeftOut, Trial
 

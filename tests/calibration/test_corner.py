@@ -19,7 +19,7 @@ from dpframe.commands import audit
 from dpframe.commands.calibrate import SETTINGS
 from dpframe.interfaces import registry
 from dpframe.spec.audit import RunSettings
-from dpframe.stats import corner as exact
+from dpframe.stats import binomial as exact
 
 RUN = RunSettings()
 ERROR = 0.05

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from dpframe import PureDP, Query, epsilon_of, estimate_from_boxes
-from dpframe.stats.corner import probability_of
+from dpframe.stats.binomial import probability_of
 from dpframe.stats.exact_test import Outcome, exact_region, is_enumerable, loss_shown
 
 TINY = [(5, 5), (4, 7), (1, 1), (9, 3)]
