@@ -27,7 +27,7 @@ from dpframe_torch.records import (
     inputs_of,
     make,
 )
-from dpframe_torch.watching import Watch
+from dpframe_torch.watching import Watch, inner_of
 
 Bools = npt.NDArray[np.bool_]
 Whole = npt.NDArray[np.int64]
@@ -201,8 +201,11 @@ class Canaries:
         Raises:
             CanaryError: the canaries are white-box, but the optimiser has no per-record gradients.
         """
-        if self.watched is not None:
-            self.watched.detach()
+        if (watched := self.watched) is not None:
+            watched.detach()
+            if watched.model is inner_of(model):  # the training goes on, with a new optimiser
+                watched.attach(model, optimizer)
+                return
         fields = fields_of(self.records[0])
         self.watched = Watch(
             self.run,
@@ -280,6 +283,11 @@ class Canaries:
         if name == "gradient":
             if watched is None or watched.gradients is None:
                 raise CanaryError("score = 'gradient' needs canaries of the kind 'random-gradient'")
+            if not watched.rows:
+                raise CanaryError(
+                    "the watched optimiser made no step in this process: random-gradient canaries "
+                    "are scored while the model trains, so train and audit in one process"
+                )
             scores = watched.gradients.scores()
         else:
             task = scoring.Scoring(self.records, loss, collate or default_collate, batch)
@@ -363,7 +371,11 @@ class Canaries:
     def _resume(self, kept: dict[str, Any]) -> None:
         for name in ("seed", "number", "kind", "canaries", "members"):
             if kept.get(name) != self.state[name]:
-                what = "was altered" if name == "members" else f"has another {name}"
+                what = {
+                    "members": "was altered",
+                    "canaries": "has other canaries (the data changed, or one of their transforms "
+                    "draws random numbers)",
+                }.get(name, f"has another {name}")
                 raise CanaryError(
                     f"{self.folder}: contains a run that was not audited and {what}; to drop "
                     f"that run, delete its {FILE}; to keep it, choose another folder with out="

@@ -84,6 +84,13 @@ class GradientCanaries:
         """Restore the optimiser's own clipping."""
         self.optimizer.clip_and_accumulate = self.clip
 
+    def go_on(self, earlier: GradientCanaries | None) -> None:
+        """Add the evidence that was collected with an earlier optimiser."""
+        if earlier is not None:
+            earlier._score()
+            self.total += earlier.total
+            self.spreads += earlier.spreads
+
     def scores(self) -> npt.NDArray[np.float64]:
         """Return the log-likelihood ratio of each canary, summed over all steps, shape [m]."""
         self._score()
@@ -145,7 +152,16 @@ class GradientCanaries:
         flat[at, columns] = values
 
     def after_step(self) -> None:
-        """Store the components of a released gradient in the directions, for later scoring."""
+        """Store the components of a released gradient in the directions, for later scoring.
+
+        Raises:
+            CanaryError: Opacus did not clip gradients of single records, so no canary was inserted.
+        """
+        if self.slots() and not self.done:
+            raise CanaryError(
+                "this step did not clip gradients of single records, as with ghost clipping, so no "
+                "canary was inserted: random-gradient canaries need grad_sample_mode='hooks'"
+            )
         self.done = 0
         optimizer, norm = self.optimizer, self.norm
         # In distributed training expected_batch_size is that of a rank, and the mean is over ranks.

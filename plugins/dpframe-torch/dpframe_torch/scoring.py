@@ -258,7 +258,8 @@ def record_losses(model: torch.nn.Module, batch: Any) -> Tensor:
     next tokens, without those labelled −100.
 
     Args:
-        model: returns logits, or an object with logits.
+        model: returns logits, or an object, a mapping or a tuple with logits. A single column is
+            the log-odds of class 1; rows that sum to 1 are probabilities.
         batch: (inputs, labels), or a mapping with labels; the model gets its other values.
 
     Raises:
@@ -272,16 +273,31 @@ def record_losses(model: torch.nn.Module, batch: Any) -> Tensor:
         if not isinstance(batch, tuple | list) or len(batch) != 2:
             raise CanaryError("loss: a batch is (inputs, labels) or a mapping; else give loss=")
         labels, output = batch[1], model(batch[0])
-    logits = output if torch.is_tensor(output) else output.logits
+    logits = _logits(output)
     logits = logits.float() if logits.dtype in LOW_PRECISION else logits
     if labels is None or labels.is_floating_point() or logits.ndim not in (2, 3):
         raise CanaryError("loss: no whole-number labels of classes or tokens here; give loss=")
+    if logits.ndim == 2 and logits.shape[1] == 1:  # of two classes
+        logits = functional.pad(logits, (1, 0))
+    elif logits.ndim == 2 and (logits >= 0).all() and ((logits.sum(1) - 1).abs() < 1e-3).all():
+        logits = logits.clamp(min=1e-30).log()  # they are probabilities
     if logits.ndim == 2:
         return functional.cross_entropy(logits, labels, reduction="none")
     targets = labels[:, 1:]
     each = functional.cross_entropy(logits[:, :-1].transpose(1, 2), targets, reduction="none")
     known = targets != -100
     return (each * known).sum(1) / known.sum(1).clamp(min=1)
+
+
+def _logits(output: Any) -> Tensor:
+    """Return the logits in what a model returns: named so, or the first tensor."""
+    named = output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None)
+    values = output.values() if isinstance(output, Mapping) else output
+    several = values if isinstance(output, Mapping | tuple | list) else [output]
+    found = named if named is not None else next((v for v in several if torch.is_tensor(v)), None)
+    if not torch.is_tensor(found):
+        raise CanaryError(f"loss: the model returns {type(output).__name__}, no logits; give loss=")
+    return found
 
 
 def _labelled(record: Any, label: int) -> Any:

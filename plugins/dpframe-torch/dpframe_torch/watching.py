@@ -99,11 +99,14 @@ class Watch:
         self.gradients: GradientCanaries | None = None
         self.noise = NoiseMeter()
         self.foreign: str | None = None  # another run whose weights were loaded
-        self.loaded_steps: int | None = None
+        self.loaded: tuple[int, int] | None = None  # steps of loaded weights, and made until then
+        self.before = 0  # steps that earlier processes made
         self.loaded_unnamed: int | None = None  # steps before a file without a run was loaded
         self.unlike = False  # the audited model is another one, with other weights
         self.handles: list[Any] = []
         self.optimizer: Any = None
+        self.model: Any = None
+        self.since = 0  # steps before the present optimiser
         if kind == "random-gradient" and (pair := self.canaries.repeated()):
             raise CanaryError(f"canaries {pair[0]} and {pair[1]} have the same input")
 
@@ -117,9 +120,8 @@ class Watch:
                 f"optimizer: {type(optimizer).__name__} is not a torch.optim.Optimizer; pass one "
                 "optimiser, or none"
             )
-        inner = getattr(model, "_module", model)
-        inner = getattr(inner, "module", inner)  # of DistributedDataParallel
-        self.model = inner
+        self.model = inner = inner_of(model)
+        self.since = len(self.rows)
         self.start = [p.detach().clone() for p in inner.parameters() if p.requires_grad]
         self.handles.append(inner.register_forward_pre_hook(self._forward, with_kwargs=True))
         self.handles.append(inner.register_state_dict_post_hook(partial(self._saved)))
@@ -133,15 +135,18 @@ class Watch:
                     "random-gradient canaries need Opacus's DPOptimizer: call canaries.watch("
                     "model, optimizer) with the model and optimizer that make_private returned"
                 )
-            self.gradients = GradientCanaries(
-                len(self.canaries.inputs), optimizer, self.records, self.seed
+            earlier, self.gradients = (
+                self.gradients,
+                GradientCanaries(len(self.canaries.inputs), optimizer, self.records, self.seed),
             )
+            self.gradients.go_on(earlier)
             self.gradients.attach(lambda: [slots for _, slots in self.pending])
 
     def detach(self) -> None:
-        """Remove the hooks."""
+        """Remove the hooks; what they observed is kept."""
         for handle in self.handles:
             handle.remove()
+        self.handles.clear()
         if self.gradients is not None:
             self.gradients.detach()
 
@@ -177,7 +182,8 @@ class Watch:
 
     def _saved(self, module: Any, state: Any, prefix: str, metadata: Any) -> None:
         if hasattr(state, "_metadata"):
-            state._metadata.setdefault(prefix[:-1], {})[KEY] = (self.run, len(self.rows))
+            made = self.before + len(self.rows)
+            state._metadata.setdefault(prefix[:-1], {})[KEY] = (self.run, made)
 
     def _loaded(
         self, module: Any, state: Any, prefix: str, metadata: dict[str, Any], *_: Any
@@ -186,7 +192,9 @@ class Watch:
         self.loaded_unnamed = len(self.rows) if run is None else None
         if run is not None:
             self.foreign = run if run != self.run else None
-            self.loaded_steps = steps
+            self.loaded = (steps, len(self.rows))
+            if run == self.run:
+                self.before = max(self.before, steps - len(self.rows))
 
     # Findings.
 
@@ -197,10 +205,9 @@ class Watch:
                 f"the weights are those of run {self.foreign}, the canaries are of run {self.run}: "
                 "load the checkpoint of this run"
             )
-        inner = getattr(model, "_module", model)
-        inner = getattr(inner, "module", inner)
+        inner = inner_of(model)
         self.unlike = inner is not self.model and not _same_weights(inner, self.model)
-        if inner is self.model or self.loaded_steps is not None:
+        if inner is self.model or self.loaded is not None:
             now = [p for p in inner.parameters() if p.requires_grad]
             same = len(now) == len(self.start) and all(
                 a.shape == b.shape and torch.equal(a.detach().to(b.device), b)
@@ -228,7 +235,17 @@ class Watch:
             )
         if self.optimizer is None:
             found.append("the optimiser was not watched: batches and noise were not checked")
+        elif not self.rows and not self.before:
+            found.append(
+                "the watched optimiser made no step: pass the one that trains the model; canaries, "
+                "batches and noise were not checked"
+            )
         else:
+            if engine is not None and not hasattr(self.optimizer, "noise_multiplier"):
+                found.append(
+                    "the watched optimiser is not Opacus's, so the noise was not checked: call "
+                    "canaries.watch after make_private"
+                )
             found += self._of_batches(rows, seen[members], epsilon)
             found += self.noise.warnings()
             found += self._of_accountant(rows, engine)
@@ -243,9 +260,15 @@ class Watch:
                 + "; an earlier checkpoint, an average of weights or another run shows less of "
                 "what this training leaked, or nothing"
             )
-        if self.loaded_steps is not None and self.loaded_steps != len(self.rows):
+        made = self.before + len(self.rows)
+        if self.before:
             found.append(
-                f"the weights are those after step {self.loaded_steps:,} of {len(self.rows):,}: "
+                f"{self.before:,} of {made:,} steps were made by an earlier process, so their "
+                "batches and noise were not checked, and gradient scores do not include them"
+            )
+        if self.loaded and (step := self.loaded[0] + len(self.rows) - self.loaded[1]) != made:
+            found.append(
+                f"the weights are those after step {step:,} of {made:,}: "
                 "the claim covers the whole training, so this audit sees only part of it"
             )
         return found
@@ -254,7 +277,12 @@ class Watch:
         found, given = [], int(rows.sum())
         inside, outside = int(members.sum()), int((~members).sum())
         present, absent = int((seen[members] > 0).sum()), int((seen[~members] > 0).sum())
-        if given and not seen.any():
+        if not given:
+            return [
+                "the model was given no batch in train mode and with gradients, so neither its "
+                "records nor its batches were checked: it was trained in eval mode, or as a copy"
+            ] * (len(rows) > 0)
+        if not seen.any():
             return [
                 "no canary was recognised in what the model was given: an augmentation, a "
                 "normalisation after the loader or another precision changes canaries, or the "
@@ -316,9 +344,10 @@ class Watch:
             world = getattr(self.optimizer, "world_size", 1)
             wanted *= self.accumulated * world
             rounded = self.accumulated * world  # Opacus rounds down, in each rank
-            if _differs(rows, n, wanted / n, (wanted + rounded) / n):
+            now = rows[self.since :]  # Opacus's optimiser may be a second one
+            if len(now) and _differs(now, n, wanted / n, (wanted + rounded) / n):
                 found.append(
-                    f"a step had {rows.mean():.1f} records on average, but Opacus's "
+                    f"a step had {now.mean():.1f} records on average, but Opacus's "
                     f"expected_batch_size is {wanted:g}: the batch size that is trained with is "
                     "not the one that is accounted for"
                 )
@@ -330,8 +359,11 @@ class Watch:
             return []
         found = []
         counted = sum(steps for _, _, steps in history)
-        if counted != len(rows):
-            found.append(f"the accountant counted {counted:,} steps, and {len(rows):,} were made")
+        if counted != (made := self.before + len(rows)):
+            found.append(
+                f"the accountant counted {counted:,} steps, and {made:,} were made since "
+                "canaries.watch was called"
+            )
         noises = {noise for noise, _, _ in history}
         if self.noise.claimed and noises != self.noise.claimed:
             said, used = (
@@ -359,6 +391,12 @@ class Watch:
             "noise": self.noise.described(),
             "directions": None if self.gradients is None else self.gradients.described(),
         }
+
+
+def inner_of(model: Any) -> Any:
+    """Return the model inside the wrappers of Opacus and of DistributedDataParallel."""
+    inner = getattr(model, "_module", model)
+    return getattr(inner, "module", inner)
 
 
 def _same_weights(one: torch.nn.Module, other: torch.nn.Module) -> bool:

@@ -105,7 +105,7 @@ def test_an_unfinished_run_of_other_canaries_is_not_overwritten(changes):
 def test_altered_coins_and_data_are_noticed(folder):
     file = folder / "run" / "canaries.json"
     Canaries(table(), 60, out="run")
-    with pytest.raises(CanaryError, match="has another canaries"):
+    with pytest.raises(CanaryError, match="has other canaries"):
         Canaries(table(seed=1), 60, out="run")
     kept = json.loads(file.read_text())
     file.write_text(json.dumps({**kept, "members": "1" * 60}))

@@ -146,6 +146,41 @@ def test_losses_of_language_models_are_means_over_known_tokens():
     assert losses.tolist() == pytest.approx([same, same + 1])
 
 
+class Returning(torch.nn.Module):
+    def __init__(self, returned):
+        super().__init__()
+        self.returned = returned
+
+    def forward(self, logits):
+        return self.returned(logits)
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        lambda logits: (logits, logits.sum()),
+        lambda logits: {"features": 2 * logits, "logits": logits},
+        lambda logits: {"scores": logits},
+        lambda logits: logits.log_softmax(1),
+        lambda logits: logits.softmax(1),
+    ],
+)
+def test_losses_are_the_same_in_whatever_form_a_model_returns_its_logits(returned):
+    batch = table(50).tensors
+    expected = torch.nn.functional.cross_entropy(batch[0][:, :4], batch[1], reduction="none")
+    losses = record_losses(Returning(returned), (batch[0][:, :4], batch[1]))
+    assert losses.tolist() == pytest.approx(expected.tolist(), rel=1e-4)
+
+
+def test_a_single_column_is_the_log_odds_of_two_classes():
+    odds, labels = torch.tensor([[2.0], [2.0], [-1.0]]), torch.tensor([1, 0, 0])
+    expected = [math.log1p(math.exp(x)) for x in (-2.0, 2.0, -1.0)]
+    losses = record_losses(Returning(lambda x: x), (odds, labels))
+    assert losses.tolist() == pytest.approx(expected)
+    with pytest.raises(CanaryError, match="the model returns dict, no logits; give loss="):
+        record_losses(Returning(lambda x: {"n": 3}), (odds, labels))
+
+
 def test_scores_may_be_reversed_tied_or_nan():
     members = np.random.default_rng(0).random(400) < 0.5
     assert bound(members, members).epsilon_lower > 3

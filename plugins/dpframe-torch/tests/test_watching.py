@@ -1,9 +1,12 @@
 """Common mistakes of real scripts cause a warning or an error; a correct script causes none."""
 
+import io
+
 import numpy as np
 import pytest
 import torch
 from dpframe_torch import Canaries, CanaryError
+from opacus import PrivacyEngine
 from torch.utils.data import DataLoader, Subset, random_split
 from torch_support import DELTA, Script, network, plain, table
 
@@ -208,6 +211,85 @@ def test_the_wrong_checkpoint_is_refused_or_named():
     model.load_state_dict(torch.load("other.pt", weights_only=True))
     with pytest.raises(CanaryError, match=f"those of run {elsewhere.run}"):
         canaries.audit(model)
+
+
+def saved(model):
+    file = io.BytesIO()
+    torch.save(model.state_dict(), file)
+    return file.getvalue()
+
+
+def test_a_training_that_goes_on_in_another_process_gets_no_false_warning():
+    first = Script(Canaries(table(), 100)).train(1)
+    second = Script(Canaries(table(), 100))  # the same coins, as after an interruption
+    assert second.canaries.run == first.canaries.run
+    second.canaries.watch(second.model, second.optimizer)
+    kept = torch.load(io.BytesIO(saved(first.model)), weights_only=True)
+    second.model.load_state_dict(kept)
+    second.engine.accountant.history = list(first.engine.accountant.history)
+    (warning,) = second.train(2, watch=False).audit().warnings
+    made = len(first.loader)
+    assert f"{made} of {3 * made} steps were made by an earlier process" in warning
+
+
+def test_gradient_canaries_are_audited_in_the_process_that_trained():
+    script = Script(Canaries(table(), 100, "random-gradient")).train(1)
+    later = Script(Canaries(table(), 100, "random-gradient"))
+    later.canaries.watch(later.model, later.optimizer)
+    later.model.load_state_dict(script.model.state_dict())
+    with pytest.raises(CanaryError, match="train and audit in one process"):
+        later.audit()
+
+
+def test_a_second_optimiser_of_the_same_model_goes_on_with_the_observations():
+    script = Script(Canaries(table(), 100, "random-gradient", seed=0)).train(2)
+    scores = script.canaries.watched.gradients.scores()
+    found = script.train(1).audit()  # watches again
+    assert found.warnings == []
+    assert found["training"]["watched"]["steps"] == 3 * len(script.loader)
+    assert np.corrcoef(scores, script.canaries.watched.gradients.scores())[0, 1] > 0.5
+
+
+def test_a_training_that_was_not_seen_is_named():
+    canaries = Canaries(table(), 100, seed=0)
+    model = network().eval()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    canaries.watch(model, optimizer)
+    unused = Canaries(table(), 100, seed=1, out="unused")
+    unused.watch(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    for x, y in DataLoader(canaries.train_set, batch_size=40):
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    assert any("no batch in train mode" in one for one in canaries.audit(model).warnings)
+    assert any("optimiser made no step" in one for one in unused.audit(model).warnings)
+
+
+def test_watching_before_opacus_wraps_the_optimiser_is_named():
+    canaries = Canaries(table(), 100, seed=0)
+    script = Script(canaries)
+    canaries.watch(script.model._module, script.optimizer.original_optimizer)
+    (warning,) = script.train(2, watch=False).audit().warnings
+    assert "call canaries.watch after make_private" in warning
+
+
+def test_ghost_clipping_is_refused_for_gradient_canaries():
+    """No gradients of single records exist, so no canary could be inserted."""
+    canaries = Canaries(table(), 100, "random-gradient", seed=0)
+    plain_model = network()
+    model, optimizer, criterion, loader = PrivacyEngine().make_private(
+        module=plain_model,
+        optimizer=torch.optim.SGD(plain_model.parameters(), lr=0.5),
+        criterion=torch.nn.CrossEntropyLoss(),
+        data_loader=DataLoader(canaries.train_set, batch_size=40),
+        noise_multiplier=1.0,
+        max_grad_norm=1.0,
+        grad_sample_mode="ghost",
+    )
+    canaries.watch(model, optimizer)
+    x, y = next(iter(loader))
+    criterion(model(x), y).backward()
+    with pytest.raises(CanaryError, match="as with ghost clipping, so no canary was inserted"):
+        optimizer.step()
 
 
 def test_noise_that_is_missing_wrong_or_repeated_is_named(monkeypatch):
