@@ -103,6 +103,13 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["DPFRAME_CACHE"] = kept or _cache_directory(config)
 
 
+@pytest.hookimpl(trylast=True)  # after the fixtures of the session
+def pytest_sessionfinish() -> None:
+    """Collect garbage once; pytest and the interpreter do so several times before they end."""
+    gc.collect()
+    gc.freeze()
+
+
 def _cache_directory(config: pytest.Config) -> str:
     if not hasattr(config, "cache"):  # -p no:cacheprovider
         found = tempfile.mkdtemp()
@@ -133,6 +140,30 @@ def _one_compile_cache() -> None:
         from dpframe.sampling.compile_cache import keep_compiled_programs
 
         keep_compiled_programs()
+
+
+SMALL_CHUNKS = 1 << 12
+"""Output coordinates per chunk. Before an audit counts, it draws and scores some thirty chunks to
+check the plugins, which takes most of the time of an audit of some thousand draws."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _small_chunks(pytestconfig: pytest.Config) -> Iterator[None]:
+    """Draw smaller chunks by default, except in slow tests: these draw what users draw."""
+    if pytestconfig.option.markexpr != "not slow" or "jax" not in sys.modules:
+        yield
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpframe.sampling.address.CHUNK_ELEMENTS", SMALL_CHUNKS)
+        yield
+
+
+@pytest.fixture(scope="module")
+def usual_chunks() -> Iterator[None]:
+    """For tests of draws that were made with chunks of the usual size, or elsewhere."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpframe.sampling.address.CHUNK_ELEMENTS", 1 << 16)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -49,6 +49,7 @@ def test_show_prints_the_same(finished: tuple[Path, str]) -> None:
     assert json.loads(shown)["schema"] == 1
 
 
+@pytest.mark.usefixtures("usual_chunks")  # as the process had that ran first
 def test_an_identical_run_is_not_repeated_and_fresh_repeats_it(
     finished: tuple[Path, str], spec: Path
 ) -> None:

@@ -9,6 +9,8 @@ import pytest
 from golden import runs
 from support import ROOT
 
+pytestmark = pytest.mark.usefixtures("usual_chunks")
+
 SOME = (
     ROOT / "specs" / "quick.toml",
     ROOT / "plugins" / "dpframe-textbook" / "specs" / "search-stability.toml",

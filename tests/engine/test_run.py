@@ -313,7 +313,8 @@ def test_counts_do_not_depend_on_what_else_is_in_the_spec() -> None:
 
 
 def test_repeats_and_datasets_are_independent_draws() -> None:
-    record = run([{"use": "random-output", "params": {"epsilon": 1.0}}], audit={"repeats": 3})
+    mechanism = {"use": "random-output", "params": {"epsilon": 1.0}}
+    record = run([mechanism], trials=30_000, audit={"repeats": 3})
     rows = [tuple(row) for cell in record["cells"] for row in cell["counts"]]
     assert len(set(rows)) == len(rows)
 

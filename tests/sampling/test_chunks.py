@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from dpframe.sampling.address import CHUNK_ELEMENTS, SEGMENT_ELEMENTS, rows_per_chunk, segments
 
+pytestmark = pytest.mark.usefixtures("usual_chunks")
+
 
 @pytest.mark.parametrize(
     ("shape", "rows"),

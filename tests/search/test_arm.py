@@ -10,6 +10,8 @@ from support.searches import Three, spec
 import dpframe
 from dpframe.search import arms
 
+pytestmark = pytest.mark.usefixtures("coarse_bounds_of_module")
+
 
 def test_what_is_bet_on_was_neither_learned_from_nor_counted_before(
     monkeypatch: pytest.MonkeyPatch,

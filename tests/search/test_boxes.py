@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from dpframe import Claim, Pair
 
+pytestmark = pytest.mark.usefixtures("coarse_bounds_of_module")
+
 LEAKS: list[tuple[Any, float, str]] = [
     (boxes.nan_goes_through, 1.0, "gives float, NaN"),
     (boxes.raises_for_huge, 1.0, r"raises ValueError at [\w/]*leaky_boxes.py:\d+"),

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from dpframe.results.model import CellRecord
 
+pytestmark = pytest.mark.usefixtures("coarse_bounds_of_module")
+
 TRIALS = 2_000
 OWN = np.random.default_rng(5)
 

@@ -28,6 +28,8 @@ from dpframe.search.wealth import PairWealth
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("coarse_bounds_of_module")
+
 SCHEMA = [
     {"name": "age", "low": 0, "high": 100},
     {"name": "sex", "categories": ["m", "f"]},

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.usefixtures("coarse_bounds_of_module")
+
 STREAM = Stream(0, "searched", 0, EVAL)
 
 RUN = {"seconds": 600.0, "stop": "never"}

@@ -14,6 +14,8 @@ from dpframe.search import black_box_arms
 from dpframe.search.black_box_arms import EVERY, LEAST, KeptChoices
 from dpframe.workers import scheduling as pace
 
+pytestmark = pytest.mark.usefixtures("coarse_bounds_of_module")
+
 STREAM = Stream(0, "searched", 0, EVAL)
 
 
