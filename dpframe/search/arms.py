@@ -33,7 +33,7 @@ from dpframe.search.events import (
 )
 from dpframe.search.wealth import Point, Seen
 from dpframe.spec.audit import RunSettings
-from dpframe.spec.ranges import Setting
+from dpframe.spec.sweep import Setting
 from dpframe.workers.executor import HERE
 
 Counter = Callable[[Sequence[Callable[[], Any]]], list[Any]]

@@ -20,7 +20,7 @@ from dpframe.sampling.content import made_by
 from dpframe.search import arms, black_box_arms, black_box_draws, wealth
 from dpframe.search.events import AnswerEvents, Cuts
 from dpframe.spec.audit import Cell, Choice
-from dpframe.spec.ranges import Setting, varied
+from dpframe.spec.sweep import Setting, varied
 from dpframe.workers.scheduling import Clock
 from dpframe.workers.trial_call import asking_of
 

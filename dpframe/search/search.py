@@ -18,7 +18,7 @@ from dpframe.search.arms import Arm, Counter
 from dpframe.search.black_box_arms import LOOK, BlackBoxArm, KeptChoices, is_fast
 from dpframe.search.wealth import LOSS_LIMIT, Point, Seen, Wealth, farthest, least_losses
 from dpframe.spec.audit import Cell
-from dpframe.spec.ranges import Setting, by_chance, planned
+from dpframe.spec.sweep import Setting, by_chance, planned
 from dpframe.workers import requests, sensitivity, trial_call
 from dpframe.workers.scheduling import GRACE, Clock
 

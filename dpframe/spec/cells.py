@@ -16,8 +16,7 @@ from dpframe.spec.document import Document, Problems, describe, dotted, findings
 from dpframe.spec.expect import Coordinates, Rules
 from dpframe.spec.members import Member, Members, Picks, Variants, explain
 from dpframe.spec.model import KINDS, OBSERVED, SEARCHED_BY, SWEEPABLE, AuditTable
-from dpframe.spec.ranges import Range, planned, read_ranges, varied
-from dpframe.spec.sweep import Axis, freeze
+from dpframe.spec.sweep import Axis, Range, freeze, planned, read_ranges, varied
 
 
 class Chosen(NamedTuple):

@@ -1,4 +1,4 @@
-"""Confidence limits for a binomial probability, exact and Jeffreys', and sums over two binomials."""
+"""Confidence limits for a binomial probability, exact and Jeffreys', and sums over two of them."""
 
 import bisect
 import math

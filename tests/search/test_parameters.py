@@ -17,7 +17,7 @@ from dpframe import HostMechanism, Mechanism, PureDP
 from dpframe.commands.audit import load
 from dpframe.errors import SpecError
 from dpframe.report.witness import as_tables
-from dpframe.spec.ranges import by_chance, planned, read_ranges
+from dpframe.spec.sweep import by_chance, planned, read_ranges
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -142,7 +142,7 @@ params = {{ module = "{box.name}", params = {{ k = 1 }}, epsilon = 1.0 }}
     file.write_text(text)
     (cell,) = load(file, plugins=[box]).cells
     ranges = cell.search.parameters  # type: ignore[union-attr]
-    from dpframe.spec.ranges import varied
+    from dpframe.spec.sweep import varied
 
     box_of = [varied(cell.search.mechanism.value, one) for one in planned(ranges)]  # type: ignore[union-attr]
     assert [one.arguments().get("C") for one in box_of][:2] == [None, 1]
