@@ -72,7 +72,7 @@ def new(
         name: Lower-case letters, digits and hyphens, as in noisy-sum.
         out: Directory for the package. Default: a new folder called NAME.
     """
-    from dpframe.commands.new import new as write
+    from dpframe.commands.check import new as write
 
     folder = out or Path(name)
     for file in write(kind, name, folder):

@@ -1,19 +1,27 @@
-"""Check specs for expectations that nothing can meet, and plugins for their promises."""
+"""Create a plugin package; check plugins for their promises, and specs for what cannot be met."""
 
 import dataclasses
+import importlib.metadata
+import importlib.resources
+import importlib.util
+import keyword
+import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from string import Template
 from typing import Any
 
+import dpframe
 from dpframe.commands.audit import make_plan
 from dpframe.common.machine import available_cores
-from dpframe.common.text import escape
+from dpframe.common.text import did_you_mean, escape
 from dpframe.engine.plan import Plan
 from dpframe.engine.resources import Footprint
 from dpframe.errors import DpframeError, SpecError
 from dpframe.interfaces import registry
-from dpframe.interfaces.registry import Entry, Registry
+from dpframe.interfaces.registry import KINDS, Entry, Registry, load
 from dpframe.spec.audit import Audit, Cell
 from dpframe.spec.sweep import read_parameters
 from dpframe.testing import Finding, examined
@@ -136,3 +144,79 @@ DEFAULT = {"mechanism": "laplace", "pair": "zeros-ones"}
 def _other(kind: str, params: dict[str, Any], known: Registry) -> Any:
     entry = known.find(kind, str(params.pop("use", DEFAULT[kind])))
     return made(entry.cls, params)
+
+
+NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+def new(kind: str, name: str, folder: Path) -> list[Path]:
+    """Write the package of a plugin into a new or empty folder; return its files, the module first.
+
+    The distribution and the plugin get the name: lower-case letters, digits and hyphens. Raises
+    DpframeError if the kind or the name cannot be used, or the folder contains something.
+    """
+    if kind not in KINDS:
+        raise DpframeError(
+            f"unknown kind {kind!r}; choose one of {', '.join(KINDS)}{did_you_mean(KINDS, kind)}"
+        )
+    if problem := _unusable(kind, name):
+        raise DpframeError(f"{name!r} cannot be the plugin's name: {problem}")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DpframeError(f"{folder}: already exists, and nothing is overwritten")
+    written = []
+    for path, text in _files(kind, name):
+        file = folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        written.append(file)
+    return written
+
+
+def _files(kind: str, name: str) -> Iterator[tuple[str, str]]:
+    """Yield the path and content of every file."""
+    module = _module(name)
+    values = {
+        "kind": kind,
+        "article": "An" if kind[0] in "aeiou" else "A",
+        "name": name,
+        "module": module,
+        "cls": _class_name(name, kind),
+    }
+    templates = importlib.resources.files("dpframe") / "templates"
+    for template, path in (
+        (f"{kind}/module.py", f"{module}.py"),
+        (f"{kind}/test.py", f"tests/test_{module}.py"),
+        (f"{kind}/spec.toml", f"{name}.toml"),
+        ("common/pyproject.toml", "pyproject.toml"),
+        ("common/README.md", "README.md"),
+    ):
+        text = templates.joinpath(f"{template}.txt").read_text(encoding="utf-8")
+        yield path, Template(text).substitute(values)
+
+
+def _module(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _class_name(name: str, kind: str) -> str:
+    """Return the class name, with its kind as a suffix if dpframe has a class of this name."""
+    found = "".join(part.capitalize() for part in name.split("-"))
+    return f"{found}{kind.capitalize()}" if found in dir(dpframe.plugins) else found
+
+
+def _unusable(kind: str, name: str) -> str | None:
+    """Return why a name cannot be used; None if it can."""
+    if not NAME.fullmatch(name):
+        return "it must consist of lower-case letters, digits and hyphens, and begin with a letter"
+    module = _module(name)
+    if keyword.iskeyword(module) or module in sys.stdlib_module_names:
+        return f"Python has something called {module}"
+    if name in {entry.name for entry in load().of_kind(kind) if entry.distribution == "dpframe"}:
+        return f"dpframe has {kind} {name}, which is what the name means in a spec"
+    if importlib.util.find_spec(module) is not None:
+        return f"a module called {module} already exists"
+    try:
+        importlib.metadata.distribution(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    return f"the distribution {name} is already installed"

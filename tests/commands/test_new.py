@@ -10,7 +10,7 @@ import tomli
 from support.command_line import dpframe
 from support.processes import DPFRAME, run
 
-from dpframe.commands.new import new
+from dpframe.commands.check import new
 from dpframe.errors import DpframeError
 from dpframe.interfaces.registry import KINDS
 

@@ -28,7 +28,7 @@ from dpframe.stats import histograms, tradeoff
 from dpframe.stats.joint import joint_staircases
 
 if TYPE_CHECKING:
-    from dpframe.builtin.estimators.choice import Chosen
+    pass
 
 EDGES = 1023  # bins are then narrow enough that rounding costs less than half a percent of a bound
 DISTINCT = 64  # up to so many distinct values in the pilot, each value gets a bin of its own
