@@ -10,9 +10,16 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from dpframe.builtin.neighbourhoods.bench import Adjacency, Bench, Draft
+from dpframe.builtin.neighbourhoods.bench import (
+    SWITCHES,
+    Adjacency,
+    Bench,
+    Column,
+    Draft,
+    Switches,
+    known_columns,
+)
 from dpframe.builtin.neighbourhoods.planned import by_chance, changed, planned
-from dpframe.builtin.neighbourhoods.schema import SWITCHES, Column, Switches, known_columns
 from dpframe.builtin.pairs import table as tables
 from dpframe.builtin.pairs.forms import CATEGORY
 from dpframe.builtin.pairs.pairs import GivenTable, Records, made_of_rows
