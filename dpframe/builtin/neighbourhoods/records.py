@@ -21,8 +21,7 @@ from dpframe.builtin.neighbourhoods.bench import (
 )
 from dpframe.builtin.neighbourhoods.planned import by_chance, changed, planned
 from dpframe.builtin.pairs import table as tables
-from dpframe.builtin.pairs.forms import CATEGORY
-from dpframe.builtin.pairs.pairs import GivenTable, Records, made_of_rows
+from dpframe.builtin.pairs.pairs import CATEGORY, GivenTable, Records, made_of_rows
 from dpframe.builtin.pairs.plain import frozen, of_frame, scalar, written
 from dpframe.builtin.pairs.table import Form, Row, Rows, Table, count
 from dpframe.plugins import Earned, Ge, Le, Neighbourhood, Pair, ParameterError, SpecFile
