@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,9 +26,6 @@ from dpframe.plugins import (
 )
 from dpframe.stats import histograms, tradeoff
 from dpframe.stats.joint import joint_staircases
-
-if TYPE_CHECKING:
-    pass
 
 EDGES = 1023  # bins are then narrow enough that rounding costs less than half a percent of a bound
 DISTINCT = 64  # up to so many distinct values in the pilot, each value gets a bin of its own
