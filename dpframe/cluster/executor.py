@@ -18,8 +18,7 @@ from dpframe.cluster.worker import Answer, Sent
 from dpframe.common.text import error_message
 from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.executor import Executor, RefusedError, Task
-from dpframe.workers import box_tasks
-from dpframe.workers.requests import Overdue, Stopped
+from dpframe.workers import box_tasks, requests
 
 LOCAL = "local:"  # before a number of worker processes on this machine, in place of an address
 TO_CONNECT = 30.0  # seconds in which the scheduler and a first worker must be there
@@ -160,7 +159,7 @@ class Connection:
                 allowed = None if workers is None else list(workers)
                 future = client.submit(function, argument, *rest, pure=False, workers=allowed)
                 return self._waited(future, workers, until)
-            except (Stopped, Overdue, GoneError, CellError):
+            except (requests.Stopped, requests.Overdue, GoneError, CellError):
                 raise
             except self._dask.scheduler.KilledWorker:
                 lost += 1
@@ -184,7 +183,7 @@ class Connection:
                 with contextlib.suppress(self._dask.TimeoutError):
                     return future.result(timeout=max(0.0, left))
                 if until is not None and time.monotonic() >= until:
-                    raise Overdue
+                    raise requests.Overdue
                 here = self.workers()
                 # A task for workers that are gone would wait forever.
                 if workers is not None and here and not here.keys() & {*workers}:
@@ -192,8 +191,8 @@ class Connection:
                 alone = None if here else alone or time.monotonic()
                 if alone is not None and time.monotonic() > alone + TO_COME_BACK:
                     raise CellError("all workers are gone")
-            raise Stopped
-        except (Stopped, Overdue, GoneError, CellError):
+            raise requests.Stopped
+        except (requests.Stopped, requests.Overdue, GoneError, CellError):
             with contextlib.suppress(Exception):
                 future.cancel()
             raise
@@ -247,7 +246,7 @@ class Connection:
         """Connect again, once for all threads; if that fails, the next attempt tries again."""
         self._stopped.wait(PAUSE)
         if self._stopped.is_set():
-            raise Stopped
+            raise requests.Stopped
         with self._lock:
             if self.client is not old or old.status == "running":
                 return

@@ -16,8 +16,7 @@ from dpframe.results.build import estimate_record
 from dpframe.results.model import Basis, CellRecord, ContrastRecord
 from dpframe.results.verdict import CONSISTENT, INCONCLUSIVE, VIOLATED, judged
 from dpframe.sampling.address import PILOT, Stream
-from dpframe.scores.count import roc
-from dpframe.scores.tables import Canaries, as_canaries, read_members
+from dpframe.scores import count, tables
 
 
 def takes_canaries(estimator: Estimator) -> bool:
@@ -29,7 +28,7 @@ def takes_canaries(estimator: Estimator) -> bool:
 
 def _row(
     candidate: Candidate,
-    canaries: Canaries,
+    canaries: tables.Canaries,
     deltas: list[float],
     confidence: float,
     claim: Claim | None,
@@ -180,10 +179,10 @@ def score_one_run(
     deltas = scoring.deltas_of(delta, claim)
     name, canaries, is_loss = _taken(scores, members, column, member)
     told = Told(lower_is_member, is_loss)
-    whole = Canaries(scoring.oriented(canaries.scores, lower=told.lower), canaries.members)
+    whole = tables.Canaries(scoring.oriented(canaries.scores, lower=told.lower), canaries.members)
     m = len(whole.scores)
     aside = told.set_aside(m, seed, 0)
-    canaries = Canaries(whole.scores[~aside], whole.members[~aside])
+    canaries = tables.Canaries(whole.scores[~aside], whole.members[~aside])
     asked, skipped = scoring.candidates(load_plugins(plugins), estimators, dict(parameters or {}))
     asked = [one for one in asked if estimators is not None or takes_canaries(one.estimator)]
     certify = [
@@ -218,7 +217,7 @@ def score_one_run(
         "nan": int(np.isnan(whole.scores).sum()),
         "type": str(whole.scores.dtype),
         "direction": told.direction(*apart),
-        "roc": roc(*sides),
+        "roc": count.roc(*sides),
     }
     audit = {"delta": deltas, "confidence": confidence, "multiplicity": "holm"}
     return ScoreRecord(
@@ -233,13 +232,13 @@ def score_one_run(
 
 def _taken(
     scores: Any, members: Any, column: str | None, member: str | None
-) -> tuple[str, Canaries, bool]:
+) -> tuple[str, tables.Canaries, bool]:
     """Return the name of the source, the canaries, and true if their title says `loss`."""
     if isinstance(scores, str | os.PathLike):
         if members is not None:
             raise DpframeError("members: a file of canaries already contains them")
-        name, read = os.fspath(scores), read_members(Path(scores), column, member)
-        return name, as_canaries(read.values, read.members, name), read.is_loss
+        name, read = os.fspath(scores), tables.read_members(Path(scores), column, member)
+        return name, tables.as_canaries(read.values, read.members, name), read.is_loss
     if members is None:
         raise DpframeError("members: give the memberships of the canaries")
-    return "canaries", as_canaries(scores, members, "canaries"), False
+    return "canaries", tables.as_canaries(scores, members, "canaries"), False

@@ -21,9 +21,8 @@ from dpframe.engine.programs import DrawChunks, DrawTask
 from dpframe.engine.trace import resolved, score_dims, unstacked
 from dpframe.interfaces.checks import arrays, guarded, learns
 from dpframe.plugins import Attack, Executor, HostArray, Statistic, Target, Tree
-from dpframe.sampling import address
+from dpframe.sampling import address, threefry
 from dpframe.sampling.address import EVAL, FIT, LEARNER, PILOT, as_scored
-from dpframe.sampling.threefry import base_key
 from dpframe.spec.audit import RunSettings
 from dpframe.workers.executor import HERE, result
 from dpframe.workers.requests import Load, Overdue, Request, Stopped
@@ -264,7 +263,7 @@ def _fit(draws: Draws, lane: int, attack: Attack) -> Tree:
     the_pass = draws.the_pass
     dims = seen_shape(attack, the_pass.shape, draws.dtype).dims
     target = Target(the_pass.mechanisms[lane], the_pass.pair, dims)
-    key = base_key(the_pass.stream.of(LEARNER), draws.prng)
+    key = threefry.base_key(the_pass.stream.of(LEARNER), draws.prng)
     drawn = draws.outputs(FIT, lane) if learns(attack) else draws.nothing()
     d0, d1 = (seen(attack, part, the_pass.shape, draws.dtype) for part in drawn)
     return arrays("fit", guarded("fit", lambda: attack.fit(key, target, (d0, d1))))

@@ -9,8 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.engine.rounds import checked_counts, most_slices
-from dpframe.engine.trace import check_outputs, check_scores, each_lane
+from dpframe.engine import rounds, trace
 from dpframe.errors import WrongResultError
 from dpframe.interfaces.checks import check_updated, guarded
 from dpframe.plugins import Array, HostArray, Mechanism, Statistic, Task, Tree
@@ -99,11 +98,11 @@ def count_chunks(
 
         def lane(counts: Any, mechanism: Mechanism, states: Any, layouts: Any) -> tuple[Tree, ...]:
             outputs = mechanism.sample(key, origin.data, rows)
-            check_outputs(outputs, rows)
+            trace.check_outputs(outputs, rows)
             own = Scoring(scoring.attacks, states, layouts)
             return count_outputs(counts, own, outputs, origin.dataset, limit, statistics=statistics)
 
-        updated: tuple[Tree, ...] = each_lane(
+        updated: tuple[Tree, ...] = trace.each_lane(
             lane, lanes, counts, mechanisms, scoring.states, scoring.layouts
         )
         return updated
@@ -166,13 +165,13 @@ def count_outputs(
     ) -> Tree:
         def one(counts: Tree, attack: Any, state: Tree, layout: Tree) -> Tree:
             scores = attack.score(state, outputs)
-            check_scores(scores, rows, attack.gives)
+            trace.check_scores(scores, rows, attack.gives)
             updated = statistic.update(layout, counts, dataset, scores, keep)
             check_updated(counts, updated)
             return updated
 
         number = jax.tree.leaves(counts)[0].shape[0]
-        return each_lane(one, number, counts, attacks, states, layouts)
+        return trace.each_lane(one, number, counts, attacks, states, layouts)
 
     columns = zip(statistics, counts, seen, *scoring, strict=True)
     return tuple(scorer(*column) for column in columns)
@@ -186,7 +185,7 @@ count_given = compiled(static=("statistics",))(count_outputs)
 def draw_chunk(mechanism: Mechanism, origin: Origin, *, rows: int, prng: str) -> Array:
     """Draw one chunk, shape [rows, *output dims], for learning and for checks."""
     outputs = mechanism.sample(key_of(origin.keys, prng), origin.data, rows)
-    check_outputs(outputs, rows)
+    trace.check_outputs(outputs, rows)
     return outputs
 
 
@@ -194,7 +193,7 @@ def draw_chunk(mechanism: Mechanism, origin: Origin, *, rows: int, prng: str) ->
 def score_given(attack: Any, state: Tree, outputs: Array) -> Array:
     """Score given outputs, shape [n], for the pilot and for checks."""
     scores: Array = attack.score(state, outputs)
-    check_scores(scores, outputs.shape[0], attack.gives)
+    trace.check_scores(scores, outputs.shape[0], attack.gives)
     return scores
 
 
@@ -236,7 +235,7 @@ def count_segment(
     ends = None
     if task.in_rounds and (width == 1 or segment.slices):
         # A slot for every place where a round may end: one program for all rounds.
-        ends = np.zeros(most_slices(task.rows) + 1, np.int32)
+        ends = np.zeros(rounds.most_slices(task.rows) + 1, np.int32)
         found = jax.tree.map(lambda leaf: np.zeros((len(ends), *np.shape(leaf)), leaf.dtype), found)
         width = 1
     for first in range(segment.first, max(segment.stop, segment.first + 1), MOST_CHUNKS):
@@ -329,7 +328,7 @@ class CountSegment(Task):
         if not isinstance(found, list | tuple) or len(found) != len(zeros):
             raise WrongResultError("counts of another structure")
         scorers = zip(shared.statistics, found, zeros, strict=True)
-        return tuple(checked_counts(*each, trials, trials.ndim - 1) for each in scorers)
+        return tuple(rounds.checked_counts(*each, trials, trials.ndim - 1) for each in scorers)
 
     def __str__(self) -> str:
         return chunks_in_words(self.segment.first, self.segment.stop, self.index)

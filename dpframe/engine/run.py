@@ -9,15 +9,12 @@ from typing import Any, Protocol
 
 import jax
 
-from dpframe.common.machine import StuckError, available_cores, with_timeout
-from dpframe.common.text import error_message
-from dpframe.engine.checkpoint import Store, Uneven
+from dpframe.common import machine, text
+from dpframe.engine import checkpoint, fingerprint, power
 from dpframe.engine.estimate import estimate_cell
-from dpframe.engine.fingerprint import question_of_search
 from dpframe.engine.ledger import Inquiry, Ledger, asked_of, rounds_in
 from dpframe.engine.passes import DeviceWork, Work
 from dpframe.engine.plan import Pass, Place, Plan
-from dpframe.engine.power import with_power
 from dpframe.engine.schedule import Counted, Event, Finished, GaveUpError, Paused, Schedule
 from dpframe.errors import CellError, SampleError, UntrustedError, WorthlessError
 from dpframe.plugins import Executor, HostArray
@@ -46,7 +43,7 @@ def quiet(*, cells_done: int, draws_done: int, label: str) -> None:
 def run(
     plan: Plan,
     progress: Progress = quiet,
-    store: Store | None = None,
+    store: checkpoint.Store | None = None,
     threads: int | None = None,
     ledger: Ledger | None = None,
     source: Source | None = None,
@@ -88,7 +85,7 @@ def run(
             source = RemoteBoxes(executor, source, plan.audit.environments)
             stack.callback(end, executor.run)
         threads = threads or executor.under_way
-        runner = Runner(plan, progress, store or Store(), threads, ledger, source)
+        runner = Runner(plan, progress, store or checkpoint.Store(), threads, ledger, source)
         runner.executor, runner.timings = executor, timings
         try:
             runner.run_all(plan.passes)
@@ -99,7 +96,7 @@ def run(
             return [cell_record(cell, reason=str(error)) for cell in plan.audit.cells]
         runner.check_sensitivities()
         if plan.audit.run.power is not None:
-            runner.results |= with_power(plan, runner.results)
+            runner.results |= power.with_power(plan, runner.results)
     ledger.write()  # before the caller sees a result
     return [runner.results[cell.id] for cell in plan.audit.cells if cell.id in runner.results]
 
@@ -107,7 +104,7 @@ def run(
 def count(
     plan: Plan,
     shard: Shard,
-    store: Store,
+    store: checkpoint.Store,
     progress: Progress = quiet,
     source: Source | None = None,
 ) -> dict[str, str]:
@@ -132,7 +129,7 @@ def count(
 def threads_here() -> int:
     """Return the number of segments to count at once: one per core, or per accelerator."""
     devices = len(jax.devices())
-    return max(devices, available_cores()) if jax.default_backend() == "cpu" else devices
+    return max(devices, machine.available_cores()) if jax.default_backend() == "cpu" else devices
 
 
 def owned(plan: Plan, shard: Shard) -> list[Pass]:
@@ -154,7 +151,7 @@ class Runner:
         self,
         plan: Plan,
         progress: Progress,
-        store: Store,
+        store: checkpoint.Store,
         threads: int,
         ledger: Ledger,
         source: Source,
@@ -179,7 +176,7 @@ class Runner:
             longest_first = sorted(passes, key=lambda p: -p.coordinates * len(p.mechanisms))
             works = [self.work_on(the_pass) for the_pass in longest_first]
             boxes = any(work.on_host for work in works) and jax.default_backend() != "cpu"
-            beside = available_cores() if boxes else 0
+            beside = machine.available_cores() if boxes else 0
             schedule = Schedule(works, self.threads, jax.devices(), beside, self._stop)
             try:
                 with contextlib.closing(schedule.events(HEARTBEAT)) as events:
@@ -267,9 +264,9 @@ class Runner:
                 continue
             try:
                 estimate = partial(estimate_cell, cell, place, *shared)
-                found = with_timeout(estimate, self.plan.audit.run.seconds)
+                found = machine.with_timeout(estimate, self.plan.audit.run.seconds)
                 self.results[cell.id] = self._with_event(work, cell, place, found)
-            except StuckError as stuck:
+            except machine.StuckError as stuck:
                 self.results[cell.id] = cell_record(cell, reason=str(stuck))
 
     def _with_event(self, work: Work, cell: Cell, place: Place, found: CellRecord) -> CellRecord:
@@ -282,8 +279,8 @@ class Runner:
             with precision_of(work.run):
                 return event_of(work, cell, place, found)
 
-        with contextlib.suppress(CellError, Overdue, Stopped, StuckError):
-            told = with_timeout(event, self.plan.audit.run.seconds)
+        with contextlib.suppress(CellError, Overdue, Stopped, machine.StuckError):
+            told = machine.with_timeout(event, self.plan.audit.run.seconds)
             return found.model_copy(update={"event": told})
         return found
 
@@ -296,7 +293,7 @@ class Runner:
         if len(parts) > 1:
             self.again.extend(the_pass.only(part) for part in parts)
             return
-        reason = str(error) if isinstance(error, CellError) else error_message(error)
+        reason = str(error) if isinstance(error, CellError) else text.error_message(error)
         for cell, _ in the_pass.cells:
             self.results[cell.id] = cell_record(cell, reason=reason)
 
@@ -322,7 +319,7 @@ class Runner:
         asked: dict[str, str] = {}
         for cell in cells:
             try:
-                asked[cell.id] = asked_of(question_of_search, cell, self.plan)
+                asked[cell.id] = asked_of(fingerprint.question_of_search, cell, self.plan)
             except CellError as error:
                 self.results[cell.id] = cell_record(cell, reason=str(error))
         cells = [cell for cell in cells if cell.id in asked]
@@ -396,15 +393,15 @@ class Runner:
         run = self.plan.audit.run
         check = SensitivityCheck(mechanism, self.source, run)
         try:
-            with_timeout(partial(check.look, [pair]), run.seconds)
+            machine.with_timeout(partial(check.look, [pair]), run.seconds)
             return check.found
-        except (CellError, StuckError) as error:
+        except (CellError, machine.StuckError) as error:
             return str(error)
 
 
 def _parts(the_pass: Pass, error: BaseException) -> list[list[Cell]]:
     """Divide the cells of a failed pass into groups that can fail independently."""
-    if isinstance(error, Uneven):
+    if isinstance(error, checkpoint.Uneven):
         return error.groups
     if not isinstance(error, SampleError):
         return [[cell] for cell, _ in the_pass.cells]

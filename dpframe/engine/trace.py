@@ -13,9 +13,8 @@ from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.plugin import Plugin
 from dpframe.plugins import Array, Attack, HostMechanism, Mechanism, Statistic, Tree
+from dpframe.sampling import compile_cache, threefry
 from dpframe.sampling.address import Shape, on_device, precision_of, shape_of_dataset
-from dpframe.sampling.compile_cache import remembered
-from dpframe.sampling.threefry import key_of
 from dpframe.spec.audit import Cell, RunSettings
 from dpframe.workers import requests, trial_call
 
@@ -157,7 +156,7 @@ class Tracer:
             check_outputs(outputs, ROWS)
             return Shape(tuple(outputs.shape[1:]), np.dtype(outputs.dtype))
 
-        return remembered(_outputs, (leaves, words, data), {"prng": self.prng}, find)
+        return compile_cache.remembered(_outputs, (leaves, words, data), {"prng": self.prng}, find)
 
     def _check_attack(self, cell: Cell, shape: Shape, run: RunSettings) -> None:
         attack, dtype = cell.attack.value, np.dtype(run.precision)
@@ -174,7 +173,7 @@ class Tracer:
             check_scores(scores, ROWS, attack.gives)
 
         outputs = np.broadcast_to(np.zeros((), seen), dims)
-        remembered(_stateless, (leaves, outputs), {"gives": attack.gives}, find)
+        compile_cache.remembered(_stateless, (leaves, outputs), {"gives": attack.gives}, find)
 
 
 def _stateless(attack: Any, outputs: Any) -> Any:
@@ -194,7 +193,7 @@ def declared_rows(mechanism: Mechanism | HostMechanism) -> int | None:
 
 
 def _outputs(mechanism: Any, words: Any, data: Any, *, prng: str) -> Any:
-    return mechanism.sample(key_of(words, prng), data, ROWS)
+    return mechanism.sample(threefry.key_of(words, prng), data, ROWS)
 
 
 def check_outputs(outputs: Any, rows: int) -> None:

@@ -17,9 +17,8 @@ from dpframe.engine.plan import Pass
 from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.checks import arrays, guarded, learns
 from dpframe.plugins import Attack, Claim, Executor, HostArray, Pair, Target, Tree
-from dpframe.sampling import address
+from dpframe.sampling import address, threefry
 from dpframe.sampling.address import EVAL, LEARNER, Segment, segments
-from dpframe.sampling.threefry import base_key
 from dpframe.search.events import (
     MOST_EXAMINED,
     Output,
@@ -360,7 +359,7 @@ class Learned(passes.DeviceWork):
         the_pass, state = self.the_pass, ()
         if attack.has_fit():
             target = Target(the_pass.mechanisms[0], the_pass.pair, the_pass.shape.dims)
-            key = base_key(the_pass.stream.of(LEARNER), self.prng)
+            key = threefry.base_key(the_pass.stream.of(LEARNER), self.prng)
             train = self.drawn(first) if learns(attack) else self.draws.nothing()
             state = fitted(attack, key, target, train)
         if not statistic.needs_pilot():

@@ -20,8 +20,7 @@ from dpframe.interfaces.statistic import BinCounts, DecisionCounts, Statistic
 from dpframe.plugins import Attack, Floats, HostArray, HostMechanism, Ints, Pair, Target, Tree
 from dpframe.results.model import CellRecord, WitnessRecord
 from dpframe.results.plain import text as plain_text
-from dpframe.sampling.address import LEARNER, Shape, Stream, precision_of
-from dpframe.sampling.threefry import base_key
+from dpframe.sampling import address, threefry
 from dpframe.search.wealth import Seen
 from dpframe.spec.audit import Cell, Choice, RunSettings
 from dpframe.stats.betting import choose
@@ -212,7 +211,7 @@ class AnswerEvents:
         mechanism: HostMechanism,
         pair: Pair,
         run: RunSettings,
-        stream: Stream,
+        stream: address.Stream,
         prng: str,
         tried: set[Any],
     ) -> None:
@@ -221,7 +220,7 @@ class AnswerEvents:
         self.learned: list[LearnedAttack] = []
         self._key: Any = None
 
-    def learn(self, train: tuple[HostArray, HostArray], shape: Shape) -> None:
+    def learn(self, train: tuple[HostArray, HostArray], shape: address.Shape) -> None:
         """Let every attack learn from rows on D and on D′, and choose cuts by their scores."""
         self.shape = shape
         cheap = [choice.value.scores_on_host() for choice in self.attacks]
@@ -256,7 +255,7 @@ class AnswerEvents:
         """Return True for the answers whose scores are at or above a cut, shape [n]."""
         place, cut = attack_at([len(one.cuts) for one in self.learned], column)
         _, attack, state, cuts = self.learned[place]
-        with precision_of(self.run):
+        with address.precision_of(self.run):
             scores = self._scores(attack, state, self._looked(attack, rows))
         return np.asarray(scores.astype(float) >= cuts[cut])
 
@@ -269,10 +268,10 @@ class AnswerEvents:
         if (reason := unsuited(attack, target)) is not None:
             raise CellError(f"{choice.label}: {reason}")
         state: Tree = ()
-        with precision_of(self.run):
+        with address.precision_of(self.run):
             if attack.has_fit():
                 if self._key is None:
-                    self._key = base_key(self.stream.of(LEARNER), self.prng)
+                    self._key = threefry.base_key(self.stream.of(address.LEARNER), self.prng)
                 given = train if learns(attack) else (train[0][:0], train[1][:0])
                 state = fitted(attack, self._key, target, given)
             self._try(attack, state, rows)
@@ -306,7 +305,7 @@ class AnswerEvents:
 
     def _above(self, one: LearnedAttack, rows: HostArray) -> Any:
         total = np.zeros(len(one.cuts), np.int64)
-        with precision_of(self.run):
+        with address.precision_of(self.run):
             for at in range(0, len(rows), BLOCK):
                 looked = self._looked(one.attack, rows[at : at + BLOCK])
                 ordered = np.sort(self._scores(one.attack, one.state, looked).astype(float))

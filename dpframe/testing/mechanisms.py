@@ -9,19 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.engine.independence import Independence
-from dpframe.engine.sanity import check_outputs_vary
-from dpframe.engine.trace import unstacked
+from dpframe.engine import independence, sanity, trace
 from dpframe.errors import CellError, WorthlessError
 from dpframe.plugins import Claim, HostArray, HostMechanism, Mechanism, Pair
-from dpframe.sampling.address import (
-    PROBE,
-    Stream,
-    for_jax,
-    generator_name,
-    host_generator,
-)
-from dpframe.sampling.threefry import base_key
+from dpframe.sampling import address, threefry
 from dpframe.testing import plugins
 from dpframe.testing.plugins import LeftOut, Trial
 from dpframe.workers.program.query import Refused, ask, heard
@@ -48,18 +39,20 @@ class Played:
     def data(self) -> tuple[Any, Any]:
         """D and D′, as the mechanism gets them."""
         if self.traced:
-            return for_jax((self.pair.d0, self.pair.d1), DTYPE)
+            return address.for_jax((self.pair.d0, self.pair.d1), DTYPE)
         return self.pair.d0, self.pair.d1
 
     def call(self, number: int, index: int, n: int = ROWS, *, compiled: bool = True) -> HostArray:
         """Return n outputs on D (index 0) or D′ (1); equal numbers give equal randomness."""
         mechanism: Any = self.mechanism
         if not self.traced:
-            rng = host_generator(Stream(0, "testing", 0, PROBE), number, index)
+            rng = address.host_generator(
+                address.Stream(0, "testing", 0, address.PROBE), number, index
+            )
             given = mechanism.sample(rng, self.data[index], n)
         else:
             run = _sample if compiled else _plainly
-            given = run(unstacked(mechanism, DTYPE), _key(number, index), self.data[index], n)
+            given = run(trace.unstacked(mechanism, DTYPE), _key(number, index), self.data[index], n)
         _dims(np.shape(given), n)
         return np.asarray(given)
 
@@ -67,7 +60,7 @@ class Played:
         """Return the shape of one output among n, without compiling a traced mechanism."""
         if not self.traced:
             return self.call(0, index, n).shape[1:]
-        own = unstacked(self.mechanism, DTYPE)
+        own = trace.unstacked(self.mechanism, DTYPE)
         given = jax.eval_shape(
             lambda mechanism, key, data: mechanism.sample(key, data, n),
             *(own, _key(0, index), self.data[index]),
@@ -97,7 +90,10 @@ def _plainly(mechanism: Any, key: Any, data: Any, n: int) -> Any:
 
 def _key(number: int, index: int) -> Any:
     return jax.random.fold_in(
-        base_key(Stream(0, "testing", number, PROBE), generator_name("default")), index
+        threefry.base_key(
+            address.Stream(0, "testing", number, address.PROBE), address.generator_name("default")
+        ),
+        index,
     )
 
 
@@ -140,13 +136,13 @@ def _same_key(played: Played) -> None:
 def _other_key(played: Played) -> None:
     for chunks in played.calls:
         try:
-            check_outputs_vary(chunks)
+            sanity.check_outputs_vary(chunks)
         except CellError as error:
             raise AssertionError(str(error)) from None
 
 
 def _independent(played: Played) -> None:
-    watcher = Independence(ROWS, 1)
+    watcher = independence.Independence(ROWS, 1)
     try:
         for number in range(CALLS):
             for index in (0, 1):
@@ -184,7 +180,7 @@ def _singly(played: Played) -> None:
         ]
     else:
         alone = jax.jit(jax.vmap(lambda m, k, d: m.sample(k, d, 1), in_axes=(None, 0, None)))
-        leaves: Any = unstacked(played.mechanism, DTYPE)
+        leaves: Any = trace.unstacked(played.mechanism, DTYPE)
         one_by_one = [
             np.asarray(
                 alone(leaves, jax.random.split(_key(1, index), ROWS * CALLS), played.data[index])
@@ -212,7 +208,7 @@ def _one_trace(played: Played) -> None:
         varied = dataclasses.replace(
             mechanism, **{name: scale * getattr(mechanism, name) for name in floats}
         )
-        sample.trace(unstacked(varied, DTYPE), _key(0, 0), played.data[0])
+        sample.trace(trace.unstacked(varied, DTYPE), _key(0, 0), played.data[0])
     assert traces == 1, f"{traces} traces for two values of {', '.join(floats)}"
 
 
@@ -220,7 +216,7 @@ def _density(played: Played) -> None:
     mechanism: Any = played.mechanism
     if not played.traced or not mechanism.has_log_density():
         raise LeftOut("it gives no log_density")
-    leaves = unstacked(mechanism, DTYPE)
+    leaves = trace.unstacked(mechanism, DTYPE)
     log_density = jax.jit(lambda m, d, x: m.log_density(d, x))
     ratios = []
     for chunks in played.calls:

@@ -8,8 +8,7 @@ from scipy import special
 
 from dpframe.builtin.estimators.events import Bins, Events, Family, Shown, loss_of
 from dpframe.plugins import Claim, Floats, HostArray, Ints, Query
-from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
-from dpframe.stats.joint import CAP
+from dpframe.stats import binomial, joint
 
 CAUTION = 1.5
 """Standard errors by which the pilot's rates are worsened before they are compared. Otherwise the
@@ -91,7 +90,7 @@ class _View:
         fpr, tpr = self.cautious_fpr, self.cautious_tpr
         n, n_true = self.trials
         weight = self.weights(fpr, tpr)
-        z = -special.ndtri((1 - 2 * CAP) * self.error)
+        z = -special.ndtri((1 - 2 * joint.CAP) * self.error)
         low = _lower(n_true * tpr, n_true, z * np.sqrt(1 - weight**2)) / n_true - self.delta
         high = _upper(np.maximum(n * fpr, 1), z * weight) / n
         return np.where(low > 0, np.log(np.maximum(low, 1e-300) / high), -np.inf)
@@ -206,8 +205,8 @@ def _of_chosen(chosen: Sequence[Chosen], counts: Ints, delta: float, error: floa
         ladder = one.family.bins(counts)
         false, true = ladder.false[one.cut], ladder.true[one.cut]
         n, n_true = ladder.trials_false, ladder.trials_true
-        lows = clopper_pearson_lower([false, true], [n, n_true], each).tolist()
-        highs = clopper_pearson_upper([false, true], [n, n_true], each).tolist()
+        lows = binomial.clopper_pearson_lower([false, true], [n, n_true], each).tolist()
+        highs = binomial.clopper_pearson_upper([false, true], [n, n_true], each).tolist()
         found += [loss_of(lows[0], highs[1], delta), loss_of(lows[1], highs[0], delta)]
     return max(found)
 
@@ -227,7 +226,7 @@ def possible(trials: tuple[int, int], delta: float, error: float) -> bool:
     """
     if not all(trials):
         return False
-    never = clopper_pearson_upper([0, 0], list(trials), error / 2)
+    never = binomial.clopper_pearson_upper([0, 0], list(trials), error / 2)
     return bool((never <= delta).all())
 
 
@@ -266,8 +265,8 @@ def _limits(counts: Ints, each: float) -> tuple[_Limits, _Limits]:
     low, high = np.zeros(below.shape), np.zeros(below.shape)
     for dataset, n in enumerate(trials):
         seen, where = np.unique(rarer[dataset], return_inverse=True)
-        low[dataset] = clopper_pearson_lower(seen, n, each)[where]
-        high[dataset] = clopper_pearson_upper(seen, n, each)[where]
+        low[dataset] = binomial.clopper_pearson_lower(seen, n, each)[where]
+        high[dataset] = binomial.clopper_pearson_upper(seen, n, each)[where]
     high[:, [0, -1]] = 0  # nothing is before the first bin or behind the last: known, not counted
     # The limits of the complement, from the rarer side, where they have all their digits.
     rare = below <= trials[:, None] - below
