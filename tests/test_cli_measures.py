@@ -173,7 +173,7 @@ def test_the_largest_of_several_bounds_pays_for_the_choice() -> None:
 
 
 def test_compare() -> None:
-    done = invoke("compare", QUICK, "--trials", "2000", "--set", "pair.dim=2")
+    done = invoke("compare", QUICK, "--trials", "500", "--set", "pair.dim=2")
     assert done.exit_code == 0, done.output
     assert "laplace · ε 0.5" in done.stdout
     assert "majority-vote · precision" in done.stdout.replace("\n", " ")

@@ -22,6 +22,8 @@ from dpframe.report.sentences import caveats
 from dpframe.report.witness import as_toml
 from dpframe.results.model import CellRecord
 
+pytestmark = pytest.mark.usefixtures("coarse_bounds_of_module")
+
 
 class Leaky(HostMechanism, name="leaky"):
     """Releases the data with far too little noise."""
