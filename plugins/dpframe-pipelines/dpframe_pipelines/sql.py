@@ -452,6 +452,7 @@ def audit_sql(
     seconds: float | None = None,
     limit: float | None = None,
     python: str | os.PathLike[str] | None = None,
+    variant: str = "",
     confidence: float = 0.999,
     seed: int = 0,
 ) -> Record:
@@ -474,6 +475,7 @@ def audit_sql(
         seconds: time limit of the search.
         limit: time limit of one answer in seconds; one that exceeds it counts as TimeoutError.
         python: the interpreter of a program; default: this one.
+        variant: passed to a program, which may have several configurations.
         confidence: of the verdict.
         seed: of all randomness.
 
@@ -484,7 +486,7 @@ def audit_sql(
     known = columns_of(columns, users=1)
     more = columns_of(joined, users=sum(bool(one.get("user")) for one in joined)) if joined else ()
     search = {"use": "sql", "params": {**_plain(known, more), "change": change, "beyond": beyond}}
-    pipeline = _pipeline(answer, known, more, epsilon, delta)
+    pipeline = _pipeline(answer, known, more, claim_of(epsilon, delta), variant)
     budget = Budget(trials, seconds, confidence, seed, limit)
     return audited(pipeline, search, budget, python)
 
@@ -519,8 +521,9 @@ def shrink(
     if cell.verdict != "violated":
         raise DpframeError(f"nothing to shrink: the claim is {cell.verdict or 'undecided'}")
     own = UsersAndQueries.from_params(dict(cell.search.neighbourhood.params))
-    bench = own.bench
-    pipeline = _pipeline(answer, own.columns, own.joined, cell.claim.epsilon, cell.claim.delta)
+    bench, variant = own.bench, cell.mechanism.params.get("variant", "")
+    claim = claim_of(cell.claim.epsilon, cell.claim.delta)
+    pipeline = _pipeline(answer, own.columns, own.joined, claim, variant)
     budget = Budget(trials, seconds, record.audit.confidence, record.seed)
     while True:
         case = bench.case(Values.from_params(record.cells[0].pair.params))
@@ -537,11 +540,12 @@ def shrink(
 
 
 def _pipeline(
-    answer: Any, columns: Sequence[Column], joined: Sequence[Column], epsilon: float, delta: float
+    answer: Any, columns: Sequence[Column], joined: Sequence[Column], claim: Any, variant: str
 ) -> Any:
     if not callable(answer):
-        given = {"file": str(answer), "epsilon": epsilon, "delta": delta}
-        return {"use": "sql-engine", "params": {**given, **_plain(columns, joined)}}
+        given = {"file": str(answer), "epsilon": claim.epsilon, "delta": claim.delta}
+        given |= {"variant": variant, **_plain(columns, joined)}
+        return {"use": "sql-engine", "params": given}
     categories = categories_of((*columns, *joined))
 
     def prepare(data: Any) -> Any:
@@ -549,5 +553,4 @@ def _pipeline(
         keys = queries.keys_of(query, categories)
         return (queries.table_of(data), query), lambda given: queries.numbers(given, keys)
 
-    claim = claim_of(epsilon, delta)
     return function_box(answer, 2, claim, lambda pair: names_of(pair, categories), prepare)
