@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dpframe.plugins import hookimpl
 
 if TYPE_CHECKING:
-    from dpframe.plugins import Attack, Mechanism, Neighbourhood
+    from dpframe.plugins import Attack, ForeignMechanism, Neighbourhood
     from dpframe_pipelines.sql import audit_sql as audit_sql
     from dpframe_pipelines.sql import shrink as shrink
     from dpframe_pipelines.synthetic import audit_synthesizer as audit_synthesizer
@@ -23,12 +23,12 @@ def __getattr__(name: str) -> object:
 
 
 @hookimpl
-def dpframe_mechanisms() -> list[type[Mechanism]]:
+def dpframe_mechanisms() -> list[type[ForeignMechanism]]:
     """Return the mechanisms: a synthesizer and an SQL engine, each a program."""
     from dpframe_pipelines.sql import SqlEngine
     from dpframe_pipelines.synthetic import Synthesizer
 
-    return [Synthesizer, SqlEngine]  # type: ignore[list-item]  # black boxes are mechanisms
+    return [Synthesizer, SqlEngine]
 
 
 @hookimpl
