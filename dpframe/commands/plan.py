@@ -11,7 +11,7 @@ import numpy as np
 
 from dpframe.commands.audit import make_plan
 from dpframe.common.machine import available_cores
-from dpframe.engine import resources, rounds
+from dpframe.engine import resources, rounds, trace
 from dpframe.engine.ledger import query_of, resolution_of, share_of_error
 from dpframe.engine.power import (
     LARGEST_LOSS,
@@ -23,15 +23,18 @@ from dpframe.engine.power import (
 )
 from dpframe.errors import CellError, DpframeError
 from dpframe.plugins import HostMechanism, Query, epsilon_of
-from dpframe.search.arms import GROWTH, SHARE, WARM_UP
-from dpframe.search.search import LUCK, expected_gain
+from dpframe.search import arms
+from dpframe.search.proposals import rows_of
+from dpframe.search.search import LUCK, PROPOSALS, expected_gain
 from dpframe.search.wealth import LOSS_LIMIT, Point, Seen, Wealth, farthest
 from dpframe.stats.betting import growth_rate
+from dpframe.stats.output_bets import lines_of
 from dpframe.workers.executor import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from dpframe.common.types import HostArray
     from dpframe.engine.plan import Plan
     from dpframe.interfaces.estimator import Estimate, Estimator
     from dpframe.report.terminal.plan import Decision, Outlook, PowerRow, Reach, Skipped
@@ -62,18 +65,13 @@ def decisions(plan: Plan) -> list[Decision]:
 
 def _expected(cell: Cell, plan: Plan) -> float | None:
     truth = cell.mechanism.value.truth(cell.pair.value)
-    claim, resolution = cell.claim, resolution_of(cell, plan)
-    if truth is None or claim is None:
+    if truth is None or (claim := cell.claim) is None:
         return None
-    said = [(claim.epsilon_at(delta), delta) for delta in claim.telling_deltas]
-    slope = np.exp(np.array([epsilon for epsilon, _ in said if epsilon < 600]))
-    delta = np.array([delta for epsilon, delta in said if epsilon < 600])
-    delta = delta + resolution * (1 + slope)
+    said = claim.epsilon_at, claim.delta_at, claim.telling_deltas
+    if (lines := lines_of(*said, resolution_of(cell, plan))) is None:
+        return None
     q, p = EVENTS, 1 - np.asarray(truth.tradeoff(EVENTS), np.float64)
-    usable = delta < 1
-    if not usable.any():
-        return None
-    rate = growth_rate(q, p, slope[usable], delta[usable])
+    rate = growth_rate(q, p, lines.slope, lines.delta)
     return rounds.FIRST - math.log(share_of_error(cell, plan)) / rate if rate > 1e-12 else None
 
 
@@ -208,44 +206,61 @@ def powers(
 def _refutes(asked: Question, loss: float, rng: np.random.Generator) -> bool:
     """Simulate a search, and return True if it refutes the claim.
 
-    One of the pairs has the true loss, told by one decision with equal error rates; the others lose
-    nothing. Draws and bets are those of `SearchRun`, but attacks learn only once.
+    One of the pairs has the true loss, told by two outputs with equal error rates; the others lose
+    nothing. Draws and bets are those of `SearchRun` and `TracedArm`: draws that attacks learn from
+    choose no bets. Bets on scores need more draws than bets on decisions.
     """
     claim, raised = asked.query.claim, asked.query.resolution
     assert claim is not None
     said = [(claim.epsilon_at(delta), delta) for delta in claim.telling_deltas]
     points = [Point(e, d + raised * (1 + math.exp(e))) for e, d in said if e <= LOSS_LIMIT]
+    rates = rng.permutation([asked.rate(loss)] + [0.5] * (PAIRS - 1))
+    rows, most = asked.rows, asked.size // asked.rows
+    first, enough = arms.chunks_at_first(asked.size, rows), arms.MOST_LEARNED // rows
 
-    def drawn_from(pair: int, n: int) -> Seen:
-        wrong = rng.binomial(n, 0.5 if pair else asked.rate(loss), 2)
-        return Seen(np.array([[wrong[0]], [n - wrong[1]]]), n)
+    def counted(chunks: HostArray) -> Seen:
+        n, ones = rows * len(chunks), chunks.sum(axis=0)[:, None]
+        return Seen(ones if asked.scores == "bool" else np.hstack([np.full((2, 1), n), ones]), n)
+
+    def drawn_from(pair: int, chunks: int) -> HostArray:
+        wrong = rng.binomial(rows, rates[pair], (chunks, 2))
+        return np.stack([wrong[:, 0], rows - wrong[:, 1]], axis=1)
+
+    def known(pair: int) -> Seen:
+        learned[pair] = arms.chunks_to_learn_from(len(drawn[pair]), learned[pair], enough)
+        return counted(drawn[pair][learned[pair] + arms.chunks_for_cuts(learned[pair], rows) :])
 
     def gain(one: Seen) -> float:
         guess = farthest(one, points)
         return expected_gain((-math.inf if guess is None else guess.z) - LUCK) / (2 * one.trials)
 
-    first = max(4, int(min(WARM_UP, SHARE * asked.size)))
-    drawn, wealth = np.full(PAIRS, first), Wealth(asked.query.delta)
-    # Attacks learn from the first half of these draws, and the next quarter places cuts.
-    seen = [drawn_from(pair, first // 4) for pair in range(PAIRS)]
+    begun = min(PAIRS, max(1, int(PROPOSALS * asked.size) // (first * rows)))
+    drawn = [drawn_from(pair, first) for pair in range(begun)]
+    learned, wealth = [first // 2] * begun, Wealth(asked.query.delta)
+    seen = [known(pair) for pair in range(begun)]
     gains = [gain(one) for one in seen]
-    while (left := asked.size - int(drawn.sum())) > 0:
+    while (left := most - sum(map(len, drawn))) > 0:
         pair = int(np.argmax(gains))
-        fresh = drawn_from(pair, min(max(1, int(GROWTH * drawn[pair])), left))
-        wealth.bet_against_claim(pair, seen[pair], fresh, points, 0.0)
+        fresh = drawn_from(pair, min(max(1, int(arms.GROWTH * len(drawn[pair]))), left))
+        wealth.bet_against_claim(pair, seen[pair], counted(fresh), points, 0.0)
         if wealth.best >= -math.log(asked.level):
             return True
-        drawn[pair] += fresh.trials
-        seen[pair] = Seen(seen[pair].above + fresh.above, seen[pair].trials + fresh.trials)
+        drawn[pair] = np.concatenate([drawn[pair], fresh])
+        seen[pair] = known(pair)
         gains[pair] = gain(seen[pair])
     return False
 
 
 def _question_of_search(cell: Cell, plan: Plan) -> Question | str:
-    query = query_of(cell, plan, (cell.trials, cell.trials))
-    if query.claim is None or isinstance(cell.mechanism.value, HostMechanism):
+    query, mechanism = query_of(cell, plan, (cell.trials, cell.trials)), cell.mechanism.value
+    if query.claim is None or cell.search is None or isinstance(mechanism, HostMechanism):
         return "no model of a loss for a search of a black box, or without a claim"
-    asked = Question(cell.estimator.value, query, 1 - query.confidence, search=_refutes)
+    rows = plan.audit.run.chunk or rows_of(
+        cell.trials, trace.declared_rows(mechanism) or cell.trials
+    )
+    decide = all(choice.value.gives == "decision" for choice in cell.search.attacks)
+    own = cell.estimator.value, query, 1 - query.confidence, "bool" if decide else "float32"
+    asked = Question(*own, rows=rows, search=_refutes)
     known = asked.model is not None and 0 < asked.claimed < LARGEST_LOSS
     return asked if known else "no model of a loss for a claim with this curve"
 

@@ -142,6 +142,22 @@ class Arm(ABC):
     ) -> tuple[int, str | None, str]: ...
 
 
+def chunks_at_first(trials: int, rows: int) -> int:
+    """Return the chunks of the first draws of a pair."""
+    return 3 * max(1, int(min(WARM_UP, SHARE * trials)) // (3 * rows))
+
+
+def chunks_to_learn_from(drawn: int, learned: int, enough: int) -> int:
+    """Return the chunks that attacks learn from, `learned` until there are enough new ones."""
+    is_due = learned < enough and drawn >= 16 * learned
+    return min(drawn // 4, enough) if is_due else learned
+
+
+def chunks_for_cuts(learned: int, rows: int) -> int:
+    """Return the chunks, after those that attacks learn from, that cuts are chosen from."""
+    return max(1, min(learned // 2, MOST_FOR_CUTS // rows))
+
+
 class TracedArm(Arm):
     """One pair of a search of a mechanism that JAX traces.
 
@@ -188,8 +204,7 @@ class TracedArm(Arm):
         return found
 
     def first(self) -> int:
-        rows = self.the_pass.rows
-        return 3 * rows * max(1, int(min(WARM_UP, SHARE * self.the_pass.trials)) // (3 * rows))
+        return self.the_pass.rows * chunks_at_first(self.the_pass.trials, self.the_pass.rows)
 
     def warm_up(self) -> None:
         self._drew(self.first() // self.the_pass.rows)
@@ -211,9 +226,9 @@ class TracedArm(Arm):
 
     def _took_in(self) -> None:
         most = min(MOST_LEARNED, max(MOST_FOR_CUTS, ENTRIES // max(1, self.the_pass.elements)))
-        enough = -(-most // self.the_pass.rows)
-        if self._learned < enough and self.drawn >= 16 * self._learned:
-            self._learn(min(self.drawn // 4, enough))
+        chunks = chunks_to_learn_from(self.drawn, self._learned, -(-most // self.the_pass.rows))
+        if chunks != self._learned:
+            self._learn(chunks)
 
     def _event(
         self, column: int, words: Mapping[int, str], *, is_above: bool
@@ -234,7 +249,7 @@ class TracedArm(Arm):
         """Let attacks learn from the first chunks, choose cuts by the next, and count the rest."""
         work = Learned(self.the_pass, self.run, self.prng, checkpoint.Store(), self.tried)
         work.executor = self.executor
-        cuts = max(1, min(chunks // 2, MOST_FOR_CUTS // self.the_pass.rows))
+        cuts = chunks_for_cuts(chunks, self.the_pass.rows)
         work.learn_from(chunks, cuts, look=self._work is None)
         self._work, self._learned = work, chunks
         self.seen = self._counted(range(chunks + cuts, self.drawn))

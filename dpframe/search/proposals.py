@@ -167,9 +167,8 @@ class ArmMaker:
             places.append((dataclasses.replace(of_attack, id=str(number)), Place(0, number, 0)))
         _, data = made_by(pair)
         run = self.settings.run
-        few = 1 << max(4, int(arms.SHARE * self.cell.trials / 3).bit_length() - 1)
         usual = trace.declared_rows(mechanism) or rows_per_chunk(shape.dims, on_host=False)
-        rows = run.chunk or min(ROWS, few, usual)
+        rows = run.chunk or rows_of(self.cell.trials, usual)
         group = draw_group(
             cell, data=data, precision=run.precision, prng=self.settings.plan.prng, rows=rows
         )
@@ -207,6 +206,11 @@ class ArmMaker:
         if self._unit is None:
             self._unit = claimed
         return claimed / self._unit
+
+
+def rows_of(trials: int, usual: int) -> int:
+    """Return the rows of a chunk, of which the first draws of a pair take three or more."""
+    return min(ROWS, usual, 1 << max(4, int(arms.SHARE * trials / 3).bit_length() - 1))
 
 
 def _check_kind(mechanism: Any, attack: Attack) -> None:
