@@ -2,6 +2,7 @@
 
 import bisect
 import dataclasses
+import functools
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -119,7 +120,8 @@ class GuessCounts(Statistic):
             most = m if side == "both" else max(1, m // 2)
             rungs = [most >> j for j in range(RUNGS) if most >> j >= FEWEST]
             numbers = self.guesses or rungs or [most]
-            own = {_split(side, number) for number in numbers}
+            inside = {"both": lambda n: n - n // 2, "in": lambda n: n, "out": lambda n: 0}[side]
+            own = {(inside(number), number - inside(number)) for number in numbers}
             for rule in own:
                 rules[rule] = rules.get(rule, 0.0) + part / len(own)
         ordered = sorted(rules)
@@ -175,13 +177,6 @@ def of_each_run(xp: Any, layout: Tree, runs: Any) -> dict[str, Any]:
         "even": excess == 0,
         "far": excess > FAR * m**0.5,
     }
-
-
-def _split(side: str, guesses: int) -> tuple[int, int]:
-    """Split guesses into in and out."""
-    if side == "both":
-        return guesses - guesses // 2, guesses // 2
-    return (guesses, 0) if side == "in" else (0, guesses)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -290,12 +285,10 @@ class Guesses(Estimator):
         if (claim := query.claim) is None:
             return answer
         p_value, telling = self._p_value(each, claim, query, 0.0)
-        resolved = p_value
-        if query.resolution:
-            resolved = self._p_value(each, claim, query, query.resolution)[0]
+        wider = self._p_value(each, claim, query, query.resolution)[0] if query.resolution else 0.0
         return answer._replace(
             p_value=p_value,
-            p_resolved=max(p_value, resolved),
+            p_resolved=max(p_value, wider),
             contrast=self.contrast(each, telling, claim, query, bound),
         )
 
@@ -453,11 +446,8 @@ class OneRunFDP(Guesses, name="one-run-fdp"):
 
     def lower(self, one: Guessed, delta: float, error: float, least: float) -> float:
         counts = one.canaries, one.guesses, one.correct
-
-        def blow_up(x: float) -> float:
-            return one_run.approximate_blow_up(x, least, delta)
-
-        if not one_run.one_run_rejects(*counts, blow_up, error):
+        curve = functools.partial(one_run.approximate_blow_up, epsilon=least, delta=delta)
+        if not one_run.one_run_rejects(*counts, curve, error):
             return least
         return one_run.one_run_fdp_epsilon(*counts, delta, error)
 
