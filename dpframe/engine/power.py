@@ -243,14 +243,16 @@ def simulated_power(question: Question, loss: float, audits: int = AUDITS) -> fl
     """Return the share of simulated audits with bets or canaries that refute a claim.
 
     The share is the mean over strata of equal probability, by the total number of errors, which
-    halves the variance. A share of .8 has a standard error of about .002; of .006 if simulations
-    are slow, and of .01 for searches.
+    halves the variance. A share of .8 has a standard error of about .002, and of at most .01 if
+    simulations are slow. For searches it is .01, and two of them are subtracted.
     """
     estimator, rng, rate = question.estimator, np.random.default_rng(1), question.rate(loss)
     query = question.query._replace(confidence=1 - question.level)
     if question.search is not None:
         audits = min(audits, SEARCHES)
-        return sum(question.search(question, loss, rng) for _ in range(audits)) / audits
+        share = sum(question.search(question, loss, rng) for _ in range(audits)) / audits
+        # The model is approximate, and a power that is too large would be worse.
+        return max(0.0, share - 2 * math.sqrt(share * (1 - share) / audits))
     audits = min(audits, max(FEWEST, MOST_DRAWS // question.size))
     parts, errors, each = [], [], AT_ONCE
     if not question.canaries:

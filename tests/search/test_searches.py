@@ -255,8 +255,8 @@ def test_searches_refute_a_claim_as_often_as_the_model_says_or_a_little_more(
     share = sum(cell.verdict == "violated" for cell in cells) / repeats
     noise = 4.9 * 0.45 * math.sqrt(1 / repeats + 1 / simulated)
     assert 0.5 < expected < 0.97
-    # In 400 searches the share was .01 to .06 larger.
-    assert expected - noise < share < expected + 0.06 + noise
+    # Two standard errors were subtracted; of 400 searches, up to .08 more refuted the claim.
+    assert expected - noise < share < expected + 0.08 + noise
 
 
 class Many(Neighbourhood, name="many"):
