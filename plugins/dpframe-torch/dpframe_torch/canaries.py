@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset, IterableDataset, default_collate
+from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate
 
 from dpframe_torch import auditing, scoring
 from dpframe_torch.records import (
@@ -216,6 +217,11 @@ class Canaries:
             np.random.SeedSequence([STREAM, int(self.state["seed"]), 4]),
         )
         self.watched.attach(model, optimizer)
+        if self.kind != "random-gradient" and scoring.ranks()[1] == 1:
+            try:  # a training takes long, so what the audit will need is tried before it
+                scoring.Scoring(self.records[:2], None, default_collate, 2).scores(model, "loss")
+            except CanaryError as error:
+                warnings.warn(f"{error} (give them to audit)", stacklevel=2)
 
     def audit(
         self,
@@ -267,15 +273,15 @@ class Canaries:
             CanaryError: the model belongs to another run, was not trained, or cannot be scored.
         """
         scoring.check_model(model)
-        watched, warnings = self.watched, self._of_earlier_audits()
+        watched, remarks = self.watched, self._of_earlier_audits()
         if watched is not None:
             watched.check_model(model)
-            warnings += watched.warnings(self._members, epsilon, engine)
-            warnings += self._of_earlier_noise(watched.noise.fingerprint)
+            remarks += watched.warnings(self._members, epsilon, engine)
+            remarks += self._of_earlier_noise(watched.noise.fingerprint)
         elif self.kind == "random-gradient":
             raise CanaryError("random-gradient canaries need canaries.watch(model, optimizer)")
         else:
-            warnings.append(
+            remarks.append(
                 "the training was not watched, so nothing ties this model to these canaries: call "
                 "canaries.watch(model, optimizer) before it"
             )
@@ -292,7 +298,7 @@ class Canaries:
         else:
             task = scoring.Scoring(self.records, loss, collate or default_collate, batch)
             scores = task.scores(model, name, references, self._right, self._reference_coins)
-            warnings += task.warnings
+            remarks += task.warnings
         found = auditing.judged(
             scores=scores,
             members=self._members,
@@ -302,7 +308,7 @@ class Canaries:
             confidence=confidence,
             estimators=estimators,
             parameters=auditing.guesses_of(name, self.number) if estimators is None else {},
-            warnings=warnings,
+            warnings=remarks,
             described={
                 "run": self.run,
                 "kind": self.kind,
@@ -412,6 +418,10 @@ def _check(data: Any, number: int, kind: str, records: Any, seed: Any) -> None:
         raise CanaryError("train_set: must be a dataset with a length and indices, not a stream")
     if isinstance(data, TrainingSet):
         raise CanaryError("train_set: it has canaries already")
+    if isinstance(data, DataLoader):
+        raise CanaryError("train_set: it is a DataLoader; pass its dataset")
+    if isinstance(data, tuple) and all(isinstance(one, Tensor | np.ndarray) for one in data):
+        raise CanaryError("train_set: it is a tuple of arrays; pass TensorDataset(*tensors)")
     if kind not in KINDS:
         raise CanaryError(f"kind: {kind!r} is not one of {', '.join(KINDS)}")
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
@@ -422,6 +432,13 @@ def _check(data: Any, number: int, kind: str, records: Any, seed: Any) -> None:
         raise CanaryError("records: there are none")
     if not len(data):
         raise CanaryError("train_set: it is empty")
+    try:
+        data[0]
+    except (KeyError, TypeError) as error:
+        raise CanaryError(
+            f"train_set: {type(data).__name__} has no record [0] ({type(error).__name__}: "
+            f"{error}); wrap it in a torch.utils.data.Dataset"
+        ) from None
     if seed is not None and (not isinstance(seed, int) or seed < 0):
         raise CanaryError(f"seed: {seed!r} is not a whole number of at least 0")
 

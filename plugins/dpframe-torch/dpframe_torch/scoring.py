@@ -147,7 +147,7 @@ class Scoring:
         dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), None)
         try:
             batch = moved(self.collate(records), device)
-            losses = self.loss(model, _rounded(batch, dtype) if dtype in LOW_PRECISION else batch)
+            losses = self.loss(model, batch if dtype is None else _rounded(batch, dtype))
         except CanaryError:
             raise
         except Exception as error:

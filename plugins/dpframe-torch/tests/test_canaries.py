@@ -7,7 +7,7 @@ import pytest
 import torch
 from dpframe_torch import Canaries, CanaryError
 from dpframe_torch.records import keys_of
-from torch.utils.data import IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 from torch_support import CLASSES, FEATURES, network, plain, table
 
 FAR = 5.0
@@ -212,6 +212,9 @@ ROWS = torch.zeros(20, 3)
         (table(), {"seed": 1.5}, "seed: 1.5"),
         (table(), {"seed": -1}, "seed: -1"),
         (TensorDataset(ROWS, torch.arange(20) - 1), {}, "need labels from 0"),
+        (DataLoader(table()), {}, "pass its dataset"),
+        ((ROWS, ROWS[:, 0].long()), {}, "pass TensorDataset"),
+        ({f"column {n}": ROWS for n in range(20)}, {}, "dict has no record .0. .KeyError"),
     ],
 )
 def test_data_that_cannot_have_canaries_are_refused(data, options, said):

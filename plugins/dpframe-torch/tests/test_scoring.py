@@ -10,6 +10,7 @@ from dpframe_torch import Canaries, CanaryError
 from dpframe_torch.auditing import judged
 from dpframe_torch.scoring import Scoring, lira, record_losses, rmia
 from scipy import stats
+from torch.utils.data import default_collate as collate
 from torch_support import network, plain, table
 
 import dpframe
@@ -179,6 +180,26 @@ def test_a_single_column_is_the_log_odds_of_two_classes():
     assert losses.tolist() == pytest.approx(expected)
     with pytest.raises(CanaryError, match="the model returns dict, no logits; give loss="):
         record_losses(Returning(lambda x: {"n": 3}), (odds, labels))
+
+
+def test_what_the_audit_will_need_is_said_before_the_training():
+    canaries = Canaries(table(), 50, seed=0)
+    with pytest.warns(
+        UserWarning, match="cannot be scored: .* pass the script's"
+    ):
+        canaries.watch(torch.nn.Linear(3, 4))
+    canaries.watch(network())
+
+
+def test_inputs_are_scored_in_the_precision_of_the_model():
+    inputs, labels = table().tensors
+    canaries = Canaries(torch.utils.data.TensorDataset(inputs.double(), labels), 50, seed=0)
+    model = network()
+    expected = Scoring(list(canaries.records), None, collate, 7).scores(model.double(), "loss")
+    assert expected.tolist() == pytest.approx(
+        Scoring(list(canaries.records), None, collate, 7).scores(model.float(), "loss").tolist(),
+        rel=1e-4,
+    )
 
 
 def test_scores_may_be_reversed_tied_or_nan():
