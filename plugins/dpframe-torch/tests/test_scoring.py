@@ -184,9 +184,7 @@ def test_a_single_column_is_the_log_odds_of_two_classes():
 
 def test_what_the_audit_will_need_is_said_before_the_training():
     canaries = Canaries(table(), 50, seed=0)
-    with pytest.warns(
-        UserWarning, match="cannot be scored: .* pass the script's"
-    ):
+    with pytest.warns(UserWarning, match="cannot be scored: .* pass the script's"):
         canaries.watch(torch.nn.Linear(3, 4))
     canaries.watch(network())
 
