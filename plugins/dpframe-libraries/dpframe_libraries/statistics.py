@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from dpframe.plugins import Ge, Gt, Le, ParameterError
+from dpframe.plugins import Ge, Gt, Le, ParameterError, PureDP
 from dpframe_libraries.base import PROGRAMS, Categories, OfNumbers, Pure
+
+if TYPE_CHECKING:
+    from dpframe.plugins import Claim, Pair
 
 Oracle = Literal["GRR", "SUE", "OUE", "THE", "SHE", "BLH", "OLH"]
 Longitudinal = Literal["L-GRR", "L-SUE", "L-OUE", "L-OSUE", "L-SOUE", "L-BLH", "dBitFlipPM"]
@@ -33,7 +36,8 @@ class MultiFreqLDPy(Pure, name="multi-freq-ldpy"):
 
     A record is a value from 0 to size - 1, or one such value for each attribute (SPL and SMP). The
     release of THE, BLH and OLH is the set of values that the report supports. Claim: ε for one
-    record that is replaced, and of one report only, even if the protocol makes many (L-).
+    record that is replaced, and of one report only, even if the protocol makes many (L-); with
+    `reports`, `permanent` for all of them.
     """
 
     module: ClassVar = PROGRAMS / "use_multi_freq_ldpy.py"
@@ -44,17 +48,28 @@ class MultiFreqLDPy(Pure, name="multi-freq-ldpy"):
     size: Annotated[int, Ge(2)] = 4
     """The number of values."""
     permanent: Annotated[float, Gt(0)] = 4.0
-    """ε of infinitely many reports (L-), above that of one."""
+    """ε of infinitely many reports (L-, or `reports`), above that of one."""
+    reports: Annotated[int, Ge(1)] = 1
+    """Number of reports (GRR only): the client makes a response with ε = `permanent`, which is
+    memoised, and each report from that response. The L- clients themselves memoise nothing."""
     between: tuple[int, int] | None = None
     """Release only the difference between the report's support for these two values."""
 
     def check(self) -> None:
-        if self.protocol.startswith("L-") and self.permanent <= self.epsilon:
+        several = self.reports > 1
+        if several and (self.protocol != "GRR" or self.between):
+            raise ParameterError("reports", "more than one only with GRR, and without `between`")
+        if (self.protocol.startswith("L-") or several) and self.permanent <= self.epsilon:
             raise ParameterError("permanent", f"{self.permanent} is not above ε = {self.epsilon}")
         if self.between and not all(0 <= value < self.size for value in self.between):
             raise ParameterError("between", f"values are 0 to {self.size - 1}")
         if self.between and self.protocol[:4] in ("SPL-", "SMP-"):
             raise ParameterError("between", "not for reports about several attributes")
+
+    def claim(self, pair: Pair) -> Claim | None:
+        if self.reports == 1:
+            return super().claim(pair)
+        return self.about(pair, PureDP(self.permanent))
 
 
 class PyDP(OfNumbers, name="pydp"):

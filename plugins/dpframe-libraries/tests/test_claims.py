@@ -123,8 +123,18 @@ def test_only_statistics_say_what_they_are_without_noise():
         ({"protocol": "L-GRR", "epsilon": 4.0}, "not above"),
         ({"between": [0, 4]}, "0 to 3"),
         ({"protocol": "SPL-GRR", "between": [0, 1]}, "several attributes"),
+        ({"protocol": "SUE", "reports": 2}, "only with GRR"),
+        ({"reports": 2, "permanent": 0.5}, "not above"),
     ],
 )
 def test_reports_of_multi_freq_ldpy_refuse_what_cannot_be(params, problem):
     with pytest.raises(ValueError, match=problem):
         type(MADE["multi-freq-ldpy"]).from_params(params)
+
+
+def test_many_reports_claim_the_loss_of_the_memoised_response():
+    made = type(MADE["multi-freq-ldpy"])
+    several = {"epsilon": 1.0, "permanent": 3.0, "reports": 5}
+    assert made.from_params(several).claim(pair("replace one record")).epsilon == 3.0
+    with pytest.raises(ValueError, match="replace"):
+        made.from_params(several).claim(pair("add or remove one record"))

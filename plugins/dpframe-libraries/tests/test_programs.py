@@ -196,6 +196,23 @@ def test_clients_of_multi_freq_ldpy_hear_the_claim_and_a_valid_value(reports):
     assert reports("SMP-OUE", (1, bits), table=[[1, 3]])[1].tolist() == [1, *bits]
 
 
+def test_many_reports_are_made_from_one_memoised_response(program):
+    heard = []
+
+    def client(value, size, epsilon):
+        heard.append((value, size, epsilon))
+        return (value + 1) % size
+
+    module = program(
+        "use_multi_freq_ldpy",
+        numba={"jit": lambda nopython: lambda function: function},
+        multi_freq_ldpy__pure_frequency_oracles__GRR={"GRR_Client": client},
+    )
+    asked = {"protocol": "GRR", "size": 4, "epsilon": 1.0, "permanent": 3.0, "reports": 2}
+    assert module.prepare(asked, [[1]]).releases(2) == [[3, 3], [3, 3]]
+    assert heard == 2 * [(1, 4, 3.0), (2, 4, 1.0), (2, 4, 1.0)]
+
+
 def test_a_report_to_multi_freq_ldpy_supports_what_its_server_counts(reports):
     noisy = [0.6, 0.8, -2.0, 1.7]
     assert reports("SHE", noisy)[1] == noisy

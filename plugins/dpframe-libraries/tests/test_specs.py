@@ -14,7 +14,7 @@ from dpframe.environments import Wanted
 SPECS = sorted((Path(__file__).parents[3] / "specs" / "libraries").glob("*.toml"))
 if not SPECS:
     pytest.skip("the specs are in dpframe's checkout", allow_module_level=True)
-PAIRS = ("ldp-auditor", "ldp-auditor-pure-ldp", "multi-freq-ldpy-pair")
+PAIRS = ("ldp-auditor", "ldp-auditor-pure-ldp", "multi-freq-ldpy-pair", "multi-freq-ldpy-memoised")
 EACH = pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
 
 

@@ -111,6 +111,8 @@ def _shift(name: str, noise: _Noise, original: Callable[..., Any]) -> Callable[.
         loc, scale = values.get("loc", 0.0), values.get("scale", 1.0)
         if "low" in values:
             loc, scale = values["low"], np.subtract(values["high"], values["low"])
+        elif np.any(np.asarray(plain(scale), float) < 0):
+            raise ValueError("scale < 0")  # as NumPy
         _check_seed(self, on)
         drawn = on.shift(name, noise.family, (loc, scale, size), noise.standard)
         if out is None:

@@ -313,6 +313,15 @@ def test_randomness_from_elsewhere_is_noticed():
     assert any("does not record" in text for text in found.unknown)
 
 
+def test_a_negative_scale_raises_as_in_numpy():
+    def fit(rng, data):
+        return clipped(data) + rng.laplace(scale=len(data) - 1000)
+
+    found = trace(fit, D0, D1, epsilon=1.0)
+    assert found.exit_code == 3
+    assert "raises ValueError" in found.unknown[0]
+
+
 def test_a_function_that_raises_on_both_is_no_result():
     found = trace(lambda data: data["no"], D0, D1, epsilon=1.0)
     assert found.exit_code == 3

@@ -62,6 +62,13 @@ def prepare(params, data):
         told = [row[0], size, size, size, loss]
     make, numbers = getattr(home, client), form(params, home)
     told += options
+    if params.get("reports", 1) > 1:
+
+        def kept():
+            response = make(row[0], size, params["permanent"])  # memoised
+            return [make(response, size, loss) for _ in range(params["reports"])]
+
+        return SimpleNamespace(releases=lambda n: [kept() for _ in range(n)])
     return SimpleNamespace(releases=lambda n: [numbers(make(*told)) for _ in range(n)])
 
 
