@@ -6,15 +6,7 @@ from typing import Any, NamedTuple
 
 from dpframe.common.text import did_you_mean
 from dpframe.errors import DpframeError
-from dpframe.report.figures import (
-    comparison,
-    compositions,
-    curves,
-    heat_map,
-    histograms,
-    roc,
-    sweep,
-)
+from dpframe.report.figures import comparison, compositions, curves, histograms, roc, sweep
 from dpframe.report.figures.drawing import Picture, settings
 from dpframe.report.figures.points import Published, kept
 from dpframe.report.terminal.plan import Outlook
@@ -31,7 +23,7 @@ class Kind(NamedTuple):
 # The first that fits a record is its default.
 KINDS = {
     "sweep": Kind(sweep.find, sweep.draw),
-    "heat-map": Kind(heat_map.find, heat_map.draw),
+    "heat-map": Kind(sweep.find_heat_map, sweep.draw_heat_map),
     "trade-off": Kind(curves.find_curves, curves.draw_tradeoff),
     "profile": Kind(curves.find_curves, curves.draw_profile),
     "comparison": Kind(comparison.find_comparison, comparison.draw_comparison),
