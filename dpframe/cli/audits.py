@@ -68,7 +68,7 @@ def check(
         raise DpframeError("--trials and --seed need a spec")
     from dpframe.commands.check import as_json as plain
     from dpframe.commands.check import conformance
-    from dpframe.report.terminal.calibration import render_conformance
+    from dpframe.report.terminal.plugins import render_conformance
 
     found = conformance(names[0] if names else None, overrides or (), files)
     if as_json:

@@ -188,7 +188,7 @@ def calibrate(
     from dpframe.commands.calibrate import SETTINGS, calibration, exit_code
     from dpframe.commands.run import select_device
     from dpframe.report.calibration import calibration_page
-    from dpframe.report.terminal.calibration import render_calibration
+    from dpframe.report.terminal.estimators import render_calibration
     from dpframe.results.store import dumps
 
     if as_json and as_markdown:

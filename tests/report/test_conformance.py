@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from dpframe.report.terminal.calibration import render_conformance
+from dpframe.report.terminal.plugins import render_conformance
 
 
 @dataclasses.dataclass

@@ -1,4 +1,4 @@
-"""Tables of estimators for comparisons and for scores made elsewhere.
+"""Tables of estimators for comparisons, calibrations, and scores made elsewhere.
 
 Certified bounds come first, the largest on top; estimates follow separately.
 """
@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dpframe.report import scores, words
+from dpframe.report import calibration, scores, words
 from dpframe.report.calibration import Row, left_out, place_of, row_name, tables, truth_of
 from dpframe.report.group import settings
 from dpframe.report.scores import ONE_RUN
@@ -380,3 +380,43 @@ def _curves(found: dict[str, Any], certified: list[Row], ink: Ink, width: int) -
     raised = [(x, 1 - y, sign) for x, y in points]
     axis, upright = plots.log_axis(decades), plots.true_positives(decades)
     yield from plots.draw(line, raised, axis, size, ink, upright)
+
+
+_KEPT = {
+    "kept": (SYMBOL["consistent"], STYLE["consistent"]),
+    "broken": (SYMBOL["violated"], STYLE["violated"]),
+    "failed": (SYMBOL["failed"], STYLE["failed"]),
+    None: (SYMBOL[None], "dim"),
+}
+
+
+def render_calibration(found: dict[str, Any], console: Console) -> None:
+    """Print the result of `dpframe.calibrate`."""
+    ink = Ink.of(console)
+    head = ink.text(found["audit"]["name"], "bold")
+    show(console, head.append(ink.plain(f" · {words.quantity(found['repeats'])} repeats")))
+    for paragraph in calibration.explanation(found):
+        show(console, ink.text(paragraph, "dim"))
+    for section in calibration.sections(found):
+        console.print()
+        show(console, ink.text(section.title, "bold"))
+        if section.explanation:
+            show(console, ink.text(section.explanation, "dim"))
+        table = ink.table(2)
+        for head_text in section.heads:
+            table.add_column(
+                ink.text(head_text),
+                justify="right" if head_text in ("n", "audits") else "left",
+                no_wrap=head_text in ("n", "audits", "typical", "expected", "promise"),
+                overflow="fold",
+            )
+        for kind, (*texts, promise) in section.rows:
+            sign, style = _KEPT[kind]
+            cells = (*texts, f"{sign} {promise}")
+            table.add_row(*(ink.text(text, style) for text in cells))
+        print_fitted(table, ink, console)
+    console.print()
+    for line in calibration.failures(found):
+        show(console, ink.text(f"– {line}"))
+    grave = found["summary"]["broken"] or found["summary"]["failed"]
+    show(console, ink.text(calibration.conclusion(found), STYLE["violated"] if grave else "bold"))

@@ -1,13 +1,16 @@
-"""The list of plugins, and the page of one of them."""
+"""The list of plugins, the page of one of them, and the promises that it keeps."""
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from rich.cells import cell_len
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 
+from dpframe.report import words
 from dpframe.report.terminal.ink import STYLE, Ink, print_fitted, show
 from dpframe.report.words import SYMBOL
 
@@ -158,3 +161,28 @@ def _reflowed(paragraph: str) -> str:
 
 def _origin(entry: Any) -> str:
     return f"{entry.distribution} {entry.version}"
+
+
+_RESULTS = {"kept": STYLE["consistent"], "broken": STYLE["violated"], "left out": "dim"}
+
+
+def render_conformance(found: Any, console: Console) -> None:
+    """Print the promises of a plugin that are kept, broken and left out, from a `Conformance`."""
+    ink, entry = Ink.of(console), found.entry
+    heading = ink.text(f"{entry.kind} {entry.name}", "bold")
+    given = ", ".join(f"{name} = {words.setting(value)}" for name, value in found.params.items())
+    origin = f" · {entry.distribution} {entry.version}"
+    show(console, heading.append(ink.plain(f"{origin}{f' · {given}' if given else ''}")))
+    width = max(map(len, _RESULTS))
+    explained: dict[str, str] = {}
+    for finding in found.findings:
+        line = ink.text(finding.result.ljust(width + 2), _RESULTS[finding.result])
+        show(console, line.append(ink.plain(finding.promise)))
+        if finding.detail:
+            # One mistake may break many promises, and only its numbers differ.
+            first = explained.setdefault(re.sub(r"\d+", "", finding.detail), finding.promise)
+            text = finding.detail if first == finding.promise else f"as above: {first}"
+            show(console, Padding(ink.text(text), (0, 0, 0, width + 2), expand=False))
+    counts = [sum(one.result == result for one in found.findings) for result in _RESULTS]
+    parts = (f"{count} {result}" for count, result in zip(counts, _RESULTS, strict=True))
+    show(console, ink.plain(", ".join(parts)))
