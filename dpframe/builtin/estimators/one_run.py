@@ -368,8 +368,6 @@ def _best_first(each: list[Guessed], error: float) -> list[Guessed]:
 def _point(one: Guessed, delta: float) -> float:
     """Return the ε at which (ε, δ)-DP allows this share of right guesses."""
     right = one.correct / one.guesses
-    if right <= 0.5:
-        return 0.0
     if right == 1:
         return math.inf
     return max(0.0, math.log(max(right - delta, 1e-300) / (1 - right)))
@@ -469,9 +467,6 @@ class OneRunFDP(Guesses, name="one-run-fdp"):
 
 def _blow_up(claim: Claim, slack: float) -> Callable[[float], float]:
     """Return the map x ↦ f(1 − x) of a claimed curve, both error rates raised by the slack."""
-
-    def blow_up(x: float) -> float:
-        place = np.array([min(1.0, 1 - x + DIGITS + slack)])
-        return max(0.0, float(claim.tradeoff(place)[0]) - slack)
-
-    return blow_up
+    return lambda x: max(
+        0.0, float(claim.tradeoff(np.array([min(1.0, 1 - x + DIGITS + slack)]))[0]) - slack
+    )
