@@ -120,8 +120,8 @@ class GuessCounts(Statistic):
             most = m if side == "both" else max(1, m // 2)
             rungs = [most >> j for j in range(RUNGS) if most >> j >= FEWEST]
             numbers = self.guesses or rungs or [most]
-            inside = {"both": lambda n: n - n // 2, "in": lambda n: n, "out": lambda n: 0}[side]
-            own = {(inside(number), number - inside(number)) for number in numbers}
+            inside = [{"both": n - n // 2, "in": n, "out": 0}[side] for n in numbers]
+            own = {(one, n - one) for one, n in zip(inside, numbers, strict=True)}
             for rule in own:
                 rules[rule] = rules.get(rule, 0.0) + part / len(own)
         ordered = sorted(rules)
