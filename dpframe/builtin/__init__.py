@@ -70,7 +70,7 @@ def dpframe_estimators() -> dict[str, str]:
             "precision": "order_statistics:Precision",
             "one-run": "one_run:OneRun",
             "one-run-fdp": "one_run:OneRunFDP",
-            "one-shot": "one_shot:OneShot",
+            "one-shot": "histogram_fits:OneShot",
         },
     )
 
