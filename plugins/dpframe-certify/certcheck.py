@@ -4,43 +4,39 @@ It recomputes bounds and verdicts from counts by the theorems below, rounded out
 check that draws are independent, that events, weights and error shares were fixed before them, or
 that m is the spec's. It never shows privacy. Exit: 0 right, 1 refused, 2 unreadable, 3 NOT CHECKED.
 
-A region holds the error rates (x, y) = (FPR, FNR) of an event with probability 1 - a. A claim with
-trade-off curve f is rejected at a if y < f(x) throughout a region; (eps, delta) is the curve
-f(x) = max(0, 1 - delta - e^eps x, (1 - delta - x)/e^eps) (Kairouz, Oh, Viswanath 2015, theorem 2.1;
-Dong, Roth, Su 2022). U(k, n, a) solves Pr[Bin(n, U) <= k] = a. Terms, with shares s of a:
-
-clopper-pearson  k, n, k', n', s: x <= U(k, n, as/2) and y <= U(k', n', as/2).
-joint            k, n, t, n', w, s: z < C, z' < C and w z + sqrt(1 - w^2) z' < D, where Pr[N > z] =
+With probability 1 - a the rates (x, y) = (FPR, FNR) of an event lie in a region. A claim is wrong
+if y < 1 - delta(eps) - e^eps x for an eps, throughout (Dong, Roth, Su 2022). Terms, s a share of a:
+clopper-pearson  k, n, k', n', s: Pr[Bin(n, x) <= k] >= as/2 and Pr[Bin(n', y) <= k'] >= as/2.
+joint            k, n, t, n', w, s: z, z' < C and w z + sqrt(1 - w^2) z' < D, where Pr[N > z] =
                  Pr[Bin(n, x) <= k], Pr[N > z'] = Pr[Bin(n', 1 - y) >= t], N is standard normal,
-                 Pr[N > C] = as/10 and Pr[N > D] = 8as/10 (Liptak 1958); covered by 64 boxes.
-total-variation  k, n, t, n', b: with b bins rates are within sqrt(b/n)/2 + sqrt(ln(2/a)/(2n)) of
-                 k/n and 1 - t/n' (Canonne 2020; McDiarmid 1989).
+                 Pr[N > C] = as/10 and Pr[N > D] = 8as/10 (Liptak 1958).
+total-variation  k, n, t, n', b: rates lie within sqrt(b/n)/2 + sqrt(ln(2/a)/(2n)) (Canonne 2020).
 one-run          m, r, v, s: B(v) + 2 m delta max_i (B(v - i) - B(v))/i <= as, where B(j) is
                  Pr[Bin(r, e^eps/(1 + e^eps)) >= j] (Steinke, Nasr, Jagielski 2023, theorem 5.2).
-betting          b, w, t, k, k', g, h: in round t, k draws from D and k' from D' fell into bins of
-                 weights g, h, of one of two ways w with half of the wealth each, to bet against the
-                 bound (b = 0), the claim (1) or it at rates raised by the resolution (2). Wealth is
-                 the product of g^k h^k'; it has mean <= 1 if delta (max g + max h) + (max(e^eps g +
-                 h) + max(g + e^eps h)) (1 - delta)/(1 + e^eps) = S <= 2; 1/a rejects (Ville 1939).
+betting          b, w, t, k, k', g, h, s: in round t, k draws from D and k' from D' had weights g, h
+                 against the bound (b = 0), the claim (1) or it with rates raised (2). Wealth, sum_w
+                 s prod g^k h^k', has mean <= 1 if E g + E h <= 2 there; 1/a rejects (Ville 1939).
 """
 
 import hashlib
 import json
 import math
 import sys
-from decimal import Context, Decimal, setcontext
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, setcontext
 from functools import lru_cache
-from itertools import groupby, product
+from itertools import groupby, pairwise, product
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
-setcontext(Context(prec=60, Emin=-999999, Emax=999999))
+setcontext(Context(prec=60, Emin=MIN_EMIN, Emax=MAX_EMAX))
 ZERO, ONE, OUT = Decimal(0), Decimal(1), Decimal("1e-25")
 CLOSE, MARGIN = Decimal("1e-6"), 1e-12  # of a stated bound, relative; of floats
-NORMAL, CURVED = NormalDist(), ("gaussian-dp", "subsampled-gaussian-dp")
+NORMAL, DP = NormalDist(), ("epsilon", "delta")
+CURVES = {"bound": DP, "pure-dp": DP, "approx-dp": DP, "gaussian-dp": ("mu",)}
+CURVES["subsampled-gaussian-dp"] = ("noise_multiplier", "sampling_probability")
 LN_2_PI = Decimal("1.83787706640934548356065947281123527972279494727556682563430308")
-FIELDS = {"joint": 6, "clopper-pearson": 5, "total-variation": 5, "one-run": 4, "betting": 7}
+FIELDS = {"joint": 6, "clopper-pearson": 5, "total-variation": 5, "one-run": 4, "betting": 8}
 
 
 def must(right: Any, why: str) -> None:
@@ -51,27 +47,10 @@ def must(right: Any, why: str) -> None:
 
 @lru_cache(4096)
 def ln_factorial(n: int) -> Decimal:
-    """Return ln n!, from 256 on by Stirling's series."""
-    if n < 256:
-        return Decimal(math.factorial(n)).ln()
-    terms = ((1, 12), (3, -360), (5, 1260), (7, -1680), (9, 1188))
-    series = LN_2_PI / 2 - n + sum(ONE / Decimal(divisor * n**power) for power, divisor in terms)
-    return (n + ONE / 2) * Decimal(n).ln() + series
-
-
-def ratio(n: int, k: int, odds: Decimal, depth: int = 8) -> tuple[Decimal, Decimal]:
-    """Return numbers around Pr[X >= k]/Pr[X = k], X binomial, to 1e-13 (Uspensky 1937)."""
-    # It is 1/(1 - c_1/(1 + d_1/(1 - c_2/ ...))), where c_m fall, and c_1 < 1.
-    j = k + 2 * (depth := min(depth, n - k))
-    low, high = ZERO, odds * ((n - k - depth) * (k + depth)) / (j * (j + 1))
-    for m in range(depth, 0, -1):
-        j = k + 2 * m
-        c = odds * ((n - k - m + 1) * (k + m - 1)) / ((j - 2) * (j - 1))
-        d = odds * (m * (n + m)) / ((j - 1) * j)
-        low, high = c / (1 + d / (1 - high)), c / (1 + d / (1 - low))
-    low, high = 1 / (1 - low), 1 / (1 - high)
-    near = depth == n - k or (high - low) * 10**13 < low
-    return (low, high) if near else ratio(n, k, odds, 2 * depth)
+    """Return ln n! by Stirling's series of m!/(m (m - 1) ... (n + 1))."""
+    m, terms = n + 256, ((1, 12), (3, -360), (5, 1260), (7, -1680), (9, 1188))
+    series = LN_2_PI / 2 - m + sum(ONE / Decimal(divisor * m**power) for power, divisor in terms)
+    return (m + ONE / 2) * Decimal(m).ln() + series - Decimal(math.perm(m, 256)).ln()
 
 
 @lru_cache(100_000)
@@ -87,8 +66,19 @@ def tail(n: int, k: int, p: Decimal) -> tuple[Decimal, Decimal]:
         return (ONE, ONE) if k <= 0 else (ZERO, ZERO)
     if (n - k) * p >= (k + 1) * (1 - p):  # k is below the mean
         return tuple(1 - each for each in tail(n, n - k + 1, 1 - p)[::-1])  # type: ignore
-    low, high = ratio(n, k, p / (1 - p))
-    return chance(n, k, p) * low * (1 - OUT), chance(n, k, p) * high * (1 + OUT)
+    odds = p / (1 - p)  # a continued fraction 1/(1 - c_1/(1 + d_1/(1 - ...))) (Uspensky 1937)
+    for depth in (min(2**power, n - k) for power in range(3, 64)):
+        j = k + 2 * depth
+        low, high = ZERO, odds * ((n - k - depth) * (k + depth)) / (j * (j + 1))
+        for m in range(depth, 0, -1):
+            j = k + 2 * m
+            c = odds * ((n - k - m + 1) * (k + m - 1)) / ((j - 2) * (j - 1))
+            d = odds * (m * (n + m)) / ((j - 1) * j)
+            low, high = c / (1 + d / (1 - high)), c / (1 + d / (1 - low))
+        low, high = chance(n, k, p) / (1 - low), chance(n, k, p) / (1 - high)
+        if depth == n - k or (high - low) * 10**13 < low:
+            break
+    return low * (1 - OUT), high * (1 + OUT)
 
 
 @lru_cache(100_000)
@@ -137,17 +127,27 @@ def region(theorem: str, term: Any, a: Decimal, side: int) -> list[tuple[Any, An
     return [((k, n, one), (n_true - j, n_true, two)) for one, two in zip(x, y, strict=False)]
 
 
+def delta_at(curve: Any, epsilon: float) -> float:
+    """Return delta(epsilon) of a claim or a bound (Balle, Wang 2018, theorem 8)."""
+    kind, p, q = curve[0], *map(float, curve[1:])
+    if CURVES[kind] is DP:
+        shrunk = math.exp(min(epsilon - p, 0)) * (1 + math.exp(-epsilon)) / (1 + math.exp(-p))
+        return q if epsilon >= p else max(q, 1 - (1 - q) * shrunk)
+    more = math.log1p(math.expm1(epsilon) / q)
+    low, high = (float(normal_tail(more / max(p, 1e-300) + z * p / 2)) for z in (1, -1))
+    return q * (high - math.exp(more) * low)
+
+
 def gap(claim: Any, corner: tuple[Any, Any], side: int) -> Any:
-    """Return how far a corner lies below a curve; of a Gaussian, f(x) <= x is not needed."""
+    """Return how far a corner lies below the tangent of a curve there."""
     ends = [each if isinstance(each, Decimal) else limit(*each, side) for each in corner]
     x, y = sorted(min(each + claim[2], ONE) for each in ends)
-    if claim[0] not in CURVED:
-        return max(max(1 - d - e * x, (1 - d - x) / e, ZERO) for e, d in claim[1]) - y - side * OUT
-    q, mu = claim[1]
-    top = NORMAL.cdf(-mu / 2) if q < 1 else 1 - 1e-16  # from there on a line of slope -1
-    at = max(min(float(x), top), 1e-300)
-    f = q * NORMAL.cdf(-NORMAL.inv_cdf(at) - mu) + (1 - q) * (1 - at) + at - float(x)
-    return Decimal(f) - y - side * CLOSE / 10**7
+    kind, loss, q = claim[0]
+    if CURVES[kind] is not DP:
+        more = -loss * (NORMAL.inv_cdf(max(min(float(x), 1 - 1e-16), 1e-300)) + loss / 2)
+        loss = math.log1p(q * math.expm1(min(max(more, 0), 700)))
+    d = delta_at(claim[0], loss) + side * MARGIN / 10
+    return max(1 - Decimal(d) - Decimal(loss).exp() * x, ZERO) - y - side * OUT
 
 
 def rejected(one: Any, found: Any, a: Decimal, claim: Any, side: int) -> bool:
@@ -155,73 +155,71 @@ def rejected(one: Any, found: Any, a: Decimal, claim: Any, side: int) -> bool:
     theorem, terms = found["theorem"], [tuple(term) for term in found["terms"]]
     bets, guesses, bins = (theorem == name for name in ("betting", "one-run", "total-variation"))
     last = [term[-1] for term in terms]
-    for j, k, t, n, *rest in terms:
-        counts = [(t, k), (k, j)] if guesses else [(j, k), (t, n)]
-        most, weights = 10**6 if guesses else 10**12, [n] if guesses else rest
-        if bets:
-            counts, weights = [(j, 2), (k, 1), (t, most), (n, most), (rest[0], most)], rest[1:]
-        own = all(type(k) is type(n) is int and 0 <= k <= n and 0 < n <= most for k, n in counts)
-        own = own and all(type(s) in (int, Decimal) and s > 0 for s in weights)
-        own = own and (bets or guesses or sorted((k, n)) == sorted(one["trials"]))
+    for term in terms:
+        j, k, t, n, *rest = term
+        whole = term[: {"one-run": 3, "betting": 5}.get(theorem, 4)]
+        own = {*map(type, whole)} == {int} and {*map(type, term)} <= {int, Decimal}
+        own = own and min(whole) >= 0 < min(term[len(whole) :]) and max(whole) <= 10**12
         shared = rest == last[:1] == [int(last[0])] if bins else bets or sum(last) <= 1 + CLOSE
-        must(own and shared and 4 + len(rest) == FIELDS[theorem], f"{one['id']}: odd terms")
+        order = bets or (t <= k <= j <= 10**6 if guesses else j <= k and t <= n)
+        order = order and (bets or guesses or sorted((k, n)) == sorted(one["trials"]))
+        must(own and shared and order and len(term) == FIELDS[theorem], f"{one['id']}: odd terms")
     if bets or guesses:
         return (by_bets if bets else by_guesses)(one, terms, a, claim, side) == (side > 0)
-    regions = [region(theorem, term, a, side) for term in terms]
-    below = (all(gap(claim, corner, side) > 0 for corner in corners) for corners in regions)
+    below = (all(gap(claim, at, side) > 0 for at in region(theorem, t, a, side)) for t in terms)
     return any(below) == (side > 0)
 
 
 def by_guesses(_: Any, terms: Any, a: Decimal, claim: Any, side: int) -> bool:
-    """Return True if a number of correct guesses in one run rejects one of some lines."""
-    for (m, r, v, share), (e, d) in product(terms, claim[1]):
-        delta, q = d + claim[2] * (1 + e), e / (1 + e)
+    """Return True if a number of correct guesses in one run rejects a claim at a loss."""
+    for (m, r, v, share), epsilon in product(terms, (*claim[1], Decimal(claim[0][1]))):
+        e = (epsilon * ONE).exp()
+        delta, q = Decimal(delta_at(claim[0], float(epsilon))) + claim[2] * (1 + e), e / (1 + e)
         p, each, more, largest = tail(r, v, q)[side > 0], chance(r, v, q), ZERO, ZERO
         for i in range(1, v + 1) if 0 < delta < 1 else ():
             each = each * (v - i + 1) / (r - v + i) / e  # Pr[X = v - i]
             largest = max(largest, (more := more + each) / i)
-        if delta < 1 and p + 2 * m * delta * largest <= a * share:
+        if delta < 1 and p + 2 * m * delta * largest <= a * share * (1 - side * CLOSE / 1000):
             return True
     return False
 
 
 def by_bets(one: Any, terms: Any, a: Decimal, claim: Any, side: int) -> bool:
-    """Return True if the wealth of bets rejects a claim of one line, or a bound."""
-    kind, ((e, d), *_), slack = claim
+    """Return True if the wealth of bets rejects a claim, or a bound."""
+    (kind, p, _), _, slack = claim
+    most = p if CURVES[kind] is DP else math.inf  # delta(eps) is the same from there on
     b = 0 if kind == "bound" else 1 if not slack and any(term[0] == 1 for term in terms) else 2
-    d = min(d + one["basis"]["resolution"] * (1 + e) if b == 2 else d, ONE)
-    logs, drawn = [ZERO, ZERO], dict[Any, int]()
+    r, estimate = float(one["basis"]["resolution"]) if b == 2 else 0.0, one["estimate"]
+    wealth, shares, drawn = dict[Any, Decimal](), dict[Any, Decimal](), dict[Any, int]()
     for (against, way, t), groups in groupby(sorted(terms), key=lambda term: term[:3]):
-        k, k_true, g, h = zip(*(group[3:] for group in groups), strict=True)
-        must(sum(k) == sum(k_true) == drawn.setdefault(t, sum(k)), "its bets differ in their draws")
+        k, k_true, g, h, s = zip(*(group[3:] for group in groups), strict=True)
+        same = {*s} == {shares.setdefault((against, way), s[0])}
+        must(same and sum(k) == sum(k_true) == drawn.setdefault(t, sum(k)), "its bets differ")
         if against == b:
-            near = [max(e * x + y for x, y in zip(*of, strict=True)) for of in ((g, h), (h, g))]
-            most = d * (max(g) + max(h)) + (1 - d) / (1 + e) * sum(near)
-            must(kind == "stated" or 0 <= 2 - most <= CLOSE / 1000, "its bets are not at S = 2")
-            logs[way] += sum(n * w.ln() for n, w in zip(k + k_true, g + h, strict=True) if n)
-    must(sum(drawn.values()) <= min(one["trials"]), "its bets are on more than its draws")
-    above = (one["estimate"]["epsilon_lower"] * (1 - CLOSE)).exp() if side < 0 and not slack else 0
-    if kind == "lines" and any(above > e and d <= one["estimate"]["delta"] for e, d in claim[1]):
-        return True  # a bound above the claim refutes it as well
-    return sum((min(log, 1 / CLOSE).exp() for log in logs), ZERO) / 2 * (1 - OUT) * a >= 1
+            pairs = sorted(zip(h, g, strict=True))
+            total = sum(map(float, pairs[0])) + 1e-14 * float(max(h + g))  # S, if g/h falls with h
+            for (low, high), (higher, lower) in pairwise(pairs):  # add E max(rise dQ - fall dP, 0)
+                rise, fall = float(higher - low), float(high - lower)
+                loss = abs(math.log(rise / fall)) if min(rise, fall) > 0 else 0.0
+                delta = min(delta_at(claim[0], loss) + r * (1 + math.exp(min(loss, most))), 1)
+                total += max(rise - fall, 0) + max(min(rise, fall), 0) * delta
+            must(0 <= 2 - total <= (1e-9 if CURVES[kind] is DP else 1e-3), "bets not at S = 2")
+            powers = (w**n for n, w in zip(k + k_true, g + h, strict=True) if n)
+            wealth[way] = math.prod(powers, start=wealth.get(way, s[0]))
+    unspent = 1 - sum(shares[b, way] for way in wealth)
+    must(unspent > -OUT and sum(drawn.values()) <= min(one["trials"]), "too many draws or shares")
+    bound = float(estimate["epsilon_lower"] * (1 - CLOSE)) if b and side < 0 and not slack else 0
+    above = bound and delta_at(claim[0], bound) <= estimate["delta"]  # refutes the claim as well
+    return above or (sum(wealth.values()) + unspent) * (1 - OUT) * a >= 1
 
 
-def claim_of(one: Any) -> tuple[str, Any, str | None]:
-    """Return the curve that a conclusion tests, and the reason if it is only stated."""
-    kind, said, delta = one["claim"]["kind"], one["claim"]["parameters"], one["estimate"]["delta"]
-    if kind in ("pure-dp", "approx-dp"):
-        e, own = (said["epsilon"] * ONE).exp(), said["delta"] * ONE
-        corner = (1 - own) / (1 + e)  # a line at another delta touches the curve there
-        more = [((1 - delta - corner) / corner, delta)] if own < delta < 1 - 2 * corner else []
-        must(e >= 1 and 0 <= own < 1 and not (own and kind == "pure-dp"), "an impossible claim")
-        return "lines", [(e, own), *more], None
-    if kind in CURVED and one["estimate"]["evidence"]["theorem"] not in ("one-run", "betting"):
-        q = said["sampling_probability"] * ONE if kind == CURVED[1] else ONE
-        mu = said["mu"] if kind == CURVED[0] else ONE / said["noise_multiplier"]
-        must(0 < q <= 1 and mu >= 0, "an impossible claim")
-        return kind, (float(q), float(mu)), None
-    lines = [((e * ONE).exp(), d * ONE) for e, d in one["claim"]["profile"] if e != "inf"]
-    return "stated", lines, "the curve of its claim is only stated, not derived"
+def claim_of(claim: Any) -> Any:
+    """Return the kind and two parameters of a claimed curve, or None."""
+    if (kind := claim["kind"]) not in CURVES or kind == "bound":
+        return None
+    p, q, *_ = *(float(claim["parameters"][name] * ONE) for name in CURVES[kind]), 1.0
+    must(p >= 0 and 0 <= q <= 1 and not (q and kind == "pure-dp"), "an impossible claim")
+    return kind, 1 / p if kind == "subsampled-gaussian-dp" else p, q
 
 
 def check(certificate: Any) -> dict[int, str]:
@@ -230,34 +228,37 @@ def check(certificate: Any) -> dict[int, str]:
     m, error = audit["m"], 1 - audit["confidence"]
     tests, fall = {"holm": (m, 1), "bonferroni": (m, 0), "none": (1, 0)}[audit["multiplicity"]]
     found = [one["verdict"] for one in certificate["conclusions"]]  # in the order of tests
-    proved, stated, rare, last = 0, 0, 0, found.count("violated")  # rare: for the sampler
-    must(found and "violated" not in found[last:], "no conclusions, or not in the order of tests")
+    stated, rare, last = 0, 0, found.count("violated")  # rare: for the sampler
     tested = [(one["id"], one["repeat"]) for one in certificate["conclusions"] if one["basis"]]
-    right = type(m) is int and 0 <= m - len(tested) <= certificate["failed"] and 0 < error < 1
-    must(right and len({*tested}) == len(tested), "its tests or its confidence are impossible")
+    right = found and "violated" not in found[last:] and len({*tested}) == len(tested)
+    right = right and type(m) is int and 0 <= m - len(tested) <= certificate["failed"]
+    must(right and 0 < error < 1, "its tests, their order or its confidence are impossible")
     for place, one in enumerate(certificate["conclusions"]):
         basis, estimate, verdict = one["basis"], one["estimate"], one["verdict"]
         evidence, look, slack = estimate["evidence"], basis.get("look", 1), basis.get("resolution")
         price, level = look * (look + 1) if look > 1 else 1, 1 - estimate["confidence"]
         bound, delta = estimate["epsilon_lower"] * ONE, estimate["delta"]
         own = not basis or (basis["confidence"] == audit["confidence"] and 0 <= slack < 1)
-        own = own and {*map(type, (look, *one["trials"]))} == {int} and look > 0
-        own = own and 0 < level < 1 and bound >= 0 <= delta < 1
-        must(own and (verdict is None) == (not basis), f"{one['id']}: its numbers are impossible")
+        own = own and {*map(type, (look, *one["trials"]))} == {int} and look > 0 <= delta < 1
+        own = own and 0 < level < 1 and bound >= 0 and (verdict is None) == (not basis)
+        must(own, f"{one['id']}: its numbers are impossible")
         spent.append(level * price / error)
-        if not evidence or evidence["theorem"] not in FIELDS:
-            left[place] = "its theorem is unknown to this program"
+        known = evidence and evidence["theorem"] in FIELDS
+        curve = claim_of(one["claim"]) if basis else None
+        if not known or (basis and not curve):
+            left[place] = f"its {'claim' if known else 'theorem'} is unknown to this program"
             stated += verdict == "violated"
+        if not known:
             continue
         near = ZERO if evidence["theorem"] == "betting" else CLOSE  # bets are scaled to the bound
         for side in (1,) * bool(bound) + (-1,) * bool(near):
-            growth = (bound * (1 - side * near) + (side < 0) * near / 1000).exp()
-            right = rejected(one, evidence, level, ("bound", [(growth, delta)], ZERO), side)
-            must(right, f"{one['id']}: its bound is too {('large', 'small')[side < 0]}")
-        if verdict is None:
+            loss = float(bound * (1 - side * near) + (side < 0) * near / 1000)
+            asked = ("bound", loss, float(delta)), [Decimal(loss)], ZERO
+            must(rejected(one, evidence, level, asked, side), f"{one['id']}: its bound is wrong")
+        if not curve:
             continue
-        *claim, why = claim_of(one)
-        done = (proved, last, last + rare)
+        claim = curve, one["claim"].get("losses", [])
+        done = (min(place, last) - stated, last, last + rare)
         first, second, rarest = (error / price / max(1, tests - fall * n) for n in done)
         if verdict == "violated":
             right = rejected(one, evidence, first, (*claim, slack), 1)
@@ -269,10 +270,9 @@ def check(certificate: Any) -> dict[int, str]:
             right = right and rejected(one, evidence, rarest, (*claim, ZERO), -1)
             right = right and basis["extreme"]["theorem"] == evidence["theorem"]
         must(right or stated, f"{one['id']}: its counts do not imply {verdict}")
-        if why or not right:
-            left[place] = why or "depends on other verdicts that were not checked"
+        if not right:
+            left[place] = "depends on other verdicts that were not checked"
             stated += verdict == "violated"
-        proved = found[: place + 1].count("violated") - stated
     must((max if audit["multiplicity"] == "none" else sum)(spent) <= 1 + CLOSE, "too much error")
     return left
 
@@ -281,10 +281,10 @@ def main(arguments: list[str]) -> int:
     """Check a canonical certificate file, and return the exit code."""
     try:
         content: Any = json.loads(text := Path(*arguments).read_text(encoding="utf-8"))
-        rest = {key: content[key] for key in content if key != "digest"}
-        both = [json.dumps(of, sort_keys=True, separators=(",", ":")) for of in (rest, content)]
-        own = f"sha256:{hashlib.sha256(both[0].encode()).hexdigest()}"
-        found = both[1] + "\n", content["digest"], content["certificate"]
+        plain = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        rest = plain.replace(f'"digest":"{content["digest"]}",', "", 1)
+        own = f"sha256:{hashlib.sha256(rest.encode()).hexdigest()}"
+        found = plain + "\n", content["digest"], content["certificate"]
         must(found == (text, own, 1), "not in canonical form, or the digest is wrong")
         left, all_ = check(json.loads(text, parse_float=Decimal)), content["conclusions"]
     except Exception as error:  # whatever is not a certificate is refused

@@ -14,8 +14,17 @@ from typing import Annotated, Any
 
 import typer
 
-from dpframe import Record, audit, load
+from dpframe import (
+    ApproxDP,
+    GaussianDP,
+    Record,
+    SubsampledGaussianDP,
+    audit,
+    load,
+)
+from dpframe.claims import Claim
 from dpframe.plugins import DpframeError, hookimpl
+from dpframe.stats.output_bets import MOST_GROWTH
 
 RECORD = ("environment", "environments", "plugins")
 CELL = ("id", "repeat", "seed", "draw_group", "mechanism", "pair", "attack", "estimator")
@@ -60,6 +69,10 @@ def with_bets(record: Record) -> Record:
 
 
 CLAIM = ("kind", "parameters", "profile")
+CURVES: dict[str, type[Claim]] = {
+    "pure-dp": ApproxDP,
+    **{cls.kind: cls for cls in (ApproxDP, GaussianDP, SubsampledGaussianDP)},
+}
 
 
 def certificate(record: Record) -> dict[str, Any]:
@@ -86,7 +99,7 @@ def certificate(record: Record) -> dict[str, Any]:
         "conclusions": [
             {
                 **_part(cell, (*CELL, "trials", "verdict")),
-                "claim": _part(cell["claim"], CLAIM),
+                "claim": _claim(cell["claim"], cell["estimate"]),
                 "estimate": _part(cell["estimate"], ESTIMATE),
                 "basis": _basis(cell["basis"]),
             }
@@ -99,6 +112,16 @@ def certificate(record: Record) -> dict[str, Any]:
 
 def _part(whole: Mapping[str, Any] | None, keys: Iterable[str]) -> dict[str, Any]:
     return {key: whole[key] for key in keys} if whole else {}
+
+
+def _claim(said: Mapping[str, Any] | None, estimate: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a claim; with the losses of its curve at which guesses in one run test it."""
+    found, theorem = _part(said, CLAIM), (estimate["evidence"] or {}).get("theorem")
+    if said and said["kind"] in CURVES and theorem == "one-run":
+        claim = CURVES[said["kind"]](**said["parameters"])
+        every = {claim.epsilon_at(delta) for delta in (estimate["delta"], *claim.telling_deltas)}
+        return {**found, "losses": sorted(e for e in every if e <= MOST_GROWTH)}
+    return found
 
 
 def _basis(whole: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 Its evidence has the theorem "betting" and one term for each group of outputs of each bet:
 
-    (against, way, round, k, k′, g, h)
+    (against, way, round, k, k′, g, h, share)
 
 `against` is 0 for the bets against the bound, 1 for those against the claim, and 2 for those
 against the claim with all rates raised by the sampler's resolution. Each of two ways to bet has
-half of the wealth. In a round, k draws from D fell into the group and multiplied the wealth of the
-way by g each, k′ from D′ by h each. Weights have S = 2 (`dpframe.stats.output_bets`).
+half of the wealth as its share. In a round, k draws from D fell into the group and multiplied the
+wealth of the way by g each, k′ from D′ by h each. Weights have S = 2 (`dpframe.stats.output_bets`).
 """
 
 from __future__ import annotations
@@ -32,15 +32,23 @@ from dpframe.plugins import (
     Tree,
     find_plugin,
 )
-from dpframe.stats.output_bets import Supposed, bets, bets_against_each, lines_of, mean_wealth
+from dpframe.stats.output_bets import (
+    LOG_PRIOR,
+    Supposed,
+    bets,
+    bets_against_each,
+    lines_of,
+    mean_wealth,
+)
 from dpframe.stats.output_bounds import COARSE
 
-DIGITS = 13  # of a weight: rounding changes S by less than the margin that it has
+DIGITS = 15  # of a weight: rounding changes S by less than the margin that it has
 SURE = (
     1e-9  # by which a logarithm of the wealth exceeds what is needed, so that rounding is no harm
 )
 
 BOUND, CLAIM, WIDENED = 0, 1, 2
+SHARES: list[float] = np.exp(LOG_PRIOR).tolist()  # of the wealth, for each way to bet
 
 Term = tuple[float, ...]
 Played = tuple[
@@ -161,4 +169,5 @@ def _terms(kind: int, played: list[Played]) -> Iterator[Term]:
             drawn = np.array([np.bincount(group.ravel(), side, len(pairs)) for side in counts])
             larger = (pairs[:, None] <= pairs).all(axis=2) & ~np.eye(len(pairs), dtype=bool)
             for place in np.flatnonzero(drawn.any(axis=0) | ~larger.any(axis=1)):
-                yield kind, way, number, *map(int, drawn[:, place]), *pairs[place].tolist()
+                own = map(int, drawn[:, place])
+                yield kind, way, number, *own, *pairs[place].tolist(), SHARES[way]

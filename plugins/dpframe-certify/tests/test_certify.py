@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import functools
 import hashlib
 import json
 import math
@@ -27,12 +28,13 @@ from typer.testing import CliRunner
 
 import dpframe
 from dpframe import ApproxDP, GaussianDP, PureDP, SubsampledGaussianDP
+from dpframe.claims import LaplaceDP
 from dpframe.plugins import DpframeError, Mechanism, Query, clopper_pearson_upper
 from dpframe.plugins import estimate_from_boxes as estimated
 from dpframe.stats.histograms import one_sided_radius
 from dpframe.stats.joint import bonferroni, holm, joint_staircases
 from dpframe.stats.one_run import one_run_epsilon, one_run_p_value
-from dpframe.stats.output_bets import largest_sum_of_line
+from dpframe.stats.output_bets import Lines, largest_sum, largest_sum_of_line, lines
 
 CHECKER = Path(certcheck.__file__)
 CLOSE = 2e-6  # the checker's relative tolerance of a bound, twice
@@ -44,9 +46,10 @@ class Coins(Mechanism, name="coins"):
 
     canaries = True
     epsilon: float = 1.0
+    is_curve: bool = False
 
-    def claim(self, pair: Any) -> PureDP:
-        return PureDP(self.epsilon)
+    def claim(self, pair: Any) -> Any:
+        return GaussianDP(self.epsilon) if self.is_curve else PureDP(self.epsilon)
 
     def sample(self, key: Any, data: Any, n: int) -> Any:
         del data
@@ -57,16 +60,18 @@ class Coins(Mechanism, name="coins"):
 
 
 class Curved(Mechanism, name="curved"):
-    """Normal noise for a shift of 1, with claims that are curves."""
+    """Noise for a shift of 1, with claims that are curves."""
 
-    sampled: bool = False
+    curve: str = "gaussian"
     noise: float = 1.0
 
     def claim(self, pair: Any) -> Any:
-        return SubsampledGaussianDP(0.25, 0.5) if self.sampled else GaussianDP(1.0)
+        sampled = SubsampledGaussianDP(0.25, 0.5)
+        return {"gaussian": GaussianDP(1.0), "laplace": LaplaceDP(1.0)}.get(self.curve, sampled)
 
     def sample(self, key: Any, data: Any, n: int) -> Any:
-        return self.noise * jax.random.normal(key, (n, 1)) + data[:1]
+        draw = jax.random.laplace if self.curve == "laplace" else jax.random.normal
+        return self.noise * draw(key, (n, 1)) + data[:1]
 
 
 def spec(*estimators: dict[str, Any], **audit: Any) -> dict[str, Any]:
@@ -93,10 +98,10 @@ def certificates() -> dict[str, dict[str, Any]]:
     curves = [
         {
             "use": "curved",
-            "label": f"{sampled}-{noise}",
-            "params": {"sampled": sampled, "noise": noise},
+            "label": f"{curve}-{noise}",
+            "params": {"curve": curve, "noise": noise},
         }
-        for sampled in (False, True)
+        for curve in ("gaussian", "sampled")
         for noise in (1.0, 0.3)
     ]
     specs = {
@@ -109,10 +114,14 @@ def certificates() -> dict[str, dict[str, Any]]:
         },
         "bets": spec({"use": "betting"}, {"use": "histogram-split"}, multiplicity="bonferroni"),
         "certified bets": spec({"use": "certified-betting"}, trials=300, delta=1e-3),
+        "bets on curves": spec({"use": "certified-betting"}, trials=300, delta=1e-3),
         "few": spec(GIVEN, trials=4),
         "curves": {**spec(GIVEN, delta=1e-3, multiplicity="none"), "mechanism": curves},
     }
     specs["bets"]["mechanism"] = specs["bets"]["mechanism"][:1]
+    specs["bets on curves"]["mechanism"] = curves[:4:3]
+    told = {"use": "coins", "label": "curve", "params": {"epsilon": 2.0, "is_curve": True}}
+    specs["one-run"]["mechanism"].append(told)
     made = {name: dpframe.audit(one, plugins=[Coins, Curved]) for name, one in specs.items()}
     return {name: certificate(record) for name, record in made.items()}
 
@@ -194,7 +203,8 @@ def test_curves_are_those_of_the_claims(x: float) -> None:
     for q, mu in ((1.0, 1.0), (0.25, 2.0), (0.9, 0.3)):
         claim = GaussianDP(mu) if q == 1 else SubsampledGaussianDP(q, 1 / mu)
         exact = float(claim.tradeoff(np.array([x]))[0])
-        found = certcheck.gap(("gaussian-dp", (q, mu), 0), (Decimal(x), Decimal(exact)), 0)
+        curve = "gaussian-dp", mu, q
+        found = certcheck.gap((curve, [], 0), (Decimal(x), Decimal(exact)), 0)
         assert x > exact or float(found) == pytest.approx(0, abs=1e-12)
 
 
@@ -277,10 +287,11 @@ def answer(
         return bet(terms, one, claim, error, slack)
     if theorem == "one-run":
         bound = max(one_run_epsilon(m, r, v, delta, error * s) for m, r, v, s in terms)
-        e = math.exp(claim.epsilon)
+        losses = {claim.epsilon_at(each) for each in (delta, *claim.telling_deltas)} - {math.inf}
+        every = [(loss, claim.delta_at(loss), 1 + math.exp(loss)) for loss in losses]
         both = [
-            min(one_run_p_value(m, r, v, claim.epsilon, claim.delta + raised * (1 + e)) / s
-                for m, r, v, s in terms)
+            min(one_run_p_value(m, r, v, loss, d + raised * e) / s
+                for m, r, v, s in terms for loss, d, e in every if d + raised * e < 1)
             for raised in (0.0, slack)
         ]  # fmt: skip
         return bound, both[0], both[1]
@@ -305,22 +316,33 @@ def answer(
     return found.epsilon_lower or 0.0, found.p_value or 0.0, found.p_resolved or 0.0
 
 
+@functools.cache
+def tangents(claim: Any, raised: float) -> Lines:
+    """Return many lines of a claim, with all rates raised."""
+    losses = np.linspace(0, 12, 600)
+    if isinstance(claim, ApproxDP):
+        losses = np.array([claim.epsilon])
+    deltas = np.array([claim.delta_at(loss) for loss in losses.tolist()])
+    return lines(np.exp(losses), deltas + raised * (1 + np.exp(losses)))
+
+
 def bet(terms: Any, one: Any, claim: Any, error: float, slack: float) -> Any:
     """The same from bets, of which those against the bound are scaled to S = 2 at the bound."""
     rounds: dict[Any, list[Any]] = {}
-    for *key, k, k_true, g, h in terms:
+    for *key, k, k_true, g, h, share in terms:
+        assert share == 0.5
         if key[0] != 1 or one["verdict"] != "violated":  # the widened claim decides
             rounds.setdefault(tuple(key), []).append((k, k_true, g, h))
     wealth, trials = np.zeros((3, 2)), np.zeros((3, 2))
     stated, delta = one["estimate"]["epsilon_lower"], one["estimate"]["delta"]
-    lines = [(stated, delta), (claim.epsilon, claim.delta), (claim.epsilon, claim.delta)]
     for (b, way, _), rows in rounds.items():
         k, k_true, g, h = np.array(rows).T
-        slope = np.exp(np.array(lines[b][0]))
-        raised = lines[b][1] + (slack * (1 + slope) if b == 2 else 0.0)
-        assert min(k.min(), k_true.min(), 1 - raised) >= 0
+        assert min(k.min(), k_true.min()) >= 0
         assert k.sum() == k_true.sum()
-        assert 2 - 1e-9 <= largest_sum_of_line(g, h, slope, np.array(raised)) <= 2 + 1e-10
+        against, apart = (claim, slack * (b == 2)) if b else (ApproxDP(stated, delta), 0.0)
+        most = largest_sum(g, h, tangents(against, apart).pair)
+        spare = 1e-9 if isinstance(against, ApproxDP) else 1e-3
+        assert 2 - spare - 1e-10 <= most <= 2 + spare
         wealth[b, way] += k @ np.log(g) + k_true @ np.log(h)
         trials[b, way] += k.sum()
     assert trials.max() <= min(one["trials"])
@@ -488,12 +510,12 @@ def test_a_byte_more_is_another_certificate(certificates: dict[str, Any], tmp_pa
 
 
 def scaled(row: list[Any], epsilon: float) -> list[Any]:
-    """Scale the weights of two groups of a bet to S = 2 against ε-DP."""
+    """Scale the weights of two groups of a bet with half of the wealth to S = 2 against ε-DP."""
     against, way, number, k, k_true, right, wrong = row
     g, h = np.array([right, wrong]), np.array([wrong, right])
     half = largest_sum_of_line(g, h, np.exp(np.array(epsilon)), np.zeros(())) / 2
     rows = zip((k, k_true), (k_true, k), g / half, h / half, strict=True)
-    return [[against, way, number, *each[:2], float(each[2]), float(each[3])] for each in rows]
+    return [[against, way, number, *each[:2], float(each[2]), float(each[3]), 0.5] for each in rows]
 
 
 STRONG = scaled([2, 0, 1, 240, 10, 0.8, 0.2], 1.0)
@@ -585,11 +607,83 @@ def test_bets_against_a_curve_are_those_of_its_p_value() -> None:
     record = dpframe.audit(said, plugins=[Curved])
     (cell,) = record.cells
     assert cell.verdict == "violated"
-    assert checked(certificate(record)) == {0: "the curve of its claim is only stated, not derived"}
+    contents = certificate(record)
+    assert checked(contents) == {}
+    claim = contents["conclusions"][0]["claim"]["parameters"]
+    claim["mu"] = 0.9  # a stronger claim: they would bet too little
+    with pytest.raises(ValueError, match="not at S = 2"):
+        checked(contents)
+    claim["mu"] = 1.02  # a weaker one: they could gain under it
+    with pytest.raises(ValueError, match="not at S = 2"):
+        checked(contents)
     wealth = [0.0, 0.0]
-    for against, way, _, k, k_true, g, h in cell.estimate.evidence.terms:
+    for against, way, _, k, k_true, g, h, _ in cell.estimate.evidence.terms:
         wealth[way] += (against == 2) * (k * math.log(g) + k_true * math.log(h))
     assert np.logaddexp(*wealth) - math.log(2) == pytest.approx(-math.log(cell.basis.p_resolved))
+
+
+def test_losses_of_curves_are_those_of_the_claims() -> None:
+    for q, mu in ((1.0, 1.0), (0.25, 2.0), (0.01, 0.3)):
+        claim = GaussianDP(mu) if q == 1 else SubsampledGaussianDP(q, 1 / mu)
+        for epsilon in (0.0, 0.1, 1.0, 3.0, 6.0):
+            found = certcheck.delta_at(("gaussian-dp", mu, q), epsilon)
+            assert found == pytest.approx(claim.delta_at(epsilon), rel=1e-9, abs=1e-300)
+    for epsilon in (0.0, 0.4, 1.0, 2.0):
+        found = certcheck.delta_at(("approx-dp", 1.0, 0.01), epsilon)
+        assert found == pytest.approx(ApproxDP(1.0, 0.01).delta_at(epsilon), abs=1e-15)
+
+
+@pytest.mark.parametrize("raised", [0.0, 0.01])
+@pytest.mark.parametrize("claim", [ApproxDP(1.0, 0.01), GaussianDP(1.0)])
+def test_bets_that_gain_under_the_claim_are_refused(
+    tmp_path: Path, claim: Any, raised: float
+) -> None:
+    """Random weights at S = 2, by dpframe's arithmetic, and a thousandth more."""
+    rng = np.random.default_rng(3)
+    for _ in range(3):
+        share = np.sort(rng.random(5))
+        g, h = share**0.6, (1 - share) ** 0.6
+        half = largest_sum(g, h, tangents(claim, raised).pair) / 2
+        if isinstance(claim, ApproxDP):
+            assert half == pytest.approx(
+                largest_sum_of_line(g, h, np.exp(1.0), np.array(0.01 + raised * (1 + math.e))) / 2,
+                rel=1e-9,
+            )
+        for times, right in ((1 - 1e-10, True), (1.001, False)):
+            rows = zip(g / half * times, h / half * times, strict=True)
+            terms = [[2, 0, 1, 3, 3, float(x), float(y), 0.5] for x, y in rows]
+            one = of_bets("inconclusive", terms)
+            one["claim"].update(kind=claim.kind, parameters=claim.parameters())
+            one["basis"] = {
+                **one["basis"],
+                "resolution": raised,
+                "extreme": one["estimate"]["evidence"],
+            }
+            assert (code_of_bets(tmp_path, one) == 0) == right
+
+
+def test_shares_of_the_wealth_are_at_most_all_of_it(tmp_path: Path) -> None:
+    terms = STRONG + [[*row[:1], 1, *row[2:]] for row in STRONG]
+    assert code_of_bets(tmp_path, of_bets("violated", terms)) == 0
+    more = [[*row[:-1], 0.6] if row[1] else row for row in terms]
+    assert code_of_bets(tmp_path, of_bets("violated", more)) == 1
+    two = [*terms[:1], [*terms[1][:-1], 0.4], *terms[2:]]
+    assert code_of_bets(tmp_path, of_bets("violated", two)) == 1
+
+
+def test_claims_that_are_unknown_are_not_checked() -> None:
+    said = {
+        **spec(GIVEN, delta=1e-3),
+        "mechanism": [{"use": "curved", "params": {"curve": "laplace"}}],
+    }
+    contents = certificate(dpframe.audit(said, plugins=[Curved]))
+    assert checked(contents) == {0: "its claim is unknown to this program"}
+    contents["conclusions"][0]["estimate"]["epsilon_lower"] *= 1.01
+    with pytest.raises(ValueError, match="its bound is wrong"):
+        checked(contents)
+    contents["conclusions"][0]["claim"].update(kind="bound", parameters={"epsilon": 1, "delta": 0})
+    with pytest.raises(ValueError, match="its bound is wrong"):
+        checked(contents)
 
 
 # --- the file
@@ -612,7 +706,7 @@ def test_the_checker_runs_alone(certificates: dict[str, Any], tmp_path: Path) ->
     call = [sys.executable, "-I", "-S", CHECKER]
     done = subprocess.run([*call, file], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 of 1 conclusions recomputed" in done.stdout
+    assert "2 of 2 conclusions recomputed" in done.stdout
     done = subprocess.run([*call, tmp_path / "none"], check=False, capture_output=True)
     assert done.returncode == 2
 
