@@ -189,6 +189,8 @@ class Workers:
         ticket, taken = self._take(load, number)
         lent = [_Worker(self, p, load) for p in taken]
         try:
+            for worker in lent[1:]:
+                worker.ask_early()
             for worker in lent:
                 worker.take_in()
             yield list(lent)
@@ -302,6 +304,8 @@ class _Worker:
         self.told = Told()
         self.at_rest = False
         """True if it waits for a task; else it is somewhere inside the box, or has ended."""
+        self._asked = False  # to load the box; the answer was not read
+        self._sent_code = 0  # `Load.as_code` at that time
 
     def draw(
         self, request: Request, shape: Shape | None, deadline: float | None
@@ -390,6 +394,12 @@ class _Worker:
         except Refused as refused:
             raise SampleError(str(refused)) from None
 
+    def ask_early(self) -> None:
+        """Ask the process to load the box before `take_in`, so that several load at once."""
+        if self.process.holds != self.load.number:
+            with contextlib.suppress(Gone, Overdue):  # else `take_in` finds it
+                self._ask(time.monotonic() + self.workers.to_load)
+
     def take_in(self) -> None:
         """Make the process load the box, before the box's time begins.
 
@@ -399,7 +409,6 @@ class _Worker:
         deadline = began + limit
         try:
             while self.process.holds != self.load.number:
-                sent_code = self.load.as_code  # another worker may bring it meanwhile
                 try:
                     frame = self._loaded(deadline)
                 except Gone:
@@ -413,7 +422,7 @@ class _Worker:
                     self.process.holds = self.load.number
                     self.workers.loaded_in(time.monotonic() - began)
                 elif frame.header.get("type") in MISSING and (
-                    self.load.may_bring_code or self.load.as_code > sent_code
+                    self.load.may_bring_code or self.load.as_code > self._sent_code
                 ):
                     self.process.holds = NOTHING
                     if self.load.may_bring_code:
@@ -434,13 +443,20 @@ class _Worker:
         self.at_rest = True
 
     def _loaded(self, deadline: float) -> Frame:
-        """Ask the process to load the box, and return its answer."""
+        """Ask the process to load the box, unless it was asked, and return its answer."""
+        if not self._asked:
+            self._ask(deadline)
+        self._asked = False
+        return self.process.hear(deadline)
+
+    def _ask(self, deadline: float) -> None:
         if self.process.holds is None:
             self.process.hear(deadline)  # that it is ready
         self.process.topic, self.process.imported = self.load.topic, self.load.code
         self.process.topics.add(self.load.topic)
+        self._sent_code = self.load.as_code  # another worker may bring it meanwhile
         self.process.say(*self.load.message())
-        return self.process.hear(deadline)
+        self._asked = True
 
     def _ended(self, gone: Gone, when: str) -> Exception:
         if self.workers.stopped:

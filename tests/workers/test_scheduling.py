@@ -94,6 +94,7 @@ def lender(monkeypatch: pytest.MonkeyPatch) -> Workers:
         worker.process.holds, worker.at_rest = worker.load.number, True
 
     monkeypatch.setattr("dpframe.workers.pool.WorkerProcess", Process)
+    monkeypatch.setattr("dpframe.workers.pool._Worker.ask_early", lambda _: None)
     monkeypatch.setattr("dpframe.workers.pool._Worker.take_in", take_in)
     monkeypatch.setattr("dpframe.workers.pool.end", lambda *_: None)
     return Workers(2)

@@ -182,6 +182,27 @@ def test_a_class_that_no_module_has_goes_to_the_workers_as_code(workers: Workers
     assert local["counts"] == module["counts"]
 
 
+def test_processes_load_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library that takes seconds to import should not take them once for each process."""
+    said: list[object] = []
+    say, hear = worker_process.WorkerProcess.say, worker_process.WorkerProcess.hear
+
+    def told(process: Any, header: Any, content: bytes = b"") -> None:
+        said.append(header["do"])
+        say(process, header, content)
+
+    def answered(process: Any, deadline: float | None = None) -> Any:
+        frame = hear(process, deadline)
+        said.append(frame.header["tell"])
+        return frame
+
+    monkeypatch.setattr(worker_process.WorkerProcess, "say", told)
+    monkeypatch.setattr(worker_process.WorkerProcess, "hear", answered)
+    with Workers(2) as two, two.lend(plan_load(), 2):
+        pass
+    assert said == ["ready", "load", "ready", "load", "loaded", "loaded"]
+
+
 def test_what_cannot_be_handed_over_fails_and_says_why(workers: Workers) -> None:
     lock = threading.Lock()
 

@@ -22,8 +22,7 @@ from dpframe import (
     audit,
     load,
 )
-from dpframe.claims import Claim
-from dpframe.plugins import DpframeError, hookimpl
+from dpframe.plugins import Claim, DpframeError, hookimpl
 from dpframe.stats.output_bets import MOST_GROWTH
 
 RECORD = ("environment", "environments", "plugins")
