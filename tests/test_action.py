@@ -71,6 +71,7 @@ def test_every_input_is_used_and_every_step_has_a_name() -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_violated_claim_fails_the_job_and_shows_in_its_summary(tmp_path: Path) -> None:
     (tmp_path / "claims.toml").write_text(SPEC)
     done = audit(tmp_path, spec="claims.toml", arguments="--fresh -q")

@@ -11,11 +11,8 @@ from support.dask_processes import Processes
 
 
 @pytest.fixture(scope="package")
-def processes(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Processes]:
-    workers = 1 if request.config.option.markexpr == "not slow" else 2  # each imports for itself
-    started = Processes(tmp_path_factory.mktemp("dask"), workers)
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
+    started = Processes(tmp_path_factory.mktemp("dask"), workers=2)
     yield started
     started.end()
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from support.dask_processes import Processes
-from support.tiers import mostly_slow
 
 from dpframe.commands.audit import load, make_plan, recorded
 from dpframe.engine.checkpoint import Store
@@ -61,7 +60,8 @@ def here(document: dict[str, Any]) -> list[Any]:
     return [cell.counts for cell in recorded(load(document)).cells]
 
 
-@pytest.mark.parametrize("estimator", mostly_slow(["precision", "betting"], ["precision"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", ["precision", "betting"])
 @pytest.mark.usefixtures("coarse_bounds")
 def test_counts_are_those_of_one_machine(processes: Processes, estimator: str) -> None:
     smaller = {"run": {"chunk": 512}, "sweep": {"mechanism.epsilon": [0.5]}}

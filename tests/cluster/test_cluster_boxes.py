@@ -82,19 +82,16 @@ class Tally(DaskExecutor):
         return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("document", "plugins", "what"),
     [
         (spec({"use": "box"}, {"use": "slow"}), [*PLUGINS, *BOXES], "DrawBox"),
-        pytest.param(
-            *(searches.spec("laplace", trials=6_000), [Three], "CountSegment"),
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
+        (searches.spec("laplace", trials=6_000), [Three], "CountSegment"),
+        (
             without_attacks(searches.spec({"use": "answers-box"}, trials=3_000)),
             [Three, Answers],
             "DrawBox",
-            marks=pytest.mark.slow,
         ),
     ],
     ids=["boxes", "search", "search of a box"],
