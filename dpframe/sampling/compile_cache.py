@@ -275,6 +275,11 @@ SWITCH = "DPFRAME_CACHE"
 """Environment variable: a directory, or "off". Default: the user's cache directory."""
 
 
+QUIET = (0, 10, 2)
+"""The first version of JAX in which XLA loads a program silently. Before, on recent processors, it
+printed lists of their features, two thousand characters long, for every program."""
+
+
 def keep_compiled_programs(warn: Callable[[str], None] = lambda _: None) -> Path | None:
     """Make JAX keep compiled programs, unless JAX has a directory for them already.
 
@@ -287,6 +292,8 @@ def keep_compiled_programs(warn: Callable[[str], None] = lambda _: None) -> Path
     forget()
     wanted = os.environ.get(SWITCH, "")
     if wanted.lower() in ("off", "0") or jax.config.values["jax_compilation_cache_dir"]:
+        return None
+    if jax.__version_info__ < QUIET:
         return None
     directory = Path(wanted) if wanted else Path(platformdirs.user_cache_dir("dpframe")) / "jax"
     try:
