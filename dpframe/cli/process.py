@@ -1,5 +1,6 @@
 """Signals, and the process that supervises a run."""
 
+import atexit
 import contextlib
 import os
 import select
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any, NoReturn
 
 from dpframe.common.machine import adopt, descendants, end, running
@@ -31,6 +33,10 @@ class Terminated(KeyboardInterrupt):
 
 _pending: list[KeyboardInterrupt] = []
 _answered: list[KeyboardInterrupt] = []
+_raised: list[KeyboardInterrupt] = []  # empty while a signal waits for the end of an import
+
+IMPORT_TIMEOUT = 2.0  # seconds that a signal waits for the end of an import; above TIMEOUT
+IMPORT_POLL = 0.02  # seconds
 
 
 def listen() -> None:
@@ -41,17 +47,56 @@ def listen() -> None:
     """
     if threading.current_thread() is not threading.main_thread():
         return  # only the main thread receives signals
-    _pending.clear()
-    _answered.clear()
+    for signals in (_pending, _answered, _raised):
+        signals.clear()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _raise_once)
     _ignore_dropped_signals()
 
 
-def _raise_once(number: int, _: object) -> None:
-    if not _pending:
-        _pending.append(Terminated() if number == signal.SIGTERM else KeyboardInterrupt())
+def _raise_once(number: int, frame: FrameType | None) -> None:
+    if _pending:
+        return
+    _pending.append(Terminated() if number == signal.SIGTERM else KeyboardInterrupt())
+    if hasattr(signal, "setitimer") and _importing(frame):
+        _wait_for_import()
+    else:
+        _raise_pending()
+
+
+def _wait_for_import() -> None:
+    """Raise the signal after the import that it met, or after a time limit.
+
+    Modules in C import others. If an exception ends such an import, some print its traceback, and
+    some abort. The supervisor ends a longer import, because it kills this process before.
+    """
+    until = time.monotonic() + IMPORT_TIMEOUT
+
+    def look_again(_: int, frame: FrameType | None) -> None:
+        if not _raised and time.monotonic() < until and _importing(frame):
+            return
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if not _raised:
+            _raise_pending()
+
+    signal.signal(signal.SIGALRM, look_again)
+    signal.setitimer(signal.ITIMER_REAL, IMPORT_POLL, IMPORT_POLL)
+
+
+def _raise_pending() -> None:
+    """Raise the signal that arrived, if one did."""
+    if _pending:
+        _raised[:] = _pending
         raise _pending[0]
+
+
+def _importing(frame: FrameType | None) -> bool:
+    """True if a module is imported in this frame or in one that called it."""
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "importlib._bootstrap":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def answered() -> None:
@@ -78,6 +123,8 @@ def end_in_order(display: Callable[[int, int], Any]) -> Callable[[int, int], Any
     Python drops the exception if a signal arrives during a callback of the garbage collector, and
     JAX has such a callback.
     """
+    if (told := unanswered()) is not None:
+        raise told
     listen()
 
     @contextlib.contextmanager
@@ -85,8 +132,7 @@ def end_in_order(display: Callable[[int, int], Any]) -> Callable[[int, int], Any
         with display(cells, total) as progress:
 
             def told(**how_far: Any) -> None:
-                if _pending:
-                    raise _pending[0]
+                _raise_pending()
                 progress(**how_far)
 
             yield told
@@ -209,7 +255,23 @@ def _do(work: Callable[[], int], tell: int) -> NoReturn:
     finally:
         with contextlib.suppress(OSError):
             os.write(tell, bytes([code]))
-        sys.exit(code)
+        _end_here(code)
+
+
+def _end_here(code: int) -> NoReturn:
+    """Run the exit handlers and end this process, but do not finalise the interpreter.
+
+    Python ends threads that return to a finalised interpreter, and if one of them was in a compiled
+    program, C++ prints "terminate called" and aborts.
+    """
+    with contextlib.suppress(BaseException):
+        threading._shutdown()  # type: ignore[attr-defined]  # as multiprocessing does
+    with contextlib.suppress(BaseException):
+        atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(BaseException):
+            stream.flush()
+    os._exit(code)
 
 
 class _Watch:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -221,3 +222,51 @@ def test_an_error_that_a_signal_caused_is_an_interruption(
         process._pending.clear()
         process._answered.clear()
     assert found.exit_code == code
+
+
+IMPORTED = """
+import os, signal, sys, time
+from dpframe.cli import process
+
+try:
+    os.kill(os.getppid(), signal.SIGTERM)  # the supervisor passes it on
+    while not process._pending:
+        time.sleep(0.01)
+except KeyboardInterrupt:
+    print("Traceback", file=sys.stderr)  # as modules in C do, before they raise their own error
+"""
+
+
+def test_a_signal_waits_for_the_end_of_an_import(tmp_path: Path) -> None:
+    (tmp_path / "broken_by_signals.py").write_text(IMPORTED)
+    code, err = ended(
+        f"sys.path.insert(0, {str(tmp_path)!r})\nimport broken_by_signals\ntime.sleep({HANGS})"
+    )
+    assert (code, err) == (143, "terminated; the counts are kept; repeat the command to continue\n")
+
+
+def test_a_signal_that_python_dropped_is_raised_again() -> None:
+    """Python drops an exception that is raised in a callback of the garbage collector."""
+    process.listen()
+    with contextlib.suppress(KeyboardInterrupt):
+        process._raise_once(signal.SIGTERM, None)
+    try:
+        with pytest.raises(process.Terminated):
+            process.end_in_order(lambda cells, total: None)
+    finally:
+        process._pending.clear()
+
+
+def test_the_child_runs_exit_handlers_and_no_finalisers_of_the_interpreter() -> None:
+    """Finalising it under a thread in a compiled program prints "terminate called"."""
+    body = """
+import atexit
+class Kept:
+    def __del__(self): os.write(2, b"finalised")
+sys.modules["kept"] = Kept()
+atexit.register(os.write, 2, b"exit handler")
+print("not yet flushed", end="")
+return 0"""
+    with started(body) as process:
+        out, err = process.communicate(timeout=HANGS)
+    assert (process.returncode, out, err) == (0, "not yet flushed", "exit handler")
