@@ -15,6 +15,8 @@ from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from functools import partial
+from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -452,6 +454,13 @@ def test_what_shows_nothing_is_refused(monkeypatch):
             UnreadableError, match="has nothing to read: list what to read in `attributes`"
         ):
             encode(hidden)
+        # Nor may it hide among other values: of these all would be read but the one that leaks.
+        for within in ([hidden], (1.5, hidden), {"a": 1.5, "b": [hidden]}, Point(1, {2: hidden})):
+            with pytest.raises(UnreadableError, match="has nothing to read"):
+                encode(within)
+        assert encode(SimpleNamespace(value=1.5, tool=hidden))[2] == [1.5]  # shows what it is
+        with pytest.raises(UnreadableError, match="has nothing to read"):
+            encode(SimpleNamespace(value=1.5, tool=hidden), ["value", "tool"])  # was asked for
     assert kind(Nothing()) == "Nothing ()"
     deep: list = []
     for _ in range(100):
@@ -494,6 +503,42 @@ def test_data_frames_by_their_columns():
     changed += [frame.assign(a=pandas.Categorical(["x", "y"], ["x", "y", "z"]))]
     assert len({encode(each)[1] for each in [frame, *changed]}) == 10
     assert encode(frame.copy()) == encode(frame)
+
+
+def test_frames_differ_by_names_periods_and_what_their_classes_add():
+    pandas = pytest.importorskip("pandas")
+
+    class Own(pandas.DataFrame):
+        _metadata: ClassVar = ["rows"]
+
+    def own(index, rows):
+        frame = Own({"a": [1, 2]}, index)
+        frame.rows = rows
+        return frame
+
+    one = pandas.DataFrame({"a": [1, 2]})
+    told = pandas.DataFrame({"a": [1, 2]})
+    told.attrs["rows"] = 7
+    months = [pandas.period_range(year, periods=2, freq="M") for year in ("2000", "2001")]
+    twice = pandas.MultiIndex.from_tuples([(1, 2), (3, 4)], names=["x", "y"])
+    changed = [one, told, one.rename_axis("x"), one.rename_axis(columns="x")]
+    changed += [
+        one.set_axis(each, axis=0) for each in (*months, twice, twice.set_names("z", level=0))
+    ]
+    changed += [*months, months[0][0], months[1][0], twice, twice.set_names("z", level=0)]
+    changed += [
+        own(None, 1),
+        own(None, 2),
+        own([5, 6], 1),
+        own([5, 6], 1).rename(columns={"a": "b"}),
+    ]
+    assert len({encode(each)[1] for each in changed}) == len(changed)
+
+
+def test_arrow_tables_may_hold_columns_of_one_name():
+    arrow = pytest.importorskip("pyarrow")
+    tables = [arrow.table([[one], [2]], names=["a", "a"]) for one in (1, 3)]
+    assert encode(tables[0])[1] != encode(tables[1])[1]
 
 
 def test_arrays_of_pandas_say_what_is_missing():

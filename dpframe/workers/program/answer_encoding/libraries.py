@@ -28,24 +28,14 @@ _BASES = (
 
 def read_other(reader: Any, value: Any, kind: Any) -> str:
     """Read a value that is no container of Python."""
-    package = str(getattr(kind, "__module__", "")).split(".", 1)[0]
-    if package == "pandas" and kind.__name__ in ("NAType", "NaTType"):
-        reader.part(b"N", sized(kind.__name__.encode()))
-        reader.add(ABSENT_NUMBER)
-        return "missing"
-    if package == "pandas" and hasattr(value, "columns") and hasattr(value, "index"):
-        columns = [value.iloc[:, place] for place in range(len(value.columns))]
-        return _read_frame(reader, value, list(value.columns), columns)
-    if package == "pandas" and hasattr(value, "dtype") and hasattr(value, "to_numpy"):
-        return _read_column(reader, value, name_of(kind))
-    if package == "pandas" and hasattr(value, "left") and hasattr(value, "closed"):
-        return read_fields(reader, value, ("left", "right", "closed"))
+    package, *bases = (str(one.__module__).partition(".")[0] for one in kind.__mro__)
+    for library, read in _FRAMES.items():
+        if library in (package, *bases) and (found := read(reader, value, kind)) is not None:
+            own = shown(value)[0] if library != package else []  # a class that extends one of it
+            own += [("attrs", value.attrs)] if getattr(value, "attrs", None) else []
+            return f"{found} with {read_shown(reader, value, own)}" if own else str(found)
     if package == "pyarrow":
         return _read_arrow(reader, value)
-    if package == "polars" and hasattr(value, "get_columns"):
-        return _read_frame(reader, value, list(value.columns), list(value.get_columns()))
-    if package == "polars" and hasattr(value, "to_list"):
-        return _read_column(reader, value, name_of(kind))
     if package == "torch" and hasattr(value, "detach"):
         array, name = of_tensor(value)
         told = f"{package} {name} as" if name else package
@@ -77,6 +67,33 @@ def read_other(reader: Any, value: Any, kind: Any) -> str:
     return _read_object(reader, value)
 
 
+def _read_pandas(reader: Any, value: Any, kind: Any) -> str | None:
+    if kind.__name__ in ("NAType", "NaTType"):
+        reader.part(b"N", sized(kind.__name__.encode()))
+        reader.add(ABSENT_NUMBER)
+        return "missing"
+    if hasattr(value, "columns") and hasattr(value, "index"):
+        columns = [value.iloc[:, place] for place in range(len(value.columns))]
+        _read_name(reader, list(value.columns.names))
+        return _read_frame(reader, value, list(value.columns), columns)
+    if hasattr(value, "dtype") and hasattr(value, "to_numpy"):
+        return _read_column(reader, value, name_of(kind))
+    if hasattr(value, "left") and hasattr(value, "closed"):
+        return read_fields(reader, value, ("left", "right", "closed"))
+    if hasattr(value, "ordinal") and hasattr(value, "freqstr"):
+        return read_fields(reader, value, ("ordinal", "freqstr"))
+    return None
+
+
+def _read_polars(reader: Any, value: Any, kind: Any) -> str | None:
+    if hasattr(value, "get_columns"):
+        return _read_frame(reader, value, list(value.columns), list(value.get_columns()))
+    return _read_column(reader, value, name_of(kind)) if hasattr(value, "to_list") else None
+
+
+_FRAMES = {"pandas": _read_pandas, "polars": _read_polars}
+
+
 def read_fields(reader: Any, value: Any, names: Any) -> str:
     """Read an object by some of its attributes, in their order."""
     return read_pairs(reader, value, [(name, getattr(value, name)) for name in names])
@@ -92,21 +109,30 @@ def read_pairs(reader: Any, value: Any, pairs: list[tuple[str, Any]]) -> str:
     return f"{name_of(type(value))} ({', '.join(held)})"
 
 
+def read_shown(reader: Any, value: Any, pairs: list[tuple[str, Any]]) -> str:
+    """Read an object as what it shows in public, some of which may have nothing to read."""
+    reader.objects += 1
+    try:
+        return read_pairs(reader, value, pairs)
+    finally:
+        reader.objects -= 1
+
+
 def _read_object(reader: Any, value: Any) -> str:
     """Read the attributes that are asked for, else what the object shows in public."""
     if reader.attributes and (known := [a for a in reader.attributes if hasattr(value, a)]):
         return read_fields(reader, value, known)
     if isinstance(value, BaseException) and not hasattr(type(value), "__dataclass_fields__"):
-        return read_fields(reader, value, ("args",))
+        return read_shown(reader, value, [("args", value.args)])
     held, hidden = shown(value)
     if held or not hidden:  # an object without attributes is its class
-        return read_pairs(reader, value, held)
+        return read_shown(reader, value, held)
     return read_hidden(reader, value)
 
 
 def read_hidden(reader: Any, value: Any) -> str:
     """Read the class of an object that may hold what no attribute shows."""
-    if len(reader.open) > 1:  # a part of an object that shows more
+    if reader.objects:  # a part of an object that shows more
         reader.part(b"o", sized(name_of(type(value)).encode()))
         return name_of(type(value))
     instead = ", or return a list of its items" if hasattr(value, "__next__") else ""
@@ -152,6 +178,8 @@ def _read_moment(reader: Any, value: Any) -> str:
 def _read_arrow(reader: Any, value: Any) -> str:
     described = str(getattr(value, "schema", getattr(value, "type", "")))
     reader.part(b"Z", sized(name_of(type(value)).encode()) + sized(bytes_of(described)))
+    if len(set(names := getattr(value, "column_names", ()))) < len(names):  # no dict holds them all
+        return name_of(type(value)) + " of " + str(reader.read([c.to_pylist() for c in value]))
     for method in ("to_pydict", "to_pylist", "as_py"):
         if hasattr(value, method):
             return name_of(type(value)) + " of " + str(reader.read(getattr(value, method)()))
@@ -193,7 +221,7 @@ def _read_array_like(reader: Any, value: Any, package: str) -> str:
         held = sorted(getattr(value, "__dict__", {}).items())
     reader.part(b"J", sized(package.encode()))
     kind = name_of(type(value)) + " as " + _read_numpy(reader, array)
-    return kind + " with " + read_pairs(reader, value, held) if held else kind
+    return kind + " with " + read_shown(reader, value, held) if held else kind
 
 
 def _read_masked(reader: Any, value: Any, dtype: Any, shape: tuple[int, ...]) -> str:
@@ -315,6 +343,7 @@ def _read_name(reader: Any, name: Any) -> None:
 
 
 def _read_index(reader: Any, index: Any) -> str:
+    _read_name(reader, list(getattr(index, "names", ())))
     if all(hasattr(index, name) for name in ("start", "stop", "step")):
         bounds = [int(index.start), int(index.stop), int(index.step)]
         reader.part(b"x", sized(repr(bounds).encode()))
@@ -336,7 +365,8 @@ def _read_column(reader: Any, column: Any, title: str) -> str:
         reader.count = mine.count
         dtype += " of " + ", ".join(in_short(each) or "…" for each in known[:PLACES])
     if title:
-        _read_name(reader, getattr(column, "name", None))
+        names = getattr(column, "names", None)
+        _read_name(reader, getattr(column, "name", None) if names is None else list(names))
         if hasattr(column, "index"):
             _read_index(reader, column.index)
     if hasattr(column, "to_list"):

@@ -11,7 +11,7 @@ from typing import Any
 
 from .codes import ABSENT_NUMBER, MOST_NUMBERS, UnreadableError
 from .codes import bytes_of, code, in_short, listed, name_of, number_of, numbers_in, of_int, sized
-from .libraries import read_fields, read_hidden, read_other, read_pairs, shown
+from .libraries import read_fields, read_hidden, read_other, read_shown, shown
 
 _MOST_PARTS = 1 << 20  # Python objects in one answer, arrays counted as one
 _MOST_DEPTH = 64  # containers within containers
@@ -34,6 +34,7 @@ class Reader:
         self.count = 0
         self.open: list[int] = []
         """Identities of the containers that are being read, the outermost first."""
+        self.objects = 0  # of unknown classes, among the containers that are being read
         self.of_texts: list[float] = []
         """Numbers written in texts. They come last, because their count may vary."""
 
@@ -55,7 +56,7 @@ class Reader:
             if type(value) in _BUILT_IN or not isinstance(value, _BUILT_IN):
                 return kind
             held = shown(value)[0]  # a class that extends a built-in one may hold more than it
-            return f"{kind} with {read_pairs(self, value, held)}" if held else kind
+            return f"{kind} with {read_shown(self, value, held)}" if held else kind
         finally:
             self.open.pop()
 
@@ -125,7 +126,7 @@ class Reader:
             return self.row(value)
         if isinstance(value, type) or kind.__name__ in _CODE:
             bound = type(getattr(value, "__self__", sys)) is not type(sys)
-            if len(self.open) == 1 and (bound or any(getattr(value, n, None) for n in _DEFAULTS)):
+            if not self.objects and (bound or any(getattr(value, n, None) for n in _DEFAULTS)):
                 return read_hidden(self, value)
             self.part(b"q", sized(bytes_of(str(value.__name__))))
             return "the object " + str(value.__name__)
@@ -214,7 +215,7 @@ class Reader:
     def aside(self) -> Reader:
         """Return a reader of an inner value whose place is not known yet."""
         other = Reader(self.attributes)
-        other.open, other.count = list(self.open), self.count
+        other.open, other.count, other.objects = list(self.open), self.count, self.objects
         return other
 
 
