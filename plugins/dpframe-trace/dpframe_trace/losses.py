@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dpframe.plugins import Floats, GaussianDP
-from dpframe_trace.noise import Call, Key, Site, Use, plain
+from dpframe_trace.noise import UNKNOWN, Call, Key, Site, Tape, Use, plain
 from dpframe_trace.report import TOLERANCE, Finding, Line, Trace
-from dpframe_trace.runs import Run, amounts, silent
+from dpframe_trace.runs import Pair, Run, amounts, run, silent, texts
+
+QUANTILE_RUNS = 16
+"""Runs that show the shape of noise made of uniform numbers."""
+QUANTILE_NOISE = 1 << 21
+"""Seed of the first of them."""
 
 
 class Losses:
@@ -24,6 +31,7 @@ class Losses:
         words: str,
         found: Trace,
         lines: dict[Site, Line],
+        laplace: Mapping[Key, tuple[Floats, Floats]],
     ) -> None:
         """Judge each call of two runs, and add its findings to a trace and its loss to its line.
 
@@ -32,9 +40,11 @@ class Losses:
             words: the description of the pair.
             found: the trace.
             lines: its lines, by site; new ones are added.
+            laplace: sums with Laplace noise made of uniform numbers, and its scales on D and D′.
         """
+        self._laplace = laplace
         first, second = (run.tape for run in runs)
-        self.first, self._words, self.found = first, words, found
+        self.first, self.second, self._words, self.found = first, second, words, found
         self.released = True
         """True if the output contains every noised value that has a loss, unchanged."""
         self._output = {repr(leaf) for leaf in runs[0].leaves.values()}
@@ -70,40 +80,47 @@ class Losses:
             self._lose(call, _log_ratio(one, two) if alike else math.nan, result=call.released)
         elif call.declared:
             self._declared(call, other)
-        elif call.family != "other" and call.loc.shape == other.loc.shape:
+        elif call.family == "other":
+            if call.odds != other.odds:  # such as weights computed from the data
+                self._lose(call, math.nan)
+        elif call.loc.shape == other.loc.shape:
             scales = call.scale, other.scale
             if np.any(call.loc != other.loc):
                 self._added(call, (call.loc, other.loc), scales, call.result)
 
     def _use(self, use: Use, mate: Use) -> None:
         call = self.first.calls_of(use.draws)[0]
-        if not use.compared:
+        if use.key in self._laplace:
+            one, two = self._laplace[use.key]
+            scales = one, np.where(np.isclose(one, two, rtol=1e-6), one, two)
+            made = dataclasses.replace(call, family="laplace")
+            self._added(made, (use.value, mate.value), scales, use.result)
+        elif not use.compared:
             fresh = ~np.isin(use.draws, list(self._moves))
             scales = use.scale, mate.scale
             self._added(call, (use.value, mate.value), scales, use.result, fresh, use.calls)
             if call.family != "uniform":  # which is often turned into other noise, step by step
                 self._reused(use, mate, call)
-        elif call.family == "uniform" and self._compared[call.key] > 1:
-            self._lose(call, math.nan)  # such as a search in cumulative probabilities
-        elif call.family == "uniform":
+        elif call.family == "uniform" and not np.array_equal(use.value, mate.value, equal_nan=True):
+            if self._compared[call.key] > 1:
+                self._lose(call, math.nan)  # such as a search in cumulative probabilities
+                return
             with np.errstate(divide="ignore", invalid="ignore"):
-                one, two = (np.ravel(np.clip(u.value / u.scale, 0, 1)) for u in (use, mate))
-            if not np.isnan(one + two).any():
+                low = np.broadcast_to(call.loc / call.scale, call.shape)
+                low = np.ravel(low)[use.draws - call.first]
+                one, two = (np.ravel(np.clip(u.value / u.scale - low, 0, 1)) for u in (use, mate))
+            if np.isnan(one + two).any():
+                self._lose(call, math.nan)
+            else:
                 self._lose(call, max(_log_ratio(one, two), _log_ratio(1 - one, 1 - two)))
 
     def _lose(self, call: Call, loss: float, square: float = 0.0, result: Any = None) -> None:
         """Add a loss: ε, or μ² of normal noise; `result` is the noised value, if it is exact."""
         if loss == 0 and square == 0:
             return
-        values = np.ravel(np.asarray(result, object)).tolist()
-        self.released = (
-            self.released
-            and result is not None
-            and all(
-                repr(v.item() if isinstance(v, np.generic) else v) in self._output for v in values
-            )
-        )
-        if not call.compared and call.family != "uniform":
+        known = result is not None and self._output.issuperset(texts(result))
+        self.released = self.released and known
+        if not call.compared and call.family not in ("uniform", "other"):
             self.covering.add(call.key)
         self.pure, self.squares = self.pure + loss, self.squares + square
         sums = self._sums(call)
@@ -134,8 +151,6 @@ class Losses:
     ) -> None:
         """Judge noise that was added to a value, or drawn around it."""
         (value, other), (scale, other_scale) = values, scales
-        if call.family == "uniform":
-            return
         sums = self._sums(call)
         same = (value == other) | (np.isnan(value) & np.isnan(other))
         with np.errstate(invalid="ignore"):
@@ -271,6 +286,58 @@ def normal_epsilon(square: float, delta: float) -> float:
     if square == 0 or math.isnan(square):
         return square
     return GaussianDP(math.sqrt(square)).epsilon_at(delta) if math.isfinite(square) else math.inf
+
+
+def laplace_uses(
+    call: Callable[[Any], Any], pair: Pair, runs: tuple[Run, Run]
+) -> dict[Key, tuple[Floats, Floats]]:
+    """Find sums with Laplace noise that is made of uniform numbers, and its scales on D and D′.
+
+    More runs of the function on D and on D′ show the noise beside the uniform numbers. It must be
+    their Laplace quantile function times the same scale in every run.
+    """
+    first, second = (run.tape.uses for run in runs)
+    tape = runs[0].tape
+    wanted = [
+        key
+        for key, use in first.items()
+        if not use.compared
+        and np.isnan(use.scale).any()
+        and key in second
+        and not np.array_equal(use.value, second[key].value, equal_nan=True)
+        and [call.family for call in tape.calls_of(use.draws)] == ["uniform"]
+    ]
+    if not wanted:
+        return {}
+    tapes = [
+        [run(call, data, Tape(QUANTILE_NOISE + at)).tape for at in range(QUANTILE_RUNS)]
+        for data in (pair.d0, pair.d1)
+    ]
+    found = {key: tuple(_laplace_scale(key, tapes_of) for tapes_of in tapes) for key in wanted}
+    return {key: (one, two) for key, (one, two) in found.items() if not np.isnan(one + two).any()}
+
+
+def _laplace_scale(key: Key, tapes: Sequence[Tape]) -> Floats:
+    """Return the scale of the noise that a use adds in all runs; NaN if it is no Laplace noise."""
+    uses = [tape.uses[key] for tape in tapes if key in tape.uses]
+    if len(uses) < len(tapes) or len({use.value.shape for use in uses}) > 1:
+        return np.asarray(UNKNOWN)
+    units, noises = [], []
+    for tape, use in zip(tapes, uses, strict=True):
+        made = tape.calls_of(use.draws)
+        if [call.family for call in made] != ["uniform"]:
+            return np.asarray(UNKNOWN)
+        level = (np.asarray(made[0].result, float) - made[0].loc) / made[0].scale
+        level = np.ravel(np.broadcast_to(level, made[0].shape))[use.draws - made[0].first]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            units.append(-np.sign(level - 0.5) * np.log1p(-np.abs(2 * level - 1)))
+            noises.append(np.asarray(use.own, float) - use.value)
+    unit, noise = np.array(units), np.array(noises)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = np.median(noise / unit, axis=0)
+        error = 1e-6 * np.abs(scale * unit) + 1e-9 * (1 + np.abs([use.value for use in uses]))
+        same = np.abs(noise - scale * unit) <= error
+    return np.where(same.all(axis=0) & (scale != 0), np.abs(scale), UNKNOWN)
 
 
 def _log_ratio(one: Floats, two: Floats) -> float:

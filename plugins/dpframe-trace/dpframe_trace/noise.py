@@ -12,6 +12,7 @@ import copy
 import hashlib
 import sys
 import sysconfig
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -60,6 +61,9 @@ class Call:
     scale: Floats = field(default_factory=lambda: np.ones(()))
     law: Any = None
     """Other parameters of the distribution, such as the probabilities of a choice."""
+    odds: Any = None
+    """For a draw that is not followed, what its distribution depends on: `law`, or for positions
+    in a list, the length of the list and not its contents."""
     result: Any = None
     released: Any = None
     """The result of a choice."""
@@ -80,6 +84,8 @@ class Use(NamedTuple):
     scale: Floats
     """Scale of the noise after all factors; NaN if unknown."""
     result: Any
+    own: Any
+    """The result with this run's own noise and value; `result` may be that of another run."""
     compared: bool = False
 
 
@@ -102,14 +108,19 @@ class Tape:
         self.uses: dict[Key, Use] = {}
         self.seeds: set[tuple[str, int, str]] = set()
         """Places that seed a generator, and the seed."""
+        self.threads: set[int] = set()
+        """The threads that drew noise."""
         self._visits: Counter[Site] = Counter()
         self._listed: list[Call] = []
         self._draws = 0
         self._inside = 0
 
     def generator(self, key: Key) -> np.random.Generator:
-        """Return the generator of one call: the same in every run with this seed."""
-        text = repr((self.seed, key)).encode()
+        """Return the generator of one call: the same in every run with this seed.
+
+        The folder of the traced code makes no difference.
+        """
+        text = repr((self.seed, Path(key.file).name, *key[1:])).encode()
         digest = hashlib.blake2b(text, digest_size=16).digest()
         return _Generator(np.random.PCG64(int.from_bytes(digest, "big")))
 
@@ -142,7 +153,8 @@ class Tape:
         call = Call(key, family, shape=shape, loc=here, scale=np.broadcast_to(width, shape))
         old = self._register(call)
         like = self._like(call)
-        call.tracked = not np.any(here != 0) if like is None else like.tracked
+        alone = family == "uniform" or not np.any(here != 0)
+        call.tracked = alone if like is None else like.tracked
         drawn = (here + noise) if old is None else np.asarray(old.result, float)
         call.result = drawn
         if not call.tracked:
@@ -150,10 +162,24 @@ class Tape:
         ids = call.first + np.arange(drawn.size).reshape(shape)
         return wrap(self, drawn, ids, np.ones(shape))
 
-    def opaque(self, name: str, law: Any, draw: Callable[[Any], Any], legacy: Any = None) -> Any:
-        """Make a draw that is not followed: integers, permutations, families without a location."""
+    def opaque(
+        self,
+        name: str,
+        laws: tuple[Any, Any],
+        draw: Callable[[Any], Any],
+        legacy: Any = None,
+    ) -> Any:
+        """Make a draw that is not followed: integers, permutations, families without a location.
+
+        Args:
+            name: the name of the primitive.
+            laws: all of its parameters, and those that its distribution depends on.
+            draw: makes the draw.
+            legacy: makes the generator for `draw` from a seed; None for one of NumPy.
+        """
         key = self.key(name)
-        call = Call(key, "other", law=law)
+        law, odds = laws
+        call = Call(key, "other", law=law, odds=odds)
         old = self._register(call)
         rng = self.generator(key)
         call.result = draw(rng if legacy is None else legacy(int(rng.integers(2**32))))
@@ -199,6 +225,7 @@ class Tape:
 
     def _register(self, call: Call) -> Call | None:
         """List a call; return the same call of the run before, if its answer has this form."""
+        self.threads.add(threading.get_ident())
         call.first = self._draws
         self._draws += int(np.prod(call.shape))
         self._listed.append(call)
@@ -233,7 +260,7 @@ class Tape:
             number = np.asarray(plain(value), float)
         except (TypeError, ValueError):
             return result
-        if self._inside:
+        if self._inside or not draws.size:
             return result
         key = self.key("compared" if compared else "added")
         shape = np.broadcast_shapes(draws.shape, number.shape)
@@ -241,7 +268,7 @@ class Tape:
         calls = self.calls_of(draws)
         for call in calls:
             call.compared = call.compared or compared
-        old = self.before.uses.get(key) if self.before else None
+        old, own = self.before.uses.get(key) if self.before else None, copy.deepcopy(result)
         if old is not None and np.shape(old.result) == np.shape(result):
             if self.loose.isdisjoint(call.key for call in calls):
                 result = copy.deepcopy(old.result)
@@ -251,9 +278,10 @@ class Tape:
             key,
             tuple(call.key for call in calls),
             draws,
-            np.broadcast_to(number, shape) / np.where(factor == 0, 1, np.sign(factor)),
+            np.where(factor < 0, -number, number),
             self.scales(draws) * np.abs(factor),
             copy.deepcopy(result),
+            own,
             compared,
         )
         return result
@@ -368,8 +396,7 @@ def _followed(  # noqa: PLR0911  # one for each kind of function
             shape = np.shape(found)
             if any(call.family == "uniform" for call in tape.calls_of(draws)):
                 # Other noise is often made of uniform noise, so a sum of it is no released value.
-                near = np.broadcast_to(np.ravel(draws)[0], shape)
-                return wrap(tape, found, near, np.full(shape, UNKNOWN))
+                return wrap(tape, found, _near(draws, shape), np.full(shape, UNKNOWN))
             return found
         if ufunc in _COMPARES:
             return tape.use(draws, factor, other, _as_python(result), compared=True)
@@ -381,12 +408,13 @@ def _followed(  # noqa: PLR0911  # one for each kind of function
         return wrap(tape, result, draws, ufunc(factor))
     if getattr(result, "dtype", np.dtype(float)).kind != "f":
         return _as_python(result)
-    near = (
-        draws
-        if np.shape(draws) == np.shape(result)
-        else np.broadcast_to(np.ravel(draws)[0], np.shape(result))
-    )
-    return wrap(tape, result, near, np.full(np.shape(result), UNKNOWN))
+    shape = np.shape(result)
+    return wrap(tape, result, _near(draws, shape), np.full(shape, UNKNOWN))
+
+
+def _near(draws: Ints, shape: tuple[int, ...]) -> Ints:
+    """Return the draws of a result of some shape, or the first of them for each of its parts."""
+    return draws if draws.shape == shape else np.broadcast_to(np.ravel(draws)[0], shape)
 
 
 def _is_number(value: Any) -> bool:

@@ -6,17 +6,18 @@ The replacements act only while a tape is active. Otherwise they do what the ori
 from __future__ import annotations
 
 import functools
+import math
 import random
 import secrets
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sized
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpframe_trace.noise import Tape, listed, plain
+from dpframe_trace.noise import UNKNOWN, Tape, is_noise, listed, plain, wrap
 
 _active: list[Tape] = []
 _importing: list[Tape] = []
@@ -48,6 +49,10 @@ def importing() -> Iterator[Tape]:
 
 
 def _seeds(seed: Any) -> None:
+    sequence = getattr(seed, "seed_seq", seed)  # of a bit generator
+    if isinstance(sequence, np.random.SeedSequence):
+        entropy = sequence.entropy
+        seed = entropy if not isinstance(entropy, int) or entropy < 2**64 else None
     fixed = isinstance(seed, int | str | bytes | np.integer | list | tuple | np.ndarray)
     watching = tape() or (_importing[-1] if _importing else None)
     if fixed and watching is not None:
@@ -133,10 +138,35 @@ def _opaque(
             return original(self, *given, **named)
         _check_seed(self, on)
         given = tuple(plain(value) for value in given)
-        law = repr((given, named))[:10_000]
-        return on.opaque(name, law, lambda rng: getattr(rng, name)(*given, **named), legacy)
+        laws = _laws(name, given, named)
+        return on.opaque(name, laws, lambda rng: getattr(rng, name)(*given, **named), legacy)
 
     return method
+
+
+_ORDERS = {"permutation", "shuffle", "permuted", "choice", "sample", "choices"}
+
+
+def _laws(name: str, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[str, str]:
+    """Return the parameters of a draw, and those that its distribution depends on.
+
+    The contents of a list do not change which of its positions are drawn.
+    """
+    law = repr(_whole((given, named)))
+    if name in _ORDERS and given and isinstance(given[0], Sized):
+        given = len(given[0]), *given[1:]
+    return law, repr(_whole((given, named)))
+
+
+def _whole(value: Any) -> Any:
+    """Return a value whose text shows all of it, as that of a long array does not."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tolist()
+    if isinstance(value, list | tuple):
+        return [_whole(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _whole(each) for key, each in value.items()}
+    return value
 
 
 def _choice(original: Callable[..., Any], fallback: Callable[..., Any]) -> Callable[..., Any]:
@@ -196,6 +226,8 @@ def _methods(
 
 def _init_generator(self: Any, bit_generator: Any, known: bool = True) -> None:
     _Generator.__init__(self, bit_generator)
+    if known:
+        _seeds(bit_generator)
     self.known = known
 
 
@@ -237,7 +269,6 @@ TracedState: Any = _standing(
 def _traced_default_rng(seed: Any = None) -> Any:
     if isinstance(seed, _Generator):
         return seed
-    _seeds(seed)
     return TracedGenerator(_default_rng(seed).bit_generator)
 
 
@@ -290,12 +321,24 @@ def _tossed(name: str) -> Callable[..., Any]:
         on = tape()
         if on is None:
             return original(self, *given, **named)
-        law = repr((given, named))[:10_000]
+        laws = _laws(name, given, named)
         return on.opaque(
-            f"random.{name}", law, lambda rng: getattr(rng, name)(*given, **named), _Random
+            f"random.{name}", laws, lambda rng: getattr(rng, name)(*given, **named), _Random
         )
 
     return method
+
+
+def _choices(fallback: Callable[..., Any]) -> Callable[..., Any]:
+    def choices(self: Any, population: Any, weights: Any = None, **more: Any) -> Any:
+        on = tape()
+        if on is None or weights is None or set(more) - {"k"} or more.get("k", 1) != 1:
+            return fallback(self, population, weights, **more)
+        sizes = np.asarray([plain(weight) for weight in weights], float)
+        law, name = sizes / sizes.sum(), "random.choices"
+        return [on.choice(name, population, law, lambda rng: int(rng.choice(len(law), p=law)))]
+
+    return choices
 
 
 _OPAQUE = (
@@ -307,12 +350,32 @@ _Traced: Any = types.new_class(
     "Random",
     (_Tossed,),
     {},
-    lambda ns: ns.update({n: _tossed(n) for n in _OPAQUE.split() if hasattr(_Random, n)}),
+    lambda ns: ns.update(
+        {n: _tossed(n) for n in _OPAQUE.split() if hasattr(_Random, n)}
+        | {"choices": _choices(_tossed("choices"))}
+    ),
 )
 
 
 class _TracedRandom(_Traced):  # type: ignore[misc]
     original = _Random
+
+
+# The module math.
+
+_MATH = "log log1p log2 log10 exp expm1 sqrt sin cos tan copysign fabs pow"
+
+
+def _mathematical(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of `math` that gives noise for noise, as NumPy's functions do."""
+
+    @functools.wraps(original)
+    def method(*given: Any) -> Any:
+        found = original(*given)
+        one = next((value for value in given if is_noise(value)), None)
+        return found if one is None else wrap(one.tape, found, one.draws, UNKNOWN)
+
+    return method
 
 
 # The libraries.
@@ -420,6 +483,8 @@ def replaced(function: Any) -> Iterator[None]:
             swap(random, name, _TracedRandom)
         for name in ("choice", "randbits", "randbelow", "token_bytes", "SystemRandom"):
             swap(secrets, name, _of_secrets(tosser, name))
+        for name in _MATH.split():
+            swap(math, name, _mathematical(getattr(math, name)))
         for name in ("array", "asarray"):
             swap(np, name, _array(getattr(np, name)))
         _of_diffprivlib(stack)
@@ -515,7 +580,7 @@ def _swap_held(
 
 def generator_for_argument() -> Any:
     """Return the generator to pass to a function that takes one."""
-    return TracedGenerator(np.random.PCG64(0))
+    return TracedGenerator(np.random.PCG64())
 
 
 __all__ = ["generator_for_argument", "importing", "recording", "replaced", "tape"]

@@ -60,8 +60,10 @@ def run(call: Callable[[Any], Any], data: Any, tape: Tape) -> Run:
             answer = Raised(f"raises {type(error).__name__} at {name}:{place.lineno}")
     leaves: dict[str, Any] = {}
     for path, leaf in _leaves(answer, "output", 0):
-        leaves[path] = leaf
-        if len(leaves) == MOST_LEAVES:
+        # Noise that is released alone is noise that was added to 0.
+        parts = _leaves(plain(leaf + 0.0), path, 0) if is_noise(leaf) else ((path, leaf),)
+        leaves.update(parts)
+        if len(leaves) >= MOST_LEAVES:
             break
     return Run(tape, leaves)
 
@@ -74,9 +76,7 @@ def _leaves(  # noqa: PLR0912  # one for each kind of value
     value: Any, path: str, depth: int
 ) -> Iterator[tuple[str, Any]]:
     """Yield the parts of an output, each a number, a text or the name of a type."""
-    if is_noise(value):
-        value = plain(value)
-    if isinstance(value, bool | int | float | complex | str | bytes | None):
+    if is_noise(value) or isinstance(value, bool | int | float | complex | str | bytes | None):
         yield path, value
     elif isinstance(value, np.generic):
         yield path, value.item()
@@ -241,6 +241,31 @@ def silent(tape: Tape, call: Call) -> bool:
     if call.family in ("uniform", "other"):
         return _random(call)
     return call.tracked and not any(call.key in use.calls for use in tape.uses.values())
+
+
+def lost(of: Run) -> Call | None:
+    """Return a call whose noise is lost, if a part of the output may depend on it.
+
+    A noised value that is released unchanged cannot.
+    """
+    gone = next((call for call in of.tape.calls.values() if silent(of.tape, call)), None)
+    if gone is None:
+        return None
+    noised = [use.result for use in of.tape.uses.values()]
+    noised += [
+        call.released if call.family == "choice" else call.result
+        for call in of.tape.calls.values()
+        if call.family not in ("uniform", "other")
+    ]
+    known = {text for values in noised for text in texts(values)}
+    parts = (leaf for path, leaf in of.leaves.items() if path.startswith("output"))
+    return gone if any(repr(leaf) not in known for leaf in parts) else None
+
+
+def texts(values: Any) -> Iterator[str]:
+    """Yield the texts of the numbers in a value, as those of an output."""
+    for value in np.ravel(np.asarray(values, object)).tolist():
+        yield repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def _random(call: Call) -> bool:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dpframe import records_params
-from dpframe.plugins import DpframeError, find_plugin
+from dpframe.plugins import DpframeError, Floats, find_plugin
 from dpframe_trace import primitives
-from dpframe_trace.losses import Losses, normal_epsilon
-from dpframe_trace.noise import Site, Tape
+from dpframe_trace.losses import Losses, laplace_uses, normal_epsilon
+from dpframe_trace.noise import Key, Site, Tape
 from dpframe_trace.report import TOLERANCE, Finding, Line, Trace, seeded
-from dpframe_trace.runs import Pair, Raised, differing, judge_differences, run
+from dpframe_trace.runs import Pair, Raised, differing, judge_differences, lost, run
 
 ENDLESS = ("not-a-number", "scale", "declared")
 """Findings that make the loss infinite."""
@@ -143,18 +144,33 @@ def _one_pair(
 ) -> None:
     unrecorded, unknown, released = False, False, True
     pure, squares = 0.0, 0.0
+    laplace: dict[Key, tuple[Floats, Floats]] = {}
     for seed in range(found.runs):
         first = run(call, pair.d0, Tape(seed))
         second = run(call, pair.d1, Tape(seed, first.tape))
+        if max(len(first.tape.threads), len(second.tape.threads)) > 1:
+            found.cannot_tell(
+                "several threads draw noise, in an order that may change, so runs are not compared"
+            )
+            found.epsilon = math.nan
+            return
         if seed == 0:
             again = run(call, pair.d0, Tape(seed, first.tape))
             unrecorded = bool(differing(first.leaves, again.leaves))
-        losses = Losses((first, second), pair.words, found, lines)
+        if seed == 0:
+            laplace = laplace_uses(call, pair, (first, second))
+        losses = Losses((first, second), pair.words, found, lines, laplace)
         released = released and losses.released
         unknown = unknown or math.isnan(losses.pure + losses.squares)
         pure, squares = np.fmax(pure, losses.pure), np.fmax(squares, losses.squares)
         both = first, second
         judge_differences(call, pair, both, losses.covering, found, outputs=not unrecorded)
+        gone = None if differing(first.leaves, second.leaves) else lost(first)
+        if gone is not None:
+            place = f"{Path(gone.key.file).name}:{gone.key.line}"
+            found.cannot_tell(
+                f"{place}: the trace loses track of {gone.key.name}, on which the output may depend"
+            )
         raised = first.leaves.get("output")
         if isinstance(raised, Raised) and first.leaves == second.leaves:
             found.cannot_tell(f"{raised} on D and on D′, so nothing was compared")
