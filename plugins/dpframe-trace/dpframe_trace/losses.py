@@ -157,7 +157,7 @@ class Losses:
             change = np.ravel(np.where(same, 0.0, np.abs(value - other)))
         if scale.shape != value.shape and scale.size == 1:
             scale, other_scale = (np.broadcast_to(s, value.shape) for s in (scale, other_scale))
-        if scale.shape == other_scale.shape == value.shape:
+        if scale.shape == other_scale.shape == value.shape and call.family != "uniform":
             sums.scales += [float(s) for s in (scale.min(initial=math.inf), scale.max(initial=0))]
         if not np.all(np.isfinite(change)):
             at = int(np.flatnonzero(~np.isfinite(change))[0])
