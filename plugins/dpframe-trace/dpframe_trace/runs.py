@@ -129,6 +129,8 @@ class _Difference(NamedTuple):
     """Added to the report if noise that is not followed may hide the difference."""
     file: str = ""
     line: int = 0
+    judged: bool = True
+    """False if the difference itself may be private, as a different amount of data filled in."""
 
 
 def judge_differences(
@@ -177,10 +179,14 @@ def judge_differences(
     words = f"also in {number} repeats with other noise" if loose else "with equal noised values"
     for one in differences:
         values = one.read(first), one.read(second)
-        if moved and all(
-            _equal(one.read(other), value)
-            for both in others
-            for other, value in zip(both, values, strict=True)
+        if (
+            one.judged
+            and moved
+            and all(
+                _equal(one.read(other), value)
+                for both in others
+                for other, value in zip(both, values, strict=True)
+            )
         ):
             text = f"{one.text}, {words}"
             found.find(Finding(one.kind, text, one.file, one.line, pair.words))
@@ -199,7 +205,9 @@ def _path_differences(first: Run, second: Run) -> list[_Difference]:
             doubt = f"{Path(file).name}:{line}: {text}, perhaps because of noise that the trace "
             doubt += "does not follow"
             read = functools.partial(_amount, site)
-            found.append(_Difference("path", text, read, doubt, file, line))
+            calls = [c for t in (first.tape, second.tape) for c in t.calls.values()]
+            judged = any(c.key.site == site and c.family not in ("uniform", "other") for c in calls)
+            found.append(_Difference("path", text, read, doubt, file, line, judged))
     return found
 
 

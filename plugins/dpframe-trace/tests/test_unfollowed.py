@@ -114,6 +114,15 @@ def test_one_thread_is_followed():
     assert [finding.kind for finding in trace(function, D0, D1, epsilon=1.0).findings] == ["budget"]
 
 
+def test_random_values_for_missing_ones_are_no_mistake():
+    def function(rng, data):
+        filled = [rng.uniform() if np.isnan(value) else value for value in data]
+        return total(np.array(filled)) + rng.laplace()
+
+    found = trace(function, D0, np.array([np.nan, 0.4, 0.3]), epsilon=1.0)
+    assert (found.findings, found.exit_code) == ([], 3)
+
+
 def released_alone(rng, data):
     noise = rng.laplace()
     return total(data) + noise, noise
