@@ -102,7 +102,7 @@ def _contents(text: str) -> Iterator[str]:
             yield from ("```{toctree}", ":hidden:", f":caption: {caption}", "", *found, "```")
 
 
-CALLED = {"report": "dpframe.report.made.report"}
+CALLED = {"report": "dpframe.report.delivery.report"}
 """Packages that can be called, and the function that is then called."""
 
 

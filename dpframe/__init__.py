@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dpframe.plugins import *  # noqa: F403  # these names were here before they moved
     from dpframe.pytest import assert_dp as assert_dp
     from dpframe.pytest import search_violation as search_violation
-    from dpframe.report.made import report as report
+    from dpframe.report.delivery import report as report
     from dpframe.results.model import Record as Record
     from dpframe.results.store import load as load
     from dpframe.results.verdict import exit_code as exit_code
@@ -54,7 +54,7 @@ _NAMES = {
     "dpframe.errors": "DpframeError",
     "dpframe.pytest": "assert_dp search_violation",
     "dpframe.report": "report",
-    "dpframe.report.made": "load",
+    "dpframe.report.delivery": "load",
     "dpframe.results.model": "Record",
     "dpframe.results.verdict": "exit_code",
 }

@@ -476,7 +476,7 @@ TABLES = {
 }
 
 
-def spec_rows(table: type[model.Table]) -> list[list[str]]:
+def spec_rows(table: type[model.TomlTable]) -> list[list[str]]:
     """key, type, default and meaning of a table's keys."""
     schema = table.model_json_schema(by_alias=True)
     required = schema.get("required", ())

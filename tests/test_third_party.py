@@ -30,7 +30,7 @@ from dpframe.engine.run import quiet
 from dpframe.errors import OutputError
 from dpframe.interfaces import registry
 from dpframe.interfaces.plugin import parameters
-from dpframe.report import made
+from dpframe.report import delivery
 from dpframe.results.store import dumps
 from dpframe.results.verdict import exit_code
 
@@ -134,13 +134,13 @@ def test_its_report_format_is_one_of_dpframe_report(record: Path) -> None:
     (cell,) = json.loads(record.read_text())["cells"]
     assert out.read_text() == f"{cell['id']} {cell['verdict']}\n"
     with pytest.raises(OutputError, match=r"one of \.html, \.csv, \.md, \.xml or \.tiny"):
-        made.check(record.parent / "x.pdf")
+        delivery.check(record.parent / "x.pdf")
 
 
 def test_built_in_report_formats_load_no_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "load", lambda: pytest.fail("plugins are loaded"))
     for suffix in (".html", ".csv", ".md", ".XML"):
-        assert callable(made._writer(suffix, suffix))
+        assert callable(delivery._writer(suffix, suffix))
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ from dpframe.sampling.address import (
 from dpframe.spec.audit import Cell, RunSettings, Skip
 
 
-class Part(NamedTuple):
+class CalibratedCell(NamedTuple):
     """One estimator behind one attack."""
 
     cell: Cell
@@ -53,7 +53,7 @@ class Experiment:
     the_pass: Pass  # one parameter batch; its repeat is replaced
     run: RunSettings
     prng: str
-    parts: tuple[Part, ...]  # in the order of the pass; raw scores after counts
+    parts: tuple[CalibratedCell, ...]  # in the order of the pass; raw scores after counts
 
     def draws(self, repeat: int, cells: Sequence[Cell] | None = None) -> Draws:
         """Return the draws of one repeat, which are those of `dpframe run`."""
@@ -70,7 +70,7 @@ class Experiments(NamedTuple):
     skipped: list[Skip]
     failed: list[tuple[Cell, str]]
 
-    def certifying(self) -> Iterator[tuple[Part, RunSettings]]:
+    def certifying(self) -> Iterator[tuple[CalibratedCell, RunSettings]]:
         """Yield each estimator that certifies from counts, once per kind of scores it reads."""
         seen = set()
         for experiment in self.experiments:
@@ -108,7 +108,7 @@ def _add(found: Experiments, the_pass: Pass, cells: list[Cell], plan: Plan) -> N
     except CellError as error:
         found.failed.extend((cell, str(error)) for cell in cells)
         return
-    parts: list[Part] = []
+    parts: list[CalibratedCell] = []
     for cell in cells:
         epsilon = None if truth is None else truth.epsilon_at(cell.delta)
         if truth is None or epsilon is None or epsilon == math.inf:
@@ -139,14 +139,14 @@ def _skip(cell: Cell, epsilon: float | None) -> Skip:
     return Skip(*labels, swept=cell.swept, reason=reason)
 
 
-def _part(cell: Cell, plan: Plan, truth: Claim, epsilon: float) -> Part:
+def _part(cell: Cell, plan: Plan, truth: Claim, epsilon: float) -> CalibratedCell:
     estimator = cell.estimator.value
     certifies = estimator.certifies_against(cell.claim)
     # P-values cost more than everything else, so the claim is passed only if certifying needs it.
     claim = cell.claim if certifies and not estimator.certifies_against(None) else None
     confidence = 1 - ledger.share_of_error(cell, plan)
     query = Query((cell.trials, cell.trials), cell.delta, confidence, claim)
-    return Part(cell, query, certifies, False, truth, epsilon)
+    return CalibratedCell(cell, query, certifies, False, truth, epsilon)
 
 
 def _small(the_pass: Pass, cells: list[Cell], plan: Plan) -> Pass:
@@ -161,7 +161,7 @@ def _small(the_pass: Pass, cells: list[Cell], plan: Plan) -> Pass:
     return arrange(stream, the_pass.trials, rows, the_pass.shape, the_pass.data, cells)
 
 
-class Outcome(NamedTuple):
+class Estimates(NamedTuple):
     """The answers of one part, repeat by repeat."""
 
     points: Floats
@@ -169,7 +169,7 @@ class Outcome(NamedTuple):
     reason: str | None = None  # why the part failed
 
 
-def repeat(experiment: Experiment, first: int, number: int) -> list[Outcome]:
+def repeat(experiment: Experiment, first: int, number: int) -> list[Estimates]:
     """Run the repeats `first` to `first + number − 1`; return one outcome for each part.
 
     The division into blocks does not change an outcome. A cell that fails does not affect others.
@@ -183,15 +183,15 @@ def repeat(experiment: Experiment, first: int, number: int) -> list[Outcome]:
 Answer = tuple[float, float] | CellError
 
 
-def _outcome(said: list[Answer]) -> Outcome:
+def _outcome(said: list[Answer]) -> Estimates:
     found = []
     for answer in said:
         if isinstance(answer, CellError):
             nothing = np.full(len(said), np.nan)
-            return Outcome(nothing, nothing, str(answer))
+            return Estimates(nothing, nothing, str(answer))
         found.append(answer)
     points, lows = np.array(found, np.float64).T
-    return Outcome(points, lows)
+    return Estimates(points, lows)
 
 
 def _repeat(experiment: Experiment, number: int) -> list[Answer]:
@@ -209,13 +209,13 @@ def _repeat(experiment: Experiment, number: int) -> list[Answer]:
     return found
 
 
-def _answers(draws: Draws, parts: Sequence[Part]) -> list[Answer]:
+def _answers(draws: Draws, parts: Sequence[CalibratedCell]) -> list[Answer]:
     """Learn, count and estimate; an exception of an estimator fails only its own parts."""
     states, layouts = learn(draws)
     counts = _count(draws, states, layouts)
     places = {cell.id: place for cell, place in draws.the_pass.cells}
 
-    def answer(part: Part) -> Answer:
+    def answer(part: CalibratedCell) -> Answer:
         estimator, place = part.cell.estimator.value, places[part.cell.id]
 
         def own(trees: tuple[Tree, ...]) -> Tree:
@@ -276,7 +276,7 @@ REPEATS = 256  # repeats of a block, few enough for smooth progress and equal sh
 FEW = 4_000  # fewer estimates than this end before other processes would have started
 
 
-class Task(NamedTuple):
+class RepeatBlock(NamedTuple):
     """A block of repeats to run."""
 
     experiment: int
@@ -291,7 +291,7 @@ def repeated(
     workers: int | None = None,
     block: int = REPEATS,
     told: Callable[[int, int], None] = lambda experiment, estimates: None,
-) -> list[list[Outcome]]:
+) -> list[list[Estimates]]:
     """Run every experiment; return the outcomes of all repeats by experiment and part.
 
     `workers` is the number of processes; default: one per core, or none if the work is small or
@@ -300,22 +300,22 @@ def repeated(
     estimates.
     """
     tasks = [
-        Task(number, first, min(block, repeats - first))
+        RepeatBlock(number, first, min(block, repeats - first))
         for number in range(len(experiments))
         for first in range(0, repeats, block)
     ]
     tasks.sort(key=lambda task: -experiments[task.experiment].the_pass.trials)  # long ones first
-    pieces: list[dict[int, list[Outcome]]] = [{} for _ in experiments]
+    pieces: list[dict[int, list[Estimates]]] = [{} for _ in experiments]
     for task, outcomes in _played(experiments, tasks, workers):
         pieces[task.experiment][task.first] = outcomes
         told(task.experiment, task.number * len(outcomes))
     return [_joined([found[first] for first in sorted(found)]) for found in pieces]
 
 
-def _joined(pieces: list[list[Outcome]]) -> list[Outcome]:
+def _joined(pieces: list[list[Estimates]]) -> list[Estimates]:
     """Concatenate the outcomes of all blocks; a part fails if it failed in one block."""
     return [
-        Outcome(
+        Estimates(
             np.concatenate([outcome.points for outcome in of_part]),
             np.concatenate([outcome.lows for outcome in of_part]),
             next((outcome.reason for outcome in of_part if outcome.reason is not None), None),
@@ -325,8 +325,8 @@ def _joined(pieces: list[list[Outcome]]) -> list[Outcome]:
 
 
 def _played(
-    experiments: Sequence[Experiment], tasks: Sequence[Task], workers: int | None
-) -> Iterator[tuple[Task, list[Outcome]]]:
+    experiments: Sequence[Experiment], tasks: Sequence[RepeatBlock], workers: int | None
+) -> Iterator[tuple[RepeatBlock, list[Estimates]]]:
     """Yield each task with its outcomes, in any order."""
     estimates = sum(task.number * len(experiments[task.experiment].parts) for task in tasks)
     number = workers if workers is not None else available_cores() if estimates > FEW else 1
@@ -367,8 +367,8 @@ def _ready(executor: ProcessPoolExecutor) -> bool:
 
 
 def _here(
-    experiments: Sequence[Experiment], tasks: Sequence[Task]
-) -> Iterator[tuple[Task, list[Outcome]]]:
+    experiments: Sequence[Experiment], tasks: Sequence[RepeatBlock]
+) -> Iterator[tuple[RepeatBlock, list[Estimates]]]:
     for task in tasks:
         with jax.default_device(jax.devices("cpu")[0]):
             outcomes = repeat(experiments[task.experiment], task.first, task.number)
@@ -395,7 +395,7 @@ def _has_begun() -> bool:
     return bool(_held)
 
 
-def _work(task: Task) -> list[Outcome]:
+def _work(task: RepeatBlock) -> list[Estimates]:
     return repeat(_held[task.experiment], task.first, task.number)
 
 

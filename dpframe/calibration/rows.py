@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpframe.calibration.experiment import Experiment, Outcome, Part
-from dpframe.calibration.together import AUDITS, together
+from dpframe.calibration.corrections import AUDITS, together
+from dpframe.calibration.experiment import CalibratedCell, Estimates, Experiment
 from dpframe.engine.power import TwoValued
 from dpframe.errors import CellError
 from dpframe.sampling.address import precision_of
@@ -29,7 +29,7 @@ NOTHING: dict[str, Any] = dict.fromkeys(
 
 
 def calibrated(
-    experiment: Experiment, part: Part, outcome: Outcome, error: float
+    experiment: Experiment, part: CalibratedCell, outcome: Estimates, error: float
 ) -> dict[str, Any]:
     """Return the row of one part of a repeated audit.
 
@@ -69,7 +69,7 @@ def calibrated(
     }
 
 
-def corner_row(part: Part, run: RunSettings) -> dict[str, Any] | None:
+def corner_row(part: CalibratedCell, run: RunSettings) -> dict[str, Any] | None:
     """Return the row of a certifying estimator at a corner; None if it reports no shares."""
     cell, promised = part.cell, 1 - part.cell.confidence
     row = {
@@ -184,7 +184,11 @@ class Corner(NamedTuple):
 
 
 def at_corner(
-    part: Part, error: float, run: RunSettings, trials: int = TRIALS, errors: float = ERRORS
+    part: CalibratedCell,
+    error: float,
+    run: RunSettings,
+    trials: int = TRIALS,
+    errors: float = ERRORS,
 ) -> Corner | None:
     """Compute the exceedance probabilities of an estimator at a corner.
 
@@ -232,7 +236,7 @@ def at_corner(
         )
 
 
-def estimates(part: Part, trials: int, rate: float, run: RunSettings) -> TwoValued:
+def estimates(part: CalibratedCell, trials: int, rate: float, run: RunSettings) -> TwoValued:
     """Return the estimates of an estimator at δ = 0, with a pilot as large as the trials."""
     decides = part.cell.attack.value.gives == "decision"
     query = part.query._replace(trials=(trials, trials), delta=0.0)

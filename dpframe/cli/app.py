@@ -81,14 +81,14 @@ class Command(TyperCommand):
                         formatter.write_text(text)
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """A group of commands whose help shows no type of a flag."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _hide_types(super().get_params(ctx))
 
 
-class Extended(Group):
+class Extended(CommandGroup):
     """The built-in commands and those of plugins, which are imported only when they run."""
 
     def list_commands(self, ctx: Any) -> list[str]:

@@ -183,7 +183,7 @@ def run(
         traceback: Print full tracebacks of exceptions in plugins.
     """
     from dpframe.commands import run
-    from dpframe.report import made
+    from dpframe.report import delivery
     from dpframe.results.verdict import exit_code
 
     if traceback:
@@ -194,7 +194,7 @@ def run(
     )
     loaded = options.load(spec, overrides, trials, seed, plugin, python)
     for path in report or ():
-        made.check(path)
+        delivery.check(path)
     if shard is not None:
         from dpframe.commands.shard import count
 
@@ -247,12 +247,12 @@ def verify(
 
 def _all_written(record: Record, paths: list[Path]) -> bool:
     """Write all reports that can be written; return False if one cannot."""
-    from dpframe.report import made
+    from dpframe.report import delivery
 
     written = True
     for path in paths:
         try:
-            made.write(record, path)
+            delivery.write(record, path)
         except OutputError as error:
             complain(str(error))
             written = False

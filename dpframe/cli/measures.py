@@ -74,7 +74,7 @@ def score(
     from dpframe.commands.plot import check_name, save
     from dpframe.commands.score import score as ask
     from dpframe.commands.score_one_run import score_one_run
-    from dpframe.report import made
+    from dpframe.report import delivery
     from dpframe.report.terminal.estimators import render_scores
     from dpframe.results.store import dumps
     from dpframe.spec.sweep import read_parameters
@@ -85,7 +85,7 @@ def score(
     if plot is not None:
         check_name(plot)
     if report is not None:
-        made.check(report, of_scores=True)
+        delivery.check(report, of_scores=True)
     common: dict[str, Any] = {
         "column": column,
         "member": member,
@@ -115,7 +115,7 @@ def score(
         if not as_json:
             say(f"\n{plot}: {caption}")
     if report is not None:
-        made.write(found, report)
+        delivery.write(found, report)
     raise typer.Exit(_score_exit(found))
 
 
@@ -226,13 +226,13 @@ def report(
     Args:
         out: The report to write: .html, .md, .csv or .xml (JUnit).
     """
-    from dpframe.report import made
+    from dpframe.report import delivery
     from dpframe.results.model import Record
     from dpframe.results.store import subject
 
     found = subject(record)
-    made.check(out, of_scores=not isinstance(found, Record))
-    made.write(found, out)
+    delivery.check(out, of_scores=not isinstance(found, Record))
+    delivery.write(found, out)
 
 
 def diff(old: options.RecordPath, new: options.RecordPath, as_json: options.Json = False) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from dpframe.cli import options
-from dpframe.cli.app import Group
+from dpframe.cli.app import CommandGroup
 from dpframe.cli.terminal import complain, console, say
 from dpframe.common.text import did_you_mean, listed
 from dpframe.errors import DpframeError
@@ -85,7 +85,7 @@ def new(
 
 group = typer.Typer(
     name="environments",
-    cls=Group,
+    cls=CommandGroup,
     help="Manage the environments in which black boxes run.",
     no_args_is_help=True,
 )

@@ -124,7 +124,7 @@ class Terms(NamedTuple):
         }
 
 
-class Outcome(NamedTuple):
+class AuditOutcome(NamedTuple):
     """The outcome of an audit."""
 
     record: Record
@@ -138,7 +138,7 @@ def over_one_pair(
     terms: Terms,
     place: Callable[[], Path],
     workers: Workers,
-) -> Outcome:
+) -> AuditOutcome:
     """Audit a function that makes one release on two datasets, D and D′.
 
     `place` makes the directory of the record; `workers` run the function if it can be sent to
@@ -161,7 +161,7 @@ def over_a_table(
     place: Callable[[], Path],
     workers: Workers,
     leaks: Mapping[str, Any],
-) -> Outcome:
+) -> AuditOutcome:
     """Search the neighbours of a table for a pair that refutes a function's claim.
 
     `table` is what `dpframe.records_params` takes, and `neighbours` are its other arguments;
@@ -242,7 +242,7 @@ def _audit(
     terms: Terms,
     place: Callable[[], Path],
     workers: Workers,
-) -> Outcome:
+) -> AuditOutcome:
     """Audit in worker processes, or in this process if `handed` cannot be sent to a worker."""
     from dpframe.sampling.compile_cache import keep_compiled_programs
 
@@ -277,7 +277,7 @@ def _audit(
     elif cell.verdict != CONSISTENT:
         text = "\n".join([*_undecided(record, terms), *_again(path, aside)])
         failed = UndecidedError(text, record, path)
-    return Outcome(record, _sentence(record), failed)
+    return AuditOutcome(record, _sentence(record), failed)
 
 
 # A plain function and two datasets, as plugins: a mechanism and a neighbourhood.

@@ -20,7 +20,7 @@ from dpframe.interfaces import registry
 from dpframe.interfaces.estimator import Estimator
 from dpframe.results.build import build
 from dpframe.results.model import CellRecord, EnvironmentRecord, PluginRecord, Record
-from dpframe.results.plain import text
+from dpframe.results.strict_json import text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dpframe.interfaces.plugin import Plugin
     from dpframe.interfaces.registry import Registry
     from dpframe.spec.audit import Audit
-    from dpframe.workers.requests import Source
+    from dpframe.workers.requests import WorkerSource
 
     Display = Callable[[int, int], AbstractContextManager[Progress]]
 
@@ -107,7 +107,7 @@ def plugin_record(
 
 
 def _in_notebook(record: Record) -> str:
-    from dpframe.report.made import brief
+    from dpframe.report.delivery import brief
 
     return brief(record)
 
@@ -153,7 +153,9 @@ def silent(cells: int, draws: int) -> AbstractContextManager[Progress]:
     return contextlib.nullcontext(quiet)
 
 
-def recorded(loaded: Audit, display: Display = silent, source: Source | None = None) -> Record:
+def recorded(
+    loaded: Audit, display: Display = silent, source: WorkerSource | None = None
+) -> Record:
     """Run a loaded audit; write nothing.
 
     `source` makes the outputs of black boxes; default: worker processes that end with the run.
@@ -209,7 +211,7 @@ def load_plugins(plugins: Iterable[type[Plugin] | str | os.PathLike[str]] = ()) 
     return registry.load(classes, files)
 
 
-def make_plan(loaded: Audit, source: Source | None = None) -> Plan:
+def make_plan(loaded: Audit, source: WorkerSource | None = None) -> Plan:
     """Arrange an audit for the engine.
 
     `source` makes the first calls of black boxes; default: separate worker processes. Raises

@@ -305,11 +305,11 @@ def _display(*, quiet: bool) -> Any:
 def function_digest(function: Any) -> str:
     """Return the digest of a function and of everything of the script that it refers to."""
     hasher = hashlib.blake2b(digest_size=8)
-    _Reader(hasher.update).read(function)
+    _CodeReader(hasher.update).read(function)
     return hasher.hexdigest()
 
 
-class _Reader(ValueReader):
+class _CodeReader(ValueReader):
     """Reads functions and classes by their code, and other values as data."""
 
     def __init__(self, tell: Callable[[bytes], object]) -> None:

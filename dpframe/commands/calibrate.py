@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dpframe.calibration.experiment import Experiments, Outcome
+    from dpframe.calibration.experiment import Estimates, Experiments
     from dpframe.commands.audit import Display
     from dpframe.interfaces.plugin import Plugin
     from dpframe.spec.audit import Audit
@@ -154,7 +154,7 @@ def _check_repeats(repeats: int, found: Experiments, error: float) -> None:
 
 def _repeat(
     found: Experiments, repeats: int, workers: int | None, display: Display
-) -> list[list[Outcome]]:
+) -> list[list[Estimates]]:
     from dpframe.calibration.experiment import repeated
 
     left = [repeats * len(one.parts) for one in found.experiments]

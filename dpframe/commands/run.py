@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dpframe.interfaces.executor import Executor
     from dpframe.results.model import Record
     from dpframe.spec.audit import Audit
-    from dpframe.workers.requests import Source
+    from dpframe.workers.requests import WorkerSource
 
 
 # Annotations and a summary, if the run is part of a job of GitHub Actions.
@@ -43,7 +43,7 @@ def announce(record: Record, environment: Mapping[str, str], say: Callable[[str]
     that the runner reads.
     """
     if environment.get("GITHUB_ACTIONS") == "true":
-        from dpframe.report import made as github
+        from dpframe.report import delivery as github
 
         file = _from_checkout(record.spec.path, environment.get("GITHUB_WORKSPACE"))
         for line in github.alarms(record, file, lines_of(record).get):
@@ -161,7 +161,7 @@ def _run(
     store: Store,
     ledger: Ledger,
     display: Display,
-    workers: Source,
+    workers: WorkerSource,
     executor: Executor | None,
 ) -> Record:
     from dpframe.engine.resources import planned_draws

@@ -21,7 +21,7 @@ from dpframe.report.scores import headline
 from dpframe.results.answer import checked
 from dpframe.results.build import curve_points, estimate_record
 from dpframe.results.model import SCHEMA
-from dpframe.results.plain import plain
+from dpframe.results.strict_json import plain
 from dpframe.sampling.address import PILOT, Stream, host_generator
 from dpframe.scores.count import LEVEL, PILOT_MOST, PILOT_SHARE, reversed_p_value, roc, set_aside
 from dpframe.scores.tables import as_scores, read_members, read_scores
@@ -208,7 +208,7 @@ def score(
         raise DpframeError(
             f"{inside.name} and {outside.name}: decisions on one side and scores on the other"
         )
-    told = Told(lower_is_member, inside.is_loss and outside.is_loss)
+    told = ScoreDirection(lower_is_member, inside.is_loss and outside.is_loss)
     whole = tuple(oriented(side.values, lower=told.lower) for side in (outside, inside))
     aside = [told.set_aside(len(values), seed, side) for side, values in enumerate(whole)]
     scores = (whole[0][~aside[0]], whole[1][~aside[1]])
@@ -273,7 +273,7 @@ def oriented(values: HostArray, *, lower: bool | None) -> HostArray:
     return ~values if values.dtype == np.bool_ else -values
 
 
-class Told(NamedTuple):
+class ScoreDirection(NamedTuple):
     """The direction of the scores according to the caller and the title of the column."""
 
     lower_is_member: bool | None
@@ -369,7 +369,7 @@ def _read_side(scores: Any, name: str, column: str | None) -> _Scores:
     return _Scores(name, as_scores(scores, name))
 
 
-class Answers(NamedTuple):
+class EstimatorAnswers(NamedTuple):
     """The answers of one estimator, or the error in their place."""
 
     estimates: list[Estimate]  # one for each query; empty after an error
@@ -396,7 +396,7 @@ def ask(
     queries: Sequence[Query],
     stream: Stream,
     answer: Callable[[Query, np.random.Generator], Any],
-) -> Answers:
+) -> EstimatorAnswers:
     """Ask one estimator; every query gets the same generator, so the order does not matter."""
     started = time.perf_counter()
     estimates: list[Estimate] = []
@@ -409,7 +409,7 @@ def ask(
             estimates.append(checked(found, certified=certified, tested=tested))
     except Exception as raised:  # a plugin's mistake is a line of the table
         estimates, error = [], raised
-    return Answers(estimates, certified, error, time.perf_counter() - started)
+    return EstimatorAnswers(estimates, certified, error, time.perf_counter() - started)
 
 
 def _row(

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpframe.commands import score as scoring
 from dpframe.commands.audit import load_plugins
-from dpframe.commands.score import Candidate, ScoreRecord, Told
+from dpframe.commands.score import Candidate, ScoreDirection, ScoreRecord
 from dpframe.interfaces.plugin import Plugin
 from dpframe.plugins import Claim, DpframeError, Estimate, Estimator, Query
 from dpframe.results.build import estimate_record
@@ -28,7 +28,7 @@ def takes_canaries(estimator: Estimator) -> bool:
 
 def _row(
     candidate: Candidate,
-    canaries: tables.Canaries,
+    canaries: tables.CanaryScores,
     deltas: list[float],
     confidence: float,
     claim: Claim | None,
@@ -178,11 +178,13 @@ def score_one_run(
     scoring.check_confidence(confidence)
     deltas = scoring.deltas_of(delta, claim)
     name, canaries, is_loss = _taken(scores, members, column, member)
-    told = Told(lower_is_member, is_loss)
-    whole = tables.Canaries(scoring.oriented(canaries.scores, lower=told.lower), canaries.members)
+    told = ScoreDirection(lower_is_member, is_loss)
+    whole = tables.CanaryScores(
+        scoring.oriented(canaries.scores, lower=told.lower), canaries.members
+    )
     m = len(whole.scores)
     aside = told.set_aside(m, seed, 0)
-    canaries = tables.Canaries(whole.scores[~aside], whole.members[~aside])
+    canaries = tables.CanaryScores(whole.scores[~aside], whole.members[~aside])
     asked, skipped = scoring.candidates(load_plugins(plugins), estimators, dict(parameters or {}))
     asked = [one for one in asked if estimators is not None or takes_canaries(one.estimator)]
     certify = [
@@ -232,7 +234,7 @@ def score_one_run(
 
 def _taken(
     scores: Any, members: Any, column: str | None, member: str | None
-) -> tuple[str, tables.Canaries, bool]:
+) -> tuple[str, tables.CanaryScores, bool]:
     """Return the name of the source, the canaries, and true if their title says `loss`."""
     if isinstance(scores, str | os.PathLike):
         if members is not None:

@@ -15,7 +15,7 @@ from dpframe.common import files
 from dpframe.errors import OutputError, SpecError
 from dpframe.results.build import first_seed, spec_record
 from dpframe.results.model import PluginRecord, SpecRecord
-from dpframe.results.plain import digest_of
+from dpframe.results.strict_json import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ NAME = "shard.json"
 SCHEMA = 1
 
 
-class Counted(NamedTuple):
+class ShardResult(NamedTuple):
     """The result of a shard."""
 
     directory: Path
@@ -43,7 +43,7 @@ def count(
     invocation: Invocation,
     display: Display,
     warn: Callable[[str], None] = print,
-) -> Counted:
+) -> ShardResult:
     """Count one shard of an audit without verdicts; an interrupted shard is continued.
 
     Raises OutputError if the directory cannot be written to, is in use, or holds another shard
@@ -75,7 +75,7 @@ def count(
         if store.problem:
             raise OutputError(store.problem)
         _write(directory, {**about, "complete": True, "failed": failed})
-    return Counted(directory, failed)
+    return ShardResult(directory, failed)
 
 
 def merge(

@@ -12,7 +12,7 @@ import numpy as np
 from dpframe.common.text import shown
 from dpframe.engine.checkpoint import Saved, Store, stored_counts
 from dpframe.engine.estimate import own_part
-from dpframe.engine.plan import Pass, Place
+from dpframe.engine.plan import Pass, PassPosition
 from dpframe.engine.rounds import Rounds
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded
@@ -107,7 +107,7 @@ class Watch:
     """One cell."""
 
     cell: Cell
-    place: Place
+    place: PassPosition
     player: Player
     loudest: Loudest
     looks: Looks = FIRST_LOOK  # the look at its draws
@@ -207,7 +207,7 @@ class Watches:
             player.observe(jax.tree.map(np.copy, counts), part.end - part.start)
         watch.player = player
 
-    def _rounds_of(self, place: Place, upto: int) -> list[Tree]:
+    def _rounds_of(self, place: PassPosition, upto: int) -> list[Tree]:
         return [own_part(counts, place) for counts in self.rounds.counts[:upto]]
 
     def save(self) -> None:
@@ -244,7 +244,7 @@ class Watches:
                 lane, upto[lane], {(place.scorer, place.attack): found for place, found in cells}
             )
 
-    def _usable(self, stored: list[Any], place: Place) -> list[Any]:
+    def _usable(self, stored: list[Any], place: PassPosition) -> list[Any]:
         """Return the stored counts of the first rounds, up to the first impossible one."""
         zero = jax.tree.map(lambda leaf: leaf[0, 0], self.rounds.zero[place.scorer])
         statistic, usable = self.the_pass.scorers[place.scorer].statistic, []

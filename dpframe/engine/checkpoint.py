@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from dpframe.common import files
-from dpframe.engine.plan import Pass, Place
+from dpframe.engine.plan import Pass, PassPosition
 from dpframe.engine.rounds import counts_of_leaves, integers
 from dpframe.errors import OutputError, WrongResultError
 from dpframe.plugins import Statistic, Tree
@@ -227,7 +227,7 @@ def resume(
     """
     window = range(the_pass.trials // the_pass.rows) if window is None else window
     nothing = (window.start, window.start)
-    found: dict[Done, list[tuple[Cell, Place, Saved | None]]] = {}
+    found: dict[Done, list[tuple[Cell, PassPosition, Saved | None]]] = {}
     for cell, place in the_pass.cells:
         stored = store.load(the_pass.stream, keys[cell.id])
         saved = _usable(stored, the_pass, place, zeros[place.scorer], window)
@@ -244,14 +244,14 @@ def resume(
     return prefix, done
 
 
-def saved(counts: tuple[Tree, ...], done: Done, place: Place) -> Saved:
+def saved(counts: tuple[Tree, ...], done: Done, place: PassPosition) -> Saved:
     """Return the entry of one cell for a store, given the counts of its pass."""
     leaves = jax.tree.leaves(counts[place.scorer])
     return Saved(done, [np.asarray(leaf[place.lane, place.attack]).tolist() for leaf in leaves])
 
 
 def _usable(
-    saved: Saved | None, the_pass: Pass, place: Place, zero: Tree, window: range
+    saved: Saved | None, the_pass: Pass, place: PassPosition, zero: Tree, window: range
 ) -> Saved | None:
     """Return stored counts, unless they are impossible or of too many trials."""
     within = saved and window.start <= min(saved.done) <= max(saved.done) <= window.stop
@@ -279,7 +279,7 @@ OTHER = (
 )
 
 
-class Part(NamedTuple):
+class StoredCounts(NamedTuple):
     """Counts of some chunks, from one shard."""
 
     shard: int
@@ -311,7 +311,7 @@ def merge(shards: Mapping[int, Path], of: int, out: Path) -> None:
 def _merged(files: Mapping[int, Path], of: int) -> dict[str, Saved]:
     """Merge the files of one name."""
     whole: dict[str, Saved] = {}
-    parts: dict[str, list[Part]] = {}
+    parts: dict[str, list[StoredCounts]] = {}
     for number, file in files.items():
         if not file.exists():
             continue
@@ -321,7 +321,7 @@ def _merged(files: Mapping[int, Path], of: int) -> dict[str, Saved]:
         for key, saved in entries.items():
             found = window_of(key)
             if found is not None:
-                parts.setdefault(found[0], []).append(Part(number, found[1], saved))
+                parts.setdefault(found[0], []).append(StoredCounts(number, found[1], saved))
             elif key not in whole or sum(whole[key].done) < sum(saved.done):
                 whole[key] = saved
     for key, of_key in parts.items():
@@ -329,7 +329,7 @@ def _merged(files: Mapping[int, Path], of: int) -> dict[str, Saved]:
     return whole
 
 
-def _sum(parts: list[Part], of: int) -> Saved:
+def _sum(parts: list[StoredCounts], of: int) -> Saved:
     """Add up counts of chunks; raise OutputError if chunks are missing or counted twice."""
     end = 0
     for part in parts:

@@ -21,14 +21,14 @@ from dpframe.plugins import Claim, Estimate, Estimator, Query, Settled
 from dpframe.results.answer import checked
 from dpframe.results.build import cell_record
 from dpframe.results.model import CellRecord, SlackRecord
-from dpframe.results.plain import plain
+from dpframe.results.strict_json import plain
 from dpframe.results.verdict import Looks
 from dpframe.stats.histograms import histogram_epsilon
 
 if TYPE_CHECKING:
     from dpframe.common.types import Tree
     from dpframe.engine import anytime, passes
-    from dpframe.engine.plan import Place, Plan
+    from dpframe.engine.plan import PassPosition, Plan
     from dpframe.spec.audit import Cell
 
 UNREACHABLE = "no event could still reach the claim"
@@ -36,7 +36,7 @@ UNREACHABLE = "no event could still reach the claim"
 
 def estimate_cell(
     cell: Cell,
-    place: Place,
+    place: PassPosition,
     work: passes.Work,
     plan: Plan,
     ledger: Ledger,
@@ -208,13 +208,13 @@ def _extreme(estimator: Estimator, layout: Tree, query: Query, certified: bool) 
     return cast("Estimate", found)
 
 
-def own_part(trees: Sequence[Tree], place: Place) -> Tree:
+def own_part(trees: Sequence[Tree], place: PassPosition) -> Tree:
     """Return a cell's part of trees whose leaves are [lanes, attacks, …], one per scorer."""
     return jax.tree.map(lambda leaf: leaf[place.lane, place.attack], trees[place.scorer])
 
 
 def _counted(
-    place: Place, work: passes.Work, watch: anytime.Watch | None
+    place: PassPosition, work: passes.Work, watch: anytime.Watch | None
 ) -> tuple[Tree, tuple[int, int], str | None]:
     """Return a cell's counts, its trials, and the reason if nothing was counted."""
     if watch is not None:

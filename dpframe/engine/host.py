@@ -19,7 +19,7 @@ from dpframe.interfaces.checks import guarded
 from dpframe.plugins import BinCounts, DecisionCounts, HostArray, HostMechanism, Tree
 from dpframe.sampling.address import EVAL, Segment, Shape, as_scored, for_a_box
 from dpframe.spec.audit import RunSettings
-from dpframe.workers.requests import Lent, Load, Overdue, Request, Source, Stopped
+from dpframe.workers.requests import Lent, Load, Overdue, Request, Stopped, WorkerSource
 from dpframe.workers.scheduling import GRACE, Clock, Pace, Which, at_once, handed_out
 from dpframe.workers.trial_call import only_exceptions, seen
 
@@ -43,7 +43,7 @@ class HostDraws(draws.Draws):
         run: RunSettings,
         prng: str,
         made: tuple[Any, Any],
-        source: Source,
+        source: WorkerSource,
         independence: Independence,
         limit: float | None,
     ) -> None:
@@ -148,7 +148,7 @@ class HostWork(passes.Work):
     """A pass over a black box: drawn by worker processes, scored on the device."""
 
     on_host = True
-    source: Source  # lends workers
+    source: WorkerSource  # lends workers
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from dpframe.workers import requests, trial_call
 from dpframe.workers.executor import source_of
 
 
-class Place(NamedTuple):
+class PassPosition(NamedTuple):
     """Position of a cell's counts in its pass."""
 
     lane: int
@@ -45,7 +45,7 @@ class Pass:
     data: str  # digest of D and D′
     mechanisms: tuple[Mechanism | HostMechanism, ...]  # one per lane
     scorers: tuple[Scorer, ...]
-    cells: tuple[tuple[Cell, Place], ...]
+    cells: tuple[tuple[Cell, PassPosition], ...]
 
     def __post_init__(self) -> None:
         first = self.mechanisms[0]
@@ -80,7 +80,7 @@ def arrange(
         key = (jax.tree.structure(cell.attack.value), own, cell.estimator.value.statistic())
         attacks = scorers.setdefault(key, {})
         attack = attacks.setdefault(cell.attack.value, len(attacks))
-        placed.append((cell, Place(lane, list(scorers).index(key), attack)))
+        placed.append((cell, PassPosition(lane, list(scorers).index(key), attack)))
     return Pass(
         stream=stream,
         trials=trials,
@@ -110,7 +110,7 @@ class Plan:
     searches: tuple[Cell, ...] = ()  # cells that are searched, each with draws of its own
 
 
-def plan(audit: Audit, prng: str, source: requests.Source | None = None) -> Plan:
+def plan(audit: Audit, prng: str, source: requests.WorkerSource | None = None) -> Plan:
     """Arrange the cells of an audit into passes over shared draws.
 
     The source calls black boxes for the first time; default: worker processes that end with it.
@@ -145,7 +145,7 @@ class _Planner:
     thread is ignored.
     """
 
-    def __init__(self, audit: Audit, prng: str, source: requests.Source) -> None:
+    def __init__(self, audit: Audit, prng: str, source: requests.WorkerSource) -> None:
         self.audit, self.prng = audit, prng
         self.left = deque(audit.cells)
         self._tracer = Tracer(audit.run, prng, source)

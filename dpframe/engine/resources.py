@@ -19,7 +19,7 @@ from dpframe.interfaces.plugin import Plugin
 from dpframe.plugins import HostMechanism, Pair, Statistic, Tree
 from dpframe.sampling.address import PROBE, Segment, Stream, both_as_made, for_a_box
 from dpframe.spec.audit import Audit, Cell, RunSettings
-from dpframe.workers.requests import Lent, Source
+from dpframe.workers.requests import Lent, WorkerSource
 
 BASE_BYTES = 480 << 20  # memory of Python, JAX and its compiler before the first draw
 
@@ -245,7 +245,7 @@ class ReleaseTime(NamedTuple):
     known: bool = True  # False if the call did not return in time, so that it takes longer
 
 
-def box_seconds(plan: Plan, source: Source, threads: int) -> ReleaseTime | None:
+def box_seconds(plan: Plan, source: WorkerSource, threads: int) -> ReleaseTime | None:
     """Return the seconds that all releases of black boxes take together, `threads` at a time.
 
     None if no box can be called; 0 if there is none.
@@ -285,7 +285,7 @@ def waves(the_pass: Pass, run: RunSettings, workers: int) -> int:
     return in_pairs // 2 + math.ceil(max(0, rest) / workers)
 
 
-def rehearsed(the_pass: Pass, source: Source) -> ReleaseTime | None:
+def rehearsed(the_pass: Pass, source: WorkerSource) -> ReleaseTime | None:
     """Return the pace of one box; None if its trial call fails, which the run reports."""
     from dpframe.workers.requests import Load
 
@@ -334,7 +334,7 @@ class Expected(NamedTuple):
     """True if it may be much more, because a black box took longer than its trial call."""
 
 
-def expected_seconds(plan: Plan, threads: int, source: Source) -> Expected | None:
+def expected_seconds(plan: Plan, threads: int, source: WorkerSource) -> Expected | None:
     """Estimate the duration of a run on `threads` cores, by a few draws that are not kept.
 
     None if something fails; the run reports it.

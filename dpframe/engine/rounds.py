@@ -155,7 +155,7 @@ def most_slices(rows: int) -> int:
     return len(ends(rows, rows, whole=False))
 
 
-class Part(NamedTuple):
+class RoundSpan(NamedTuple):
     """A round's place among the draws."""
 
     start: int
@@ -177,7 +177,7 @@ class Rounds:
         stops = ends(trials, rows, whole=whole)
         further = frozenset(ends(trials + 2 * max(trials, rows, FIRST), rows, whole=whole)[:-1])
         self.parts = [
-            Part(start, end, end in further)
+            RoundSpan(start, end, end in further)
             for start, end in zip([0, *stops[:-1]], stops, strict=True)
         ]
         self.zero = jax.tree.map(lambda leaf: leaf.astype(np.int64), zeros)
@@ -259,10 +259,10 @@ class Rounds:
             if number >= self.next and self._in_slices(part) and number not in self._sums
         )
 
-    def _in_slices(self, part: Part) -> bool:
+    def _in_slices(self, part: RoundSpan) -> bool:
         return self._sliced and part.start < self.rows
 
-    def _segments(self, part: Part) -> Iterator[Segment]:
+    def _segments(self, part: RoundSpan) -> Iterator[Segment]:
         first, (whole, tail) = part.start // self.rows, divmod(part.end, self.rows)
         if self._in_slices(part):
             first, tail = 1, tail if whole else 0

@@ -14,8 +14,8 @@ from dpframe.engine import checkpoint, fingerprint, power
 from dpframe.engine.estimate import estimate_cell
 from dpframe.engine.ledger import Inquiry, Ledger, asked_of, rounds_in
 from dpframe.engine.passes import DeviceWork, Work
-from dpframe.engine.plan import Pass, Place, Plan
-from dpframe.engine.schedule import Counted, Event, Finished, GaveUpError, Paused, Schedule
+from dpframe.engine.plan import Pass, PassPosition, Plan
+from dpframe.engine.schedule import CountedSegment, Event, Finished, GaveUpError, Paused, Schedule
 from dpframe.errors import CellError, SampleError, UntrustedError, WorthlessError
 from dpframe.plugins import Executor, HostArray
 from dpframe.results.build import cell_record
@@ -24,7 +24,7 @@ from dpframe.results.verdict import Looks
 from dpframe.sampling.address import EVAL, SEGMENT_ELEMENTS, Shard, Stream, digest, precision_of
 from dpframe.spec.audit import Cell
 from dpframe.workers.executor import HERE, Checked, ThisProcess, source_of
-from dpframe.workers.requests import Overdue, Source, Stopped
+from dpframe.workers.requests import Overdue, Stopped, WorkerSource
 
 HEARTBEAT = 0.1  # seconds between two calls of the progress display
 
@@ -46,7 +46,7 @@ def run(
     store: checkpoint.Store | None = None,
     threads: int | None = None,
     ledger: Ledger | None = None,
-    source: Source | None = None,
+    source: WorkerSource | None = None,
     executor: Executor | None = None,
     timings: dict[str, float] | None = None,
 ) -> list[CellRecord]:
@@ -106,7 +106,7 @@ def count(
     shard: Shard,
     store: checkpoint.Store,
     progress: Progress = quiet,
-    source: Source | None = None,
+    source: WorkerSource | None = None,
 ) -> dict[str, str]:
     """Count a shard; however the call ends, its counts are in the store.
 
@@ -154,7 +154,7 @@ class Runner:
         store: checkpoint.Store,
         threads: int,
         ledger: Ledger,
-        source: Source,
+        source: WorkerSource,
     ) -> None:
         self.plan, self.progress, self.store = plan, progress, store
         self.threads, self.ledger, self.source = threads, ledger, source
@@ -187,7 +187,7 @@ class Runner:
                         self._tell()
             finally:
                 for event in schedule.rest():
-                    if isinstance(event, Counted):
+                    if isinstance(event, CountedSegment):
                         self._take(event, schedule)
                 self._save(works)
             passes = self.again
@@ -229,7 +229,7 @@ class Runner:
 
     def _take(self, event: Event | None, schedule: Schedule) -> None:
         match event:
-            case Counted(work=work, dataset=dataset, segment=segment):
+            case CountedSegment(work=work, dataset=dataset, segment=segment):
                 work.add(dataset, segment, event.counts, event.seconds)
                 self.label = work.the_pass.cells[0][0].mechanism.label
                 if not work.on_host:  # every call of a black box counts, also those before
@@ -269,7 +269,9 @@ class Runner:
             except machine.StuckError as stuck:
                 self.results[cell.id] = cell_record(cell, reason=str(stuck))
 
-    def _with_event(self, work: Work, cell: Cell, place: Place, found: CellRecord) -> CellRecord:
+    def _with_event(
+        self, work: Work, cell: Cell, place: PassPosition, found: CellRecord
+    ) -> CellRecord:
         """Add the event that shows the leak of a cell; a mistake of the attack loses the event."""
         if found.basis is None or found.basis.p_resolved > 1 - found.basis.confidence:
             return found

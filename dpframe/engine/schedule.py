@@ -35,7 +35,7 @@ class GaveUpError(CellError):
     """A pass did not end in time; its counts so far are valid."""
 
 
-class Counted(NamedTuple):
+class CountedSegment(NamedTuple):
     """A segment was counted."""
 
     work: Work
@@ -58,7 +58,7 @@ class Finished(NamedTuple):
     error: BaseException | None
 
 
-Event = Counted | Paused | Finished
+Event = CountedSegment | Paused | Finished
 
 
 class Schedule:
@@ -185,7 +185,7 @@ class Schedule:
                 index, segment = unit
                 segment, counts = work.count(index, segment)
                 seconds = time.perf_counter() - started
-                self._done(work, Counted(work, index, segment, counts, seconds))
+                self._done(work, CountedSegment(work, index, segment, counts, seconds))
         except BaseException as error:  # whatever a plugin raises belongs to its pass
             with self._change:
                 if work in self._open:
@@ -233,7 +233,7 @@ class Schedule:
                     self._close(work, None)
             self._change.notify_all()
 
-    def _done(self, work: Work, counted: Counted) -> None:
+    def _done(self, work: Work, counted: CountedSegment) -> None:
         with self._change:
             if work in self._open:  # else it failed meanwhile
                 self._events.put(counted)

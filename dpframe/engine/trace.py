@@ -115,7 +115,7 @@ class Tracer:
     Black boxes are called by the source; other mechanisms are traced.
     """
 
-    def __init__(self, run: RunSettings, prng: str, source: requests.Source) -> None:
+    def __init__(self, run: RunSettings, prng: str, source: requests.WorkerSource) -> None:
         self.run, self.prng, self.source = run, prng, source
         self.shapes: dict[Any, Shape | CellError] = {}
         self.scored: dict[Any, CellError | None] = {}

@@ -1,7 +1,7 @@
 """Reports of a record.
 
 `dpframe.report` is both this package and a public function, so the package can be called:
-`dpframe.report(record, path)` calls `dpframe.report.made.report`.
+`dpframe.report(record, path)` calls `dpframe.report.delivery.report`.
 """
 
 import sys
@@ -11,7 +11,7 @@ from typing import Any
 
 class _Callable(ModuleType):
     def __call__(self, record: Any, path: Any = None) -> Any:
-        from dpframe.report.made import report
+        from dpframe.report.delivery import report
 
         return report(record, path)
 

@@ -26,7 +26,7 @@ class Growth(NamedTuple):
     """Logarithm of the wealth that refutes this claim at the cell's share of the error."""
 
 
-class Line(NamedTuple):
+class WealthCurve(NamedTuple):
     """Cells with nearly equal wealth at all draws and the same verdict, in the record's order."""
 
     cells: list[Growth]
@@ -67,7 +67,7 @@ def levels(found: Iterable[Growth]) -> str:
     return " or ".join(dict.fromkeys(f"{growth.level:.3g}" for growth in found))
 
 
-def distinct(found: Sequence[Growth], most: int) -> list[Line]:
+def distinct(found: Sequence[Growth], most: int) -> list[WealthCurve]:
     """Return at most `most` different lines, in the order of the record.
 
     The line with the largest wealth is chosen first, then always the line farthest from all chosen
@@ -94,10 +94,10 @@ def distinct(found: Sequence[Growth], most: int) -> list[Line]:
         far = max(left, key=lambda line: min(apart(line[0], other[0]) for other in chosen))
         chosen.append(far)
         left.remove(far)
-    return [Line([found[n] for n in members]) for members in sorted(map(sorted, chosen))]
+    return [WealthCurve([found[n] for n in members]) for members in sorted(map(sorted, chosen))]
 
 
-def named(line: Line, names: Sequence[str]) -> str:
+def named(line: WealthCurve, names: Sequence[str]) -> str:
     """Name a line by the names of its cells, whose parts are separated by " · ".
 
     If the names differ in only one part, its values are listed.

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeRemai
 from rich.table import Column
 from rich.text import Text
 
-from dpframe.report.terminal.ink import Ink
+from dpframe.report.terminal.elements import Ink
 from dpframe.report.words import quantity
 
 if TYPE_CHECKING:

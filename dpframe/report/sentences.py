@@ -284,7 +284,7 @@ def expectations(record: Record) -> Expectations | None:
 # The outcome of each cell for a CI job.
 
 
-class Kind(Enum):
+class OutcomeKind(Enum):
     """The outcome of a cell, or of a combination that was skipped.
 
     A job whose run exits with 0 has no cell that failed or broke (`results.verdict.exit_code`).
@@ -297,14 +297,14 @@ class Kind(Enum):
     UNDECIDED = "undecided"  # nothing was tested or decided, and nothing was expected
 
 
-class Outcome(NamedTuple):
+class CellOutcome(NamedTuple):
     """The outcome of a cell, and the sentence that states it."""
 
-    kind: Kind
+    kind: OutcomeKind
     message: str
 
 
-def outcomes(record: Record) -> Iterator[tuple[CellRecord | SkipRecord, str, Outcome]]:
+def outcomes(record: Record) -> Iterator[tuple[CellRecord | SkipRecord, str, CellOutcome]]:
     """Return every cell and every skipped combination with its name and outcome."""
     several = repeated(record.cells)
     for cell in record.cells:
@@ -313,25 +313,25 @@ def outcomes(record: Record) -> Iterator[tuple[CellRecord | SkipRecord, str, Out
         yield skip, cell_name(skip), outcome(skip)
 
 
-def outcome(cell: CellRecord | SkipRecord) -> Outcome:
+def outcome(cell: CellRecord | SkipRecord) -> CellOutcome:
     """Return the outcome of a cell, or of a combination that was skipped."""
     if isinstance(cell, SkipRecord):
         text = f"skipped: {cell.reason or NO_REASON}"
         if cell.expected is None:
-            return Outcome(Kind.UNDECIDED, text)
-        return Outcome(Kind.FAILED, f"expected {WORDS[cell.expected]}, but {text}")
+            return CellOutcome(OutcomeKind.UNDECIDED, text)
+        return CellOutcome(OutcomeKind.FAILED, f"expected {WORDS[cell.expected]}, but {text}")
     if cell.status == "failed":
-        return Outcome(Kind.BROKEN, f"could not be run: {cell.reason or NO_REASON}")
+        return CellOutcome(OutcomeKind.BROKEN, f"could not be run: {cell.reason or NO_REASON}")
     found = _by_draws(cell)
     if exceeds(cell):
         found = f"{noise_too_small(cell)}; by its draws: {found}"
     if surprising(cell):
         wanted = f"expected {WORDS[cell.expected]}, found: " if cell.expected else ""
-        return Outcome(Kind.FAILED, f"{wanted}{found}")
+        return CellOutcome(OutcomeKind.FAILED, f"{wanted}{found}")
     if cell.expected is not None:
-        return Outcome(Kind.PASSED, f"as expected: {found}")
+        return CellOutcome(OutcomeKind.PASSED, f"as expected: {found}")
     decided = cell.verdict == "consistent"
-    return Outcome(Kind.PASSED if decided else Kind.UNDECIDED, found)
+    return CellOutcome(OutcomeKind.PASSED if decided else OutcomeKind.UNDECIDED, found)
 
 
 def _by_draws(cell: CellRecord) -> str:

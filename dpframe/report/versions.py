@@ -19,7 +19,7 @@ GRAVITY = ("violated", "failed", "inconclusive", None, "consistent")
 """Verdicts from the gravest; a place shows the gravest of its cells."""
 
 
-class Place(NamedTuple):
+class VersionResult(NamedTuple):
     """The result of a mechanism in an environment."""
 
     verdict: str | None  # may be "failed"
@@ -30,7 +30,7 @@ class Versions(NamedTuple):
     """The table."""
 
     mechanisms: tuple[str, ...]  # titles of the columns
-    rows: tuple[tuple[str, tuple[Place | None, ...]], ...]
+    rows: tuple[tuple[str, tuple[VersionResult | None, ...]], ...]
     """Environment, and the result of each mechanism there; None if it was not tried."""
 
 
@@ -119,13 +119,13 @@ def _prefix(split: Sequence[Sequence[str]]) -> list[str]:
     return [column[0] for column in columns]
 
 
-def _shown(cells: Sequence[CellRecord]) -> Place | None:
+def _shown(cells: Sequence[CellRecord]) -> VersionResult | None:
     if not cells:
         return None
     cell = min(cells, key=lambda one: GRAVITY.index(_verdict(one)))
     verdict = _verdict(cell)
     if exceeds(cell):
-        return Place(verdict, f"{SYMBOL[verdict]} {noise_too_small(cell)}")
+        return VersionResult(verdict, f"{SYMBOL[verdict]} {noise_too_small(cell)}")
     same = sum(_verdict(one) == verdict for one in cells)
     share = f" in {same} of {len(cells)} cells" if len(cells) > 1 else ""
     text = f"{SYMBOL[verdict]} {WORDS[verdict]}{share}"
@@ -134,7 +134,7 @@ def _shown(cells: Sequence[CellRecord]) -> Place | None:
         why = cell.reason or ""
     elif verdict == "violated":
         why = cell.search.event if cell.search is not None else measure(cell)
-    return Place(verdict, f"{text}: {why}" if why else text)
+    return VersionResult(verdict, f"{text}: {why}" if why else text)
 
 
 def _verdict(cell: CellRecord) -> str | None:

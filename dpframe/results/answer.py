@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast, get_args
 from dpframe.common.text import shown
 from dpframe.errors import CellError
 from dpframe.interfaces.estimator import Contrast, Estimate, Evidence, UpperOf
-from dpframe.results.plain import profile_problem, text
+from dpframe.results.strict_json import profile_problem, text
 
 MOST_POINTS = 1_000_000
 MOST_NOTES = 1_000

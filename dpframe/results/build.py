@@ -12,12 +12,12 @@ from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.results import model
-from dpframe.results.plain import digest_of, plain, text
+from dpframe.results.strict_json import digest_of, plain, text
 from dpframe.results.verdict import FIRST_LOOK, Looks, judged, totals
 
 if TYPE_CHECKING:
     from dpframe.plugins import Claim, Estimate, Evidence, Neighbourhood, Pair, Query
-    from dpframe.spec.audit import Audit, Cell, Choice, Skip, Source
+    from dpframe.spec.audit import Audit, Cell, Choice, Skip, SpecSource
 
 SMALLEST_FPR = 1e-12  # the smallest false-positive rate above 0 at which a curve is written down
 ROUNDING = 1e-9  # a number this far below 0 counts as 0
@@ -342,7 +342,7 @@ def first_seed(audit: Audit) -> int:
     return audit.cells[0].seed if audit.cells else 0
 
 
-def spec_record(source: Source) -> model.SpecRecord:
+def spec_record(source: SpecSource) -> model.SpecRecord:
     """Return the spec's path, digest, text and overrides."""
     return model.SpecRecord(
         path=text(source.path),

@@ -13,7 +13,7 @@ from typing import Any
 from dpframe import __version__
 from dpframe.common.text import shown
 from dpframe.results.model import CellRecord, EstimateRecord, Record
-from dpframe.results.plain import digest_of, profile_problem
+from dpframe.results.strict_json import digest_of, profile_problem
 from dpframe.results.verdict import (
     CONSISTENT,
     VIOLATED,

@@ -22,14 +22,14 @@ from pydantic_core import CoreSchema, core_schema
 
 from dpframe.common.text import Described
 from dpframe.results import rows
-from dpframe.results.plain import in_words, strict
+from dpframe.results.strict_json import in_words, strict
 
 SCHEMA = 1
 WORDS = ("inf", "-inf", "nan")
 """The words of strict JSON for numbers that are not finite."""
 
 
-class Part(Described, BaseModel):
+class RecordPart(Described, BaseModel):
     """A JSON object with fixed keys. Nothing is converted: "1" and true are no numbers."""
 
     model_config = ConfigDict(
@@ -91,7 +91,7 @@ Verdict = Literal["violated", "consistent", "inconclusive"]
 Multiplicity = Literal["holm", "bonferroni", "none"]
 
 
-class ChoiceRecord(Part):
+class ChoiceRecord(RecordPart):
     """A mechanism, an attack or an estimator with its parameters."""
 
     use: str
@@ -102,7 +102,7 @@ class ChoiceRecord(Part):
     """effective parameters, after sweep, overrides and `resolve`"""
 
 
-class AskedRecord(Part):
+class AskedRecord(RecordPart):
     """The rules by which a black box was asked for answers."""
 
     raises: Literal["answer", "fail"] | None = None
@@ -118,7 +118,7 @@ class AskedRecord(Part):
     """true if the message of an exception is part of it"""
 
 
-class NeedRecord(Part):
+class NeedRecord(RecordPart):
     """An optional feature of a pair that a search proposed."""
 
     feature: str
@@ -127,7 +127,7 @@ class NeedRecord(Part):
     """parameters of the neighbourhood that exclude such pairs"""
 
 
-class PairRecord(Part):
+class PairRecord(RecordPart):
     """The neighbouring datasets."""
 
     use: str
@@ -150,7 +150,7 @@ def _finite_start(point: list[float]) -> list[float]:
     return point
 
 
-class ClaimRecord(Part):
+class ClaimRecord(RecordPart):
     """The claim of a mechanism for a pair."""
 
     kind: str
@@ -171,7 +171,7 @@ class ClaimRecord(Part):
     at a single δ. Missing in old records"""
 
 
-class TruthRecord(Part):
+class TruthRecord(RecordPart):
     """The exact loss of a mechanism for a pair."""
 
     kind: str
@@ -185,7 +185,7 @@ class TruthRecord(Part):
     """points (ε, δ) of the exact privacy profile, shape [k][2]; null if `tradeoff` is null"""
 
 
-class EvidenceRecord(Part):
+class EvidenceRecord(RecordPart):
     """The numbers from which a theorem gives bound and p-value, for `dpframe certify`."""
 
     theorem: str
@@ -194,7 +194,7 @@ class EvidenceRecord(Part):
     """its numbers: counts, weights and shares of the error, as described in `dpframe.Evidence`"""
 
 
-class EstimateRecord(Part):
+class EstimateRecord(RecordPart):
     """The answer of an estimator."""
 
     epsilon: Number
@@ -240,7 +240,7 @@ class EstimateRecord(Part):
     in old records"""
 
 
-class PowerRecord(Part):
+class PowerRecord(RecordPart):
     """The smallest true loss that the trials of a cell would have shown."""
 
     probability: Probability
@@ -252,7 +252,7 @@ class PowerRecord(Part):
     randomised response, Gaussian noise or Laplace noise"""
 
 
-class SlackRecord(Part):
+class SlackRecord(RecordPart):
     """The difference between the claimed and the certified ε, in parts that add up to it, in nats.
 
     Each part is one value less the next: claimed ε, exact ε, limit of the attack, the bound of the
@@ -283,7 +283,7 @@ class SlackRecord(Part):
     searches, whose bounds include this at every level"""
 
 
-class ContrastRecord(Part):
+class ContrastRecord(RecordPart):
     """A bound beside what is claimed, at one δ."""
 
     delta: Number
@@ -294,7 +294,7 @@ class ContrastRecord(Part):
     """ε of the claim there, in nats"""
 
 
-class Basis(Part):
+class Basis(RecordPart):
     """The numbers, beside `p_value` and `estimate`, that decide a verdict."""
 
     confidence: Probability
@@ -315,14 +315,14 @@ class Basis(Part):
     """inputs of `p_extreme`. Missing in old records"""
 
 
-class LookRecord(Part):
+class LookRecord(RecordPart):
     """A look at the draws of a cell, which is a run that reported on them."""
 
     trials: Counts
     """draws counted at that look, on D and on D′"""
 
 
-class WitnessRecord(Part):
+class WitnessRecord(RecordPart):
     """An event that reveals a leak, with its counts."""
 
     event: str
@@ -380,7 +380,7 @@ class SearchRecord(WitnessRecord):
     records"""
 
 
-class ExcessRecord(Part):
+class ExcessRecord(RecordPart):
     """A pair on which a query changes more than its noise is made for."""
 
     kind: Literal["change", "not a number", "shape", "raises"]
@@ -398,7 +398,7 @@ class ExcessRecord(Part):
     """the finding in words"""
 
 
-class ExactRecord(Part):
+class ExactRecord(RecordPart):
     """A comparison of the query without noise with its sensitivity, without draws or chance."""
 
     norm: Number
@@ -414,7 +414,7 @@ class ExactRecord(Part):
     """remarks, such as on rounding"""
 
 
-class CellRecord(Part):
+class CellRecord(RecordPart):
     """One combination of mechanism, pair, attack, estimator and swept values."""
 
     @property
@@ -509,7 +509,7 @@ class CellRecord(Part):
     claim is not finite at the cell's δ. Missing in old records"""
 
 
-class SpecRecord(Part):
+class SpecRecord(RecordPart):
     """The spec of a run."""
 
     path: str
@@ -522,7 +522,7 @@ class SpecRecord(Part):
     """changes from the command line, as `KEY=VALUE`, `--trials` and `--seed` included"""
 
 
-class AuditRecord(Part):
+class AuditRecord(RecordPart):
     """Settings of the whole audit."""
 
     name: str
@@ -535,7 +535,7 @@ class AuditRecord(Part):
     """the largest number of looks at any cell's draws, this one included"""
 
 
-class EnvironmentRecord(Part):
+class EnvironmentRecord(RecordPart):
     """Versions and devices of a run."""
 
     dpframe: str
@@ -556,7 +556,7 @@ class EnvironmentRecord(Part):
     """name of the pseudo-random number generator of traced mechanisms"""
 
 
-class PluginRecord(Part):
+class PluginRecord(RecordPart):
     """A plugin that was used."""
 
     kind: str
@@ -575,7 +575,7 @@ class PluginRecord(Part):
     given, and for other kinds. Missing in old records"""
 
 
-class InstalledRecord(Part):
+class InstalledRecord(RecordPart):
     """An environment that black boxes ran in."""
 
     name: str
@@ -588,7 +588,7 @@ class InstalledRecord(Part):
     """names and versions of all installed packages, `name==version`"""
 
 
-class SkipRecord(Part):
+class SkipRecord(RecordPart):
     """A combination that was left out."""
 
     mechanism: str
@@ -607,7 +607,7 @@ class SkipRecord(Part):
     """the verdict that `[[expect]]` names and a skipped combination misses; null without one"""
 
 
-class SummaryRecord(Part):
+class SummaryRecord(RecordPart):
     """Totals."""
 
     m: Count
@@ -631,7 +631,7 @@ class SummaryRecord(Part):
     """largest resident memory of the process, in bytes; null if the system does not report it"""
 
 
-class Record(Part):
+class Record(RecordPart):
     """A run, its findings and its cost: complete, replayable, and all that reports read.
 
     ε is in nats. Index 0 is D, index 1 is D′. Numbers that are not finite are the strings "inf",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe.common.text import escape
 from dpframe.errors import OutputError
-from dpframe.results.plain import in_words, strict
+from dpframe.results.strict_json import in_words, strict
 
 if TYPE_CHECKING:
     from dpframe.results.model import CellRecord, Record

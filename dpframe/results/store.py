@@ -17,7 +17,7 @@ from dpframe.common.text import escape, shown
 from dpframe.errors import OutputError, RecordError
 from dpframe.results.consistency import disagreement, is_old
 from dpframe.results.model import SCHEMA, Record
-from dpframe.results.plain import strict
+from dpframe.results.strict_json import strict
 from dpframe.results.verdict import totals
 
 NAME = "record.json"

@@ -52,15 +52,15 @@ def directory() -> Path | None:
     return _kept_in[0] if _kept_in else None
 
 
-def compiled(static: tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], Program]:
+def compiled(static: tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], CompiledProgram]:
     """Decorate a function of arrays; it is compiled on first use, not on import.
 
     `static` names the keyword arguments that select a program.
     """
-    return lambda function: Program(function, static)
+    return lambda function: CompiledProgram(function, static)
 
 
-class Program:
+class CompiledProgram:
     """A function that is compiled with the options that suit the device."""
 
     def __init__(self, function: Callable[..., Any], static: tuple[str, ...]) -> None:

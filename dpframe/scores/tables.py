@@ -27,7 +27,7 @@ USUAL = {
 
 
 def chosen(
-    table: Table, option: str, wanted: str | None, path: Path, default: int | None = None
+    table: ScoreTable, option: str, wanted: str | None, path: Path, default: int | None = None
 ) -> int:
     """Return the index of the column that a user named or that has a usual title.
 
@@ -81,7 +81,7 @@ MEMBERSHIPS = {
 """Words for memberships, in lower case."""
 
 
-class Table(Protocol):
+class ScoreTable(Protocol):
     """Columns of equal length, or arrays of an archive."""
 
     @property
@@ -92,7 +92,7 @@ class Table(Protocol):
         """Return the values of one column; raises ScoresError if they are not numbers or words."""
 
 
-def read_table(path: Path) -> Table:
+def read_table(path: Path) -> ScoreTable:
     """Read a .csv, .jsonl, .parquet, .npz or .npy file; its suffix gives the format.
 
     An .npy file is mapped into memory, not loaded. In a .csv file "nan" and "inf" are numbers;
@@ -230,8 +230,8 @@ class _Lines(_Texts):
 EXAMPLE = '{"score": 0.5, "member": 1}'
 
 
-def _text_of(kind: Callable[[Path, str], Table]) -> Callable[[Path], Table]:
-    def read(path: Path) -> Table:
+def _text_of(kind: Callable[[Path, str], ScoreTable]) -> Callable[[Path], ScoreTable]:
+    def read(path: Path) -> ScoreTable:
         try:
             return kind(path, read_regular(path, MOST_BYTES).decode("utf-8-sig"))
         except UnicodeDecodeError as error:
@@ -240,7 +240,7 @@ def _text_of(kind: Callable[[Path, str], Table]) -> Callable[[Path], Table]:
     return read
 
 
-def _npz(path: Path) -> Table:
+def _npz(path: Path) -> ScoreTable:
     try:
         # Opened here, because NumPy leaves a file open that is no archive.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
@@ -251,7 +251,7 @@ def _npz(path: Path) -> Table:
         raise ScoresError(f"{path}: not an .npz file of plain arrays") from error
 
 
-def _npy(path: Path) -> Table:
+def _npy(path: Path) -> ScoreTable:
     with path.open("rb") as file:
         if not file.read(6) == b"\x93NUMPY":
             raise ScoresError(f"{path}: not an .npy file of NumPy")
@@ -300,7 +300,7 @@ class _Frame:
         return _worded(np.asarray(column.to_numpy()), words)
 
 
-_READERS: dict[str, Callable[[Path], Table]] = {
+_READERS: dict[str, Callable[[Path], ScoreTable]] = {
     ".csv": _text_of(_Texts),
     ".jsonl": _text_of(_Lines),
     ".parquet": _Frame,
@@ -372,14 +372,14 @@ def as_scores(values: Any, name: str) -> HostArray:
     return array.astype(np.float32 if array.dtype.itemsize <= 4 else np.float64, copy=False)
 
 
-class Canaries(NamedTuple):
+class CanaryScores(NamedTuple):
     """The canaries of one run."""
 
     scores: HostArray  # larger means more like a member, shape [m], float32 or float64
     members: HostArray  # which were in, shape [m], booleans
 
 
-def as_canaries(scores: Any, members: Any, name: str) -> Canaries:
+def as_canaries(scores: Any, members: Any, name: str) -> CanaryScores:
     """Check scores and memberships of the same canaries, shape [m] each.
 
     Scores are as for `as_scores`; booleans count as 0 and 1. Memberships are booleans, or numbers
@@ -388,7 +388,7 @@ def as_canaries(scores: Any, members: Any, name: str) -> Canaries:
     values, inside = as_members(scores, members, name)
     if values.dtype == np.bool_:
         values = values.astype(np.float32)
-    return Canaries(values, inside)
+    return CanaryScores(values, inside)
 
 
 def as_members(scores: Any, members: Any, name: str) -> tuple[HostArray, HostArray]:

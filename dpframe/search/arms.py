@@ -182,7 +182,7 @@ class TracedArm(Arm):
         self.store, self.executor, self._count = store, executor, count
         self.drawn = 0  # chunks of each dataset that were drawn
         self._learned = 0  # chunks that attacks have learned from
-        self._work: Learned | None = None
+        self._work: LearnedDraws | None = None
 
     def _outputs(self, column: int, words: Mapping[int, str]) -> list[list[Output]]:
         work = self._work
@@ -247,7 +247,7 @@ class TracedArm(Arm):
 
     def _learn(self, chunks: int) -> None:
         """Let attacks learn from the first chunks, choose cuts by the next, and count the rest."""
-        work = Learned(self.the_pass, self.run, self.prng, checkpoint.Store(), self.tried)
+        work = LearnedDraws(self.the_pass, self.run, self.prng, checkpoint.Store(), self.tried)
         work.executor = self.executor
         cuts = chunks_for_cuts(chunks, self.the_pass.rows)
         work.learn_from(chunks, cuts, look=self._work is None)
@@ -275,7 +275,7 @@ class TracedArm(Arm):
         cuts = tuple(part.shape[1] for part in found)
         return Seen(np.concatenate(found, axis=1), len(chunks) * self.the_pass.rows, cuts)
 
-    def _stored(self, work: Learned, key: str, chunks: int) -> list[HostArray] | None:
+    def _stored(self, work: LearnedDraws, key: str, chunks: int) -> list[HostArray] | None:
         """Return the leaves of stored counts of some chunks; None if absent or impossible."""
         saved = self.store.load(self.the_pass.stream, key)
         if saved is None or saved.done != (chunks, chunks):
@@ -290,7 +290,7 @@ class TracedArm(Arm):
             left, found = left[number:], [*found, *jax.tree.leaves(own)]
         return None if left else found
 
-    def _tasks(self, work: Learned, chunks: range) -> list[Callable[[], Any]]:
+    def _tasks(self, work: LearnedDraws, chunks: range) -> list[Callable[[], Any]]:
         rows, slow = self.the_pass.rows, self.the_pass.slow
         size = chunks.stop * rows, rows, self.the_pass.elements, chunks.start
         return [
@@ -309,7 +309,7 @@ _CORES = threading.BoundedSemaphore(available_cores())
 UNDONE = "some draws of a round are missing: a search bets on whole rounds"
 
 
-class Learned(passes.DeviceWork):
+class LearnedDraws(passes.DeviceWork):
     """Draws of a traced mechanism, counted by attacks that learned from the first of them."""
 
     own_layouts: list[Tree]  # one per attack

@@ -18,7 +18,7 @@ from dpframe.engine.independence import Independence, check_addresses
 from dpframe.interfaces.attack import ABSENT, BEFORE, SECONDS
 from dpframe.plugins import HostArray, HostMechanism
 from dpframe.sampling.address import EVAL, Asking, Shape, Stream, digest, of_answers
-from dpframe.workers.requests import Lent, Load, Overdue, RaisedError, Request, Source
+from dpframe.workers.requests import Lent, Load, Overdue, RaisedError, Request, WorkerSource
 from dpframe.workers.scheduling import BUNDLE, Clock, handed_out
 
 MOST_PAIRS = 256  # pairs of one search, each with answers in memory
@@ -289,7 +289,7 @@ class BlackBoxDraws:
         data: tuple[Any, Any],
         stream: Stream,
         asking: Asking,
-        source: Source,
+        source: WorkerSource,
         rows: int | None,
         clock: Clock,
         kept: AnswerFile | None = None,

@@ -13,13 +13,13 @@ import numpy as np
 from dpframe.common.text import escape
 from dpframe.engine import passes, programs, sanity, trace
 from dpframe.engine.estimate import own_part
-from dpframe.engine.plan import Place
+from dpframe.engine.plan import PassPosition
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import arrays, guarded, learns, unsuited
 from dpframe.interfaces.statistic import BinCounts, DecisionCounts, Statistic
 from dpframe.plugins import Attack, Floats, HostArray, HostMechanism, Ints, Pair, Target, Tree
 from dpframe.results.model import CellRecord, WitnessRecord
-from dpframe.results.plain import text as plain_text
+from dpframe.results.strict_json import text as plain_text
 from dpframe.sampling import address, threefry
 from dpframe.search.wealth import Seen
 from dpframe.spec.audit import Cell, Choice, RunSettings
@@ -29,7 +29,7 @@ from dpframe.workers.trial_call import check_seen_alone, seen
 
 
 @dataclasses.dataclass(frozen=True)
-class Cuts(BinCounts):
+class TailCuts(BinCounts):
     """Counts of scores between cuts, which are quantiles of earlier scores far into both tails."""
 
     number: int = 64  # cuts; scores of fewer distinct values have one at each
@@ -100,7 +100,7 @@ def examples_of(both: Sequence[Sequence[Output]], *, is_above: bool) -> dict[str
 
 
 def event_of(
-    work: passes.Work, cell: Cell, place: Place, found: CellRecord
+    work: passes.Work, cell: Cell, place: PassPosition, found: CellRecord
 ) -> WitnessRecord | None:
     """Return the event of a cell farthest outside of its claim, with outputs; None if unknown."""
     basis, statistic = found.basis, work.statistics[place.scorer]
@@ -281,7 +281,7 @@ class AnswerEvents:
         values = np.unique(np.concatenate(scores))
         values = values[~np.isnan(values)]
         if len(values) > CUTS:
-            values = np.unique(Cuts(CUTS).bind(scores[0], scores[1]))
+            values = np.unique(TailCuts(CUTS).bind(scores[0], scores[1]))
         # All answers lie at or above the lowest value, so there is no event at it.
         cuts = values[1:].astype(np.float64) if len(values) > 1 else np.array([np.inf])
         return LearnedAttack(place, attack, state, cuts)

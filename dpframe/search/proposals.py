@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe.common.text import shown
 from dpframe.engine import fingerprint, ledger, trace
-from dpframe.engine.plan import Pass, Place
+from dpframe.engine.plan import Pass, PassPosition
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded, learns, mismatch, nan_allowed, unsuited
 from dpframe.interfaces.pair import Pair, equal, unplayable, untraceable
@@ -18,7 +18,7 @@ from dpframe.plugins import Attack, Claim, DecisionCounts, HostMechanism, Target
 from dpframe.sampling.address import EVAL, Stream, digest, draw_group, for_a_box, rows_per_chunk
 from dpframe.sampling.content import made_by
 from dpframe.search import arms, black_box_arms, black_box_draws, wealth
-from dpframe.search.events import AnswerEvents, Cuts
+from dpframe.search.events import AnswerEvents, TailCuts
 from dpframe.spec.audit import Cell, Choice
 from dpframe.spec.sweep import Setting, varied
 from dpframe.workers.scheduling import Clock
@@ -162,9 +162,11 @@ class ArmMaker:
                 raise CellError(f"{choice.label}: {reason}")
             _check_kind(mechanism, attack)
             decides = attack.gives == "decision"
-            scorers.append(trace.Scorer((attack,), DecisionCounts() if decides else Cuts()))
+            scorers.append(trace.Scorer((attack,), DecisionCounts() if decides else TailCuts()))
             of_attack = self.of(pair, mechanism, number)
-            places.append((dataclasses.replace(of_attack, id=str(number)), Place(0, number, 0)))
+            places.append(
+                (dataclasses.replace(of_attack, id=str(number)), PassPosition(0, number, 0))
+            )
         _, data = made_by(pair)
         run = self.settings.run
         usual = trace.declared_rows(mechanism) or rows_per_chunk(shape.dims, on_host=False)

@@ -24,13 +24,13 @@ from dpframe.plugins import Attack, Claim, Contrast, Estimate, Executor, HostArr
 from dpframe.results.answer import checked
 from dpframe.results.build import cell_record, choice_record, pair_record
 from dpframe.results.model import CellRecord, FindingRecord, SearchRecord
-from dpframe.results.plain import text
+from dpframe.results.strict_json import text
 from dpframe.results.verdict import Looks
 from dpframe.search.leaks import Leak, is_of
-from dpframe.search.search import ALL_KNOWN, Outcome, SearchRun
+from dpframe.search.search import ALL_KNOWN, SearchOutcome, SearchRun
 from dpframe.spec.audit import Cell, RunSettings
 from dpframe.stats.output_bounds import in_agreement
-from dpframe.workers.requests import Source, Stopped
+from dpframe.workers.requests import Stopped, WorkerSource
 
 FAREWELL = 1.0  # seconds that threads get to come to an end when the caller leaves
 
@@ -41,7 +41,7 @@ class Settings(NamedTuple):
     plan: Plan
     run: RunSettings
     store: Store
-    source: Source
+    source: WorkerSource
     executor: Executor  # counts and draws traced mechanisms
     asked: Mapping[str, str]  # digests of the questions, by the cell's id
     looks: Mapping[str, Looks]  # at the draws of each cell
@@ -245,7 +245,7 @@ def _contrast(
     return found[0] if math.isfinite(found[0].claimed) else None
 
 
-def _listed(search: SearchRun, outcome: Outcome) -> FindingRecord:
+def _listed(search: SearchRun, outcome: SearchOutcome) -> FindingRecord:
     """Return one more leak that a search has found."""
     arm = outcome.arm
     leak = search.leak(arm, refuted=True)
@@ -260,7 +260,7 @@ def _listed(search: SearchRun, outcome: Outcome) -> FindingRecord:
     )
 
 
-def _witnessed(search: SearchRun, outcome: Outcome, leak: Leak) -> dict[str, Any]:
+def _witnessed(search: SearchRun, outcome: SearchOutcome, leak: Leak) -> dict[str, Any]:
     """Return the fields of a `WitnessRecord`."""
     arm = outcome.arm
     return {

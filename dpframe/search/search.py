@@ -49,7 +49,7 @@ ALL_KNOWN = "all pairs show ignored leaks, or nothing: no other pair was propose
 PROPOSE = "proposals"  # stream of the neighbourhood's random numbers
 
 
-class Outcome(NamedTuple):
+class SearchOutcome(NamedTuple):
     """A finding, or the present state: the bets since the previous finding."""
 
     arm: Arm  # the witness
@@ -78,7 +78,7 @@ class SearchRun:
         self._ends = settings.run.stop == "decided" or self.search.findings > 1
         self.wealth = Wealth(*about, led=not self._ends)
         self.known = leaks.KnownLeaks(self.search.ignore)
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[SearchOutcome] = []
         """Distinct refutations, in order, if more than one is wanted."""
         self._accepted = False  # True once the claim is refuted, if draws go on for a bound
         self.drawn = 0  # draws of each dataset, of all pairs together
@@ -140,12 +140,12 @@ class SearchRun:
         """True if the bets since the previous finding refute the claim."""
         return self.wealth.best >= -math.log(self.error)
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> SearchOutcome:
         """Return the first finding, or else the present state."""
         if self.outcomes:
             return self.outcomes[0]
         arm, refuted = self.witness(), self.is_refuted()
-        return Outcome(arm, self.wealth, refuted, self._name(arm))
+        return SearchOutcome(arm, self.wealth, refuted, self._name(arm))
 
     def witness(self) -> Arm:
         """Return the pair with the largest bound, if the search draws for a bound and has one.
@@ -202,7 +202,7 @@ class SearchRun:
             if most == 1:
                 self._accepted = not self._ends  # further draws are for the bound
                 return self._ends
-            self.outcomes.append(Outcome(arm, self.wealth, True, name))
+            self.outcomes.append(SearchOutcome(arm, self.wealth, True, name))
             self.known.add(name)
             if len(self.outcomes) == most:
                 return True

@@ -85,7 +85,7 @@ class Skip:
     expected: str | None = None  # the verdict that [[expect]] names, which cannot be met
 
 
-class Source(NamedTuple):
+class SpecSource(NamedTuple):
     """The file that the audit came from."""
 
     path: str
@@ -120,7 +120,7 @@ class Audit:
     cells: tuple[Cell, ...]
     skipped: tuple[Skip, ...]
     run: RunSettings
-    source: Source
+    source: SpecSource
     wanted: tuple[Wanted, ...] = ()  # the environments that the spec describes
     environments: tuple[Environment, ...] = ()  # the environments of mechanisms, as found here
 

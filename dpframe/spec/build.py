@@ -15,9 +15,9 @@ from dpframe.common import machine, text
 from dpframe.environments import Environment, Wanted
 from dpframe.interfaces.registry import Registry
 from dpframe.spec import expect, sweep
-from dpframe.spec.audit import Audit, Cell, Choice, RunSettings, Source
-from dpframe.spec.cells import Grid, SearchGrid
-from dpframe.spec.document import Document, Problems, UnfitError, findings, plain
+from dpframe.spec.audit import Audit, Cell, Choice, RunSettings, SpecSource
+from dpframe.spec.cells import CellGrid, SearchGrid
+from dpframe.spec.document import Document, Problems, SpecValueError, findings, plain
 from dpframe.spec.members import Member, Members, Variants, find_members, make_variants
 from dpframe.spec.model import ENVIRONMENTS, SEARCHED_BY, AuditTable, EnvironmentTable
 from dpframe.spec.tables import from_mapping, read, read_environments, read_sections
@@ -113,7 +113,7 @@ def _build(
         try:
             changes.append(sweep.Override(f"audit.{name}", plain(value), f"--{name} {value}"))
             texts.append(f"audit.{name}={value}")
-        except UnfitError as error:
+        except SpecValueError as error:
             problems.add((), error.message, option=f"--{name}")
     sweep.apply(document, changes, registry, problems)
 
@@ -135,7 +135,7 @@ def _build(
     # With no problem so far, every table is whole.
     assert sections.audit is not None
     assert sections.run is not None
-    kind = SearchGrid if sections.search is not None else Grid
+    kind = SearchGrid if sections.search is not None else CellGrid
     grid = kind(document, sections.audit, members, axes, variants=variants, problems=problems)
     cells = _patiently(lambda: grid.cells(rules), seconds, problems)
     skipped = grid.skips(rules)
@@ -151,7 +151,7 @@ def _build(
         cells=tuple(settled(cells, environments) if environments else cells),
         skipped=tuple(skipped),
         run=RunSettings(**sections.run.model_dump()),
-        source=Source(document.path, document.sha256, document.text, tuple(texts)),
+        source=SpecSource(document.path, document.sha256, document.text, tuple(texts)),
         wanted=wanted,
         environments=environments,
     )
@@ -179,7 +179,7 @@ def _check_anytime(members: Members, problems: Problems) -> None:
 
 
 def _check_size(
-    members: Members, axes: list[sweep.Axis], audit: AuditTable | None, problems: Problems
+    members: Members, axes: list[sweep.SweptKey], audit: AuditTable | None, problems: Problems
 ) -> None:
     of_pairs = ("pair", "neighbourhood")  # each mechanism has one of them
     sizes = [len(found) for kind, found in members.of_kind.items() if kind not in of_pairs]

@@ -16,20 +16,20 @@ from dpframe.spec.document import Document, Problems, describe, dotted, findings
 from dpframe.spec.expect import Coordinates, Rules
 from dpframe.spec.members import Member, Members, Picks, Variants, explain
 from dpframe.spec.model import KINDS, OBSERVED, SEARCHED_BY, SWEEPABLE, AuditTable
-from dpframe.spec.sweep import Axis, Range, freeze, planned, read_ranges, varied
+from dpframe.spec.sweep import Range, SweptKey, freeze, planned, read_ranges, varied
 
 
-class Chosen(NamedTuple):
+class ResolvedPlugin(NamedTuple):
     """A chosen plugin and what identifies it."""
 
     choice: Choice[Any]
     identity: list[Any]
 
 
-class Target(NamedTuple):
+class ClaimedMechanism(NamedTuple):
     """A mechanism resolved for a pair, with its claim."""
 
-    mechanism: Chosen
+    mechanism: ResolvedPlugin
     claim: Claim | None
     delta: float  # the claim's own δ
 
@@ -42,7 +42,7 @@ class Combination(NamedTuple):
     estimator: Member
 
 
-class Grid:
+class CellGrid:
     """All combinations of members and swept values.
 
     Each plugin, and each mechanism with each pair, is prepared once and then shared by the
@@ -54,7 +54,7 @@ class Grid:
         document: Document,
         audit: AuditTable,
         members: Members,
-        axes: list[Axis],
+        axes: list[SweptKey],
         *,
         variants: dict[Member, Variants],
         problems: Problems,
@@ -68,8 +68,8 @@ class Grid:
         self._free = free_bytes()
         self._equal: dict[tuple[Member, Picks], bool | None] = {}
         self._nothing_to_tell: list[tuple[Combination, Picks]] = []
-        self._choices: dict[tuple[Member, Picks], Chosen] = {}
-        self._targets: dict[tuple[Member, Picks, Picks], Target | None] = {}
+        self._choices: dict[tuple[Member, Picks], ResolvedPlugin] = {}
+        self._targets: dict[tuple[Member, Picks, Picks], ClaimedMechanism | None] = {}
         self._axes_of = {
             member: [at for at, axis in enumerate(axes) if axis.is_of(member)]
             for of_kind in members.of_kind.values()
@@ -140,13 +140,13 @@ class Grid:
     def _picks(self, member: Member, index: Picks) -> Picks:
         return tuple(index[at] for at in self._axes_of[member])
 
-    def _choice(self, member: Member, index: Picks) -> Chosen:
+    def _choice(self, member: Member, index: Picks) -> ResolvedPlugin:
         key = (member, self._picks(member, index))
         if key not in self._choices:
             self._choices[key] = _choose(member, self._variants[member][key[1]])
         return self._choices[key]
 
-    def _target(self, mechanism: Member, index: Picks) -> Target | None:
+    def _target(self, mechanism: Member, index: Picks) -> ClaimedMechanism | None:
         """Return a mechanism resolved for its pair; None, and a mistake is added, if not."""
         source = self._pair_of(mechanism)
         key = (mechanism, self._picks(mechanism, index), self._picks(source, index))
@@ -186,7 +186,9 @@ class Grid:
         self._problems.add(source.path, f"{source}: {problem}", _with(_of(pair)))
         return None
 
-    def _meet(self, member: Member, mechanism: Any, source: Member, pair: Any) -> Target | None:
+    def _meet(
+        self, member: Member, mechanism: Any, source: Member, pair: Any
+    ) -> ClaimedMechanism | None:
         """Resolve the mechanism and its claim; an exception of plugin code is a mistake."""
         try:
             with at_work(f"{member}: resolve", member.path):
@@ -199,7 +201,7 @@ class Grid:
                 raise TypeError(f"claim returned {shown(claim)}, which is neither a claim nor None")
             with at_work(f"{member}: claim", member.path):
                 delta = 0.0 if claim is None else float(claim.default_delta)
-            return Target(_choose(member, resolved), claim, delta)
+            return ClaimedMechanism(_choose(member, resolved), claim, delta)
         except (Exception, SystemExit) as error:  # exit() would end the program
             of_pair = _of(pair)
             if raised_in(error, type(pair)):  # its distance, for one
@@ -217,7 +219,7 @@ class Grid:
         return f"does not fit into the memory of this machine: {explain(error)}{there_is}"
 
     def _repeats(
-        self, combination: Combination, target: Target, index: Picks, rules: Rules
+        self, combination: Combination, target: ClaimedMechanism, index: Picks, rules: Rules
     ) -> list[Cell]:
         """Make the cells of one combination at one point of the sweep."""
         swept = self._swept(index)
@@ -272,16 +274,16 @@ def _with(params: dict[str, Any]) -> str:
     return f"with {describe(params)}" if params else ""
 
 
-def _choose(member: Member, value: Any) -> Chosen:
+def _choose(member: Member, value: Any) -> ResolvedPlugin:
     entry = member.entry
     named = ("raises", "limit", "time", "bits", "messages")
     how: dict[str, Any] = {name: getattr(member, name) for name in named}
     known = (entry.name, member.label, entry.distribution, entry.version)
     choice = Choice(*known, value, **how)
-    return Chosen(choice, [entry.distribution, entry.name, value.params()])
+    return ResolvedPlugin(choice, [entry.distribution, entry.name, value.params()])
 
 
-class SearchGrid(Grid):
+class SearchGrid(CellGrid):
     """All combinations of mechanisms, estimators and swept values; each cell uses all attacks.
 
     A cell starts with the first proposed pair, so that mechanisms that do not fit the pairs of the
@@ -327,7 +329,7 @@ class SearchGrid(Grid):
         members = {member.path: member for member in self._members.of_kind["neighbourhood"]}
         return members.get((*mechanism.path, "search")) or members["search",]
 
-    def _choice(self, member: Member, index: Picks) -> Chosen:
+    def _choice(self, member: Member, index: Picks) -> ResolvedPlugin:
         """Identify a cell by its neighbourhood, not by the first proposed pair."""
         found = super()._choice(member, index)
         if member.kind != "neighbourhood":
@@ -335,7 +337,7 @@ class SearchGrid(Grid):
         entry, first = member.entry, type(found.choice.value).name
         choice = dataclasses.replace(found.choice, use=first, label=first)
         identity = [entry.distribution, entry.name, self._neighbourhoods[member].params()]
-        return Chosen(choice, identity)
+        return ResolvedPlugin(choice, identity)
 
     def _search(self, mechanism: Member, index: Picks) -> Search:
         source = self._pair_of(mechanism)

@@ -206,7 +206,7 @@ def dotted(path: Path) -> str:
     return text
 
 
-class UnfitError(Exception):
+class SpecValueError(Exception):
     """A value that no spec can have."""
 
     def __init__(self, path: Path, message: str) -> None:
@@ -222,10 +222,10 @@ def plain(value: Any, path: Path = ()) -> Any:
         path: its place in the document.
 
     Raises:
-        UnfitError: it is nested too deeply, an integer is too large, or text is not Unicode.
+        PackingError: it is nested too deeply, an integer is too large, or text is not Unicode.
     """
     if len(path) > DEEPEST:
-        raise UnfitError(path[:1], "is nested too deeply")
+        raise SpecValueError(path[:1], "is nested too deeply")
     if isinstance(value, dict):
         items = {str(key): inner for key, inner in value.items() if inner is not None}
         return {plain(key, path): plain(inner, (*path, key)) for key, inner in items.items()}
@@ -233,11 +233,11 @@ def plain(value: Any, path: Path = ()) -> Any:
         return [plain(inner, (*path, at)) for at, inner in enumerate(value)]
     if isinstance(value, str):
         if not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value):
-            raise UnfitError(path, "contains characters that are not Unicode")
+            raise SpecValueError(path, "contains characters that are not Unicode")
         return value
     if isinstance(value, int):
         if value.bit_length() > _WIDEST:
-            raise UnfitError(path, f"is an integer of more than {_WIDEST} bits")
+            raise SpecValueError(path, f"is an integer of more than {_WIDEST} bits")
         return value
     if hasattr(value, "tolist"):
         return plain(value.tolist(), path)
@@ -360,7 +360,7 @@ _KINDS_OF_VALUE = {
 _MOST_WHOLE = 2**53  # larger floats are always whole, whatever was meant
 
 
-class Finding(NamedTuple):
+class Mistake(NamedTuple):
     """One mistake that pydantic found, relative to what was validated."""
 
     path: Path
@@ -370,7 +370,7 @@ class Finding(NamedTuple):
     missing: str | None = None  # the missing key; `path` is then the place of its table
 
 
-def findings(error: ValidationError, value: Any, noun: str, owner: str = "") -> list[Finding]:
+def findings(error: ValidationError, value: Any, noun: str, owner: str = "") -> list[Mistake]:
     """Describe the mistakes in a value in the terms of a spec, one per place.
 
     Args:
@@ -379,7 +379,7 @@ def findings(error: ValidationError, value: Any, noun: str, owner: str = "") -> 
         noun: the word for a key, "key" or "parameter".
         owner: the owner of the keys, for example " of mechanism 'laplace'".
     """
-    found: dict[tuple[Path, str | None], Finding] = {}
+    found: dict[tuple[Path, str | None], Mistake] = {}
     unknown: dict[Path, list[str]] = {}
     for details in error.errors(include_url=False):
         finding = _finding(details, value, noun, owner)
@@ -397,23 +397,23 @@ def findings(error: ValidationError, value: Any, noun: str, owner: str = "") -> 
     ]
 
 
-def _finding(details: ErrorDetails, value: Any, noun: str, owner: str) -> Finding:
+def _finding(details: ErrorDetails, value: Any, noun: str, owner: str) -> Mistake:
     kind, path = details["type"], _existing(value, details["loc"])
     if kind in _MISSING:
         name = str(details["loc"][-1])
-        return Finding(path, f"{noun} {name!r}{owner} is missing", missing=name)
+        return Mistake(path, f"{noun} {name!r}{owner} is missing", missing=name)
     if kind in _UNKNOWN:
-        return Finding(path, f"unknown {noun}{owner}", unknown=True)
+        return Mistake(path, f"unknown {noun}{owner}", unknown=True)
     got = details["input"]
     if kind in ("literal_error", "enum"):
         choices = re.findall(r"'([^']*)'", details["ctx"]["expected"])
         if choices:
-            return Finding(path, f"{show(got)} is not accepted", accepts(choices, got))
+            return Mistake(path, f"{show(got)} is not accepted", accepts(choices, got))
     message = _KINDS_OF_VALUE.get(kind) or details["msg"].removeprefix("Value error, ")
     message = re.sub(r"^Input should", "should", message)
     whole = kind == "int_type" and isinstance(got, float) and got.is_integer()
     hint = f"write {int(got):_}" if whole and abs(got) < _MOST_WHOLE else ""
-    return Finding(path, message if kind in _EMPTY else f"{message}, got {show(got)}", hint)
+    return Mistake(path, message if kind in _EMPTY else f"{message}, got {show(got)}", hint)
 
 
 def _existing(value: Any, location: Sequence[str | int]) -> Path:

@@ -10,7 +10,7 @@ from dpframe.common.text import listed
 from dpframe.spec.document import Document, Path, Problems, accepts, flatten, show
 from dpframe.spec.members import Members
 from dpframe.spec.model import KINDS
-from dpframe.spec.sweep import Axis, freeze
+from dpframe.spec.sweep import SweptKey, freeze
 from dpframe.spec.tables import Sections
 
 Coordinates = dict[str, Hashable]
@@ -73,7 +73,7 @@ class Rules:
         verdicts = [rule.verdict for rule in self._rules if rule.matches(combination)]
         return verdicts[-1] if verdicts else None
 
-    def check_all_matched(self, axes: list[Axis], problems: Problems) -> None:
+    def check_all_matched(self, axes: list[SweptKey], problems: Problems) -> None:
         """Report the rules that matched no cell; call it after the last cell."""
         for rule in self._rules:
             if not rule.idle and rule.path not in self._matched:
@@ -81,7 +81,7 @@ class Rules:
                 problems.add((*rule.path, "where"), "matches no cell", hint)
 
 
-def _values_to_choose(rule: Rule, axes: list[Axis]) -> str:
+def _values_to_choose(rule: Rule, axes: list[SweptKey]) -> str:
     """List the values of each swept key that the rule tests without naming one of them."""
     values = {axis.key: axis.values for axis in axes}
     return "\n".join(
@@ -92,7 +92,11 @@ def _values_to_choose(rule: Rule, axes: list[Axis]) -> str:
 
 
 def read_rules(
-    document: Document, sections: Sections, members: Members, axes: list[Axis], problems: Problems
+    document: Document,
+    sections: Sections,
+    members: Members,
+    axes: list[SweptKey],
+    problems: Problems,
 ) -> Rules:
     """Read the rules and check the keys and labels that they name."""
     labels = {kind: dict.fromkeys(m.label for m in members.of_kind[kind]) for kind in KINDS}

@@ -29,7 +29,7 @@ from dpframe.spec.model import (
 from dpframe.spec.tables import Sections
 
 if TYPE_CHECKING:
-    from dpframe.spec.sweep import Axis
+    from dpframe.spec.sweep import SweptKey
 
 _Table = EntryTable | PairTable | SearchTable
 
@@ -170,7 +170,9 @@ Variants = dict[Picks, Plugin]
 """A member's plugin for each combination of values of its own axes."""
 
 
-def make_variants(members: Members, axes: list[Axis], problems: Problems) -> dict[Member, Variants]:
+def make_variants(
+    members: Members, axes: list[SweptKey], problems: Problems
+) -> dict[Member, Variants]:
     """Make the plugins of all members, and report mistakes in their parameters."""
     return {
         member: _variants(member, [axis for axis in axes if axis.is_of(member)], problems)
@@ -179,7 +181,7 @@ def make_variants(members: Members, axes: list[Axis], problems: Problems) -> dic
     }
 
 
-def _variants(member: Member, axes: list[Axis], problems: Problems) -> Variants:
+def _variants(member: Member, axes: list[SweptKey], problems: Problems) -> Variants:
     if any(axis.name in member.params for axis in axes):
         # The sweep overrides these values, but they must be valid.
         _make(member, member.params, {}, {axis.name for axis in axes}, problems)

@@ -67,13 +67,13 @@ FileName = Annotated[
 Draws = Annotated[int, Field(ge=1, le=MOST_TRIALS)]
 
 
-class Table(Described, BaseModel):
+class TomlTable(Described, BaseModel):
     """A TOML table: nothing unknown, nothing converted."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
 
 
-class AuditTable(Table):
+class AuditTable(TomlTable):
     """Settings of the audit as a whole."""
 
     name: FileName
@@ -92,7 +92,7 @@ class AuditTable(Table):
     """Independent replicates of every cell, reported as mean and standard deviation."""
 
 
-class PairTable(Table):
+class PairTable(TomlTable):
     """The neighbouring datasets."""
 
     use: str
@@ -105,7 +105,7 @@ Leaks = list[Annotated[str, Field(min_length=1, max_length=2000), AfterValidator
 Findings = Annotated[int, Field(ge=1, le=100)]
 
 
-class SearchTable(Table):
+class SearchTable(TomlTable):
     """A search for the pair that refutes a claim, in place of [pair]."""
 
     use: str
@@ -122,7 +122,7 @@ class SearchTable(Table):
     of values or { low = …, high = …, log = true }."""
 
 
-class EntryTable(Table):
+class EntryTable(TomlTable):
     """One mechanism, attack or estimator."""
 
     use: str
@@ -133,7 +133,7 @@ class EntryTable(Table):
     """Its parameters. A swept key takes precedence."""
 
 
-class OwnSearchTable(Table):
+class OwnSearchTable(TomlTable):
     """Data of one mechanism, in which [search] looks for a pair that refutes its claim."""
 
     use: str | None = None
@@ -148,7 +148,7 @@ class OwnSearchTable(Table):
     """Parameters of the mechanism that the search varies; default: those of [search]."""
 
 
-class OutputsTable(Table):
+class OutputsTable(TomlTable):
     """Parts of a black box's answer beside its return value."""
 
     time: bool = False
@@ -181,7 +181,7 @@ class MechanismTable(EntryTable):
     """Keys of [search] for this mechanism alone."""
 
 
-class EnvironmentTable(Table):
+class EnvironmentTable(TomlTable):
     """A set of packages in which a mechanism runs; `dpframe environments build` installs it."""
 
     requirements: list[Annotated[str, AfterValidator(_requirement)]]
@@ -191,7 +191,7 @@ class EnvironmentTable(Table):
     """Version of Python, such as "3.11"; default: that of dpframe."""
 
 
-class ExpectTable(Table):
+class ExpectTable(TomlTable):
     """A rule about verdicts; the last rule that matches a cell counts."""
 
     where: dict[str, Any] = {}
@@ -201,7 +201,7 @@ class ExpectTable(Table):
     """The verdict these cells must get."""
 
 
-class RunTable(Table):
+class RunTable(TomlTable):
     """Settings of the draws. Only the precision changes what is measured."""
 
     precision: Literal["float32", "float64"] = "float32"
@@ -237,7 +237,7 @@ Entries = Annotated[list[EntryTable], Field(min_length=1)]
 Mechanisms = Annotated[list[MechanismTable], Field(min_length=1)]
 
 
-class SpecTable(Table):
+class SpecTable(TomlTable):
     """An audit of differential privacy, as dpframe reads it."""
 
     schema_: Annotated[Literal[1], BeforeValidator(_no_boolean), Field(alias="schema")]

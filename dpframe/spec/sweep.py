@@ -20,7 +20,7 @@ from dpframe.spec.document import (
     Document,
     Path,
     Problems,
-    UnfitError,
+    SpecValueError,
     accepts,
     dotted,
     findings,
@@ -32,7 +32,7 @@ from dpframe.spec.model import KINDS, SWEEPABLE, AuditTable
 
 
 @dataclasses.dataclass(frozen=True)
-class Axis:
+class SweptKey:
     """One swept key with its values."""
 
     group: str  # a kind of plugin, "pair" or "audit"
@@ -50,14 +50,14 @@ class Axis:
         return self.group == member.kind and self.name in member.names
 
 
-def read_axes(document: Document, members: Members, problems: Problems) -> list[Axis]:
+def read_axes(document: Document, members: Members, problems: Problems) -> list[SweptKey]:
     """Return the axes in the order of the spec."""
     names = {
         kind: dict.fromkeys(name for member in members.of_kind[kind] for name in member.names)
         for kind in (*KINDS, "pair")
     }
     names["audit"] = dict.fromkeys(SWEEPABLE)
-    axes: dict[str, Axis] = {}
+    axes: dict[str, SweptKey] = {}
     for key, path, values in document.swept:
         group, _, name = key.partition(".")
         if name not in names.get(group, ()):
@@ -71,7 +71,7 @@ def read_axes(document: Document, members: Members, problems: Problems) -> list[
         elif key in axes:
             problems.add(path, f"is already swept by {dotted(axes[key].path)}")
         else:
-            axes[key] = Axis(group, name, path, tuple(values))
+            axes[key] = SweptKey(group, name, path, tuple(values))
             _check_values(axes[key], problems)
     return list(axes.values())
 
@@ -86,7 +86,7 @@ def _unknown(key: str, path: Path, names: dict[str, dict[str, None]], problems: 
         problems.add(path, "cannot be swept", accepts(every, key))
 
 
-def _check_values(axis: Axis, problems: Problems) -> None:
+def _check_values(axis: SweptKey, problems: Problems) -> None:
     """Check for repetitions, and the values of [audit]; variants check those of plugins."""
     first: dict[Hashable, int] = {}
     for position, value in enumerate(axis.values):
@@ -143,7 +143,7 @@ def parse(texts: Iterable[str], problems: Problems) -> list[Override]:
         else:
             try:
                 overrides.append(Override(plain(key), _value(value), option))
-            except UnfitError as error:
+            except SpecValueError as error:
                 problems.add((), error.message, option=option)
     return overrides
 
@@ -166,7 +166,7 @@ def read_parameters(kind: str, texts: Iterable[str]) -> dict[str, Any]:
             raise DpframeError(f"--set {cut(text)}: should be {kind}.X=VALUE")
         try:
             values[plain(name)] = _value(value)
-        except UnfitError as error:
+        except SpecValueError as error:
             raise DpframeError(f"--set {cut(text)}: {error.message}") from None
     return values
 
@@ -177,9 +177,9 @@ def _value(text: str) -> Any:
     except tomli.TOMLDecodeError:
         return plain(text.strip())
     except RecursionError:
-        raise UnfitError((), "is nested too deeply") from None
+        raise SpecValueError((), "is nested too deeply") from None
     except ValueError:  # what Python says of so long a number
-        raise UnfitError((), "is not readable TOML: a number is too long") from None
+        raise SpecValueError((), "is not readable TOML: a number is too long") from None
     return plain(parsed["value"]) if len(parsed) == 1 else text.strip()
 
 

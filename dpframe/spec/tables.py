@@ -22,9 +22,9 @@ from dpframe.interfaces.registry import Registry
 from dpframe.spec import model
 from dpframe.spec.document import (
     Document,
-    Finding,
+    Mistake,
     Problems,
-    UnfitError,
+    SpecValueError,
     accepts,
     findings,
     place,
@@ -84,7 +84,7 @@ def from_mapping(data: Mapping[str, Any]) -> Document:
 def _checked(document: Document) -> Document:
     try:
         document.data = plain(document.data)
-    except UnfitError as error:
+    except SpecValueError as error:
         problems = Problems(document)
         problems.add(error.path, error.message)
         problems.raise_if_any()
@@ -142,9 +142,9 @@ def _no_toml(name: str, text: str, line: int, message: str) -> str:
     return f"{place(name, line)}: is not TOML: {message}\n{quote(line, lines[line - 1])}"
 
 
-T = TypeVar("T", bound=model.Table)
+T = TypeVar("T", bound=model.TomlTable)
 
-_MODELS: dict[str | int, type[model.Table]] = {
+_MODELS: dict[str | int, type[model.TomlTable]] = {
     "audit": AuditTable,
     "pair": model.PairTable,
     "search": model.SearchTable,
@@ -154,7 +154,7 @@ _MODELS: dict[str | int, type[model.Table]] = {
     **dict.fromkeys(KINDS, EntryTable),
     "mechanism": model.MechanismTable,
 }
-_WITHIN: dict[str | int, type[model.Table]] = {
+_WITHIN: dict[str | int, type[model.TomlTable]] = {
     "outputs": model.OutputsTable,
     "search": model.OwnSearchTable,
 }
@@ -225,7 +225,7 @@ def read_environments(data: Mapping[str, Any]) -> dict[str, model.EnvironmentTab
         return {}
 
 
-def _report(finding: Finding, document: Document, registry: Registry, problems: Problems) -> None:
+def _report(finding: Mistake, document: Document, registry: Registry, problems: Problems) -> None:
     path, hints = finding.path, [finding.hint]
     message = finding.message
     if finding.unknown:
@@ -247,7 +247,7 @@ def _report(finding: Finding, document: Document, registry: Registry, problems: 
     problems.add(path, message, *hints)
 
 
-def _keys(of: type[model.Table]) -> list[str]:
+def _keys(of: type[model.TomlTable]) -> list[str]:
     return [field.alias or name for name, field in of.model_fields.items()]
 
 

@@ -34,7 +34,7 @@ MISSED = 1e-36
 ROUNDING = 1e-9  # relative error of a sum of probabilities, from above
 
 
-class Outcome(NamedTuple):
+class EventCounts(NamedTuple):
     """Counts of an event; arrays of outcomes broadcast."""
 
     false: int | Ints  # on the dataset on which the event is a false positive
@@ -43,9 +43,9 @@ class Outcome(NamedTuple):
     trials_true: int
 
     @property
-    def complement(self) -> Outcome:
+    def complement(self) -> EventCounts:
         """The counts of the complement, which is evidence for the other dataset."""
-        return Outcome(
+        return EventCounts(
             self.trials_true - self.true,
             self.trials_true,
             self.trials_false - self.false,
@@ -53,10 +53,10 @@ class Outcome(NamedTuple):
         )
 
     @property
-    def reversed(self) -> Outcome:
+    def reversed(self) -> EventCounts:
         """The counts if the complement is evidence for the same dataset."""
         n, m = self.trials_false, self.trials_true
-        return Outcome(n - self.false, n, m - self.true, m)
+        return EventCounts(n - self.false, n, m - self.true, m)
 
 
 def is_enumerable(*trials: int) -> bool:
@@ -65,7 +65,7 @@ def is_enumerable(*trials: int) -> bool:
 
 
 def loss_shown(
-    outcome: Outcome, delta: float, *, either_rate: bool, level: float = LEVEL
+    outcome: EventCounts, delta: float, *, either_rate: bool, level: float = LEVEL
 ) -> Floats:
     """Return an approximate lower limit of ln((TPR − δ)/FPR), by which outcomes are ordered.
 
@@ -93,7 +93,7 @@ def loss_shown(
 
 
 def exact_region(
-    outcome: Outcome,
+    outcome: EventCounts,
     delta: float,
     *,
     either_rate: bool,
@@ -134,7 +134,7 @@ def exact_region(
         seen = max(seen, float(shown(outcome.reversed)))
     # The least true count that shows this loss, for each false count; m + 1 if none does.
     false = np.arange(n + 1)
-    least = _first(lambda true: shown(Outcome(false, n, true, m)) >= seen, n + 1, m + 1)
+    least = _first(lambda true: shown(EventCounts(false, n, true, m)) >= seen, n + 1, m + 1)
     places = math.ceil(math.pi * math.sqrt(max(n, m)) / SPACING) + 2
     rates, mass = _mass(n, places)
     missing = np.pad(_below(m, places), ((0, 0), (1, 0)))[:, m + 1 - least]

@@ -36,7 +36,7 @@ def half_line(edge: Any, *, is_above: bool) -> str:
     return f"at most {text}" if is_before else f"less than {text}"
 
 
-class Events(NamedTuple):
+class NestedEvents(NamedTuple):
     """The events that best tell two histograms apart, from the empty one to the whole."""
 
     fpr: Floats  # Q(E), ascending, shape [k + 1]
@@ -68,7 +68,7 @@ def ratio_order(p: npt.ArrayLike, q: npt.ArrayLike) -> Indices:
     return np.argsort(-share, kind="stable")
 
 
-def best_events(p: npt.ArrayLike, q: npt.ArrayLike) -> Events:
+def best_events(p: npt.ArrayLike, q: npt.ArrayLike) -> NestedEvents:
     """Return the k + 1 unions of the first bins, ordered by decreasing ratio p_j/q_j.
 
     For every real ε one of them, the bins with p_j > e^ε q_j, maximises P(E) − e^ε Q(E); so
@@ -78,7 +78,7 @@ def best_events(p: npt.ArrayLike, q: npt.ArrayLike) -> Events:
     first, second = np.asarray(p, np.float64)[order], np.asarray(q, np.float64)[order]
     # Each is summed from its own small end, where digits matter.
     fnr = np.append(np.cumsum(first[::-1])[::-1], 0.0)
-    return Events(fpr=np.concatenate([[0.0], np.cumsum(second)]), fnr=fnr)
+    return NestedEvents(fpr=np.concatenate([[0.0], np.cumsum(second)]), fnr=fnr)
 
 
 def histogram_epsilon(p: npt.ArrayLike, q: npt.ArrayLike, delta: float) -> float:

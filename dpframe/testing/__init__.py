@@ -95,9 +95,9 @@ def examined(
     if subject.kind == "pair":
         return examine(subject, neighbourhoods.TRIALS)
     if subject.kind == "neighbourhood":
-        return examine(neighbourhoods.Asked(subject), neighbourhoods.trials())
+        return examine(neighbourhoods.ProposedPairs(subject), neighbourhoods.trials())
     if subject.kind == "estimator":
-        return examine(estimators.Asked(subject), estimators.TRIALS)
+        return examine(estimators.ScoredEstimator(subject), estimators.TRIALS)
     if subject.kind == "mechanism":
         found = examine(_played(subject, pair or _datasets(2)), mechanisms.TRIALS)
         return found if pair else _with_hint(found, "--set pair.use=…")

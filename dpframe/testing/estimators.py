@@ -33,7 +33,7 @@ LOUD = 8.0  # a loss so large that every estimator must detect it
 
 
 @dataclasses.dataclass(frozen=True)
-class Asked:
+class ScoredEstimator:
     """An estimator, applied to scores with a known loss."""
 
     estimator: Estimator
@@ -121,7 +121,7 @@ class Asked:
         return self._checked(query, lambda: call(scores, members, query, rng))
 
 
-def _additive(asked: Asked) -> None:
+def _additive(asked: ScoredEstimator) -> None:
     _of_scores(asked)
     rng = np.random.default_rng(0)
     layout = asked.layout(rng)
@@ -135,7 +135,7 @@ def _additive(asked: Asked) -> None:
         )
 
 
-def _binds_again(asked: Asked) -> None:
+def _binds_again(asked: ScoredEstimator) -> None:
     _of_scores(asked)
     if not asked.statistic.needs_pilot():
         raise LeftOut("its statistic needs no pilot")
@@ -145,7 +145,7 @@ def _binds_again(asked: Asked) -> None:
     )
 
 
-def _total(asked: Asked) -> None:
+def _total(asked: ScoredEstimator) -> None:
     _of_scores(asked)
     layout = asked.layout(np.random.default_rng(2))
     ends = (False, True) if asked.decides else (np.float32(-9), np.float32(9))
@@ -161,7 +161,7 @@ def _total(asked: Asked) -> None:
         asked.ask(layout, asked.counts(layout, odd), 50)
 
 
-def _monotone(asked: Asked) -> None:
+def _monotone(asked: ScoredEstimator) -> None:
     _certifying(asked)
     # On average, because the events that the pilot chooses may depend on the level.
     levels = (0.5, 0.9, 0.99, 0.9999)
@@ -183,7 +183,7 @@ def _monotone(asked: Asked) -> None:
         )
 
 
-def _agrees(asked: Asked) -> None:
+def _agrees(asked: ScoredEstimator) -> None:
     _certifying(asked)
     for claimed in (0.1, 0.5, 1.0, 4.0):
         for epsilon in (1.0, LOUD):
@@ -195,7 +195,7 @@ def _agrees(asked: Asked) -> None:
             )
 
 
-def _most_extreme(asked: Asked) -> None:
+def _most_extreme(asked: ScoredEstimator) -> None:
     _of_scores(asked)
     _certifying(asked)
     rng = np.random.default_rng(5)
@@ -211,7 +211,7 @@ def _most_extreme(asked: Asked) -> None:
     )
 
 
-def _calibrated(asked: Asked) -> None:
+def _calibrated(asked: ScoredEstimator) -> None:
     _certifying(asked)
     for epsilon in (0.0, 1.0):
         lows = [asked.audited(seed, epsilon).epsilon_lower or 0.0 for seed in range(REPEATS)]
@@ -229,7 +229,7 @@ def _chance(wrong: int, of: int) -> float:
 class _Corner:
     """Estimates from outputs with two values, by the numbers of errors."""
 
-    def __init__(self, asked: Asked, trials: int, rate: float, confidence: float) -> None:
+    def __init__(self, asked: ScoredEstimator, trials: int, rate: float, confidence: float) -> None:
         self.asked, self.trials, self.confidence = asked, trials, confidence
         self.truth = math.log((1 - rate) / rate)
         self.claim = PureDP(self.truth) if trials == CORNERS[0][0] else None
@@ -285,7 +285,7 @@ class _Corner:
             )
 
 
-def _calibrated_exactly(asked: Asked) -> None:
+def _calibrated_exactly(asked: ScoredEstimator) -> None:
     """Test bounds at corners of the claim, where they fail most often, by sums over all counts.
 
     Decisions have two values. Scores with two values are used if the bound depends on error rates,
@@ -313,7 +313,7 @@ def _calibrated_exactly(asked: Asked) -> None:
             )
 
 
-def _not_vacuous(asked: Asked) -> None:
+def _not_vacuous(asked: ScoredEstimator) -> None:
     _certifying(asked)
     lows = [asked.audited(seed, LOUD).epsilon_lower or 0.0 for seed in range(20)]
     assert np.median(lows) > 0.1, (
@@ -322,7 +322,7 @@ def _not_vacuous(asked: Asked) -> None:
     )
 
 
-def _bets_are_fair(asked: Asked) -> None:
+def _bets_are_fair(asked: ScoredEstimator) -> None:
     """Whatever the rounds before were, wealth must not grow on average if the claim is true."""
     if not type(asked.estimator).anytime:
         raise LeftOut("it does not claim to be valid at every number of trials at once")
@@ -365,7 +365,7 @@ def _bets_are_fair(asked: Asked) -> None:
             )
 
 
-def _anytime(asked: Asked) -> None:
+def _anytime(asked: ScoredEstimator) -> None:
     """Test the smallest p-value over all rounds, the worst time to stop."""
     if not type(asked.estimator).anytime:
         raise LeftOut("it does not claim to be valid at every number of trials at once")
@@ -407,12 +407,12 @@ def _anytime(asked: Asked) -> None:
 AUDITS, ROUNDS = 60, (64, 32, 64, 64, 128, 128)
 
 
-def _of_scores(asked: Asked) -> None:
+def _of_scores(asked: ScoredEstimator) -> None:
     if asked.of_canaries:
         raise LeftOut("it takes the canaries of a run, not scores of many")
 
 
-def _certifying(asked: Asked) -> None:
+def _certifying(asked: ScoredEstimator) -> None:
     if not asked.estimator.certifies_against(PureDP(1.0)):
         raise LeftOut("it certifies nothing against a pure claim")
 

@@ -83,7 +83,7 @@ SPENT = 1000  # draws per dataset that the history gives for each pair
 
 
 @dataclasses.dataclass(frozen=True)
-class Asked:
+class ProposedPairs:
     """A neighbourhood and its proposals."""
 
     neighbourhood: Neighbourhood
@@ -127,17 +127,17 @@ def content(data: Any) -> str:
     return data_digest((data, None))
 
 
-def _proposes(asked: Asked) -> None:
+def _proposes(asked: ProposedPairs) -> None:
     assert asked.calls[0], "it proposes nothing on its first call"
 
 
-def _pairs(asked: Asked) -> None:
+def _pairs(asked: ProposedPairs) -> None:
     for pair in asked.pairs:
         assert (problem := unplayable(pair)) is None, f"{_cut(pair)}: {problem}"
         assert not equal(pair), f"{_cut(pair)}: {EQUAL}"
 
 
-def _one_shape(asked: Asked) -> None:
+def _one_shape(asked: ProposedPairs) -> None:
     if not asked.neighbourhood.one_shape:
         raise LeftOut("it says that its pairs differ in shape or type")
     for pair in asked.pairs:
@@ -152,7 +152,7 @@ def _one_shape(asked: Asked) -> None:
     assert len(found) <= 1, f"its pairs differ in shape or type: {_cut(found)}"
 
 
-def _once(asked: Asked) -> None:
+def _once(asked: ProposedPairs) -> None:
     seen = set()
     for pair in asked.pairs:
         both = frozenset({content(pair.d0), content(pair.d1)})
@@ -162,7 +162,7 @@ def _once(asked: Asked) -> None:
         seen.add(both)
 
 
-def _written(asked: Asked) -> None:
+def _written(asked: ProposedPairs) -> None:
     for pair in asked.pairs:
         back = type(pair).from_params(pair.params())
         assert (_key(back), back) == (_key(pair), pair), (
@@ -171,20 +171,20 @@ def _written(asked: Asked) -> None:
         )
 
 
-def _adjacency(asked: Asked) -> None:
+def _adjacency(asked: ProposedPairs) -> None:
     for found in (asked.neighbourhood.adjacency, *(pair.adjacency for pair in asked.pairs)):
         assert isinstance(found, str), f"adjacency is {found!r}, no text"
         assert found.strip(), "adjacency says under which relation D and D′ are neighbours"
 
 
-def _again(asked: Asked) -> None:
+def _again(asked: ProposedPairs) -> None:
     again = asked.play(lambda at: at * 7 % 5 / 1000)
     assert [list(map(_key, call)) for call in again] == [
         list(map(_key, call)) for call in asked.calls
     ], "the same randomness and history give different pairs; all randomness comes from rng"
 
 
-def _odd(asked: Asked) -> None:
+def _odd(asked: ProposedPairs) -> None:
     for growth in (0.0, 1e300, float("inf")):
         asked.play(lambda _: growth)  # noqa: B023  # it is played before the next one comes
 

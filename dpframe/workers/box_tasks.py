@@ -58,7 +58,9 @@ class Box(NamedTuple):
 class BoxOutputs(NamedTuple):
     """The result of a task."""
 
-    outputs: tuple[tuple[HostArray, requests.Told], ...] = ()  # as `Lent.draw` yields them
+    outputs: tuple[
+        tuple[HostArray, requests.OutputDescription], ...
+    ] = ()  # as `Lent.draw` yields them
     ending: tuple[str, str] | None = None
     """Reason why outputs are missing: the kind of error and its message."""
     releases: int = 0  # releases asked for
@@ -104,7 +106,9 @@ class DrawBox(Task):
         done = 0
         for part in found.outputs:
             if not (
-                isinstance(part, tuple) and len(part) == 2 and isinstance(part[1], requests.Told)
+                isinstance(part, tuple)
+                and len(part) == 2
+                and isinstance(part[1], requests.OutputDescription)
             ):
                 raise WrongResultError("no outputs")
             done += _rows(part[0], self.shape)
@@ -157,7 +161,7 @@ def _rows(outputs: Any, shape: Shape | None) -> int:
     return len(outputs)
 
 
-def _check_told(told: requests.Told, *, answering: bool) -> None:
+def _check_told(told: requests.OutputDescription, *, answering: bool) -> None:
     if type(told.answering) is not bool or (answering and not told.answering):
         raise WrongResultError("something else than answers")
     if not isinstance(told.words, dict):
@@ -195,7 +199,7 @@ def _prove(box: Box, sample: Sample, workers: Workers) -> None:
     _proved.add((box.run, sample.digest))
 
 
-def outputs_digest(outputs: Iterable[tuple[HostArray, requests.Told]]) -> str:
+def outputs_digest(outputs: Iterable[tuple[HostArray, requests.OutputDescription]]) -> str:
     """Return a digest of outputs without their times; their division does not matter."""
     hasher, first = hashlib.blake2b(digest_size=16), True
     for found, told in outputs:
@@ -210,9 +214,9 @@ def outputs_digest(outputs: Iterable[tuple[HostArray, requests.Told]]) -> str:
 
 def _all(
     lent: requests.Lent, workers: Workers, task: DrawBox
-) -> tuple[list[tuple[HostArray, requests.Told]], tuple[str, str] | None]:
+) -> tuple[list[tuple[HostArray, requests.OutputDescription]], tuple[str, str] | None]:
     until = None if task.seconds is None else time.monotonic() + task.seconds
-    outputs: list[tuple[HostArray, requests.Told]] = []
+    outputs: list[tuple[HostArray, requests.OutputDescription]] = []
     try:
         drawing = lent.draw(task.request, task.shape, until)
         outputs.extend((found, _in_words(found, lent.told, workers)) for found in drawing)
@@ -227,7 +231,9 @@ def _all(
     return outputs, None
 
 
-def _in_words(outputs: HostArray, told: requests.Told, workers: Workers) -> requests.Told:
+def _in_words(
+    outputs: HostArray, told: requests.OutputDescription, workers: Workers
+) -> requests.OutputDescription:
     """Add the texts of all codes, because an earlier result with them may be lost."""
     if not told.answering:
         return told

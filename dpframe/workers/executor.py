@@ -16,7 +16,7 @@ import numpy as np
 from dpframe.errors import SampleError, UntrustedError, WrongResultError
 from dpframe.interfaces.plugin import Plugin
 from dpframe.plugins import Executor, HostMechanism, Task
-from dpframe.workers.requests import Lent, Load, Overdue, Source, Told
+from dpframe.workers.requests import Lent, Load, OutputDescription, Overdue, WorkerSource
 
 
 def plugin_classes(values: Iterable[Any]) -> tuple[type, ...]:
@@ -164,7 +164,7 @@ class NoBoxes:
     def asked(self, releases: int) -> None:
         """See `Source`."""
 
-    def note(self, told: Told) -> None:
+    def note(self, told: OutputDescription) -> None:
         """See `Source`."""
 
     def lend(self, load: Load, number: int = 1) -> AbstractContextManager[list[Lent]]:
@@ -176,7 +176,7 @@ class NoBoxes:
 
 
 @contextlib.contextmanager
-def source_of(cells: Sequence[Any], interpreters: Mapping[str, str]) -> Iterator[Source]:
+def source_of(cells: Sequence[Any], interpreters: Mapping[str, str]) -> Iterator[WorkerSource]:
     """Open a source for the black boxes of some cells, with worker processes if there are any.
 
     `interpreters` has the path of each environment's interpreter by name.

@@ -55,7 +55,7 @@ class Here:
     def asked(self, releases: int) -> None:
         self.calls += releases
 
-    def note(self, told: requests.Told) -> None:
+    def note(self, told: requests.OutputDescription) -> None:
         requests.take_note(self.words, told)
 
     def stop(self) -> None:
@@ -66,7 +66,7 @@ class _Inline:
     """See `Lent`; nothing ends a box that hangs."""
 
     def __init__(self, here: Here, sampler: MechanismSampler) -> None:
-        self.here, self.sampler, self.told = here, sampler, requests.Told()
+        self.here, self.sampler, self.told = here, sampler, requests.OutputDescription()
 
     def draw(
         self, request: requests.Request, shape: Shape | None, deadline: float | None

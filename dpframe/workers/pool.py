@@ -21,10 +21,10 @@ from dpframe.workers.requests import (
     Lent,
     Load,
     LostError,
+    OutputDescription,
     Overdue,
     Request,
     Stopped,
-    Told,
     called,
     drawn,
     problem,
@@ -221,7 +221,7 @@ class Workers:
         with self._change:
             self.calls += releases
 
-    def note(self, told: Told) -> None:
+    def note(self, told: OutputDescription) -> None:
         with self._change:
             take_note(self.words, told)
 
@@ -301,7 +301,7 @@ class _Worker:
 
     def __init__(self, workers: Workers, process: WorkerProcess, load: Load) -> None:
         self.workers, self.process, self.load = workers, process, load
-        self.told = Told()
+        self.told = OutputDescription()
         self.at_rest = False
         """True if it waits for a task; else it is somewhere inside the box, or has ended."""
         self._asked = False  # to load the box; the answer was not read

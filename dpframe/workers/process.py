@@ -106,7 +106,7 @@ def external_load(
             "memory": free_bytes(),
         }
         return told, plain_data.pack([plain_data.pack(one) for one in data])
-    except plain_data.UnfitError as error:
+    except plain_data.PackingError as error:
         raise SampleError(f"D or D′: {error}") from None
     except (OSError, ValueError) as error:
         raise SampleError(f"the program cannot be read: {error}") from None

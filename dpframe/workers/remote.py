@@ -28,7 +28,10 @@ class RemoteBoxes:
     """
 
     def __init__(
-        self, executor: Executor, local: requests.Source, environments: Iterable[Environment] = ()
+        self,
+        executor: Executor,
+        local: requests.WorkerSource,
+        environments: Iterable[Environment] = (),
     ) -> None:
         self.executor, self.local = executor, local
         self.samples: dict[str, Sample] = {}  # by the kind of box
@@ -114,13 +117,13 @@ class _Watched:
         self.query = lent.query
 
     @property
-    def told(self) -> requests.Told:
+    def told(self) -> requests.OutputDescription:
         return self._lent.told
 
     def draw(
         self, request: requests.Request, shape: Shape | None, deadline: float | None
     ) -> Iterator[HostArray]:
-        found: list[tuple[HostArray, requests.Told]] = []
+        found: list[tuple[HostArray, requests.OutputDescription]] = []
         for outputs in self._lent.draw(request, shape, deadline):
             found.append((outputs, self._lent.told))
             yield outputs
@@ -140,7 +143,7 @@ class _Remote:
     """A worker at any free place of the executor."""
 
     def __init__(self, boxes: RemoteBoxes, load: requests.Load) -> None:
-        self._boxes, self._load, self.told = boxes, load, requests.Told()
+        self._boxes, self._load, self.told = boxes, load, requests.OutputDescription()
         self._late = pool.TO_LOAD  # beyond the deadline: the first time a place has to load
 
     def draw(

@@ -180,7 +180,7 @@ class Request(NamedTuple):
         }
 
 
-class Told(NamedTuple):
+class OutputDescription(NamedTuple):
     """Information about outputs that a worker sends with them."""
 
     answering: bool = False  # True if they are answers of any kind, as rows of 64-bit words
@@ -198,7 +198,7 @@ class Lent(Protocol):
     """A worker process that is lent for one load."""
 
     @property
-    def told(self) -> Told:
+    def told(self) -> OutputDescription:
         """Information about the last outputs."""
 
     def draw(
@@ -223,7 +223,7 @@ class Lent(Protocol):
         """
 
 
-class Source(Protocol):
+class WorkerSource(Protocol):
     """Lends workers that draw from black boxes, and counts the releases of a run."""
 
     @property
@@ -245,7 +245,7 @@ class Source(Protocol):
     def asked(self, releases: int) -> None:
         """Count releases."""
 
-    def note(self, told: Told) -> None:
+    def note(self, told: OutputDescription) -> None:
         """Take in the texts of codes."""
 
     def lend(self, load: Load, number: int = 1) -> AbstractContextManager[list[Lent]]:
@@ -265,7 +265,7 @@ def called(kind: type[HostMechanism]) -> str:
     return "release" if kind.gives_releases() else "sample"
 
 
-def take_note(words: dict[int, str], told: Told) -> None:
+def take_note(words: dict[int, str], told: OutputDescription) -> None:
     """Add the texts that a worker has sent, unless there are too many."""
     if len(words) < MOST_WORDS:
         words.update(told.words)
@@ -338,13 +338,13 @@ def _check_answers(rows: HostArray, header: dict[str, Any]) -> None:
         raise NoFrameError("its answers have a different form than requested")
 
 
-def told_in(frame: Frame) -> Told:
+def told_in(frame: Frame) -> OutputDescription:
     """Return the information about the outputs in an answer."""
     header = frame.header
     natives = [None if shape is None else tuple(shape) for shape in header.get("natives", ())]
     words = {int(code): text for code, text in header.get("words", {}).items()}
     paces = tuple(header.get("paces", ()))
-    return Told(header.get("answering", False), frozenset(natives), words, paces)
+    return OutputDescription(header.get("answering", False), frozenset(natives), words, paces)
 
 
 def problem(frame: Frame, method: str) -> SampleError:

@@ -17,11 +17,11 @@ from dpframe.interfaces.checks import guarded
 from dpframe.plugins import HostMechanism, Neighbourhood, Pair
 from dpframe.results.build import pair_record
 from dpframe.results.model import ExactRecord, ExcessRecord
-from dpframe.results.plain import text
+from dpframe.results.strict_json import text
 from dpframe.sampling.address import both_as_made, for_a_box, precision_of
 from dpframe.spec.audit import RunSettings
 from dpframe.workers.program.query import Queried, Refused, ask, heard
-from dpframe.workers.requests import Load, Overdue, Source
+from dpframe.workers.requests import Load, Overdue, WorkerSource
 
 NOISY = (
     "query gave two answers for the same data: it is what the mechanism would release without noise"
@@ -47,7 +47,7 @@ class SensitivityCheck:
     def __init__(
         self,
         mechanism: Any,
-        source: Source,
+        source: WorkerSource,
         run: RunSettings,
         neighbourhood: Neighbourhood | None = None,
     ) -> None:

@@ -15,7 +15,15 @@ from dpframe.interfaces.checks import guarded
 from dpframe.plugins import HostArray, HostMechanism
 from dpframe.sampling import address
 from dpframe.spec.audit import Cell, RunSettings
-from dpframe.workers.requests import Lent, Load, Overdue, RaisedError, Request, Source, Told
+from dpframe.workers.requests import (
+    Lent,
+    Load,
+    OutputDescription,
+    Overdue,
+    RaisedError,
+    Request,
+    WorkerSource,
+)
 from dpframe.workers.scheduling import GRACE, at_once
 
 ROWS = 2
@@ -33,7 +41,7 @@ class _Tried(NamedTuple):
     """Outputs of one worker for one dataset."""
 
     outputs: HostArray
-    told: Told
+    told: OutputDescription
 
 
 def asking_of(cell: Cell) -> address.Asking | None:
@@ -50,7 +58,7 @@ def asking_of(cell: Cell) -> address.Asking | None:
 
 
 def first_call(
-    mechanism: HostMechanism, cell: Cell, run: RunSettings, source: Source
+    mechanism: HostMechanism, cell: Cell, run: RunSettings, source: WorkerSource
 ) -> address.Shape:
     """Call a black box in two workers, if there are two, and return the shape of its outputs.
 
@@ -76,7 +84,7 @@ def first_call(
 
 class _Trial:
     def __init__(
-        self, seed: int, workers: Sequence[Lent], source: Source, deadline: float | None
+        self, seed: int, workers: Sequence[Lent], source: WorkerSource, deadline: float | None
     ) -> None:
         self.workers, self.source = list(dict.fromkeys(workers)), source
         self.deadline = deadline

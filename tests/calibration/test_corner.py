@@ -13,7 +13,7 @@ from support.tiers import mostly_slow
 from dpframe import Estimate, Estimator, Query, Share, epsilon_of
 from dpframe.builtin.estimators import events as ladder
 from dpframe.builtin.estimators import threshold as _limits
-from dpframe.calibration.experiment import Part, experiments_of
+from dpframe.calibration.experiment import CalibratedCell, experiments_of
 from dpframe.calibration.rows import at_corner, estimates
 from dpframe.commands import audit
 from dpframe.commands.calibrate import SETTINGS
@@ -25,7 +25,7 @@ RUN = RunSettings()
 ERROR = 0.05
 
 
-def part(use: str, confidence: float = 1 - ERROR, **params: Any) -> Part:
+def part(use: str, confidence: float = 1 - ERROR, **params: Any) -> CalibratedCell:
     """An estimator behind an attack whose scores it takes."""
     cls = registry.load([Split]).find("estimator", use).cls
     accepts = cls(**params).statistic().accepts
@@ -72,7 +72,7 @@ class Split(Estimator, name="split"):
         return np.array([[trials[0], 0], [0, trials[1]]])
 
 
-def naive(of: Part, trials: int, errors: float, pick: Any) -> float:
+def naive(of: CalibratedCell, trials: int, errors: float, pick: Any) -> float:
     """Pr[pick(estimate) > ε], summed over every pair of counts; counts made from the outputs."""
     rate = errors / trials
     truth = math.log((1 - rate) / rate)

@@ -59,7 +59,7 @@ def test_a_report_that_cannot_be_written_is_refused_before_the_run(place: Path, 
 def test_a_report_that_is_lost_afterwards_does_not_hide_the_verdict(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpframe.report.made.check", lambda path: None)
+    monkeypatch.setattr("dpframe.report.delivery.check", lambda path: None)
     (place / "folder.md").mkdir()
     for number in (0, 1, 3):
         monkeypatch.setattr("dpframe.results.verdict.exit_code", lambda record, n=number: n)

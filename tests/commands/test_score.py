@@ -15,7 +15,7 @@ import dpframe
 from dpframe import ApproxDP, DpframeError, GaussianDP, PureDP
 from dpframe.builtin.estimators.order_statistics import Precision
 from dpframe.claims.accounted import read_claim
-from dpframe.commands.score import Told, _refuted
+from dpframe.commands.score import ScoreDirection, _refuted
 from dpframe.errors import PluginError, ScoresError
 from dpframe.interfaces.estimator import Query
 from dpframe.report.files.scores import document
@@ -270,7 +270,7 @@ def test_the_remedy_bounds_what_the_test_did_not_see() -> None:
     asked = {"estimators": ["order-statistics"], "lower_is_member": True}
     told = dpframe.score(-IN, -OUT, **asked)
     assert told["scores"]["direction"]["reversed"] is None
-    mask = Told(True, False).set_aside(len(IN), 0, 1)
+    mask = ScoreDirection(True, False).set_aside(len(IN), 0, 1)
     altered = dpframe.score(np.where(mask, 99.0, -IN), -OUT, **asked)
     assert altered["rows"][0]["estimate"] == told["rows"][0]["estimate"]
     same = dpframe.score(IN, OUT, estimators=["order-statistics"])
@@ -279,7 +279,7 @@ def test_the_remedy_bounds_what_the_test_did_not_see() -> None:
 
 
 def test_a_file_that_grows_keeps_what_is_set_aside() -> None:
-    short, long = (Told(None, False).set_aside(n, 0, 1) for n in (500, 50_000))
+    short, long = (ScoreDirection(None, False).set_aside(n, 0, 1) for n in (500, 50_000))
     assert (long[:500] == short).all()
     assert long.sum() == MOST_SET_ASIDE
     assert not long[:SPARED].any()

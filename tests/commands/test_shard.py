@@ -120,7 +120,7 @@ def refused(place: Path, *shards: Any) -> str:
 
 def rewritten(folder: Path, to: Path, **content: Any) -> Path:
     """Return a shard with another manifest, as another machine would have written it."""
-    from dpframe.results.plain import digest_of
+    from dpframe.results.strict_json import digest_of
 
     shutil.copytree(folder, to)
     manifest = {**json.loads((to / "shard.json").read_text()), **content}

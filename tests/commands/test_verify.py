@@ -20,7 +20,7 @@ from dpframe.engine.checkpoint import BLOCKS, read_entries, write_entries
 from dpframe.engine.run import quiet
 from dpframe.errors import DpframeError
 from dpframe.results import store as records
-from dpframe.results.plain import digest_of
+from dpframe.results.strict_json import digest_of
 from dpframe.results.verdict import judged
 
 SPEC = """

@@ -17,7 +17,7 @@ from support.small_audits import interrupted_at
 from dpframe.common.machine import at_work
 from dpframe.engine import schedule
 from dpframe.engine.rounds import Tally
-from dpframe.engine.schedule import Counted, Finished, GaveUpError, Schedule
+from dpframe.engine.schedule import CountedSegment, Finished, GaveUpError, Schedule
 from dpframe.sampling.address import Segment, segments
 from dpframe.spec.audit import RunSettings
 
@@ -80,7 +80,7 @@ def served(works: list[Any], threads: int) -> dict[Any, list[BaseException | Non
     before = running.ours()
     for event in Schedule(works, threads, jax.devices()).events(5.0):
         match event:
-            case Counted(work=work, dataset=dataset, segment=segment, counts=counts):
+            case CountedSegment(work=work, dataset=dataset, segment=segment, counts=counts):
                 assert not ended[work]
                 work.tally.add(dataset, segment, counts)
             case Finished(work=work, error=error):
@@ -149,12 +149,12 @@ def test_leaving_early_keeps_what_was_counted(threads: int) -> None:
     before = running.ours()
     schedule = Schedule([work], threads, jax.devices())
     for event in schedule.events(5.0):
-        if isinstance(event, Counted):
+        if isinstance(event, CountedSegment):
             work.tally.add(event.dataset, event.segment, event.counts)
             break
     assert running.ours() <= before
     for event in schedule.rest():
-        if isinstance(event, Counted):
+        if isinstance(event, CountedSegment):
             work.tally.add(event.dataset, event.segment, event.counts)
     counts, got = work.tally.total()
     assert sum(got) == ROWS * sum(work.counted.values())
@@ -175,7 +175,7 @@ def test_a_signal_at_any_moment_arrives_as_it_is(function: Any) -> None:
         schedule._stop()  # the signal may have come when it was about to
         assert running.ours() <= before
         found = [*taken, *schedule.rest()]
-        assert sum(isinstance(event, Counted) for event in found) <= len(work.units())
+        assert sum(isinstance(event, CountedSegment) for event in found) <= len(work.units())
 
 
 class Measured(FakeWork):
@@ -242,7 +242,7 @@ def test_what_hangs_is_given_up_and_its_thread_replaced(
     counted: Counter[Any] = Counter()
     for event in Schedule([stuck, *others], threads, jax.devices()).events(5.0):
         match event:
-            case Counted(work=work, segment=segment):
+            case CountedSegment(work=work, segment=segment):
                 assert not ended[work]
                 counted[work] += segment.limit * (segment.stop - segment.first)
             case Finished(work=work, error=error):

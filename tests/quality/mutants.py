@@ -180,7 +180,7 @@ MUTANTS = [
         "dpframe/engine/ledger.py",
         "max(1, plan.certifying_cells)",
         "max(1, plan.m)",
-        ("tests/engine/test_run.py", "tests/calibration/test_together.py"),
+        ("tests/engine/test_run.py", "tests/calibration/test_corrections.py"),
         calibrate=True,
     ),
     Mutant(
@@ -381,7 +381,7 @@ MUTANTS = [
     Mutant(
         31,
         "what a schema forbids is proposed",
-        "dpframe/builtin/neighbourhoods/bench.py",
+        "dpframe/builtin/neighbourhoods/table_edits.py",
         "needed <= self.switches and not needed & column.never",
         "needed <= self.switches",
         ("tests/builtin/test_record_edits.py",),

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from dpframe.report.terminal.ink import Ink, fitted
+from dpframe.report.terminal.elements import Ink, fitted
 
 ROWS = [
     ("subsampled-gaussian · identity", "≥ 4.87", "12.1 (9.93 to 15.3)"),

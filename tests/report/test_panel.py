@@ -7,7 +7,7 @@ import math
 import pytest
 from rich.console import Console
 
-from dpframe.report.terminal.ink import Ink
+from dpframe.report.terminal.elements import Ink
 from dpframe.report.terminal.plots import draw, linear_axis, log_axis, true_positives
 
 INK = Ink.of(Console(color_system=None, width=80, legacy_windows=False))

@@ -5,7 +5,7 @@ import re
 import pytest
 from support.tiers import mostly_slow
 
-from dpframe.report import content
+from dpframe.report import phrases
 from dpframe.results.verdict import saw_nothing
 
 
@@ -129,7 +129,7 @@ def test_an_attack_that_saw_nothing_is_said_to_and_has_no_limits(
     assert ("≤ ∞" in text) != blind
     typed = records.typed(cell).model_copy(update={"basis": None})
     assert saw_nothing(typed) == blind
-    shown = content.numbers(typed)
+    shown = phrases.numbers(typed)
     assert ("saw nothing" in shown) == ("∞" not in shown) == blind
 
 

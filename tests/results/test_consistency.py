@@ -12,8 +12,8 @@ import pytest
 
 from dpframe.results.consistency import disagreement, is_old
 from dpframe.results.model import Record
-from dpframe.results.plain import digest_of
 from dpframe.results.store import as_record, dumps
+from dpframe.results.strict_json import digest_of
 
 OLD = json.loads(Path(__file__).with_name("before_digests.json").read_text())
 

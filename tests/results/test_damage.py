@@ -15,8 +15,8 @@ from support.tiers import mostly_slow
 
 from dpframe.errors import RecordError
 from dpframe.results.model import Record
-from dpframe.results.plain import digest_of
 from dpframe.results.store import dumps, load
+from dpframe.results.strict_json import digest_of
 from dpframe.results.verdict import judged, totals
 
 OLD = Path(__file__).with_name("before_digests.json")

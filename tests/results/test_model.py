@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from support.command_line import dpframe
 
 from dpframe.common.text import meanings
-from dpframe.results.model import Part, Record, record_schema
+from dpframe.results.model import Record, RecordPart, record_schema
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "record.md"
 
@@ -29,7 +29,7 @@ def model_in(annotation: Any, path: str = "") -> tuple[type[BaseModel], str] | N
 
 def fields(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, str]]:
     """Dotted names and meanings."""
-    bases = model.__mro__[: model.__mro__.index(Part)]
+    bases = model.__mro__[: model.__mro__.index(RecordPart)]
     told = {name: text for base in reversed(bases) for name, text in meanings(base).items()}
     for name, field in model.model_fields.items():
         here = f"{path}{field.alias or name}"
@@ -52,7 +52,7 @@ def test_the_schema_knows_all_tables_and_refuses_others() -> None:
     schema = record_schema()
     json.dumps(schema, allow_nan=False)
     tables = [schema, *schema["$defs"].values()]
-    assert len(tables) == len(descendants(Part))
+    assert len(tables) == len(descendants(RecordPart))
     for table in tables:
         assert table["additionalProperties"] is False, table["title"]
         for name, field in table["properties"].items():

@@ -5,7 +5,7 @@ import pytest
 from dpframe.errors import CellError
 from dpframe.interfaces.estimator import Estimate
 from dpframe.results.answer import checked
-from dpframe.results.plain import profile_problem
+from dpframe.results.strict_json import profile_problem
 
 WRONG = [
     ([(0.0, 0.5), (1.0, 0.6)], "does not fall"),

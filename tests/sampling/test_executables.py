@@ -14,7 +14,7 @@ from dpframe.builtin.attacks.fixed import MajorityVote
 from dpframe.engine import programs
 from dpframe.sampling import compile_cache as executables
 from dpframe.sampling import program_keys as ingredients
-from dpframe.sampling.compile_cache import Program, keep_executables
+from dpframe.sampling.compile_cache import CompiledProgram, keep_executables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,13 +39,13 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def lowered(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Grows whenever something is traced and lowered."""
     found: list[int] = []
-    make = Program._lowered
+    make = CompiledProgram._lowered
 
     def counted(self: Any, *args: Any) -> Any:
         found.append(1)
         return make(self, *args)
 
-    monkeypatch.setattr(Program, "_lowered", counted)
+    monkeypatch.setattr(CompiledProgram, "_lowered", counted)
     return found
 
 
@@ -54,7 +54,7 @@ def score(attack: Any = None, outputs: Any = OUTPUTS) -> list[bool]:
     jax.clear_caches()
     ingredients.forget()
     function = programs.score_given.__wrapped__  # type: ignore[attr-defined]
-    return np.asarray(Program(function, ())(attack or MajorityVote(), (), outputs)).tolist()
+    return np.asarray(CompiledProgram(function, ())(attack or MajorityVote(), (), outputs)).tolist()
 
 
 @pytest.mark.slow

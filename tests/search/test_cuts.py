@@ -10,12 +10,12 @@ import pytest
 
 from dpframe.builtin.attacks.answers import _interval
 from dpframe.interfaces.statistic import DecisionCounts
-from dpframe.search.events import Cuts, above, in_words
+from dpframe.search.events import TailCuts, above, in_words
 from dpframe.search.leaks import without_values
 
 
 def bound(scores: np.ndarray, number: int = 8) -> np.ndarray:
-    return np.asarray(Cuts(number).bind(scores[::2], scores[1::2]))
+    return np.asarray(TailCuts(number).bind(scores[::2], scores[1::2]))
 
 
 def test_cuts_are_quantiles_of_both_tails() -> None:
@@ -33,7 +33,7 @@ def test_few_values_have_a_cut_each() -> None:
 
 @pytest.mark.parametrize("scores", [[0.0, 1.0, 1.0, 3.0, np.nan, -np.inf, np.inf], [2.0] * 7])
 def test_what_is_above_is_counted(scores: list[float]) -> None:
-    statistic, drawn = Cuts(8), np.array(scores, np.float32)
+    statistic, drawn = TailCuts(8), np.array(scores, np.float32)
     layout = np.sort(np.resize(np.unique(drawn[np.isfinite(drawn)]), 8))
     counts = statistic.zero(layout)
     for dataset, keep in ((0, np.ones(7, bool)), (1, np.arange(7) < 3)):

@@ -14,8 +14,8 @@ from scipy.special import bdtrc
 
 import dpframe
 from dpframe import Neighbourhood, PureDP, Values
+from dpframe.report.delivery import report_as
 from dpframe.report.figures.curves import certified_profile
-from dpframe.report.made import report_as
 from dpframe.report.terminal.render import render
 from dpframe.search.leaks import most_telling
 from dpframe.search.search import SearchRun

@@ -22,7 +22,7 @@ from dpframe.report.sentences import caveats
 from dpframe.report.witness import as_tables, next_of, with_finding
 from dpframe.results import store
 from dpframe.search.leaks import KnownLeaks, without_values
-from dpframe.search.search import Outcome, SearchRun
+from dpframe.search.search import SearchOutcome, SearchRun
 from dpframe.search.wealth import PairWealth
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def test_a_later_finding_stands_where_a_dearer_look_takes_the_first() -> None:
     """Its wealth continues the first one's, so the claim is refuted by it."""
 
     def kept(*bests: float) -> list[tuple[float, bool]]:
-        found = [Outcome(None, SimpleNamespace(best=best), True, "") for best in bests]  # type: ignore[arg-type]
+        found = [SearchOutcome(None, SimpleNamespace(best=best), True, "") for best in bests]  # type: ignore[arg-type]
         settings = SimpleNamespace(look_at=lambda *_: None, error_of=lambda _: 1e-3)
         own = SimpleNamespace(settings=settings, cell=None, _rounds=[], outcomes=found)
         SearchRun.settle(own)  # type: ignore[arg-type]

@@ -130,8 +130,10 @@ def test_an_interrupted_search_goes_on_and_earns_the_same(
         with pytest.raises(KeyboardInterrupt):
             counted(Store(tmp_path), 1)
     pieces: list[Any] = []
-    of = arms.Learned.of
-    monkeypatch.setattr(arms.Learned, "of", lambda self, *a: (pieces.append(a), of(self, *a))[1])
+    of = arms.LearnedDraws.of
+    monkeypatch.setattr(
+        arms.LearnedDraws, "of", lambda self, *a: (pieces.append(a), of(self, *a))[1]
+    )
     again = counted(Store(tmp_path), 1)
     resumed = len(pieces)
     assert (again.estimate, again.search) == (whole.estimate, whole.search)

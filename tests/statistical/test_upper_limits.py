@@ -14,7 +14,7 @@ from scipy import stats
 from support.tiers import mostly_slow
 
 from dpframe import Query
-from dpframe.builtin.estimators.choice import Chosen, choose, every_cut_shows, largest_shown
+from dpframe.builtin.estimators.choice import ChosenEvent, choose, every_cut_shows, largest_shown
 from dpframe.builtin.estimators.events import UP, PilotGrid, loss_of
 from dpframe.builtin.estimators.histogram import HistogramSplit
 from dpframe.builtin.estimators.order_statistics import OrderStatistics
@@ -127,7 +127,7 @@ def test_the_level_is_neither_exceeded_nor_given_away(of: str) -> None:
     rng = np.random.default_rng(8)
     repeats, n, p, q, delta = 1500, 2000, 0.5, 0.02, 0.01  # infinity, else minus infinity
     true = math.log((p - delta) / q)
-    chosen = Chosen(UP[0], cut=1, rank=0, weight=1.0, share=1.0)
+    chosen = ChosenEvent(UP[0], cut=1, rank=0, weight=1.0, share=1.0)
 
     def one() -> float:
         counts = np.array([[0, n - k, 0, k] for k in rng.binomial(n, [q, p])])

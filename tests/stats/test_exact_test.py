@@ -12,13 +12,13 @@ from scipy import stats
 
 from dpframe import PureDP, Query, epsilon_of, estimate_from_boxes
 from dpframe.stats.binomial import probability_of
-from dpframe.stats.exact_test import Outcome, exact_region, is_enumerable, loss_shown
+from dpframe.stats.exact_test import EventCounts, exact_region, is_enumerable, loss_shown
 
 TINY = [(5, 5), (4, 7), (1, 1), (9, 3)]
 
 
-def outcomes(n: int, m: int) -> list[Outcome]:
-    return [Outcome(k, n, j, m) for k in range(n + 1) for j in range(m + 1)]
+def outcomes(n: int, m: int) -> list[EventCounts]:
+    return [EventCounts(k, n, j, m) for k in range(n + 1) for j in range(m + 1)]
 
 
 def probabilities(n: int, m: int, fpr: float, tpr: float) -> np.ndarray:
@@ -88,7 +88,7 @@ def test_it_grows_with_evidence_and_falls_with_the_claim() -> None:
     query = Query((20, 20), 0.0, 0.95, PureDP(0.5))
 
     def asked(k: int, j: int, epsilon: float = 0.5) -> tuple[float, float]:
-        region = exact_region(Outcome(k, 20, j, 20), 0.0, either_rate=True, either_way=True)
+        region = exact_region(EventCounts(k, 20, j, 20), 0.0, either_rate=True, either_way=True)
         found = estimate_from_boxes(region, query._replace(claim=PureDP(epsilon)), epsilon=0.0)
         assert found.p_value is not None
         assert found.epsilon_lower is not None
@@ -110,7 +110,7 @@ def size(n: int, epsilon: float, error: float, either_way: bool) -> float:
     """The probability that randomised response with ε is certified to lose more."""
 
     def hit(false: int, missed: int) -> bool:
-        outcome = Outcome(false, n, n - missed, n)
+        outcome = EventCounts(false, n, n - missed, n)
         region = exact_region(outcome, 0.0, either_rate=True, either_way=either_way, level=error)
         return epsilon_of(region(error), 0.0) > epsilon
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pytest
 
     from dpframe.engine.checkpoint import Store
-    from dpframe.workers.requests import Source
+    from dpframe.workers.requests import WorkerSource
 
 ROWS = 32
 
@@ -101,7 +101,7 @@ def spec(*mechanisms: Any, trials: int = 9 * ROWS + 5, **tables: Any) -> dict[st
 
 def record(
     document: dict[str, Any],
-    source: Source | None = None,
+    source: WorkerSource | None = None,
     plugins: list[Any] | None = None,
     store: Store | None = None,
 ) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from dpframe.workers.program.surroundings import differences, surroundings
+from dpframe.workers.program.process_state import differences, surroundings
 
 CHANGES: dict[str, Callable[[], AbstractContextManager[object]]] = {}
 

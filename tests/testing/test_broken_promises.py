@@ -456,14 +456,14 @@ class Sloppy(Limits, name="sloppy"):
     ],
 )
 def test_an_estimator_that_breaks_a_promise(estimator: Any, promise: str, says: str) -> None:
-    found = finding("estimator", estimators.Asked(estimator), promise)
+    found = finding("estimator", estimators.ScoredEstimator(estimator), promise)
     assert found.result == "broken"
     assert says in found.detail
 
 
 @pytest.mark.parametrize("radius", mostly_slow([0.0, 1.0], (1,)))
 def test_the_same_estimator_without_a_fault_keeps_them(radius: float) -> None:
-    asked = estimators.Asked(OneEvent(radius=radius))
+    asked = estimators.ScoredEstimator(OneEvent(radius=radius))
     found = examine(asked, estimators.TRIALS)
     assert {one.result for one in found} == {"kept", "left out"}
     assert [one.promise for one in found if one.result == "left out"] == [
@@ -475,7 +475,7 @@ def test_the_same_estimator_without_a_fault_keeps_them(radius: float) -> None:
 
 def test_half_of_a_radius_is_noticed_by_exact_sums_alone() -> None:
     """200 audits at one confidence are too few to see it."""
-    found = examine(estimators.Asked(OneEvent(radius=0.5)), estimators.TRIALS)
+    found = examine(estimators.ScoredEstimator(OneEvent(radius=0.5)), estimators.TRIALS)
     assert [one.promise for one in found if one.result == "broken"] == [EXACT]
 
 
@@ -592,4 +592,4 @@ class Peeks(Estimator, name="peeks"):
     ],
 )
 def test_an_estimator_that_chooses_by_what_it_bets_on(promise: str, says: str) -> None:
-    assert says in str(finding("estimator", estimators.Asked(Peeks()), promise))
+    assert says in str(finding("estimator", estimators.ScoredEstimator(Peeks()), promise))

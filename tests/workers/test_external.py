@@ -35,7 +35,7 @@ from dpframe.workers.program.frames import Frame
 from dpframe.workers.program.mechanism_sampler import ArrayScribe
 from dpframe.workers.program.module_sampler import Modules
 from dpframe.workers.program.plain_data import pack
-from dpframe.workers.program.scribe import Asked
+from dpframe.workers.program.releases import ReleasedAnswers
 from dpframe.workers.program.serve import Server
 from dpframe.workers.requests import Load, Overdue, Request
 
@@ -205,7 +205,7 @@ def test_answers_are_those_of_other_workers(box: str) -> None:
     found = Answers(np.frombuffer(content, "<u8").reshape(header["shape"]))
     values = ["a", {"b": 2}, (1.0, float("nan")), None] * 2
     scribe = ArrayScribe(())
-    expected = scribe.lay_out(Asked([scribe.held(value) for value in values], []), 3)
+    expected = scribe.lay_out(ReleasedAnswers([scribe.held(value) for value in values], []), 3)
     np.testing.assert_array_equal(found.rows, expected)
     kinds = {header["words"][int(kind)] for kind in found.kinds}
     assert kinds == {scribe.words[kind] for kind in found.kinds.tolist()}
@@ -448,14 +448,14 @@ def test_data_come_back_as_they_were_or_as_lists(monkeypatch: pytest.MonkeyPatch
 def test_what_is_damaged_is_no_data() -> None:
     content = pack([1, "a"])
     for damaged in (content[:-1], content + b"n", b"?" + struct.pack("<Q", 0)):
-        with pytest.raises(plain_data.UnfitError):
+        with pytest.raises(plain_data.PackingError):
             plain_data.unpack(damaged)
     deep: Any = []
     for _ in range(100):
         deep = [deep]
-    with pytest.raises(plain_data.UnfitError, match="nested deeper"):
+    with pytest.raises(plain_data.PackingError, match="nested deeper"):
         pack(deep)
-    with pytest.raises(plain_data.UnfitError, match="masked array"):
+    with pytest.raises(plain_data.PackingError, match="masked array"):
         pack([np.ma.array([1.0, 2.0], mask=[0, 1])])
 
 

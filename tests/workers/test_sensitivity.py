@@ -18,7 +18,7 @@ from dpframe.builtin.mechanisms.program import Program
 from dpframe.errors import CellError
 from dpframe.interfaces.mechanism import consent
 from dpframe.report import sentences
-from dpframe.report.sentences import Kind, outcome
+from dpframe.report.sentences import OutcomeKind, outcome
 from dpframe.report.witness import as_tables, as_test, witness_of
 from dpframe.results import store as records
 from dpframe.results.consistency import disagreement
@@ -226,7 +226,7 @@ def test_a_violation_of_its_own_kind(plugin: Any, tables: dict[str, Any]) -> Non
     assert cell.exact.exceeding == (1 if "pair" in tables or plugin is Sum else 2)
     assert worst.factor == (3 if plugin is Sum else 6) if "pair" in tables else worst.factor > 4
     assert exit_code(record) == 1
-    assert outcome(cell).kind is Kind.FAILED
+    assert outcome(cell).kind is OutcomeKind.FAILED
     assert "exact" in outcome(cell).message
     said = sentences.verdict(record)
     assert said.grave
@@ -239,7 +239,7 @@ def test_an_expected_one_is_met() -> None:
     use = {"use": "sum", "params": {"bound": 5.0}}
     met = audited(use, Sum, **FIXED, expect=[{"verdict": "violated"}])
     assert exit_code(met) == 0
-    assert outcome(met.cells[0]).kind is Kind.PASSED
+    assert outcome(met.cells[0]).kind is OutcomeKind.PASSED
     assert sentences.expectations(met).met
     unmet = audited(use, Sum, **FIXED, expect=[{"verdict": met.cells[0].verdict}])
     assert exit_code(unmet) == 1

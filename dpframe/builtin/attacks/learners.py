@@ -48,7 +48,7 @@ class Linear(NamedTuple):
         return rows @ self.weights.astype(np.float32) + np.float32(self.intercept)
 
 
-class Table(NamedTuple):
+class TrainingRows(NamedTuple):
     """Rows of two classes, the intercept's column last, padded."""
 
     rows: Any  # float32, [n, columns]
@@ -56,7 +56,7 @@ class Table(NamedTuple):
     shares: Any  # [n]: 1/count; 0 for padding
 
 
-def table(sides: Sequence[HostArray]) -> Table:
+def table(sides: Sequence[HostArray]) -> TrainingRows:
     """Join standardised rows on D and on D′, each of shape [n, columns], into one table."""
     count, width = sum(map(len, sides)), sides[0].shape[1]
     rows = np.zeros((padded(count), -(-(width + 1) // SMALLEST) * SMALLEST), np.float32)
@@ -64,7 +64,7 @@ def table(sides: Sequence[HostArray]) -> Table:
     signs[: len(sides[0])], shares[:count] = -1, 1 / count
     rows[: len(sides[0]), :width], rows[len(sides[0]) : count, :width] = sides
     rows[:count, -1] = 1
-    return Table(rows, signs, shares)
+    return TrainingRows(rows, signs, shares)
 
 
 def best_ridge(
@@ -107,7 +107,7 @@ def ridge_regression(sides: Sequence[HostArray], ridge: float, near: Linear) -> 
     return Linear(float(found[-1]), found[:width])
 
 
-def _fitted(given: Table, penalties: Floats, start: HostArray | None = None) -> Array:
+def _fitted(given: TrainingRows, penalties: Floats, start: HostArray | None = None) -> Array:
     """Return the weights of every candidate, shape [candidates, padded columns]."""
     width = given.rows.shape[1]
     ridges = np.full((len(penalties), width), UNUSED)

@@ -23,7 +23,7 @@ CLAIM_SHARE = 0.3
 """Share of the error for an event against the claim, if the claim is about more than one δ."""
 
 
-class Chosen(NamedTuple):
+class ChosenEvent(NamedTuple):
     """An event that is chosen before the draws on which it is tested."""
 
     family: Family
@@ -52,7 +52,9 @@ class Chosen(NamedTuple):
         )
 
 
-def choose(pilot: Ints, families: Sequence[Family], query: Query, share: float) -> list[Chosen]:
+def choose(
+    pilot: Ints, families: Sequence[Family], query: Query, share: float
+) -> list[ChosenEvent]:
     """Choose events for a bound at the query's δ, and one against its claim, by the pilot's counts.
 
     A claim about more than one δ may be refuted best by another event, so only such a claim gets
@@ -117,10 +119,10 @@ class _View:
         )
         return np.asarray((f - y) / noise, np.float64)
 
-    def around(self, cut: int, share: float) -> list[Chosen]:
+    def around(self, cut: int, share: float) -> list[ChosenEvent]:
         """Return the event at a cut, and a rarer and a more frequent one."""
         factors = (1 / BESIDE, 1.0, BESIDE)
-        found: dict[tuple[int, int], Chosen] = {}
+        found: dict[tuple[int, int], ChosenEvent] = {}
         for factor, part in zip(factors, SHARES, strict=True):
             event = self.event(cut, factor, share * part)
             key = (event.cut if event.rank == 0 else -1, event.rank)
@@ -129,7 +131,7 @@ class _View:
             found[key] = event
         return list(found.values())
 
-    def event(self, cut: int, factor: float, share: float) -> Chosen:
+    def event(self, cut: int, factor: float, share: float) -> ChosenEvent:
         """Return an event with `factor` times as many false positives as a cut."""
         ladder, (n, _) = self.ladder, self.trials
         wanted = self.fpr[cut] * factor
@@ -145,7 +147,7 @@ class _View:
         fixed = tie > 1
         rank = 0 if fixed else int(np.clip(round(n * wanted), 1, max(1, n // 2)))
         weight = self.weights(self.fpr[[cut]], self.tpr[[cut]])[0]
-        return Chosen(self.family, cut, rank, float(weight), share)
+        return ChosenEvent(self.family, cut, rank, float(weight), share)
 
 
 def _upper(count: Floats, z: Floats | float) -> Floats:
@@ -178,7 +180,7 @@ excess reflects how few rare scores were counted, not what the attack shows."""
 
 
 def largest_shown(
-    chosen: Sequence[Chosen], counts: Ints, query: Query, edges: HostArray | None = None
+    chosen: Sequence[ChosenEvent], counts: Ints, query: Query, edges: HostArray | None = None
 ) -> Shown:
     """Limit the loss of every cut of the score, or of the cuts that a pilot chose.
 
@@ -197,7 +199,7 @@ def largest_shown(
     return Shown(some, "chosen thresholds")
 
 
-def _of_chosen(chosen: Sequence[Chosen], counts: Ints, delta: float, error: float) -> float:
+def _of_chosen(chosen: Sequence[ChosenEvent], counts: Ints, delta: float, error: float) -> float:
     """Return an upper limit of the loss that the chosen cuts show, for either dataset."""
     each = error / 2  # see above
     found = [0.0]

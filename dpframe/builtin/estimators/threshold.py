@@ -26,7 +26,7 @@ from dpframe.plugins import (
     estimate_from_boxes,
 )
 from dpframe.stats import binomial, credible, gaussian, histograms, joint, roots
-from dpframe.stats.exact_test import Outcome, exact_region, is_enumerable
+from dpframe.stats.exact_test import EventCounts, exact_region, is_enumerable
 
 Promise = Callable[[Floats, Floats], Floats]
 
@@ -84,10 +84,10 @@ class Decisions(NamedTuple):
     when: str | None = None  # description of the scores that mean D′, if the pilot chose them
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> EventCounts:
         """The counts of the event that says D′."""
         (false, missed), (n, m) = self.wrong.tolist(), self.trials.tolist()
-        return Outcome(false, n, m - missed, m)
+        return EventCounts(false, n, m - missed, m)
 
     @property
     def rates(self) -> Floats:

@@ -10,16 +10,16 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from dpframe.builtin.neighbourhoods.bench import (
+from dpframe.builtin.neighbourhoods.edit_order import by_chance, changed, planned
+from dpframe.builtin.neighbourhoods.table_edits import (
     SWITCHES,
     Adjacency,
-    Bench,
     Column,
     Draft,
+    EditableTable,
     Switches,
     known_columns,
 )
-from dpframe.builtin.neighbourhoods.planned import by_chance, changed, planned
 from dpframe.builtin.pairs import table as tables
 from dpframe.builtin.pairs.pairs import CATEGORY, GivenTable, Records, made_of_rows
 from dpframe.builtin.pairs.plain import frozen, of_frame, scalar, written
@@ -33,7 +33,7 @@ TYPED = ("array", "integers", "arrays", "frame", "xy")
 class Memo:
     """Checks of drafts, record by record; most tables of a search share records."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: EditableTable) -> None:
         self._bench, self._typed = bench, bench.form in TYPED
         self._known: dict[int, tuple[Row, str, bool]] = {}
         """Checked records by identity; they are kept, so that no identity is reused."""
@@ -201,7 +201,7 @@ class RecordEdits(Neighbourhood, name="records"):
         return found if self.first is None else found._replace(rows=found.rows[: self.first])
 
     @functools.cached_property
-    def _bench(self) -> Bench:
+    def _bench(self) -> EditableTable:
         own = self._table
         form = own.form(self.form)
         known = known_columns(own, self.schema)
@@ -216,7 +216,7 @@ class RecordEdits(Neighbourhood, name="records"):
         switches |= {"mistyped"} if self.mistyped and switches else set()
         own = own._replace(flat=own.flat and not users)  # a user's records are lists
         any_size = users or self.adjacency != "replace" if self.any_size is None else self.any_size
-        return Bench(own, known, self.adjacency, form, frozenset(switches), any_size)
+        return EditableTable(own, known, self.adjacency, form, frozenset(switches), any_size)
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
         # Many libraries refuse an empty table, so those that they accept come first.
@@ -294,7 +294,7 @@ LONGEST = 24  # characters of a cell in a description
 MOST_NAMED = 3  # columns named in a description
 
 
-def _described(bench: Bench, draft: Draft) -> str:
+def _described(bench: EditableTable, draft: Draft) -> str:
     """Describe a pair: its feature, its edit, and the number of records."""
     size = len(draft.rows)
     of = f"of {size}"
@@ -315,7 +315,7 @@ def _described(bench: Bench, draft: Draft) -> str:
     return f"{draft.words}; {done}" if draft.words else done
 
 
-def _changes(bench: Bench, old: Any, new: Any) -> str:
+def _changes(bench: EditableTable, old: Any, new: Any) -> str:
     different = bench.differences(old, new)
     alone = len(bench.columns) == 1
     parts = [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dpframe.errors import DpframeError
 
 if TYPE_CHECKING:
-    from dpframe.report.figures.registry import draw, draw_power, draw_scores, kinds
+    from dpframe.report.figures.gallery import draw, draw_power, draw_scores, kinds
 
 __all__ = ["draw", "draw_power", "draw_scores", "kinds", "need_matplotlib"]
 
@@ -27,6 +27,6 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     need_matplotlib()
-    from dpframe.report.figures import registry
+    from dpframe.report.figures import gallery
 
-    return getattr(registry, name)
+    return getattr(gallery, name)

@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from dpframe.errors import DpframeError
-from dpframe.report import content, words
+from dpframe.report import phrases, words
 from dpframe.report.figures import curves, drawing, scales
 from dpframe.report.figures.drawing import CLAIMED, INK, TRUTH, Picture
 from dpframe.report.figures.points import told
@@ -26,7 +26,7 @@ ROW = 0.17  # height of a row, in inches
 BLUE, ORANGE = "#0072B2", "#D55E00"
 
 
-class Row(NamedTuple):
+class ComparisonRow(NamedTuple):
     """One estimator behind one attack."""
 
     label: str
@@ -34,14 +34,14 @@ class Row(NamedTuple):
     estimate: EstimateRecord
 
 
-class Panel(NamedTuple):
+class ComparisonPanel(NamedTuple):
     """Rows about one mechanism."""
 
     title: str
-    rows: list[Row]
+    rows: list[ComparisonRow]
 
 
-def draw_comparison(record: Record, found: list[Panel]) -> Picture:
+def draw_comparison(record: Record, found: list[ComparisonPanel]) -> Picture:
     """Draw a panel for each mechanism and swept value, with a row for each estimator."""
     panels = [panel._replace(rows=panel.rows[:MOST_ROWS]) for panel in found[:MOST_PANELS]]
     heights = [len(panel.rows) + 2.4 for panel in panels]
@@ -63,11 +63,11 @@ def draw_comparison(record: Record, found: list[Panel]) -> Picture:
     )
 
 
-def find_comparison(record: Record) -> list[Panel] | str:
+def find_comparison(record: Record) -> list[ComparisonPanel] | str:
     """Return the rows of each panel, or why there is nothing to compare."""
     found = groups(record.cells)
     several = 1 in telling(found)
-    panels: dict[tuple[str, ...], Panel] = {}
+    panels: dict[tuple[str, ...], ComparisonPanel] = {}
     for group in found:
         for spot in group.spots:
             # The first replicate: replicates are not estimators to compare.
@@ -80,7 +80,9 @@ def find_comparison(record: Record) -> list[Panel] | str:
             title = drawing.shorten(" · ".join([group.names[0], *told(spot, rest)]), 60)
             names = [*group.names[1 if several else 2 :], *told(spot, own)]
             label = drawing.shorten(" · ".join(names), 40)
-            panels.setdefault(who, Panel(title, [])).rows.append(Row(label, *cell))
+            panels.setdefault(who, ComparisonPanel(title, [])).rows.append(
+                ComparisonRow(label, *cell)
+            )
     if not panels:
         return "none of its cells has an estimate"
     if max(len(panel.rows) for panel in panels.values()) < 2:
@@ -88,7 +90,7 @@ def find_comparison(record: Record) -> list[Panel] | str:
     return list(panels.values())
 
 
-def _draw(ax: Axes, panel: Panel) -> None:
+def _draw(ax: Axes, panel: ComparisonPanel) -> None:
     ax.set_title(panel.title)
     anchors = [value for row in panel.rows for value in _references(row.cell).values()]
     scaled = scales.scale([*(v for row in panel.rows for v in _values(row)), *anchors], anchors)
@@ -102,7 +104,7 @@ def _draw(ax: Axes, panel: Panel) -> None:
     drawing.name_rows(ax, [row.label for row in panel.rows])
 
 
-def _stretches(rows: list[Row], name: str) -> list[tuple[float, int, int]]:
+def _stretches(rows: list[ComparisonRow], name: str) -> list[tuple[float, int, int]]:
     """Return each claimed or true loss with the range of rows that share it."""
     found: list[tuple[float, int, int]] = []
     for place, row in enumerate(rows):
@@ -137,7 +139,7 @@ def _limit(estimate: EstimateRecord) -> float | None:
     return limit if limit is not None and math.isfinite(limit) else None
 
 
-def _values(row: Row) -> list[float]:
+def _values(row: ComparisonRow) -> list[float]:
     e = row.estimate
     found = [e.epsilon, e.epsilon_lower, *(e.interval or ()), _limit(e)]
     return [value for value in found if value is not None]
@@ -155,7 +157,7 @@ def _references(cell: CellRecord) -> dict[str, float]:
     return found
 
 
-def _legend(rows: list[Row]) -> list[Line2D]:
+def _legend(rows: list[ComparisonRow]) -> list[Line2D]:
     drawn = {name for row in rows for name in _references(row.cell)}
     point: Any = {"color": INK, "marker": "o", "markerfacecolor": "white", "ls": "none"}
     handles = []
@@ -290,10 +292,10 @@ def _bar(cell: CellRecord, label: str) -> Bar | None:
     lower = None if cell.estimate is None else cell.estimate.epsilon_lower
     if cell.slack is None or lower is None:
         return None
-    parts = content.slack(cell)
+    parts = phrases.slack(cell)
     sizes = {"certified": lower} | {p.name: p.size for p in parts if p.size is not None}
     # The parts add up to the claim: they are claimed − certified ε, and the certified one.
-    if (claimed := sum(sizes.values())) <= content.NEGLIGIBLE:
+    if (claimed := sum(sizes.values())) <= phrases.NEGLIGIBLE:
         return None
     shares = {name: size / claimed for name, size in sizes.items()}
     return Bar(label, shares, any(part.size is None or part.sign for part in parts))

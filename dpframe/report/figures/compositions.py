@@ -25,7 +25,7 @@ CLAIM: Any = {"color": INK, "marker": "_", "markersize": 10, "markeredgewidth": 
 CERTAIN: Any = {"color": INK, "marker": "^", "markersize": 5, "ls": "none", "zorder": 4}
 
 
-class Panel(NamedTuple):
+class CompositionPanel(NamedTuple):
     """One mechanism behind one attack."""
 
     title: str
@@ -39,7 +39,7 @@ class Panel(NamedTuple):
 
 
 def draw_compositions(
-    record: Record, found: list[Panel], beside: Published | None = None
+    record: Record, found: list[CompositionPanel], beside: Published | None = None
 ) -> Picture:
     """Draw a line for each estimator, and the claim and the bound of one release.
 
@@ -76,7 +76,7 @@ def draw_compositions(
 
 
 def _draw(
-    ax: Axes, panel: Panel, labels: list[str], scaled: Scale, beside: Published | None
+    ax: Axes, panel: CompositionPanel, labels: list[str], scaled: Scale, beside: Published | None
 ) -> None:
     ax.set_title(panel.title)
     for place, name in enumerate(labels):
@@ -103,14 +103,14 @@ def _style(place: int) -> dict[str, Any]:
     return {**style, "ls": DOTTED, "zorder": 3}
 
 
-def find_compositions(record: Record) -> list[Panel] | str:
+def find_compositions(record: Record) -> list[CompositionPanel] | str:
     """Return the lines of each panel, or the reason for none."""
     found = groups(record.cells)
     several = 1 in telling(found)
-    panels: dict[tuple[str, ...], Panel] = {}
+    panels: dict[tuple[str, ...], CompositionPanel] = {}
     for group in found:
         who = group.names[: 2 if several else 1]
-        panel = panels.setdefault(who, Panel(shorten(" · ".join(who), 40), {}, []))
+        panel = panels.setdefault(who, CompositionPanel(shorten(" · ".join(who), 40), {}, []))
         for spot in group.spots:
             count = number(spot.cells[0].estimator.params.get(PARAMETER))
             if count is not None and 1 <= count < math.inf:
@@ -147,7 +147,7 @@ RATE = -1 / 3  # largest slope of the mean error for bins of Scott's width [Kosk
 MOST = 6  # lines in one figure
 
 
-class Line(NamedTuple):
+class CompositionLine(NamedTuple):
     """One mechanism behind one estimator."""
 
     name: str
@@ -170,7 +170,7 @@ class Line(NamedTuple):
         return float(self.fit[0])
 
 
-def draw_convergence(record: Record, found: list[Line]) -> Picture:
+def draw_convergence(record: Record, found: list[CompositionLine]) -> Picture:
     """Draw the error of each mechanism, its slope, and the slope of [Koskela2024, theorem 4]."""
     shown = found[:MOST]
     picture = drawing.new(drawing.COLUMN, 2.6)
@@ -207,7 +207,7 @@ def draw_convergence(record: Record, found: list[Line]) -> Picture:
     )
 
 
-def find_convergence(record: Record) -> list[Line] | str:
+def find_convergence(record: Record) -> list[CompositionLine] | str:
     """Return the lines, or the reason for none."""
     found = groups(record.cells)
     several = 2 in telling(found)
@@ -221,7 +221,7 @@ def find_convergence(record: Record) -> list[Line] | str:
                 errors.setdefault(trials, []).extend(known)
         if len(errors) > 1:
             name = group.names[0] if not several else f"{group.names[0]} · {group.names[2]}"
-            lines.append(Line(name, sorted(errors), [errors[n] for n in sorted(errors)]))
+            lines.append(CompositionLine(name, sorted(errors), [errors[n] for n in sorted(errors)]))
     return lines or "no histogram with a known distance has several numbers of trials"
 
 
@@ -289,7 +289,7 @@ def draw_wealth(record: Record, every: list[Growth]) -> Picture:
     )
 
 
-def _names(lines: list[evidence.Line], every: list[Growth]) -> list[str]:
+def _names(lines: list[evidence.WealthCurve], every: list[Growth]) -> list[str]:
     """Name cells by the parts of their names that differ; a single one by its mechanism."""
     parts = [growth.name.split(" · ") for growth in every]
     if len({len(part) for part in parts}) > 1:

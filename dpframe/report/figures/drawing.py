@@ -79,7 +79,7 @@ RC: dict[str, Any] = {
 }
 
 
-class Look(NamedTuple):
+class LineStyle(NamedTuple):
     """The colour, marker and dashes of a line."""
 
     color: str
@@ -102,19 +102,19 @@ _DASHES: tuple[Any, ...] = (
 )
 
 
-def named(index: int) -> Look:
+def named(index: int) -> LineStyle:
     """Return the look of one of several lines without an order."""
     return _look(_NAMED[index % len(_NAMED)], index)
 
 
-def ordered(index: int, count: int) -> Look:
+def ordered(index: int, count: int) -> LineStyle:
     """Return the look of one of `count` ordered lines; later ones are lighter."""
     place = index * (len(_ORDERED) - 1) // max(count - 1, 1)
     return _look(_ORDERED[min(place, len(_ORDERED) - 1)], index)
 
 
-def _look(color: str, index: int) -> Look:
-    return Look(color, _MARKERS[index % len(_MARKERS)], _DASHES[index % len(_DASHES)])
+def _look(color: str, index: int) -> LineStyle:
+    return LineStyle(color, _MARKERS[index % len(_MARKERS)], _DASHES[index % len(_DASHES)])
 
 
 def mark(verdict: str | None) -> Any:

@@ -24,7 +24,7 @@ _THRESHOLD = re.compile(
 )
 
 
-class Histogram(NamedTuple):
+class HistogramPanel(NamedTuple):
     """The counts of one attack on one mechanism."""
 
     title: str
@@ -35,11 +35,11 @@ class Histogram(NamedTuple):
     exact: Floats | None = None  # exact probability of each bin, if known; shape [2, k]
 
 
-def histograms(record: Record) -> list[Histogram]:
+def histograms(record: Record) -> list[HistogramPanel]:
     """List the histograms with the finest bins of each mechanism, attack and swept values."""
     found = groups(record.cells)
     several = 1 in telling(found)
-    kept: dict[tuple[str, ...], Histogram] = {}
+    kept: dict[tuple[str, ...], HistogramPanel] = {}
     cuts: dict[tuple[str, ...], set[float]] = {}
     for group in found:
         for spot in group.spots:
@@ -54,7 +54,7 @@ def histograms(record: Record) -> list[Histogram]:
     return [h._replace(thresholds=tuple(sorted(cuts[who]))) for who, h in kept.items()]
 
 
-def _histogram(title: str, cell: CellRecord) -> Histogram | None:
+def _histogram(title: str, cell: CellRecord) -> HistogramPanel | None:
     """Return the histograms between recorded edges; the first count is that of NaN."""
     edges = cell.statistic.get("edges")
     counts: Any = cell.counts
@@ -78,7 +78,7 @@ def _histogram(title: str, cell: CellRecord) -> Histogram | None:
     shares = cell.exact_shares or []
     exact = folded(shares) if [len(row) for row in shares] == [len(row) for row in counts] else None
     nan = (int(counts[0][0]), int(counts[1][0]))
-    return Histogram(title, known[first : last + 1], folded(counts), nan, exact=exact)
+    return HistogramPanel(title, known[first : last + 1], folded(counts), nan, exact=exact)
 
 
 def _thresholds(cell: CellRecord) -> list[float]:
@@ -99,12 +99,12 @@ DOTS: Any = {"color": INK, "marker": "o", "markersize": 1.9, "markeredgewidth": 
 THRESHOLD: Any = {"color": INK, "lw": 0.9, "ls": (0, (5, 1.5))}
 
 
-def find_histograms(record: Record) -> list[Histogram] | str:
+def find_histograms(record: Record) -> list[HistogramPanel] | str:
     """Return the histograms of a record, or the reason for none."""
     return histograms(record) or "none of its cells counted scores in bins"
 
 
-def draw_scores(record: Record, found: list[Histogram]) -> Picture:
+def draw_scores(record: Record, found: list[HistogramPanel]) -> Picture:
     """Draw the densities of the scores, in a panel for each mechanism and attack."""
     shown = found[:MOST_PANELS]
     picture, axes = drawing.grid(len(shown), height=1.5, shared=False)
@@ -130,7 +130,7 @@ def draw_scores(record: Record, found: list[Histogram]) -> Picture:
     )
 
 
-def _side_handles(shown: list[Histogram]) -> list[Artist]:
+def _side_handles(shown: list[HistogramPanel]) -> list[Artist]:
     """Return the handles of D′ and of exact values."""
     handles: list[Artist] = [Line2D([], [], color=D1_COLOR, ls=DASHED, label="D′")]
     if any(histogram.exact is not None for histogram in shown):
@@ -140,7 +140,7 @@ def _side_handles(shown: list[Histogram]) -> list[Artist]:
     return handles
 
 
-def _draw_density(ax: Axes, histogram: Histogram) -> None:
+def _draw_density(ax: Axes, histogram: HistogramPanel) -> None:
     ax.set_title(histogram.title)
     places, density, exact = _bars(histogram)
     ax.stairs(density[0], places, color=D_COLOR, lw=1.0, zorder=3)
@@ -158,7 +158,7 @@ def _draw_density(ax: Axes, histogram: Histogram) -> None:
     ax.set_ylim(bottom=0)
 
 
-def _bars(histogram: Histogram) -> tuple[Floats, Floats, Floats | None]:
+def _bars(histogram: HistogramPanel) -> tuple[Floats, Floats, Floats | None]:
     """Return edges of the bars, their densities and the exact densities, shape [2, bars]."""
     edges, counts, exact = histogram.edges, histogram.counts, histogram.exact
     totals = counts.sum(axis=1, keepdims=True)
@@ -191,7 +191,7 @@ NAN: Any = {"facecolor": "none", "edgecolor": FAINT, "hatch": "////"}
 TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
-def draw_inverse_cdf(record: Record, found: list[Histogram]) -> Picture:
+def draw_inverse_cdf(record: Record, found: list[HistogramPanel]) -> Picture:
     """Draw the inverse distribution functions, in a panel for each mechanism and attack."""
     shown = found[:MOST_PANELS]
     picture, axes = drawing.grid(len(shown), height=2.1)
@@ -212,7 +212,7 @@ def draw_inverse_cdf(record: Record, found: list[Histogram]) -> Picture:
     )
 
 
-def _draw_inverse(ax: Axes, histogram: Histogram) -> None:
+def _draw_inverse(ax: Axes, histogram: HistogramPanel) -> None:
     ax.set_title(histogram.title)
     missing = []
     for side, color, dashes, face in ((0, D_COLOR, "-", INK), (1, D1_COLOR, DASHED, "white")):

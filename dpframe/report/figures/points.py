@@ -121,7 +121,7 @@ MOST_LINES = 8  # lines of a panel; if there are more, every so many are shown
 TITLE = 38  # letters that fit above a panel
 
 
-class Line(NamedTuple):
+class SweepLine(NamedTuple):
     """Cells along the swept key, all else fixed."""
 
     label: str
@@ -130,11 +130,11 @@ class Line(NamedTuple):
     marks: tuple[tuple[float, Spot], ...]  # value of the swept key, and the cells there
 
 
-class Panel(NamedTuple):
+class SweepPanel(NamedTuple):
     """Lines that are drawn together."""
 
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[SweepLine, ...]
 
     @property
     def marks(self) -> list[tuple[float, Spot]]:
@@ -142,18 +142,18 @@ class Panel(NamedTuple):
         return [mark for line in self.lines for mark in line.marks]
 
 
-class Plan(NamedTuple):
+class SweepLayout(NamedTuple):
     """The layout of a figure over a swept parameter."""
 
     key: str  # the swept key along the horizontal axis
     line_key: str | None  # the key that tells the lines apart: a swept key, `estimator`, or None
     labels: tuple[str, ...]  # labels of the lines, by index
     ordered: bool  # true if the lines are ordered, as numbers are
-    panels: tuple[Panel, ...]
+    panels: tuple[SweepPanel, ...]
     dropped: int  # lines left out, because there are too many
 
 
-def planned(record: Record, together: Sequence[Sequence[str]] = ()) -> Plan:
+def planned(record: Record, together: Sequence[Sequence[str]] = ()) -> SweepLayout:
     """Lay out a record with a swept parameter; the plan has no panels if none is swept.
 
     `together` lists the labels of mechanisms that share a panel; default: a panel for each. Raises
@@ -186,7 +186,7 @@ def planned(record: Record, together: Sequence[Sequence[str]] = ()) -> Plan:
             bins.setdefault(where, {}).setdefault(place, []).append((x, spot))
     labels = tuple(setting(value) for value in shown)
     panels = _panels(bins, labels, together, [group.names for group in found])
-    return Plan(key, line_key, labels, ordered, panels, len(values) - len(shown))
+    return SweepLayout(key, line_key, labels, ordered, panels, len(values) - len(shown))
 
 
 def _along(found: list[Group]) -> str:
@@ -231,7 +231,7 @@ def _panels(
     labels: tuple[str, ...],
     together: Sequence[Sequence[str]],
     named: list[tuple[str, str, str]],
-) -> tuple[Panel, ...]:
+) -> tuple[SweepPanel, ...]:
     telling = [len({where[part] for where in bins}) > 1 for part in (1, 2)]
     mechanisms = list(dict.fromkeys(who[0] for who in named))
     for label in (label for labels in together for label in labels):
@@ -242,13 +242,13 @@ def _panels(
             )
     panels = []
     for shared in together or [[label] for label in mechanisms]:
-        merged: dict[tuple[str, ...], list[Line]] = {}
+        merged: dict[tuple[str, ...], list[SweepLine]] = {}
         for where, lines in bins.items():
             if where[0] not in shared:
                 continue
             for place, marks in sorted(lines.items()):
                 variant = list(shared).index(where[0])
-                line = Line(
+                line = SweepLine(
                     labels[place], place, variant, tuple(sorted(marks, key=lambda mark: mark[0]))
                 )
                 merged.setdefault(where[1:], []).append(line)
@@ -258,7 +258,7 @@ def _panels(
             if len(mechanisms) == 1 and any(extra):
                 names = []  # it says nothing that tells panels apart
             title = " · ".join(part for part in (", ".join(names), *extra) if part)
-            panels.append(Panel(shorten(title, TITLE), tuple(found)))
+            panels.append(SweepPanel(shorten(title, TITLE), tuple(found)))
     return tuple(panels)
 
 

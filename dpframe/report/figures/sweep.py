@@ -18,12 +18,12 @@ from dpframe.report.figures.drawing import (
     INK,
     QUIET,
     TRUTH,
-    Look,
+    LineStyle,
     Picture,
     mark,
     shorten,
 )
-from dpframe.report.figures.points import Line, Panel, Plan, Published
+from dpframe.report.figures.points import Published, SweepLayout, SweepLine, SweepPanel
 from dpframe.report.figures.scales import Scale
 from dpframe.report.group import Map, Spot, groups, maps, repeated, weight, worst
 from dpframe.report.words import WORDS, lower
@@ -34,7 +34,7 @@ COINCIDING = 0.012  # lines nearer than this share of the axis hide each other
 VARIANTS = ("-", (0, (4, 1.5)), (0, (1, 1)))
 
 
-def find(record: Record) -> Plan | str:
+def find(record: Record) -> SweepLayout | str:
     """Return the layout of the figure, or the reason for none."""
     if not any(cell.estimate for cell in record.cells):
         return "none of its cells has an estimate"
@@ -44,7 +44,7 @@ def find(record: Record) -> Plan | str:
 
 def draw(
     record: Record,
-    plan: Plan,
+    plan: SweepLayout,
     together: Sequence[Sequence[str]] = (),
     beside: Published | None = None,
 ) -> Picture:
@@ -85,11 +85,11 @@ def draw(
     )
 
 
-def _look(place: int, plan: Plan) -> Look:
+def _look(place: int, plan: SweepLayout) -> LineStyle:
     return drawing.ordered(place, len(plan.labels)) if plan.ordered else drawing.named(place)
 
 
-def _draw(ax: Axes, panel: Panel, plan: Plan, scaled: Scale) -> None:
+def _draw(ax: Axes, panel: SweepPanel, plan: SweepLayout, scaled: Scale) -> None:
     ax.set_title(panel.title)
     apart = plan.line_key == "estimator" or len(panel.lines) == 1
     if not apart:
@@ -126,9 +126,9 @@ def _face(verdict: str | None, color: str) -> dict[str, Any]:
     return {"markerfacecolor": color, **(half if verdict == "inconclusive" else {})}
 
 
-def _name_coinciding(ax: Axes, panel: Panel, plan: Plan, scaled: Scale) -> None:
+def _name_coinciding(ax: Axes, panel: SweepPanel, plan: SweepLayout, scaled: Scale) -> None:
     """Name lines that lie on each other: only the last of them can be seen."""
-    together: list[tuple[dict[float, float], list[Line]]] = []
+    together: list[tuple[dict[float, float], list[SweepLine]]] = []
     for line in panel.lines:
         means = {x: m for x, spot in line.marks if (m := spot.mean("epsilon")) is not None}
         heights = {x: scaled.height(mean) for x, mean in means.items() if not math.isnan(mean)}
@@ -160,7 +160,7 @@ def _name_coinciding(ax: Axes, panel: Panel, plan: Plan, scaled: Scale) -> None:
             )
 
 
-def _draw_band(ax: Axes, panel: Panel, scaled: Scale) -> None:
+def _draw_band(ax: Axes, panel: SweepPanel, scaled: Scale) -> None:
     """Fill the area below the largest certified bound of all lines."""
     best: dict[float, float] = {}
     for x, spot in panel.marks:
@@ -172,7 +172,9 @@ def _draw_band(ax: Axes, panel: Panel, scaled: Scale) -> None:
         ax.plot(xs, tops, color=QUIET, lw=0.6, zorder=1.1)
 
 
-def _draw_reference(ax: Axes, panel: Panel, plan: Plan, name: str, scaled: Scale) -> None:
+def _draw_reference(
+    ax: Axes, panel: SweepPanel, plan: SweepLayout, name: str, scaled: Scale
+) -> None:
     """Draw the claimed or true loss, once for lines that share it."""
     known = [(line, _known(line, name)) for line in panel.lines]
     different = len({tuple(found) for _, found in known if found}) > 1
@@ -189,7 +191,7 @@ def _draw_reference(ax: Axes, panel: Panel, plan: Plan, name: str, scaled: Scale
         ax.add_line(Line2D(*scaled.columns(found), **style, marker=one, markersize=9, zorder=2))
 
 
-def _known(line: Line, name: str) -> list[tuple[float, float]]:
+def _known(line: SweepLine, name: str) -> list[tuple[float, float]]:
     """Return the claimed or true losses along a line."""
     pick = points.claimed if name == CLAIMED else points.exact
     return [(x, value) for x, spot in line.marks if (value := pick(spot)) is not None]
@@ -217,7 +219,7 @@ def _name(key: str) -> str:
     return {"audit.delta": "δ"}.get(key, (key.partition(".")[2] or key).replace("_", " "))
 
 
-def _legend(plan: Plan, panels: Sequence[Panel]) -> list[Line2D | Patch]:
+def _legend(plan: SweepLayout, panels: Sequence[SweepPanel]) -> list[Line2D | Patch]:
     lines = [line for panel in panels for line in panel.lines]
     spots = [spot for panel in panels for _, spot in panel.marks]
     bounded = {
@@ -254,7 +256,7 @@ def _legend(plan: Plan, panels: Sequence[Panel]) -> list[Line2D | Patch]:
     return handles
 
 
-def _own_claims(panels: Sequence[Panel]) -> str:
+def _own_claims(panels: Sequence[SweepPanel]) -> str:
     """Say that claims have the colours of the lines if they differ."""
     for panel in panels:
         if len({tuple(found) for line in panel.lines if (found := _known(line, CLAIMED))}) > 1:

@@ -18,14 +18,14 @@ from markupsafe import Markup
 
 from dpframe.common.text import escape
 from dpframe.errors import DpframeError
-from dpframe.report import content, group, sentences, words
-from dpframe.report.content import issues
+from dpframe.report import group, phrases, sentences, words
 from dpframe.report.group import Spot, attack_of, maps, short, state
-from dpframe.report.sentences import Kind, outcome
+from dpframe.report.phrases import issues
+from dpframe.report.sentences import OutcomeKind, outcome
 from dpframe.report.versions import blocks, versions
 from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS, plural
 from dpframe.results.model import CellRecord, Record
-from dpframe.results.plain import strict
+from dpframe.results.strict_json import strict
 from dpframe.results.verdict import SAW_NOTHING, saw_nothing
 
 MOST_ROWS = 2_000
@@ -108,7 +108,7 @@ def values(record: Record, *, brief: bool = False) -> dict[str, Any]:
         "several": sentences.PROCEDURES.get(record.audit.multiplicity),
         "versions": (matrix := versions(record)),
         "matrices": [] if matrix is None else blocks(matrix),
-        "mechanisms": list(content.mechanisms(record))[:MOST_ISSUES],
+        "mechanisms": list(phrases.mechanisms(record))[:MOST_ISSUES],
         "untried": list(sentences.untried(record)),
     }
     return head if brief else head | _body(record)
@@ -142,10 +142,10 @@ def _body(record: Record) -> dict[str, Any]:
         "rows_left": max(len(cells) - MOST_ROWS, 0),
         "details": [_detail(cells[i], i, several=several) for i in sorted(detailed)],
         "details_left": len(cells) - len(detailed),
-        "slack": content.meanings_of_slack(),
+        "slack": phrases.meanings_of_slack(),
         "number": plural(len(cells), "cell"),
         "common": common,
-        "estimators": list(content.estimators(record))[:MOST_ISSUES],
+        "estimators": list(phrases.estimators(record))[:MOST_ISSUES],
         "environment": list(_run(record)),
         "plugins": record.plugins,
         "spec": record.spec,
@@ -160,7 +160,7 @@ def _detailed(cells: list[CellRecord]) -> set[int]:
 
     def calm(index: int) -> tuple[bool, bool]:
         cell = cells[index]
-        alarming = outcome(cell).kind in (Kind.FAILED, Kind.BROKEN)
+        alarming = outcome(cell).kind in (OutcomeKind.FAILED, OutcomeKind.BROKEN)
         return not alarming, cell.verdict != "violated"
 
     return set(sorted(range(len(cells)), key=calm)[:MOST_DETAILS])
@@ -210,16 +210,16 @@ def _table(
         | {
             "link": f"#cell-{index}" if index in linked else None,
             "texts": [texts[index] for _, texts in columns],
-            "numbers": [*content.numbers(cell), _bar(cell)],
+            "numbers": [*phrases.numbers(cell), _bar(cell)],
         }
         for index, cell in enumerate(cells[:MOST_ROWS])
     ]
-    heads = ["verdict", *(title for title, _ in columns), *content.NUMBERS, "slack"]
+    heads = ["verdict", *(title for title, _ in columns), *phrases.NUMBERS, "slack"]
     return heads, rows, ", ".join(common)
 
 
 def _head(cell: CellRecord) -> dict[str, Any]:
-    return {"class": state(cell) or "silent", "verdict": content.verdict(cell)}
+    return {"class": state(cell) or "silent", "verdict": phrases.verdict(cell)}
 
 
 def _detail(cell: CellRecord, index: int, *, several: bool) -> dict[str, Any]:
@@ -247,11 +247,11 @@ def _facts(cell: CellRecord) -> Iterator[tuple[str, str]]:
             yield "Certified", SAW_NOTHING
         elif estimate.epsilon_lower is not None:
             level = words.percent(estimate.confidence)
-            yield "Certified", f"ε ≥ {content.bound(cell)} with {level} confidence"
+            yield "Certified", f"ε ≥ {phrases.bound(cell)} with {level} confidence"
         if estimate.epsilon_upper is not None and not saw_nothing(cell):
             most = words.upper(estimate.epsilon_upper)
             of = (
-                f", by {content.LIMITED[estimate.epsilon_upper_of]}"
+                f", by {phrases.LIMITED[estimate.epsilon_upper_of]}"
                 if estimate.epsilon_upper_of
                 else ""
             )
@@ -260,7 +260,7 @@ def _facts(cell: CellRecord) -> Iterator[tuple[str, str]]:
             low, high = map(words.point, estimate.interval)
             yield "Interval, approximate or assuming more; not a bound", f"{low} – {high}"
         yield "Assumes", estimate.assumption
-    yield "Slack: claimed − certified", ", ".join(map(str, content.slack(cell)))
+    yield "Slack: claimed − certified", ", ".join(map(str, phrases.slack(cell)))
     if cell.p_value is not None and cell.p_adjusted is not None:
         yield "p-value", f"{cell.p_value:.3g}; adjusted for all tests {cell.p_adjusted:.3g}"
     for part in ("mechanism", "pair", "attack", "estimator"):
@@ -281,8 +281,8 @@ def _bar(cell: CellRecord) -> Markup | str:
     """Draw the certified ε and the positive parts of the slack beside each other."""
     if cell.slack is None or cell.estimate is None:
         return "–"
-    parts = content.slack(cell)
-    label = ", ".join([f"certified {content.bound(cell)}", *map(str, parts)])
+    parts = phrases.slack(cell)
+    label = ", ".join([f"certified {phrases.bound(cell)}", *map(str, parts)])
     sizes = {"certified": cell.estimate.epsilon_lower} | {part.name: part.size for part in parts}
     drawn = {name: size for name, size in sizes.items() if size is not None and size > 0}
     span = Markup('<span class="part-{}" style="flex-grow:{:.4f}"></span>')
@@ -333,7 +333,7 @@ def _place(spot: Spot | None, linked: Mapping[int, int]) -> dict[str, Any] | Non
     found, verdict, index = group.weight(cell), spot.verdict, linked.get(id(cell))
     return {
         "class": _class(verdict, None if found is None else found.ratio),
-        "sign": max(map(content.unexpected, spot.cells)).strip() + SYMBOL[verdict],
+        "sign": max(map(phrases.unexpected, spot.cells)).strip() + SYMBOL[verdict],
         "words": WORDS[verdict],
         "ratio": "" if found is None or verdict == "failed" else _ratio(found.ratio),
         "link": None if index is None else f"#cell-{index}",

@@ -13,11 +13,15 @@ from xml.etree.ElementTree import Element
 from dpframe.common.text import escape
 from dpframe.report import sentences, words
 from dpframe.report.group import state
-from dpframe.report.sentences import Kind, Outcome, outcomes
+from dpframe.report.sentences import CellOutcome, OutcomeKind, outcomes
 from dpframe.results.model import CellRecord, Record, SkipRecord
 from dpframe.results.verdict import exit_code
 
-ELEMENTS = {Kind.FAILED: "failure", Kind.BROKEN: "error", Kind.UNDECIDED: "skipped"}
+ELEMENTS = {
+    OutcomeKind.FAILED: "failure",
+    OutcomeKind.BROKEN: "error",
+    OutcomeKind.UNDECIDED: "skipped",
+}
 
 
 def document(record: Record) -> str:
@@ -27,20 +31,20 @@ def document(record: Record) -> str:
     totals = {
         "name": _text(record.audit.name),
         "tests": str(len(found) + (not record.cells)),
-        "failures": str(kinds[Kind.FAILED]),
-        "errors": str(kinds[Kind.BROKEN] + (not record.cells)),
+        "failures": str(kinds[OutcomeKind.FAILED]),
+        "errors": str(kinds[OutcomeKind.BROKEN] + (not record.cells)),
         "time": _seconds(record.summary.seconds),
     }
     root = ElementTree.Element("testsuites", totals)
     suite = ElementTree.SubElement(root, "testsuite", totals)
-    suite.set("skipped", str(kinds[Kind.UNDECIDED]))
+    suite.set("skipped", str(kinds[OutcomeKind.UNDECIDED]))
     properties = ElementTree.SubElement(suite, "properties")
     for name, value in _properties(record):
         ElementTree.SubElement(properties, "property", name=name, value=_text(value))
     for cell, name, one in found:
         suite.append(_case(cell, name, one, totals["name"]))
     if not record.cells:
-        nothing = Outcome(Kind.BROKEN, "no cell was run, so nothing was tested")
+        nothing = CellOutcome(OutcomeKind.BROKEN, "no cell was run, so nothing was tested")
         suite.append(_case(None, "the audit as a whole", nothing, totals["name"]))
     said = [str(sentences.verdict(record)), *sentences.caveats(record)]
     if warning := sentences.warning(record):
@@ -50,7 +54,9 @@ def document(record: Record) -> str:
     return ElementTree.tostring(root, "unicode", xml_declaration=True) + "\n"
 
 
-def _case(cell: CellRecord | SkipRecord | None, name: str, found: Outcome, suite: str) -> Element:
+def _case(
+    cell: CellRecord | SkipRecord | None, name: str, found: CellOutcome, suite: str
+) -> Element:
     """Return a test case of a cell, or of the whole audit if `cell` is None."""
     kind, seconds, text = "nothing" if cell is None else "skipped", 0.0, ""
     if isinstance(cell, CellRecord):
@@ -60,7 +66,7 @@ def _case(cell: CellRecord | SkipRecord | None, name: str, found: Outcome, suite
     element = ElementTree.Element("testcase", attributes)
     if tag := ELEMENTS.get(found.kind):
         problem = ElementTree.SubElement(element, tag, type=kind, message=_text(found.message))
-        if found.kind is not Kind.UNDECIDED:
+        if found.kind is not OutcomeKind.UNDECIDED:
             problem.text = _text(text)
     if text:
         _within(element, "system-out", text)

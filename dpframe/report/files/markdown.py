@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from dpframe.common.text import escape
-from dpframe.report import content, group, sentences, words
-from dpframe.report.content import issues
+from dpframe.report import group, phrases, sentences, words
+from dpframe.report.phrases import issues
 from dpframe.report.versions import blocks, versions
 from dpframe.results.model import CellRecord, Record
 
@@ -63,7 +63,7 @@ def _remarks(record: Record) -> Iterator[str]:
 
 def _overview(record: Record, cap: int) -> str:
     """Return a row for each mechanism: its verdicts, and its worst cell in words."""
-    every = list(content.mechanisms(record))
+    every = list(phrases.mechanisms(record))
     rows = [
         (plain(one.label), ", ".join(plain(text) for _, text in one.tallies), plain(one.worst))
         for one in every[:cap]
@@ -106,16 +106,16 @@ def _table(record: Record, cells: Sequence[CellRecord], cap: int) -> str:
 
 
 def _row(cell: CellRecord, *, several: bool) -> tuple[str, ...]:
-    claimed, empirical, bound, share, _, p_value = content.numbers(cell)
+    claimed, empirical, bound, share, _, p_value = phrases.numbers(cell)
     return (
-        plain(content.verdict(cell)),
+        plain(phrases.verdict(cell)),
         plain(cell.mechanism.label),
         plain(group.attack_of(cell)),
         plain(cell.estimator.label),
         plain(group.place(cell, repeated=several)),
         claimed,
         empirical,
-        bound if bound in ("–", content.BLIND) else f"≥ {bound}",
+        bound if bound in ("–", phrases.BLIND) else f"≥ {bound}",
         share,
         p_value,
     )
@@ -123,7 +123,7 @@ def _row(cell: CellRecord, *, several: bool) -> tuple[str, ...]:
 
 def _means(record: Record) -> Iterator[str]:
     """Describe the assumptions and sources of estimators, and the environment."""
-    for one in itertools.islice(content.estimators(record), MOST_ESTIMATORS):
+    for one in itertools.islice(phrases.estimators(record), MOST_ESTIMATORS):
         source = f"; rests on {one.source}" if one.source else ""
         yield f"{one.label} {one.promise}; assumes {one.assumption}{source}."
     environment = record.environment

@@ -17,7 +17,7 @@ from dpframe.report.calibration import Row, left_out, place_of, row_name, tables
 from dpframe.report.group import settings
 from dpframe.report.scores import ONE_RUN
 from dpframe.report.terminal import legend, plots
-from dpframe.report.terminal.ink import STYLE, Ink, print_fitted, show
+from dpframe.report.terminal.elements import STYLE, Ink, print_fitted, show
 from dpframe.report.words import SYMBOL, WORDS, plural
 
 NO_BOUND = "estimates, not bounds:"

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from rich.cells import cell_len
 from rich.text import Text
 
-from dpframe.report import content, words
+from dpframe.report import phrases, words
 from dpframe.report.group import Group, Spot, tallies
-from dpframe.report.terminal.ink import BAR_KEY, STYLE, Ink, padded
+from dpframe.report.terminal.elements import BAR_KEY, STYLE, Ink, padded
 from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
 from dpframe.results.model import Record
 from dpframe.results.verdict import saw_nothing
@@ -28,7 +28,7 @@ LIMITED = {
 # One combination of swept values, as short lines with a sign each.
 
 
-class Line(NamedTuple):
+class LegendLine(NamedTuple):
     """A number of a cell, or a word, and its sign."""
 
     sign: str
@@ -79,7 +79,7 @@ def tally(spot: Spot) -> str | None:
     return f"{sum(cell.verdict == 'violated' for cell in spot.done)}/{len(spot.done)}"
 
 
-def lines(spot: Spot, *, claim: bool) -> list[Line]:
+def lines(spot: Spot, *, claim: bool) -> list[LegendLine]:
     """Return the lines of a cell of the grid, first the verdict's sign and the empirical ε.
 
     `claim` adds the claimed ε, which a row cannot show if its cells have different claims.
@@ -87,25 +87,25 @@ def lines(spot: Spot, *, claim: bool) -> list[Line]:
     verdict = spot.verdict
     style = STYLE[verdict]
     if verdict == "failed":
-        return [Line(SYMBOL[verdict], "failed", style, is_number=False)]
+        return [LegendLine(SYMBOL[verdict], "failed", style, is_number=False)]
     mean, deviation = empirical(spot)
     # Bold belongs to the first line, so that the eye finds where a row begins.
     plain = style.replace("bold ", "")
-    shown = [Line(SYMBOL[verdict], mean, f"bold {plain}")]
+    shown = [LegendLine(SYMBOL[verdict], mean, f"bold {plain}")]
     if deviation is not None:
-        shown.append(Line("±", deviation, plain))
+        shown.append(LegendLine("±", deviation, plain))
     if claim and spot.claim is not None:
-        shown.append(Line("=", words.point(spot.claim), ""))
+        shown.append(LegendLine("=", words.point(spot.claim), ""))
     if blind(spot):
-        return [*shown, Line("", content.BLIND, "dim", is_number=False)]
+        return [*shown, LegendLine("", phrases.BLIND, "dim", is_number=False)]
     if spot.estimates("epsilon_lower"):
-        shown.append(Line(*certified(spot), plain))
+        shown.append(LegendLine(*certified(spot), plain))
     if approximate := interval(spot):
-        shown.append(Line("", approximate, "dim", is_number=False))
+        shown.append(LegendLine("", approximate, "dim", is_number=False))
     if most := limit(spot):
-        shown.append(Line(LIMIT, most, "dim"))
+        shown.append(LegendLine(LIMIT, most, "dim"))
     if text := tally(spot):
-        shown.append(Line("", text, plain, is_number=False))
+        shown.append(LegendLine("", text, plain, is_number=False))
     return shown
 
 
@@ -172,8 +172,8 @@ def _rows(spots: list[Spot], texts: set[str]) -> Iterator[tuple[str, str]]:
         yield f"{AVERAGE} 0.11", "the mean of the repeats' certified bounds; not itself a bound"
     if any(interval(spot) for spot in spots):
         yield "(0.11 – 0.13)", "approximate or Bayesian limits: nothing is certified"
-    if content.BLIND in texts:
-        yield content.BLIND, "every score of this attack was equal"
+    if phrases.BLIND in texts:
+        yield phrases.BLIND, "every score of this attack was equal"
     if LIMIT in seen:
         yield from ((f"{LIMIT} 0.13", meaning) for meaning in _limits(spots))
     if "∞" in seen:

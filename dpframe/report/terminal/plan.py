@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dpframe.report import sentences, words
-from dpframe.report.terminal.ink import STYLE, Ink, print_fitted, show
+from dpframe.report.terminal.elements import STYLE, Ink, print_fitted, show
 
 MOST_LINES = 12  # longer lists end in a count of the rest
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from dpframe.report import evidence as growth
 from dpframe.report import words
 from dpframe.report.group import Group, Spot, group_name, settings, telling
-from dpframe.report.terminal.ink import GAP, STYLE, Ink, beside, padded
+from dpframe.report.terminal.elements import GAP, STYLE, Ink, beside, padded
 from dpframe.report.words import SYMBOL, brief
 from dpframe.results.model import CellRecord, Record
 from dpframe.stats.tradeoff import tradeoff_hull
@@ -425,7 +425,7 @@ def growths(found: list[Group], record: Record, ink: Ink, width: int) -> Iterato
         yield from beside(panels[at : at + across], size[0])
 
 
-def _panel(line: growth.Line, ink: Ink, size: tuple[int, int]) -> list[Text]:
+def _panel(line: growth.WealthCurve, ink: Ink, size: tuple[int, int]) -> list[Text]:
     cell, _, points, level = line.first
     title = _title(cell, growth.named(line, [one.name for one in line.cells]), ink)
     title.no_wrap = True

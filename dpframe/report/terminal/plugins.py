@@ -11,14 +11,14 @@ from rich.padding import Padding
 from rich.table import Table
 
 from dpframe.report import words
-from dpframe.report.terminal.ink import STYLE, Ink, print_fitted, show
+from dpframe.report.terminal.elements import STYLE, Ink, print_fitted, show
 from dpframe.report.words import SYMBOL
 
 MANY = {"decision": "decisions", "score": "scores"}  # plurals
 LEAST_TEXT = 24  # least columns of a description beside the plugin's name
 
 
-class Row(NamedTuple):
+class PluginRow(NamedTuple):
     """A line of the list."""
 
     name: str
@@ -43,11 +43,11 @@ def render_plugins(
     class gives or takes.
     """
     ink = Ink.of(console)
-    kinds: dict[str, list[Row]] = {}
+    kinds: dict[str, list[PluginRow]] = {}
     for entry in entries:
         handed = ",\n".join(_handed(exchange(entry.cls)))
         lines = inspect.cleandoc(entry.cls.__doc__ or "").splitlines()
-        row = Row(entry.name, _origin(entry), handed, lines[0] if lines else "")
+        row = PluginRow(entry.name, _origin(entry), handed, lines[0] if lines else "")
         kinds.setdefault(entry.kind, []).append(row)
     if not kinds:
         show(console, "no plugins")
@@ -72,7 +72,7 @@ def render_plugins(
         show(console, line.append_text(ink.text(failure.error)))
 
 
-def _table(kind: str, rows: list[Row], widths: list[int], ink: Ink) -> Table:
+def _table(kind: str, rows: list[PluginRow], widths: list[int], ink: Ink) -> Table:
     table = ink.table(2)
     table.add_column(kind, min_width=widths[0], no_wrap=True)
     table.add_column("from", min_width=widths[1], no_wrap=True)
@@ -86,7 +86,7 @@ def _table(kind: str, rows: list[Row], widths: list[int], ink: Ink) -> Table:
     return table
 
 
-def _stacked(kind: str, rows: list[Row], ink: Ink, console: Console) -> None:
+def _stacked(kind: str, rows: list[PluginRow], ink: Ink, console: Console) -> None:
     """Print everything below the name, for narrow terminals."""
     show(console, ink.text(kind.upper()))
     verb = "gives" if kind == "attack" else "takes"

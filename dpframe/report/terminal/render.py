@@ -6,8 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dpframe.report import content, sentences, words
-from dpframe.report.content import issues
+from dpframe.report import phrases, sentences, words
 from dpframe.report.group import (
     TABLE_KEYS,
     Group,
@@ -24,8 +23,9 @@ from dpframe.report.group import (
     weight,
     worst,
 )
+from dpframe.report.phrases import issues
 from dpframe.report.terminal import legend
-from dpframe.report.terminal.ink import GAP, STYLE, Ink, beside, cuts, padded, show, wrapped
+from dpframe.report.terminal.elements import GAP, STYLE, Ink, beside, cuts, padded, show, wrapped
 from dpframe.report.terminal.plots import against, growths, plots
 from dpframe.report.terminal.tables import fits, fits_wide, grid_of, grid_tables, list_tables
 from dpframe.report.versions import Versions, blocks, versions
@@ -102,14 +102,14 @@ def _slack(record: Record, ink: Ink, width: int) -> Iterator[Text]:
     yield Text()
     yield from ink.folded("Slack: claimed − certified ε, in parts that add up to it", "bold", width)
     for cell in cells[:MOST_SLACK]:
-        found = content.slack(cell)
+        found = phrases.slack(cell)
         used |= {part.name for part in found}
         ratio = words.lower(share(cell))
         line = f"{cell_name(cell, repeated=several)}: {', '.join(map(str, found)) or 'none'}"
         yield from ink.folded(f"{line}; certified ÷ claimed {ratio}", "", width)
     if len(cells) > MOST_SLACK:
         yield ink.text(f"… and {len(cells) - MOST_SLACK} more cells; see the record", "dim")
-    for name, meaning in content.meanings_of_slack().items():
+    for name, meaning in phrases.meanings_of_slack().items():
         if name in used:
             yield from ink.folded(f"{name}: {meaning}", "dim", width)
 
@@ -159,7 +159,7 @@ def render_notes(record: Record, console: Console) -> None:
 
 def overview(record: Record, ink: Ink, width: int) -> Iterator[Text]:
     """Summarise each mechanism in a few lines, as tables may have scrolled off the screen."""
-    results = list(content.mechanisms(record))
+    results = list(phrases.mechanisms(record))
     if len(record.cells) == len(results) and all(one.tested for one in results):
         return  # each mechanism has one cell, which the table shows
     names = [ink.line(one.label) for one in results]

@@ -9,11 +9,11 @@ from rich.console import JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from dpframe.report import content, words
+from dpframe.report import phrases, words
 from dpframe.report.group import Group, Spot, found_by, same, settings, short, square, telling
 from dpframe.report.terminal import legend
-from dpframe.report.terminal.ink import GAP, STYLE, Ink, cuts, interval_bar, padded, wrapped
-from dpframe.report.terminal.legend import AVERAGE, BOUND, LIMIT, Line
+from dpframe.report.terminal.elements import GAP, STYLE, Ink, cuts, interval_bar, padded, wrapped
+from dpframe.report.terminal.legend import AVERAGE, BOUND, LIMIT, LegendLine
 from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS
 from dpframe.results.verdict import TOGETHER, is_refuted_together
 
@@ -29,7 +29,7 @@ NARROWEST_BAR = 11
 LIST_GAP = 2
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """A line of a table, before it is laid out."""
 
     name: tuple[str, ...]
@@ -57,7 +57,7 @@ def list_tables(found: list[Group], ink: Ink, width: int) -> list[list[Table | T
     if any(attacks := [found_by(spot) for spot in spots]):
         columns[ATTACK] = [ink.plain(attack) or "–" for attack in attacks]
     texts = list(zip(*columns.values(), strict=True))
-    rows = list(map(Row, _names(found, by_group), spots, texts))
+    rows = list(map(TableRow, _names(found, by_group), spots, texts))
     heads = [short(g.keys[0], g.swept) if g.keys else NAME for g in found]
     sizes = [len(ordered) for ordered in by_group] if found[0].keys else [len(rows)]
     layout = _layout(rows, heads, columns, ink, width)
@@ -79,7 +79,7 @@ class _Layout(NamedTuple):
     bar: int
     words: bool = True  # False if verdicts are shown by their sign alone
 
-    def drawn(self, head: str, rows: list[Row]) -> Iterator[Table | Text]:
+    def drawn(self, head: str, rows: list[TableRow]) -> Iterator[Table | Text]:
         if self.name < 0:
             yield from self._stacked(rows)
             return
@@ -90,7 +90,7 @@ class _Layout(NamedTuple):
             yield self._table(head if first or not above else "", list(group))
             first = False
 
-    def _table(self, head: str, rows: list[Row]) -> Table:
+    def _table(self, head: str, rows: list[TableRow]) -> Table:
         table = self.ink.table(LIST_GAP)
         table.show_header = bool(head)
         table.add_column("" if self.above else head, no_wrap=True, min_width=self.name)
@@ -109,7 +109,7 @@ class _Layout(NamedTuple):
             table.add_row(name, *cells, *bar, _verdict(row.spot, self.ink, self.words))
         return table
 
-    def _stacked(self, rows: list[Row]) -> Iterator[Text]:
+    def _stacked(self, rows: list[TableRow]) -> Iterator[Text]:
         widest = len("empirical")
         for row in rows:
             yield from self.ink.folded(" · ".join(row.name), "bold", self.width)
@@ -123,7 +123,7 @@ class _Layout(NamedTuple):
 
 
 def _layout(
-    rows: list[Row], heads: list[str], columns: dict[str, list[str]], ink: Ink, width: int
+    rows: list[TableRow], heads: list[str], columns: dict[str, list[str]], ink: Ink, width: int
 ) -> _Layout:
     widths = {
         title: max(map(cell_len, (ink.plain(title), *texts))) for title, texts in columns.items()
@@ -195,7 +195,7 @@ def _bounds(spots: list[Spot], ink: Ink) -> list[str]:
     for spot, sign, low, up in zip(spots, signs, lowers, uppers, strict=True):
         text = f"{sign if low.strip() else ' '} {low}  {LIMIT if up.strip() else ' '} {up}"
         if legend.blind(spot):
-            text = ink.plain(content.BLIND)
+            text = ink.plain(phrases.BLIND)
         bounds.append(text if text.strip() else ink.plain(legend.interval(spot)))
     return bounds
 
@@ -225,7 +225,7 @@ def _verdict(spot: Spot, ink: Ink, worded: bool) -> Text:
 CERTIFIED = (BOUND, AVERAGE, LIMIT)  # signs of the lines on the right of a wide cell
 
 
-class Grid(NamedTuple):
+class TableGrid(NamedTuple):
     """A group laid out as a grid, not yet cut to a width."""
 
     leads: list[list[str]]  # the columns that name the rows, each with its title first
@@ -235,7 +235,7 @@ class Grid(NamedTuple):
     stacked: list[list[Text]]  # the same, one number a line
 
 
-def grid_of(group: Group, ink: Ink) -> Grid:
+def grid_of(group: Group, ink: Ink) -> TableGrid:
     """Lay out a group that has exactly two swept keys."""
     down, across, rows, columns, spots = square(group)
     leads, claim_in_cell = _leads(short(down, group.swept), rows, spots)
@@ -244,7 +244,7 @@ def grid_of(group: Group, ink: Ink) -> Grid:
     wide = _columns(spots, ink, claim_in_cell, wide=True)
     stacked = _columns(spots, ink, claim_in_cell, wide=False)
     spans = _equal_rows(wide)
-    return Grid(
+    return TableGrid(
         leads=[[ink.plain(lead[0]), *(_span(lead[1:], at, ink) for at in spans)] for lead in leads],
         heads=[ink.plain(f"{title} {value}") for value in values],
         short_heads=[ink.plain(f"{title}\n{value}") for value in values],
@@ -253,18 +253,18 @@ def grid_of(group: Group, ink: Ink) -> Grid:
     )
 
 
-def fits_wide(grid: Grid, width: int) -> bool:
+def fits_wide(grid: TableGrid, width: int) -> bool:
     """True if the grid fits without stacking; a report stacks either all of its tables or none."""
     return _total(grid.wide, grid.heads, GAP) <= _room(grid, width, GAP)
 
 
-def fits(grid: Grid, width: int) -> bool:
+def fits(grid: TableGrid, width: int) -> bool:
     """True if every column of the grid fits beside the names of the rows."""
     columns = zip(grid.stacked, grid.short_heads, strict=True)
     return all(_total([cells], [head], 1) <= _room(grid, width, 1) for cells, head in columns)
 
 
-def grid_tables(grid: Grid, ink: Ink, width: int, *, wide: bool) -> Iterator[Table]:
+def grid_tables(grid: TableGrid, ink: Ink, width: int, *, wide: bool) -> Iterator[Table]:
     """Draw the grid, in as many tables as the width requires.
 
     If `wide`, certified numbers stand beside the empirical numbers, else below them.
@@ -279,7 +279,7 @@ def grid_tables(grid: Grid, ink: Ink, width: int, *, wide: bool) -> Iterator[Tab
         yield _table(grid.leads, heads[start:stop], body[start:stop], gap, ink)
 
 
-def _room(grid: Grid, width: int, gap: int) -> int:
+def _room(grid: TableGrid, width: int, gap: int) -> int:
     return width - sum(_width(lead) + gap for lead in grid.leads)
 
 
@@ -329,20 +329,20 @@ def _columns(
     return columns
 
 
-def _block(found: list[Line], wide: bool) -> list[list[Line]]:
+def _block(found: list[LegendLine], wide: bool) -> list[list[LegendLine]]:
     """Return the lines of a cell: stacked, each has one entry; wide, it has two."""
     if not wide or not all(line.is_number for line in found):
         return [[line] for line in found]
     left = [line for line in found if line.sign not in CERTIFIED]
     right = [line for line in found if line.sign in CERTIFIED]
-    blank = Line(" ", "", "")
+    blank = LegendLine(" ", "", "")
     return [
         [a or blank, b] if b else [a or blank]
         for a, b in itertools.zip_longest(left, right, fillvalue=None)
     ]
 
 
-def _line(line: list[Line], aligned: dict[str, str], sign: int, ink: Ink) -> Text:
+def _line(line: list[LegendLine], aligned: dict[str, str], sign: int, ink: Ink) -> Text:
     text = Text()
     blank = " " * max(map(len, aligned.values()), default=0)
     for index, entry in enumerate(line):

@@ -103,7 +103,7 @@ def unpack(packet: Packet, key: bytes = NO_KEY) -> Frame:
     kind = _BY_NUMBER[number]
     _, named, types = KINDS[kind]
     header: dict[str, Any] = {named: kind}
-    reader = _Reader(bytes(fields))
+    reader = _FieldReader(bytes(fields))
     try:
         for name, of in types.items():
             value = _TYPES[of][1](reader)
@@ -174,7 +174,7 @@ def _exactly(descriptor: int, number: int) -> bytearray | None:
     return found
 
 
-class _Reader:
+class _FieldReader:
     """Reads fields from front to back; raises ValueError if bytes are missing."""
 
     def __init__(self, content: bytes) -> None:
@@ -247,7 +247,7 @@ def _say_word(item: Any, tell: _Tell) -> None:
     _say_text(item[1], tell)
 
 
-def _json_of(reader: _Reader) -> dict[str, Any]:
+def _json_of(reader: _FieldReader) -> dict[str, Any]:
     found = _from_json(reader.text())
     if not isinstance(found, dict):
         raise ValueError
@@ -255,10 +255,10 @@ def _json_of(reader: _Reader) -> dict[str, Any]:
 
 
 # How each type of a field is written and read.
-_TYPES: dict[str, tuple[Callable[[Any, _Tell], None], Callable[[_Reader], Any]]] = {
-    "whole": (_say_whole, _Reader.whole),
-    "flag": (lambda value, tell: tell(b"\1" if value else b"\0"), _Reader.flag),
-    "text": (_say_text, _Reader.text),
+_TYPES: dict[str, tuple[Callable[[Any, _Tell], None], Callable[[_FieldReader], Any]]] = {
+    "whole": (_say_whole, _FieldReader.whole),
+    "flag": (lambda value, tell: tell(b"\1" if value else b"\0"), _FieldReader.flag),
+    "text": (_say_text, _FieldReader.text),
     "text?": (_optional(_say_text), lambda reader: reader.optional(reader.text)),
     "texts": (_several(_say_text), lambda reader: reader.several(reader.text)),
     "wholes": (_several(_say_whole), lambda reader: reader.several(reader.whole)),

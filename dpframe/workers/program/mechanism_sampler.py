@@ -20,7 +20,7 @@ from . import answer_encoding as encoding
 from .answer_encoding import UnreadableError
 from .query import Refused, ask
 from .sampler import Chunk, Prepared, Sampler
-from .scribe import BEFORE, Asked, Scribe, is_real
+from .releases import BEFORE, ReleasedAnswers, Scribe, is_real
 from .serve import serve
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class MechanismSampler(Sampler):
                     more = isinstance(outputs, tuple) and not _is_plain(outputs)
                     more = more or isinstance(outputs, list) or encoding.is_masked(outputs)
                     if task["dims"] is None and more:
-                        return self.laid_out(Asked(self._held(outputs, rows), []), None)
+                        return self.laid_out(ReleasedAnswers(self._held(outputs, rows), []), None)
                     array = _array(outputs)
                     _check(array, task)
                     return Chunk(array, array.nbytes)
@@ -95,7 +95,7 @@ class MechanismSampler(Sampler):
                     release = partial(_only, mechanism, rng, data.state)
                 else:
                     held = self._held(mechanism.sample(rng, data.state, rows), rows)
-                    return self.laid_out(Asked(held, []), how.get("width"))
+                    return self.laid_out(ReleasedAnswers(held, []), how.get("width"))
                 return self.released(data, release, rows, how)
             except UnreadableError as problem:
                 raise Refused(f"an answer cannot be read: {problem}") from None
@@ -271,7 +271,7 @@ class ArrayScribe(Scribe):
             return answer
         return super().held(answer)
 
-    def lay_out(self, asked: Asked, width: int | None) -> HostArray:
+    def lay_out(self, asked: ReleasedAnswers, width: int | None) -> HostArray:
         answers = asked.answers
         block, plain = _block(answers)
         if block is not None:

@@ -18,9 +18,9 @@ from . import plain_data
 from .answer_encoding import UnreadableError
 from .query import Refused, ask
 from .sampler import Chunk, Sampler
-from .scribe import Asked, Scribe
+from .releases import ReleasedAnswers, Scribe
 from .serve import Spoiled, serve
-from .surroundings import OUTSIDE
+from .process_state import OUTSIDE
 from collections.abc import Sequence
 
 from .frames import Frame
@@ -64,7 +64,7 @@ class ModuleSampler(Sampler):
                 single = state if callable(state) else lambda: _batch(releases, 1)[0]
                 return self.released(prepared, single, rows, how)
             answers = [self.scribe.held(one) for one in _batch(releases, rows)]
-            return self.laid_out(Asked(answers, []), how.get("width"))
+            return self.laid_out(ReleasedAnswers(answers, []), how.get("width"))
         except UnreadableError as error:
             raise Refused(f"an answer cannot be read: {error}") from None
         finally:
@@ -127,7 +127,7 @@ class Modules:
             data = list(plain_data.unpack(bytes(task.content)))
             for one in data:  # a missing library shows before anything is drawn
                 plain_data.unpack(one)
-        except plain_data.UnfitError as error:
+        except plain_data.PackingError as error:
             raise Refused(f"the data cannot be made here: {error}") from None
         if self._module is None:
             self._file = header["program"]

@@ -21,7 +21,7 @@ _MOST_DEPTH = 64  # containers within containers
 _LENGTH = Struct("<Q")
 
 
-class UnfitError(Exception):
+class PackingError(Exception):
     """A value cannot be packed, or bytes cannot be unpacked."""
 
 
@@ -33,7 +33,7 @@ def pack(value: Any) -> bytes:
             dictionaries of such values, arrays and scalars of NumPy, frames and series of pandas.
 
     Raises:
-        UnfitError: something else is in it.
+        PackingError: something else is in it.
     """
     parts: list[bytes] = []
     _write(value, parts.append, 0)
@@ -43,12 +43,12 @@ def pack(value: Any) -> bytes:
 def unpack(content: bytes) -> Any:
     """Return the value of some bytes; no two calls share any part of it.
 
-    Raises UnfitError if a library is missing, or the bytes are damaged.
+    Raises PackingError if a library is missing, or the bytes are damaged.
     """
-    reader = _Reader(content)
+    reader = _ValueReader(content)
     value = reader.read()
     if reader.at != len(content):
-        raise UnfitError("there is more than one value")
+        raise PackingError("there is more than one value")
     return value
 
 
@@ -80,13 +80,13 @@ _SEVERAL: dict[type, bytes] = {tuple: b"(", list: b"[", set: b"{", frozenset: b"
 
 
 def _huge(value: int) -> bytes:
-    raise UnfitError("an integer has more than 4000 digits")
+    raise PackingError("an integer has more than 4000 digits")
 
 
 def _write(value: Any, tell: _Tell, depth: int) -> None:
     kind = type(value)
     if depth > _MOST_DEPTH:
-        raise UnfitError(f"it is nested deeper than {_MOST_DEPTH} levels, or contains itself")
+        raise PackingError(f"it is nested deeper than {_MOST_DEPTH} levels, or contains itself")
     if kind in _SINGLE:
         letter, content = _SINGLE[kind]
         _say(tell, letter, content(value))
@@ -127,7 +127,7 @@ def _write_other(value: Any, kind: Any, tell: _Tell, depth: int) -> None:
     elif package == "pandas" and kind.__name__ == "Timestamp":
         _say(tell, b"t", value.to_pydatetime(warn=False).isoformat().encode())
     else:
-        raise UnfitError(
+        raise PackingError(
             f"a value of class {kind.__name__} cannot be sent to another interpreter; data are "
             "numbers, texts, lists, dictionaries, arrays and frames"
         )
@@ -137,14 +137,14 @@ def _write_array(value: Any, tell: _Tell, depth: int) -> None:
     """Write an array or a scalar: its dtype, its shape, and its bytes or its objects."""
     dtype = value.dtype
     if hasattr(value, "mask") and hasattr(value, "filled"):
-        raise UnfitError("a masked array cannot be sent to another interpreter; give data, mask")
+        raise PackingError("a masked array cannot be sent to another interpreter; give data, mask")
     scalar = not hasattr(value, "__setitem__")
     tell(b"A")
     if dtype.kind == "O":
         _write([scalar, "O", tuple(value.shape), value.ravel().tolist()], tell, depth + 1)
         return
     if dtype.kind not in "biufcSUmM":
-        raise UnfitError(f"an array of {dtype} cannot be sent to another interpreter")
+        raise PackingError(f"an array of {dtype} cannot be sent to another interpreter")
     if sys.byteorder != "little" or dtype.byteorder == ">":
         value = value.astype(dtype.newbyteorder("<"))
     content = value.tobytes()  # row by row, whatever the order in memory
@@ -169,7 +169,7 @@ def _index(index: Any) -> Any:
     return [index.name, _column(index.to_series())]
 
 
-class _Reader:
+class _ValueReader:
     """Reads values from bytes, front to back."""
 
     def __init__(self, content: bytes) -> None:
@@ -178,7 +178,7 @@ class _Reader:
     def take(self, number: int) -> bytes:
         found = bytes(self.content[self.at : self.at + number])
         if len(found) != number:
-            raise UnfitError("there is less than one value")
+            raise PackingError("there is less than one value")
         self.at += number
         return found
 
@@ -201,7 +201,7 @@ class _Reader:
         if letter == b"m":
             return {self.read(): self.read() for _ in range(number)}
         if letter not in _MADE:
-            raise UnfitError(f"there is no value of kind {letter!r}")
+            raise PackingError(f"there is no value of kind {letter!r}")
         return _MADE[letter](self.take(number))
 
 
@@ -227,7 +227,7 @@ def _library(name: str) -> Any:
     try:
         return __import__(name)
     except ImportError as error:
-        raise UnfitError(f"the data need {name}, which is not in this environment") from error
+        raise PackingError(f"the data need {name}, which is not in this environment") from error
 
 
 def _array(scalar: bool, named: str, shape: tuple[int, ...], content: Any) -> Any:
@@ -260,7 +260,7 @@ def _plain(named: str, content: bytes) -> list[Any]:
         return [complex(*flat[at : at + 2]) for at in range(0, len(flat), 2)]
     width = 4 * size if kind[0] == "U" else size
     if not width or kind[0] not in "SU":
-        raise UnfitError(f"an array of {named} needs numpy, which is not in this environment")
+        raise PackingError(f"an array of {named} needs numpy, which is not in this environment")
     each = [content[at : at + width] for at in range(0, len(content), width)]
     if kind[0] == "S":
         return [one.rstrip(b"\0") for one in each]

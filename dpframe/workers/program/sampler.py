@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from .frames import Frame
 from .query import Refused
-from .scribe import Asked, Scribe, native_shapes
-from .surroundings import ALL
+from .releases import ReleasedAnswers, Scribe, native_shapes
+from .process_state import ALL
 from .timing import Timer
 
 # A box may replace names in modules, so these are taken before its code runs.
@@ -133,12 +133,12 @@ class Sampler:
             ways = {"raises": bool(how.get("raises")), "time": bool(how.get("time"))}
             asked = self.scribe.ask(release, rows, limit=how.get("limit"), **ways)
         elif how.get("raises"):
-            asked = Asked([self.scribe.raised(prepared.error)] * rows, [])
+            asked = ReleasedAnswers([self.scribe.raised(prepared.error)] * rows, [])
         else:
             raise prepared.error
         return self.laid_out(asked, how.get("width"))
 
-    def laid_out(self, asked: Asked, width: int | None) -> Chunk:
+    def laid_out(self, asked: ReleasedAnswers, width: int | None) -> Chunk:
         """Return answers as a chunk."""
         rows = self.scribe.lay_out(asked, width)
         nbytes = getattr(rows, "nbytes", None) or sum(map(len, rows))

@@ -17,7 +17,7 @@ from typing import Any
 from . import frames
 from .frames import Frame
 from .query import Refused
-from .surroundings import differences, imported, surroundings
+from .process_state import differences, imported, surroundings
 from collections.abc import Callable
 
 from .sampler import Sampler

@@ -70,7 +70,7 @@ class Case(NamedTuple):
         return parts + (query.value != "COUNT(*)"), len(self.rows + self.mine + self.theirs)
 
 
-class Bench:
+class EditableTable:
     """The columns of the tables, with the queries and users that they allow."""
 
     def __init__(
@@ -297,10 +297,10 @@ class UsersAndQueries(Neighbourhood, name="sql"):
         return {**super().params(), **_plain(self.columns, self.joined)}
 
     @property
-    def bench(self) -> Bench:
+    def bench(self) -> EditableTable:
         """The columns, with the queries and users that they allow."""
         replace = self.change == "replace"
-        return Bench(self.columns, self.joined, replace=replace, beyond=self.beyond)
+        return EditableTable(self.columns, self.joined, replace=replace, beyond=self.beyond)
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
         bench, seen = self.bench, {earned.pair for earned in history}

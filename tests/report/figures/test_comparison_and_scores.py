@@ -104,7 +104,7 @@ def known(**changes):
 def test_equal_edges_make_no_bar():
     edges = np.array([0.0, 1.0, 1.0, 1.0])
     counts = np.array([[0.0, 134.0, 0.0, 0.0, 66.0], [0.0, 50.0, 0.0, 0.0, 150.0]])
-    places, density, _ = histograms._bars(histograms.Histogram("two", edges, counts, (0, 0)))
+    places, density, _ = histograms._bars(histograms.HistogramPanel("two", edges, counts, (0, 0)))
     assert places.tolist() == [0.0, 1.0]
     assert density[:, 0] == pytest.approx([0.67, 0.25])
 

@@ -12,7 +12,7 @@ import pytest
 from support import ROOT
 from support.command_line import dpframe as command
 
-from dpframe.report.figures.registry import KINDS
+from dpframe.report.figures.gallery import KINDS
 
 PAGE = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
 COMMANDS = [shlex.split(line) for line in re.findall(r"^dpframe .*$", PAGE, flags=re.MULTILINE)]

@@ -14,7 +14,7 @@ from support import made_records
 from support.html_pages import Page
 
 from dpframe.errors import DpframeError
-from dpframe.report import made
+from dpframe.report import delivery
 from dpframe.report.files import markdown
 from dpframe.report.files.html import document, harmless, pictures, summary
 from dpframe.results.store import as_record
@@ -328,8 +328,8 @@ def test_bounds_are_rounded_down_wherever_they_are_shown(figure_2):
     cells = made_records.figure_2()["cells"]
     body = figure_2.split('aria-label="Table of all cells"')[1].split("</table>")[0]
     rows = [re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row) for row in body.split("<tr>")[2:]]
-    junit = re.findall(r"certified: ε ≥ (\S+) with", made.report_as(".xml", FIGURE_2))
-    markdown = re.findall(r"\| ≥ (\S+) \|", made.report_as(".md", FIGURE_2))[-252:]
+    junit = re.findall(r"certified: ε ≥ (\S+) with", delivery.report_as(".xml", FIGURE_2))
+    markdown = re.findall(r"\| ≥ (\S+) \|", delivery.report_as(".md", FIGURE_2))[-252:]
     assert len(rows) == len(junit) == len(markdown) == len(cells)
     for cell, row, *others in zip(cells, rows, junit, markdown, strict=True):
         for shown in (row[6], *others):

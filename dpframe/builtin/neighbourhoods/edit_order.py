@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from dpframe.builtin.neighbourhoods.bench import MOST, Bench, Draft, breakers
+from dpframe.builtin.neighbourhoods.table_edits import MOST, Draft, EditableTable, breakers
 from dpframe.builtin.pairs.table import Edit, Row, Rows
 
 BITS = 8  # columns of a single record that are first changed one by one
 
 
-def planned(bench: Bench) -> Iterator[Draft]:
+def planned(bench: EditableTable) -> Iterator[Draft]:
     """Yield all planned edits, those that break libraries most often first."""
     if len(bench.table.rows) == 1:
         yield from lone(bench)
@@ -50,7 +50,7 @@ def planned(bench: Bench) -> Iterator[Draft]:
     yield from each(bench)
 
 
-def odd(bench: Bench, places: list[int]) -> Iterator[Draft]:
+def odd(bench: EditableTable, places: list[int]) -> Iterator[Draft]:
     """Put values that break libraries in one record of the table.
 
     Each value is first used once, with the columns in turn, and then in all other columns.
@@ -68,7 +68,7 @@ def odd(bench: Bench, places: list[int]) -> Iterator[Draft]:
                 yield from bench.changes(bench.table.rows, record, words + bench.where(place))
 
 
-def lone(bench: Bench) -> Iterator[Draft]:
+def lone(bench: EditableTable) -> Iterator[Draft]:
     """Edit a single record, as for a local randomiser, where any two values are neighbours."""
     rows, first = bench.table.rows, bench.first()
     for at in bench.categories()[:BITS]:
@@ -83,7 +83,7 @@ def lone(bench: Bench) -> Iterator[Draft]:
             yield Draft(rows, bench.replaced(rows, 0, changed), "a value at its bound")
 
 
-def users(bench: Bench) -> Iterator[Draft]:
+def users(bench: EditableTable) -> Iterator[Draft]:
     """Edit all records of a user with many of them: libraries must bound contributions."""
     rows, user = bench.table.rows, bench.user
     if user is None or not rows:
@@ -106,7 +106,7 @@ def users(bench: Bench) -> Iterator[Draft]:
     yield from before_others(bench, user)
 
 
-def before_others(bench: Bench, user: int) -> Iterator[Draft]:
+def before_others(bench: EditableTable, user: int) -> Iterator[Draft]:
     """Edit a user who comes first and has the values of all others.
 
     Libraries that count each value once, and bound contributions afterwards, count less with that
@@ -126,7 +126,7 @@ def before_others(bench: Bench, user: int) -> Iterator[Draft]:
 FEW = 4  # categories of a column that are tried first; the others come last
 
 
-def ends(bench: Bench, share: float) -> Iterator[Draft]:
+def ends(bench: EditableTable, share: float) -> Iterator[Draft]:
     """Put all other records at their lower bounds, which are often zeros, or the upper ones."""
     low, high = ("lower", "upper") if share == 0 else ("upper", "lower")
     words = f"all others at the {low} bounds, one record at the {high} ones"
@@ -134,7 +134,7 @@ def ends(bench: Bench, share: float) -> Iterator[Draft]:
     yield from bench.changes(rows, record, words, at=-1 if share else 0)
 
 
-def halves(bench: Bench) -> Iterator[Draft]:
+def halves(bench: EditableTable) -> Iterator[Draft]:
     """Put half of the records at either end, so that one more changes the median."""
     low, high, size = bench.row(0.0), bench.row(1.0, -1), bench.size
     rows = bench.of_users(((low, high) * size)[:size])
@@ -148,7 +148,7 @@ def some(categories: tuple[Any, ...]) -> tuple[Any, ...]:
     return (*categories[: FEW - 2], categories[len(categories) // 2], categories[-1])
 
 
-def corners(bench: Bench, at: int) -> Iterator[Draft]:
+def corners(bench: EditableTable, at: int) -> Iterator[Draft]:
     """Move a record of the table to the bounds that are farthest from it."""
     rows = bench.table.rows
     if not rows:
@@ -165,7 +165,7 @@ def corners(bench: Bench, at: int) -> Iterator[Draft]:
     yield from bench.changes(rows, tuple(cells), f"{which} at the farthest bounds", at=at)
 
 
-def keys(bench: Bench) -> Iterator[Draft]:
+def keys(bench: EditableTable) -> Iterator[Draft]:
     """Add or remove the only record of its category."""
     for at in bench.categories()[:2]:
         known = bench.columns[at]
@@ -182,7 +182,7 @@ def keys(bench: Bench) -> Iterator[Draft]:
                 yield Draft(rows, bench.replaced(rows, 0, usual), words)
 
 
-def sizes(bench: Bench) -> Iterator[Draft]:
+def sizes(bench: EditableTable) -> Iterator[Draft]:
     """Add or remove records: of the table, of few, of one."""
     if not bench.resizes:
         return
@@ -196,7 +196,7 @@ def sizes(bench: Bench) -> Iterator[Draft]:
         yield Draft(rows, bench.added(rows[0]), "the first record occurs twice")
 
 
-def few(bench: Bench) -> Iterator[Draft]:
+def few(bench: EditableTable) -> Iterator[Draft]:
     """Change one of two records, or the only one, so that nothing averages out."""
     if len(bench.table.rows) != 1:
         yield from bench.changes(bench.all(bench.row(0.0), 1), bench.row(1.0, -1), "one record")
@@ -205,14 +205,14 @@ def few(bench: Bench) -> Iterator[Draft]:
         yield from bench.changes(pair, bench.row(1.0, -1), "two records")
 
 
-def levels(bench: Bench) -> Iterator[Draft]:
+def levels(bench: EditableTable) -> Iterator[Draft]:
     """Make all records equal but one, because sums and means are rounded."""
     for share, other, at in ((0.25, 0.5, 0), (0.25, 0.0, 0), (0.5, 1.0, 0), (0.5, 0.0, -1)):
         words = "all records are equal but one"
         yield from bench.changes(bench.all(bench.row(share)), bench.row(other), words, at=at)
 
 
-def scales(bench: Bench) -> Iterator[Draft]:
+def scales(bench: EditableTable) -> Iterator[Draft]:
     """Make all numbers huge, tiny, hard to round, or cancelling."""
     places = bench.numbers()
     if not places:
@@ -241,7 +241,7 @@ def scales(bench: Bench) -> Iterator[Draft]:
     yield from bench.changes(bench.of_users(cancelling), at(0.0), words, at=1)
 
 
-def alone(bench: Bench) -> Iterator[Draft]:
+def alone(bench: EditableTable) -> Iterator[Draft]:
     """Put one value at its upper bound and all others at their lower ones, column by column."""
     zeros = bench.row(0.0)
     for at in bench.numbers() if len(bench.columns) > 1 else ():
@@ -250,7 +250,7 @@ def alone(bench: Bench) -> Iterator[Draft]:
         yield from bench.changes(bench.all(zeros), record, words)
 
 
-def missing(bench: Bench) -> Iterator[Draft]:
+def missing(bench: EditableTable) -> Iterator[Draft]:
     """Give one record a value that is missing in all others."""
     for at in (*bench.numbers()[:2], *bench.categories()[:1]):
         empty = math.nan if bench.columns[at].kind == "number" else None
@@ -259,7 +259,7 @@ def missing(bench: Bench) -> Iterator[Draft]:
         yield from bench.changes(rows, bench.row(1.0), words)
 
 
-def labels(bench: Bench) -> Iterator[Draft]:
+def labels(bench: EditableTable) -> Iterator[Draft]:
     """Give a record of the table another category."""
     rows = bench.table.rows
     for at in bench.categories():
@@ -269,7 +269,7 @@ def labels(bench: Bench) -> Iterator[Draft]:
             yield from bench.changes(rows, changed, words)
 
 
-def duplicates(bench: Bench) -> Iterator[Draft]:
+def duplicates(bench: EditableTable) -> Iterator[Draft]:
     """Repeat records, and change one by the last bit."""
     rows, first = bench.table.rows, bench.first()
     if len(rows) > 1:
@@ -282,7 +282,7 @@ def duplicates(bench: Bench) -> Iterator[Draft]:
             yield from bench.changes(bench.all(first), next_, "equal records, except for one bit")
 
 
-def on_zeros(bench: Bench) -> Iterator[Draft]:
+def on_zeros(bench: EditableTable) -> Iterator[Draft]:
     """Put odd values in a table at its lower bounds, and in one of a single record."""
     for at in (*bench.numbers()[:3], *bench.categories()[:2]):
         for value, words in itertools.islice(breakers(bench.columns[at]), 4):
@@ -295,7 +295,7 @@ def on_zeros(bench: Bench) -> Iterator[Draft]:
                 yield Draft(bench.table.rows, bench.added(record), f"one more record: {told}")
 
 
-def each(bench: Bench) -> Iterator[Draft]:
+def each(bench: EditableTable) -> Iterator[Draft]:
     """Try every category for every other one, and the bounds of each column."""
     rows, first = bench.table.rows, bench.first()
     for at in bench.categories():
@@ -311,7 +311,7 @@ def each(bench: Bench) -> Iterator[Draft]:
 # Random edits of a table, and mutations of those with the most evidence.
 
 
-def by_chance(bench: Bench, rng: np.random.Generator) -> Draft:
+def by_chance(bench: EditableTable, rng: np.random.Generator) -> Draft:
     """Draw a table like the given one, and an edit inside the schema."""
     rows = bench.table.rows
     kind = rng.integers(4)
@@ -324,7 +324,7 @@ def by_chance(bench: Bench, rng: np.random.Generator) -> Draft:
     return Draft(rows, edit_by_chance(bench, rows, rng))
 
 
-def edit_by_chance(bench: Bench, rows: Rows, rng: np.random.Generator) -> Edit:
+def edit_by_chance(bench: EditableTable, rows: Rows, rng: np.random.Generator) -> Edit:
     """Replace, remove or add a record."""
     at = int(rng.integers(len(rows))) if rows else 0
     if rows and bench.replaces and (not bench.resizes or rng.random() < 0.5):
@@ -334,7 +334,7 @@ def edit_by_chance(bench: Bench, rows: Rows, rng: np.random.Generator) -> Edit:
     return bench.added(row_by_chance(bench, rng))
 
 
-def row_by_chance(bench: Bench, rng: np.random.Generator, like: Row | None = None) -> Row:
+def row_by_chance(bench: EditableTable, rng: np.random.Generator, like: Row | None = None) -> Row:
     """Draw a record inside the schema; half of its cells are those of `like`, if given."""
     drawn = tuple(cell_by_chance(bench, at, rng) for at in range(len(bench.columns)))
     if like is None:
@@ -343,7 +343,7 @@ def row_by_chance(bench: Bench, rng: np.random.Generator, like: Row | None = Non
     return tuple(old if keep else new for old, new, keep in zip(like, drawn, own, strict=True))
 
 
-def cell_by_chance(bench: Bench, at: int, rng: np.random.Generator) -> Any:
+def cell_by_chance(bench: EditableTable, at: int, rng: np.random.Generator) -> Any:
     """Draw a value of a column: a bound, a value between them, or one of the table."""
     column, rows = bench.columns[at], bench.table.rows
     if rows and (column.kind == "user" or rng.random() < 0.25):
@@ -356,7 +356,7 @@ def cell_by_chance(bench: Bench, at: int, rng: np.random.Generator) -> Any:
 
 
 def changed(  # noqa: PLR0911  # one line for each kind of change
-    bench: Bench, parent: Draft, other: Draft, rng: np.random.Generator
+    bench: EditableTable, parent: Draft, other: Draft, rng: np.random.Generator
 ) -> Draft:
     """Mutate a draft with much evidence; the result is one edit, perhaps of another table.
 
@@ -382,14 +382,14 @@ def changed(  # noqa: PLR0911  # one line for each kind of change
             return Draft(rows, _odder(bench, rows, edit, rng))
 
 
-def _others(bench: Bench, rows: Rows, edit: Edit, base: Row) -> tuple[Rows, Edit]:
+def _others(bench: EditableTable, rows: Rows, edit: Edit, base: Row) -> tuple[Rows, Edit]:
     if edit.kind == "add" or not rows or bench.user is not None:
         return bench.all(base, len(rows)), _placed(edit, len(rows))
     at = edit.at % len(rows)
     return tuple(row if n == at else base for n, row in enumerate(rows)), edit
 
 
-def _resized(bench: Bench, rows: Rows, edit: Edit, rng: np.random.Generator) -> Draft:
+def _resized(bench: EditableTable, rows: Rows, edit: Edit, rng: np.random.Generator) -> Draft:
     size = int(rng.choice([1, 2, max(1, len(rows) // 2), 2 * len(rows), 10 * len(rows)]))
     if not rows or size > MOST:
         return Draft(bench.all(bench.row(0.5), 2), edit._replace(at=0))
@@ -407,7 +407,7 @@ def _placed(edit: Edit, size: int) -> Edit:
     return edit if -size <= edit.at < size else edit._replace(at=0)
 
 
-def _turned(bench: Bench, rows: Rows, edit: Edit) -> Draft:
+def _turned(bench: EditableTable, rows: Rows, edit: Edit) -> Draft:
     """Swap a replacement for an addition or removal, or the reverse."""
     at = edit.at % len(rows) if rows else 0
     if bench.user is not None or edit.kind == "remove":
@@ -417,7 +417,7 @@ def _turned(bench: Bench, rows: Rows, edit: Edit) -> Draft:
     return Draft(rows, Edit("replace", 0, edit.by)) if rows else Draft(rows, edit)
 
 
-def _cell_changed(bench: Bench, rows: Rows, rng: np.random.Generator) -> Rows:
+def _cell_changed(bench: EditableTable, rows: Rows, rng: np.random.Generator) -> Rows:
     if not rows:
         return (bench.first(),)
     n, at = int(rng.integers(len(rows))), int(rng.integers(len(bench.columns)))
@@ -426,7 +426,7 @@ def _cell_changed(bench: Bench, rows: Rows, rng: np.random.Generator) -> Rows:
     return (*rows[:n], bench.with_cell(rows[n], at, cell_by_chance(bench, at, rng)), *rows[n + 1 :])
 
 
-def _odder(bench: Bench, rows: Rows, edit: Edit, rng: np.random.Generator) -> Edit:
+def _odder(bench: EditableTable, rows: Rows, edit: Edit, rng: np.random.Generator) -> Edit:
     at = int(rng.integers(len(bench.columns)))
     column = bench.columns[at]
     if edit.kind == "remove" or column.kind == "user":

@@ -23,7 +23,7 @@ from scipy import special
 
 from dpframe.engine import ledger, rounds
 from dpframe.engine.estimate import estimate_cell
-from dpframe.engine.plan import Pass, Place, plan
+from dpframe.engine.plan import Pass, PassPosition, plan
 from dpframe.interfaces import registry
 from dpframe.interfaces.estimator import Estimate, Estimator, Query, estimate_from_boxes
 from dpframe.interfaces.statistic import DecisionCounts, Statistic
@@ -99,7 +99,7 @@ class OneLimit(Estimator, name="one-limit"):
 PLUGINS: list[Any] = [Coin, Side, OneLimit]
 
 
-class Numbers(NamedTuple):
+class BoundCounts(NamedTuple):
     """The number of bounds of each kind in an audit; they come in this order."""
 
     false: int = 0  # claims that any counts refute
@@ -119,7 +119,7 @@ class Whole:
         rate: float,
         trials: int,
         confidence: float,
-        numbers: Numbers,
+        numbers: BoundCounts,
         precision: str = "float64",
         folder: Path | None = None,
     ) -> None:
@@ -155,7 +155,7 @@ class Whole:
         """True if a bound lies above the truth."""
         return cell.estimate is None or (cell.estimate.epsilon_lower or 0.0) > self.truth
 
-    def _cell(self, cell: Cell, place: Place, the_pass: Pass, false: int) -> CellRecord:
+    def _cell(self, cell: Cell, place: PassPosition, the_pass: Pass, false: int) -> CellRecord:
         """Return the record of a cell, made once for equal claims and counts."""
         key = (repr(cell.claim), false)
         if key not in self._made:
@@ -171,7 +171,7 @@ class _Told:
     layouts = ((),)
     watches = None
 
-    def __init__(self, the_pass: Pass, trials: int, place: Place, false: int) -> None:
+    def __init__(self, the_pass: Pass, trials: int, place: PassPosition, false: int) -> None:
         self.the_pass = the_pass
         counts = np.zeros((place.lane + 1, 1, 2, 2), np.int64)
         counts[place.lane, 0] = [[trials - false, false], [0, trials]]
@@ -181,7 +181,7 @@ class _Told:
         """Nothing raises."""
 
 
-def _mechanisms(truth: float, numbers: Numbers) -> list[dict[str, Any]]:
+def _mechanisms(truth: float, numbers: BoundCounts) -> list[dict[str, Any]]:
     claims = [truth / 10] * numbers.false + [truth] * numbers.true
     params: list[dict[str, float]] = [{"epsilon": truth, "claimed": claim} for claim in claims]
     params += [{"epsilon": truth}] * numbers.unclaimed
@@ -212,7 +212,7 @@ def together(confidence: float, audits: int, seed: int) -> Iterator[Together]:
 def _one_audit(error: float, audits: int, seed: int) -> Iterator[Together]:
     """Test bounds and verdicts of an audit with true claims, false ones and none."""
     n, rate = 4000, 0.02
-    whole = Whole(rate, n, 1 - error, Numbers(CLAIMS, CLAIMS, UNCLAIMED))
+    whole = Whole(rate, n, 1 - error, BoundCounts(CLAIMS, CLAIMS, UNCLAIMED))
     bounds = 2 * CLAIMS + UNCLAIMED
     counts = _generator(seed, "audit").binomial(n, rate, (audits, bounds))
     above = wrong = 0
@@ -247,7 +247,7 @@ def _looks(error: float, audits: int, seed: int) -> Together:
     wrong = np.zeros(audits, bool)
     with tempfile.TemporaryDirectory() as folder:
         for look, n in enumerate(trials):
-            whole = Whole(rate, n, 1 - error, Numbers(true=1), folder=Path(folder))
+            whole = Whole(rate, n, 1 - error, BoundCounts(true=1), folder=Path(folder))
             cells = [whole.judged(row)[0] for row in counts[:, look : look + 1]]
             wrong |= [whole.exceeds(cell) or cell.verdict == "violated" for cell in cells]
             whole.ledger.write()
@@ -263,7 +263,7 @@ def _looks(error: float, audits: int, seed: int) -> Together:
 def _slack(error: float, audits: int, seed: int) -> Together:
     """Test a float32 sampler whose rare events are too rare by a probability of 10⁻⁶."""
     n, rate, slack = 10**9, 1e-5, 1e-6
-    whole = Whole(rate, n, 1 - error, Numbers(true=1), "float32")
+    whole = Whole(rate, n, 1 - error, BoundCounts(true=1), "float32")
     counts = _generator(seed, "slack").binomial(n, rate - slack, (audits, 1))
     wrong = sum(whole.judged(row)[0].verdict == "violated" for row in counts)
     # Both rates raised, the curve 1 − e^ε x is met at this false-positive rate.

@@ -11,7 +11,7 @@ import pytest
 from support import ROOT
 from support.process_changes import CHANGES
 
-from dpframe.workers.program.surroundings import surroundings
+from dpframe.workers.program.process_state import surroundings
 
 
 @pytest.fixture(scope="module")

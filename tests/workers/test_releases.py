@@ -12,11 +12,11 @@ import pytest
 
 from dpframe import Answers, host_mechanism
 from dpframe.workers.program import answer_encoding as encoding
-from dpframe.workers.program import scribe as scribes
+from dpframe.workers.program import releases as scribes
 from dpframe.workers.program.answer_encoding import UnreadableError
 from dpframe.workers.program.mechanism_sampler import ArrayScribe as Scribe
 from dpframe.workers.program.mechanism_sampler import _only
-from dpframe.workers.program.scribe import Asked
+from dpframe.workers.program.releases import ReleasedAnswers
 from dpframe.workers.program.timing import Limit
 
 NAN, INF = math.nan, math.inf
@@ -61,7 +61,7 @@ def test_batches_are_laid_out_as_one_answer_at_a_time(name):
     answers = BATCHES[name]
     scribe = Scribe(())
     for width in (None, 1, 4, 64):
-        rows = scribe.lay_out(Asked([scribe.held(a) for a in answers], []), width)
+        rows = scribe.lay_out(ReleasedAnswers([scribe.held(a) for a in answers], []), width)
         assert rows.dtype == np.uint64
         assert (rows == slowly(answers, rows.shape[1] - 3)).all()
 
@@ -73,7 +73,7 @@ def test_the_rows_of_an_array_are_answers(dims, dtype):
     if block.dtype.kind == "f" and block.size:
         block[1] = NAN
         block.reshape(5, -1)[2, 0] = -INF
-    rows = Scribe(()).lay_out(Asked(block, []), 8)
+    rows = Scribe(()).lay_out(ReleasedAnswers(block, []), 8)
     assert (rows == slowly(list(block), 8)).all()
 
 
@@ -110,7 +110,7 @@ def test_exceptions_are_answers():
         assert answers.raised.all()
         assert len(set(answers.kinds.tolist())) == 1
         assert len(set(answers.values.tolist())) > 1
-        where = "" if kind is RecursionError else r" at (workers/)?test_scribe.py:\d+"
+        where = "" if kind is RecursionError else r" at (workers/)?test_releases.py:\d+"
         words = f"raises {kind.__name__}{where}: "
         assert re.match(words, answers.words[int(answers.kinds[0])].replace("tests/", ""))
         assert (answers.numbers[:, 0] >= 10).all()
@@ -120,7 +120,7 @@ def test_exceptions_are_answers():
     for kind in (MemoryError, KeyboardInterrupt):
         with pytest.raises(kind):
             Scribe(()).ask(partial(box.release, rng(), kind), 4, raises=True, time=False)
-    assert not Answers(Scribe(()).lay_out(Asked([1.0, "x"], []), 1)).raised.any()
+    assert not Answers(Scribe(()).lay_out(ReleasedAnswers([1.0, "x"], []), 1)).raised.any()
 
 
 def test_an_exception_that_is_raised_again_has_the_place_of_each_time():
@@ -174,18 +174,18 @@ def test_a_sample_is_asked_for_one_at_a_time():
 
 def test_words_for_kinds_and_for_values_that_come_again():
     scribe = Scribe(())
-    rows = scribe.lay_out(Asked(["yes", "no", 1.25, 1.5], []), 1)
-    rows = scribe.lay_out(Asked(["yes", "no", 1.25, 1.75], []), 1)
+    rows = scribe.lay_out(ReleasedAnswers(["yes", "no", 1.25, 1.5], []), 1)
+    rows = scribe.lay_out(ReleasedAnswers(["yes", "no", 1.25, 1.75], []), 1)
     words = scribe.take_words(100)
     assert {words[int(code)] for code in rows[:, 0]} == {"str", "float"}
     assert [words.get(int(code)) for code in rows[:, 1]] == ["'yes'", "'no'", "1.25", None]
-    scribe.lay_out(Asked(["yes", None], []), 1)
+    scribe.lay_out(ReleasedAnswers(["yes", None], []), 1)
     assert list(scribe.take_words(100).values()) == ["None"]
 
 
 def test_texts_in_lists_have_words_from_the_first_time_on():
     scribe = Scribe(())
-    rows = scribe.lay_out(Asked([["b", 1.0], {"k": ("user 7",)}], []), None)
+    rows = scribe.lay_out(ReleasedAnswers([["b", 1.0], {"k": ("user 7",)}], []), None)
     words = {code >> 32: text for code, text in scribe.take_words(100).items()}
     markers = Answers(rows).numbers[:, 0].astype(int).tolist()
     assert [words[marker] for marker in markers] == ["'b'", "'user 7'"]
@@ -214,7 +214,7 @@ def test_rows_are_the_same_without_numpy():
         found = []
         for scribe in (own, other):
             laid_out = [
-                scribe.lay_out(Asked([scribe.held(one) for one in part], []), None)
+                scribe.lay_out(ReleasedAnswers([scribe.held(one) for one in part], []), None)
                 for part in parts
             ]
             found.append(scribe.joined(laid_out, True))
@@ -231,7 +231,7 @@ def test_attributes_say_what_is_read():
 
     def values(*attributes):
         scribe = Scribe(attributes)
-        rows = scribe.lay_out(Asked([scribe.held(a) for a in answers], []), 4)
+        rows = scribe.lay_out(ReleasedAnswers([scribe.held(a) for a in answers], []), 4)
         return len(set(rows[:, 1].tolist()))
 
     assert values() == 2

@@ -321,7 +321,7 @@ class Draft(NamedTuple):
     words: str = ""
 
 
-class Bench(NamedTuple):
+class EditableTable(NamedTuple):
     """The table of a neighbourhood with the rules for its edits.
 
     In a table with users every record has a user of its own, unless noted.

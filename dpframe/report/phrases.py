@@ -28,7 +28,7 @@ BLIND = "saw nothing"  # stands for the bounds of a cell whose attack saw nothin
 MOST_NAMED = 5  # levels and δ that are listed of an estimator
 
 
-class Mechanism(NamedTuple):
+class MechanismResults(NamedTuple):
     """The results of one mechanism."""
 
     label: str
@@ -39,7 +39,7 @@ class Mechanism(NamedTuple):
     decided: bool
 
 
-def mechanisms(record: Record) -> Iterator[Mechanism]:
+def mechanisms(record: Record) -> Iterator[MechanismResults]:
     """Summarise the verdicts and the worst cell of each mechanism, skipped ones included."""
     members: dict[str, list[Group]] = {}
     for one in group.groups(record.cells):
@@ -49,11 +49,11 @@ def mechanisms(record: Record) -> Iterator[Mechanism]:
         ran = [cell for cell in cells if cell.status == "ok"]
         decided = {cell.verdict for cell in ran} != {"inconclusive"}
         worst, several = _worst(ran, found)
-        yield Mechanism(label, group.tallies(cells), worst, several, bool(ran), decided)
+        yield MechanismResults(label, group.tallies(cells), worst, several, bool(ran), decided)
     for label in dict.fromkeys(skip.mechanism for skip in record.skipped):
         if label not in members:
             skipped: list[tuple[str | None, str]] = [("failed", "– skipped")]
-            yield Mechanism(label, skipped, "nothing was tested", False, False, True)
+            yield MechanismResults(label, skipped, "nothing was tested", False, False, True)
 
 
 def _worst(ran: list[CellRecord], found: list[Group]) -> tuple[str, bool]:
@@ -83,7 +83,7 @@ def _place(cell: CellRecord, found: list[Group]) -> str:
     return (f", by {by}" if by else "") + (f", at {' '.join(place)}" if place else "")
 
 
-class Estimator(NamedTuple):
+class EstimatorNote(NamedTuple):
     """An estimator's guarantee, assumption and source in one audit."""
 
     label: str
@@ -97,7 +97,7 @@ class Estimator(NamedTuple):
     limits: str
 
 
-def estimators(record: Record) -> Iterator[Estimator]:
+def estimators(record: Record) -> Iterator[EstimatorNote]:
     """Describe every estimator of a record."""
     sources = group.sources(record)
     members: dict[str, list[CellRecord]] = {}
@@ -111,7 +111,7 @@ def estimators(record: Record) -> Iterator[Estimator]:
         levels = sorted({words.percent(e.confidence) for e in found if e.certified})
         deltas = sorted({words.setting(e.delta) for e in found})
         limits = dict.fromkeys(LIMITED[e.epsilon_upper_of] for e in found if e.epsilon_upper_of)
-        yield Estimator(
+        yield EstimatorNote(
             label,
             cells[0].estimator.use,
             certified > 0,
@@ -132,7 +132,7 @@ def verdict(cell: CellRecord) -> str:
 
 def unexpected(cell: CellRecord) -> str:
     """Return the sign of a cell that makes a job fail; "" for others."""
-    return f"{UNEXPECTED} " if sentences.outcome(cell).kind is sentences.Kind.FAILED else ""
+    return f"{UNEXPECTED} " if sentences.outcome(cell).kind is sentences.OutcomeKind.FAILED else ""
 
 
 def numbers(cell: CellRecord) -> list[str]:

@@ -13,7 +13,7 @@ from dpframe.common import files
 from dpframe.common.text import escape
 from dpframe.errors import OutputError
 from dpframe.report.files import scores
-from dpframe.report.sentences import Kind, outcomes
+from dpframe.report.sentences import OutcomeKind, outcomes
 from dpframe.results import store
 from dpframe.results.model import Record, SkipRecord
 
@@ -143,7 +143,7 @@ def alarms(record: Record, file: str, line: Callable[[str], int | None]) -> Iter
     found = [
         (cell.mechanism if isinstance(cell, SkipRecord) else cell.mechanism.label, name, message)
         for cell, name, (kind, message) in outcomes(record)
-        if kind in (Kind.BROKEN, Kind.FAILED)
+        if kind in (OutcomeKind.BROKEN, OutcomeKind.FAILED)
     ]
     if not record.cells:
         found.append(("", record.audit.name, "no cell was run, so nothing was tested"))

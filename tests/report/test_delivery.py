@@ -71,7 +71,7 @@ def test_a_notebook_shows_the_verdict_of_a_record(record, monkeypatch):
 
 def test_a_notebook_that_only_loads_a_record_shows_it_too(record, monkeypatch):
     monkeypatch.setattr(Record, "in_notebooks", None)
-    monkeypatch.delitem(sys.modules, "dpframe.report.made")
+    monkeypatch.delitem(sys.modules, "dpframe.report.delivery")
     monkeypatch.delitem(vars(dpframe), "load", raising=False)
     assert callable(dpframe.load)
     assert "1 of 2 claims violated" in record._repr_html_()

@@ -28,7 +28,7 @@ class Encoded(NamedTuple):
     native: tuple[int, ...] | None = None  # see `native_shape`
 
 
-class Asked(NamedTuple):
+class ReleasedAnswers(NamedTuple):
     """Answers to some releases."""
 
     answers: Any  # immutable values, or an array of numbers with a row for each answer
@@ -55,7 +55,7 @@ class Scribe:
         raises: bool,
         time: bool,
         limit: float | None = None,
-    ) -> Asked:
+    ) -> ReleasedAnswers:
         """Make `n` releases one after the other; with `time`, measure the seconds of each.
 
         With `raises`, an exception is an answer, except for lack of memory. After `limit` seconds a
@@ -85,7 +85,7 @@ class Scribe:
                 if time:
                     seconds.append(perf_counter() - started)
                 answers.append(held(answer))
-        return Asked(answers, seconds)
+        return ReleasedAnswers(answers, seconds)
 
     def held(self, answer: Any) -> Any:
         """Return an answer, encoded if a later release could change it."""
@@ -117,7 +117,7 @@ class Scribe:
             return only
         return self._encoded(found, native_shape(answer))
 
-    def lay_out(self, asked: Asked, width: int | None) -> Any:
+    def lay_out(self, asked: ReleasedAnswers, width: int | None) -> Any:
         """Return answers as rows of 3 + width words; default width: that of the widest answer."""
         each = [self.one(answer) for answer in asked.answers]
         self.notice(asked.answers, [one.value for one in each])

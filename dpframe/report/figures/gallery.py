@@ -13,7 +13,7 @@ from dpframe.report.terminal.plan import Outlook
 from dpframe.results.model import Record
 
 
-class Kind(NamedTuple):
+class FigureKind(NamedTuple):
     """A kind of figure."""
 
     find: Callable[[Record], Any]  # returns the content, or a text with the reason for none
@@ -22,20 +22,20 @@ class Kind(NamedTuple):
 
 # The first that fits a record is its default.
 KINDS = {
-    "sweep": Kind(sweep.find, sweep.draw),
-    "heat-map": Kind(sweep.find_heat_map, sweep.draw_heat_map),
-    "trade-off": Kind(curves.find_curves, curves.draw_tradeoff),
-    "profile": Kind(curves.find_curves, curves.draw_profile),
-    "comparison": Kind(comparison.find_comparison, comparison.draw_comparison),
-    "compositions": Kind(compositions.find_compositions, compositions.draw_compositions),
-    "threshold-curve": Kind(roc.find_threshold_curve, roc.draw_threshold_curve),
-    "total-variation": Kind(histograms.find_total_variation, histograms.draw_total_variation),
-    "convergence": Kind(compositions.find_convergence, compositions.draw_convergence),
-    "slack": Kind(comparison.find_slack, comparison.draw_slack),
-    "best-order": Kind(comparison.find_best_order, comparison.draw_best_order),
-    "scores": Kind(histograms.find_histograms, histograms.draw_scores),
-    "inverse-cdf": Kind(histograms.find_histograms, histograms.draw_inverse_cdf),
-    "wealth": Kind(compositions.find_wealth, compositions.draw_wealth),
+    "sweep": FigureKind(sweep.find, sweep.draw),
+    "heat-map": FigureKind(sweep.find_heat_map, sweep.draw_heat_map),
+    "trade-off": FigureKind(curves.find_curves, curves.draw_tradeoff),
+    "profile": FigureKind(curves.find_curves, curves.draw_profile),
+    "comparison": FigureKind(comparison.find_comparison, comparison.draw_comparison),
+    "compositions": FigureKind(compositions.find_compositions, compositions.draw_compositions),
+    "threshold-curve": FigureKind(roc.find_threshold_curve, roc.draw_threshold_curve),
+    "total-variation": FigureKind(histograms.find_total_variation, histograms.draw_total_variation),
+    "convergence": FigureKind(compositions.find_convergence, compositions.draw_convergence),
+    "slack": FigureKind(comparison.find_slack, comparison.draw_slack),
+    "best-order": FigureKind(comparison.find_best_order, comparison.draw_best_order),
+    "scores": FigureKind(histograms.find_histograms, histograms.draw_scores),
+    "inverse-cdf": FigureKind(histograms.find_histograms, histograms.draw_inverse_cdf),
+    "wealth": FigureKind(compositions.find_wealth, compositions.draw_wealth),
 }
 
 

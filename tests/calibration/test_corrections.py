@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 from support.tiers import mostly_slow
 
-from dpframe.calibration import rows, together
-from dpframe.calibration.together import Numbers, Whole
+from dpframe.calibration import corrections, rows
+from dpframe.calibration.corrections import BoundCounts, Whole
 from dpframe.engine import ledger
 from dpframe.engine import ledger as inquiry
 from dpframe.results import verdict
@@ -27,7 +27,8 @@ SEED = 4
 
 
 @pytest.mark.parametrize(
-    ("confidence", "audits"), mostly_slow([(0.95, 100), (0.95, together.AUDITS), (0.8, 3000)], [0])
+    ("confidence", "audits"),
+    mostly_slow([(0.95, 100), (0.95, corrections.AUDITS), (0.8, 3000)], [0]),
 )
 def test_a_right_engine_does_what_is_expected(
     confidence: float, audits: int, monkeypatch: pytest.MonkeyPatch
@@ -111,9 +112,9 @@ def test_a_planted_mistake_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch
     """By the part that is there for it; the other parts, which take as long, are left out."""
     plant, part, expected = MISTAKES[name]
     plant(monkeypatch)
-    tried = getattr(together, part)(0.05, together.AUDITS, SEED)
+    tried = getattr(corrections, part)(0.05, corrections.AUDITS, SEED)
     monkeypatch.setattr(
-        rows, "together", lambda *_: [tried] if isinstance(tried, together.Together) else tried
+        rows, "together", lambda *_: [tried] if isinstance(tried, corrections.Together) else tried
     )
     assert [row["promise"] for row in rows.together_rows(0.95, SEED)] == expected
 
@@ -130,28 +131,28 @@ def test_the_largest_count_below_a_limit() -> None:
 
     for n, rate, error in ((4000, 0.02, 0.05), (5000, 0.02, 0.05 / 6), (300, 0.1, 0.002)):
         limits = clopper_pearson_upper(np.arange(n), n, error)
-        assert together._largest(n, rate, error) == int(np.sum(limits < rate)) - 1
-    assert together._largest(10, 0.02, 0.05) == -1
-    assert together._below(10, 0.02, 0.05) == 0.0
+        assert corrections._largest(n, rate, error) == int(np.sum(limits < rate)) - 1
+    assert corrections._largest(10, 0.02, 0.05) == -1
+    assert corrections._below(10, 0.02, 0.05) == 0.0
 
 
 def test_the_probability_of_any_look_is_that_of_simulated_ones() -> None:
     trials, rate, error = [200, 320, 512], 0.1, 0.2
-    exact = together._any_look(trials, rate, error)
+    exact = corrections._any_look(trials, rate, error)
     rng = np.random.default_rng(0)
     counts = rng.binomial(np.diff([0, *trials]), rate, (100_000, 3)).cumsum(axis=1)
     limits = [
-        together._largest(n, rate, error / price)
+        corrections._largest(n, rate, error / price)
         for n, price in zip(trials, (1, 6, 12), strict=True)
     ]
     wrong = int((counts <= limits).any(axis=1).sum())
     assert stats.binomtest(wrong, 100_000, exact).pvalue > 1e-6
-    alone = together._below(200, rate, error)
+    alone = corrections._below(200, rate, error)
     assert alone < exact < 1.5 * error
 
 
 def test_exact_cells_are_judged_by_the_engine() -> None:
-    whole = Whole(0.02, 4000, 0.95, Numbers(false=1, true=1, unclaimed=2))
+    whole = Whole(0.02, 4000, 0.95, BoundCounts(false=1, true=1, unclaimed=2))
     assert (whole.plan.m, whole.plan.certifying_cells) == (2, 4)
     cells = whole.judged([80, 80, 80, 20])
     assert [cell.verdict for cell in cells] == ["violated", "consistent", None, None]
