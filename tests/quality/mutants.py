@@ -450,4 +450,20 @@ MUTANTS = [
         "    if False:",
         ("tests/search/test_kept_answers.py::test_forged_answers_are_drawn_again",),
     ),
+    Mutant(
+        39,
+        "a profile rests on what the sampler does not resolve",
+        "dpframe/stats/output_bounds.py",
+        "wide = min(middle + resolution * (1 + slope), 1.0)",
+        "wide = middle",
+        ("tests/search/test_wealth.py::test_no_bound_rests_on_what_the_sampler_does_not_resolve",),
+    ),
+    Mutant(
+        40,
+        "what has nothing to read counts by its type inside of a list",
+        "dpframe/workers/program/answer_encoding/libraries.py",
+        "    if reader.objects:",
+        "    if len(reader.open) > 1:",
+        ("tests/workers/test_answer_encoding.py::test_what_shows_nothing_is_refused",),
+    ),
 ]

@@ -405,6 +405,9 @@ def test_no_bound_rests_on_what_the_sampler_does_not_resolve() -> None:
     wealth = Wealth(0.0, 1e-4)
     wealth.bet(far, far, (), 1.0, 1)
     assert 5.0 < wealth.bound(0.05) < math.log(0.04 / 1e-4)
+    epsilon, delta = np.array(wealth.profile(0.05)).T
+    assert delta[0] > 0.035  # not vacuous
+    assert np.all(delta <= np.maximum(0.04 - 1e-4 * (1 + np.exp(epsilon)), 0.0))
     wealth, less = Wealth(0.0, 1e-4), Seen(np.array([[0], [10_000]]), 10**6)
     wealth.bet(far, less, (), 1.0, 1)  # the past suggests more than is true
     assert 4.0 < wealth.bound(0.05) < math.log(0.01 / 1e-4)
