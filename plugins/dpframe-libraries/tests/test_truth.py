@@ -18,6 +18,8 @@ def solved(profile, delta):
     """ε at δ for a decreasing profile."""
     if profile(0.0) <= delta:
         return 0.0
+    if profile(700.0) >= delta:
+        return math.inf
     high = next(2.0**i for i in range(20) if profile(2.0**i) < delta)
     return brentq(lambda e: profile(e) / delta - 1, 0.0, high, xtol=1e-12)
 
@@ -61,6 +63,20 @@ def shifted(sigma):
     return profile((2 * y - 1) / (2 * sigma**2), np.roll(weights / weights.sum(), 1))
 
 
+def truncated(sigma, bound, count=1):
+    """Sums of truncated integers on two neighbours: all outcomes of `count` releases."""
+    weights = np.exp(-(np.arange(-bound, bound + 1) ** 2) / (2 * sigma**2))
+    q = np.append(weights / weights.sum(), 0.0)
+    p = np.roll(q, 1)
+    with np.errstate(divide="ignore"):
+        loss = np.log(p) - np.log(q)
+    losses, masses = loss[p > 0], p[p > 0]
+    for _ in range(count - 1):
+        losses = np.add.outer(losses, loss[p > 0]).ravel()
+        masses = np.multiply.outer(masses, p[p > 0]).ravel()
+    return profile(losses, masses)
+
+
 def laplace(a):
     return lambda e: max(0.0, -math.expm1((e - a) / 2))
 
@@ -77,7 +93,28 @@ KNOWN = [
       for b, q in itertools.product((0.5, 3.0), (0.01, 0.4))),
     *((Step("discrete-gaussian", s), shifted(s)) for s in (0.4, 1.0, 5.0)),
     (Step("discrete-gaussian", 1.5, 1, "poisson", 0.2), sampled(shifted(1.5), 0.2)),
+    *((Step("truncated-discrete-gaussian", s, k, bound=b), truncated(s, b, k))
+      for s, b, k in ((3.0, 2, 1), (1.0, 5, 1), (0.7, 5, 3), (0.6, 4, 1), (2.0, 12, 2))),
+    (Step("truncated-discrete-gaussian", 0.8, 1, "poisson", 0.3, 5),
+     sampled(truncated(0.8, 5), 0.3)),
 ]  # fmt: skip
+
+
+def test_an_output_that_only_one_dataset_can_have_is_an_infinite_loss():
+    """Noise is at its bound with a probability; smaller δ have no finite ε."""
+    for sigma, bound in ((3.0, 1), (0.4, 2)):
+        step = (Step("truncated-discrete-gaussian", sigma, bound=bound),)
+        lost = truncated(sigma, bound)(700.0)
+        for times, finite in ((0.99, False), (1.01, True)):
+            (one,) = truth.intervals(step, "add-remove", (lost * times,))
+            assert math.isfinite(one.lower) == math.isfinite(one.upper) == finite
+            assert finite or one.width == 0
+    for q, ends in ((0.3, (0.3, 0.299)), (1.0, (1.0, 0.999))):
+        sampling = "none" if q == 1 else "poisson"
+        step = (Step("truncated-discrete-gaussian", 1.0, 1, sampling, q, 3),)
+        above, below = (truth.intervals(step, "add-remove", (truncated(1.0, 3)(700.0) * e,))[0]
+                        for e in ends)  # fmt: skip
+        assert below.lower == math.inf > above.lower
 
 
 def holds(interval, exact):
@@ -240,5 +277,7 @@ def test_unknown_truths_are_refused():
     ):
         with pytest.raises(ValueError, match="known"):
             truth.intervals((step,), relation, (1e-5,))
+    with pytest.raises(ValueError, match="bound"):
+        Step("discrete-gaussian", 1.0, bound=3)
     with pytest.raises(ValueError, match="rate"):
         Step("gaussian", 1.0, 1, "none", 0.5)

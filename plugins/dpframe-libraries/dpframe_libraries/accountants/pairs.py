@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from dpframe.plugins import Floats
 
 Relation = Literal["add-remove", "replace", "zero-out"]
-NOISES = ("gaussian", "laplace", "discrete-gaussian", "discrete-laplace", "randomized-response")
+TRUNCATED = "truncated-discrete-gaussian"
+NOISES = (
+    *("gaussian", "laplace", "discrete-gaussian", "discrete-laplace", TRUNCATED),
+    "randomized-response",
+)
 SAMPLINGS = ("none", "poisson", "fixed")
 RELATIVE = 1e-10
 """Allowance for the relative error of a mass on the grid: the quadrature error is below 1e-12, and
@@ -43,6 +47,8 @@ class Step:
     sampling: str = "none"
     rate: float = 1.0
     """Probability that a record is sampled; batch ÷ records for samples of a fixed size."""
+    bound: int = 0
+    """Largest absolute value of truncated noise; 0 for other noise."""
 
     def __post_init__(self) -> None:
         if self.noise not in NOISES:
@@ -55,6 +61,8 @@ class Step:
             raise ValueError(f"rate = {self.rate} does not fit sampling = {self.sampling!r}")
         if self.count < 1:
             raise ValueError(f"count = {self.count} is not positive")
+        if type(self.bound) is not int or (self.bound > 0) != (self.noise == TRUNCATED):
+            raise ValueError(f"bound = {self.bound!r} does not fit noise = {self.noise!r}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +75,8 @@ class Grid:
     lower: Floats
     infinite: float
     """Mass that the upper distribution puts at an infinite loss."""
+    certain: float = 0.0
+    """Mass that the lower distribution puts there: of outputs that only one dataset can have."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +95,8 @@ class _Pair:
     """Losses, and their masses under the first dataset."""
     above: float = 0.0
     """Mass above `ends`."""
+    certain: float = 0.0
+    """Mass of an infinite loss."""
     limit: float = 0.0
     """The smallest or largest loss of the density, if there is one."""
 
@@ -188,8 +200,7 @@ def _on_grid(pair: _Pair, h: float) -> Grid:
         np.add.at(upper, index, masses * (1 - share))
         np.add.at(upper, index + 1, masses * share)
         np.add.at(lower, index, masses)
-    infinite = pair.above
-    return Grid(first, h, upper, lower, infinite)
+    return Grid(first, h, upper, lower, pair.above + pair.certain, pair.certain)
 
 
 def _density_on(pair: _Pair, x: Floats, h: float) -> tuple[Floats, Floats]:
@@ -263,7 +274,7 @@ def _pair(step: Step, relation: Relation, kind: str, tail: float) -> _Pair:
         ell, p, other = _discrete(step, far, tail)
         if kind == "unsampled":
             q = 1.0
-        pair = _atoms(ell, p, other, q, reverse=kind == "add")
+        pair = _atoms(ell, p, other, q, reverse=kind == "add", whole=step.noise == TRUNCATED)
     return pair
 
 
@@ -284,13 +295,21 @@ def _unmixed(x: Floats, q: float) -> Floats:
     return np.where(x < 30, small, x - math.log(q) + np.log1p((q - 1) * np.exp(-np.abs(x))))
 
 
-def _atoms(ell: Floats, p: Floats, other: Floats, q: float, *, reverse: bool) -> _Pair:
-    loss = _mixed(ell, q)
+def _atoms(
+    ell: Floats, p: Floats, other: Floats, q: float, *, reverse: bool, whole: bool = False
+) -> _Pair:
+    """Return the pair of two discrete distributions; losses of ±∞ are outputs of only one of them.
+
+    If the distributions are not `whole`, the mass that they lack counts as an infinite loss.
+    """
+    with np.errstate(all="ignore"):
+        loss = _mixed(ell, q) * (-1 if reverse else 1)
     mass = other if reverse else (1 - q) * other + q * p
-    zero = np.zeros(1)
+    finite, zero = np.isfinite(loss), np.zeros(1)
+    certain = float(mass[loss == math.inf].sum())
     return _Pair(
         lambda u: u, lambda u: u, lambda u: u, lambda a, b: zero, lambda a, b: zero, (0.0, 0.0),
-        (-loss if reverse else loss, mass), max(0.0, 1 - float(mass.sum())),
+        (loss[finite], mass[finite]), 0.0 if whole else max(0.0, 1 - float(mass.sum())), certain,
     )  # fmt: skip
 
 
@@ -310,6 +329,12 @@ def _discrete(step: Step, far: float, tail: float) -> tuple[Floats, Floats, Floa
             [[tails], norm * np.exp(-a * (far - inner)), [tails * math.exp(-a * far)]]
         )
         return ell, p, p * np.exp(-ell)
+    if step.noise == TRUNCATED:
+        weights = np.exp(-(np.arange(-step.bound, step.bound + 1.0) ** 2) * a * a / 2)
+        shift = int(far)
+        p, other = (np.pad(weights / weights.sum(), ends) for ends in ((shift, 0), (0, shift)))
+        with np.errstate(divide="ignore"):
+            return np.log(p) - np.log(other), p, other
     reach = math.ceil(far + step.scale * -ndtri(tail / 4)) + 2
     y = np.arange(-reach, reach + 1.0)
     every = np.exp(-(np.arange(-reach - 40.0, reach + 41.0) ** 2) * a * a / 2)

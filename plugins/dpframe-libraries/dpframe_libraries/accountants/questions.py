@@ -57,8 +57,10 @@ class Question:
 
 def describe(step: Step) -> str:
     """Return a step in a few words."""
-    symbol = {"gaussian": "σ", "discrete-gaussian": "σ", "randomized-response": "ε"}
-    text = f"{step.noise} {symbol.get(step.noise, 'b')} = {step.scale:g}"
+    symbol = "ε" if "response" in step.noise else "σ" if "gaussian" in step.noise else "b"
+    text = f"{step.noise} {symbol} = {step.scale:g}"
+    if step.bound:
+        text += f", at most {step.bound}"
     if step.sampling != "none":
         text += f", {step.sampling} sample of {step.rate:g}"
     return f"{step.count} × ({text})" if step.count > 1 else text
@@ -149,6 +151,9 @@ def smaller(question: Question) -> Iterator[Question]:
         for rate in (0.5, 0.1, 0.01):
             if step.sampling != "none":
                 yield from put(i, rate=rate)
+        for bound in (1, 2, 5, 10):
+            if step.bound:
+                yield from put(i, bound=bound)
         for scale in (1.0, 2.0, 0.5, _rounded(step.scale)):
             yield from put(i, scale=scale)
     for simple in (1e-5, _rounded(delta)):
@@ -164,7 +169,8 @@ def size(question: Question) -> tuple[float, ...]:
     """Return the quantities that shrinking reduces, in order."""
     steps = question.steps
     rates = [step.rate for step in steps if step.sampling != "none"]
-    numbers = [*(step.scale for step in steps), *rates, *question.deltas]
+    bounds = [step.bound for step in steps if step.bound]
+    numbers = [*(step.scale for step in steps), *bounds, *rates, *question.deltas]
     return (
         len(steps),
         sum(step.count for step in steps),

@@ -44,7 +44,7 @@ class Interval:
 
     @property
     def width(self) -> float:
-        return self.upper - self.lower
+        return 0.0 if self.lower == self.upper else self.upper - self.lower
 
 
 def intervals(
@@ -74,7 +74,7 @@ def intervals(
     found = [Interval(0.0, math.inf)] * len(deltas)
     attainable = not any(below != above for one in kinds for below, above in one)
     wanted = first = _first_spacing(steps)
-    for _ in range(6):
+    for number in range(6):
         h = pairs.spacing_for(steps, relation, wanted)
         each = []
         for direction in range(several):
@@ -89,9 +89,13 @@ def intervals(
             Interval(max(old.lower, low), min(old.upper, high))
             for old, low, high in zip(found, lower, upper, strict=True)
         ]
-        worst = max(one.width / max(one.upper, 0.01) if one.width else 0.0 for one in found)
+        worst = max(
+            math.inf if one.width == math.inf else one.width / max(one.upper, 0.01) for one in found
+        )
         if worst <= tight or (not attainable and wanted < first):
             break  # finer grids do not close the gap between the two pairs
+        if worst == math.inf and number:
+            break  # δ is the mass of an infinite loss, up to rounding
         # The error falls with the square of the spacing, and linearly if atoms are off the grid.
         wanted = h * min(0.5, max(0.03 if attainable else 0.25, 0.7 * math.sqrt(tight / worst)))
     return tuple(found)
@@ -149,8 +153,8 @@ def _bounds(
         firsts = [one.first for one in found]
         lost = 1.0
         for one, count in zip(found, counts, strict=True):
-            lost *= (1 - one.infinite) ** count
-        infinite = (1 - lost) * (1 + 1e-12) if up else 0.0
+            lost *= (1 - (one.infinite if up else one.certain)) ** count
+        infinite = (1 - lost) * (1 + 1e-12) if up else max(0.0, (1 - lost) * (1 - 1e-9) - 1e-15)
         ends.append(_ends(masses, firsts, h, counts, infinite, deltas, up=up))
     return ends[0], ends[1]
 

@@ -52,20 +52,25 @@ def asked(make):
     return ask
 
 
-def optimistic(question):
+def composed(question, pessimistic):
+    """Compose the distributions of steps, of which some have no event."""
     if question["relation"] != "add-remove":
         raise NotImplementedError("asked under add-remove alone")
+    makers = {
+        "gaussian": distributions.from_gaussian_mechanism,
+        "laplace": distributions.from_laplace_mechanism,
+        "discrete-gaussian": distributions.from_discrete_gaussian_mechanism,
+        "truncated-discrete-gaussian": distributions.from_discrete_gaussian_mechanism,
+    }
     total = None
     for step in question["steps"]:
-        if step["sampling"] == "fixed" or step["noise"] not in ("gaussian", "laplace"):
+        if step["sampling"] == "fixed" or step["noise"] not in makers:
             raise NotImplementedError("no distribution for this step")
-        make = {
-            "gaussian": distributions.from_gaussian_mechanism,
-            "laplace": distributions.from_laplace_mechanism,
-        }[step["noise"]]
         # Connecting the dots has no optimistic side.
         more = {"sampling_prob": step["rate"], "use_connect_dots": False}
-        one = make(step["scale"], pessimistic_estimate=False, **more)
+        if step["bound"]:
+            more["truncation_bound"] = step["bound"]
+        one = makers[step["noise"]](step["scale"], pessimistic_estimate=pessimistic, **more)
         one = one.self_compose(step["count"])
         total = one if total is None else total.compose(one)
     return [total.get_epsilon_for_delta(delta) for delta in question["deltas"]]
@@ -78,7 +83,16 @@ ACCOUNTANTS = {
         "upper",
         "add-remove, replace, zero-out; Poisson or no sample",
     ),
-    "dp-accounting PLD optimistic": (optimistic, "lower", "add-remove; Poisson or no sample"),
+    "dp-accounting PLD rounded up": (
+        lambda question: composed(question, True),
+        "upper",
+        "add-remove; Poisson or no sample",
+    ),
+    "dp-accounting PLD optimistic": (
+        lambda question: composed(question, False),
+        "lower",
+        "add-remove; Poisson or no sample",
+    ),
     "dp-accounting RDP": (
         asked(lambda relation: RdpAccountant(neighboring_relation=relation)),
         "upper",
