@@ -154,16 +154,16 @@ def rejected(one: Any, found: Any, a: Decimal, claim: Any, side: int) -> bool:
     """Prove that possible terms reject a claim at a level (side 1), or that they do not (-1)."""
     theorem, terms = found["theorem"], [tuple(term) for term in found["terms"]]
     bets, guesses, bins = (theorem == name for name in ("betting", "one-run", "total-variation"))
-    last = [term[-1] for term in terms]
+    given, drawn = one["estimate"]["evidence"]["terms"] or terms, sorted(one["trials"])
     for term in terms:
         j, k, t, n, *rest = term
         whole = term[: {"one-run": 3, "betting": 5}.get(theorem, 4)]
         own = {*map(type, whole)} == {int} and {*map(type, term)} <= {int, Decimal}
         own = own and min(whole) >= 0 < min(term[len(whole) :]) and max(whole) <= 10**12
-        shared = rest == last[:1] == [int(last[0])] if bins else bets or sum(last) <= 1 + CLOSE
-        order = bets or (t <= k <= j <= 10**6 if guesses else j <= k and t <= n)
-        order = order and (bets or guesses or sorted((k, n)) == sorted(one["trials"]))
-        must(own and shared and order and len(term) == FIELDS[theorem], f"{one['id']}: odd terms")
+        sure = rest == [given[0][-1]] if bins else bets or sum(o[-1] for o in terms) <= 1 + CLOSE
+        told = guesses and t <= k <= j <= 10**6 and [j, k, n] in ([*g[:2], g[3]] for g in given)
+        order = told or bets or (not guesses and j <= k and t <= n and sorted((k, n)) == drawn)
+        must(own and sure and order and len(term) == FIELDS[theorem], f"{one['id']}: odd terms")
     if bets or guesses:
         return (by_bets if bets else by_guesses)(one, terms, a, claim, side) == (side > 0)
     below = (all(gap(claim, at, side) > 0 for at in region(theorem, t, a, side)) for t in terms)

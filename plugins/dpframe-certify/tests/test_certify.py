@@ -588,6 +588,32 @@ def test_extreme_counts_of_another_theorem_are_refused(tmp_path: Path) -> None:
     assert code_of_bets(tmp_path, one) == 1
 
 
+@pytest.mark.parametrize(
+    ("theorem", "trials", "terms", "most", "more"),
+    [
+        ("total-variation", 100, [50, 100, 50, 100, 200], [0, 100, 100, 100, 200], (4, 1)),
+        ("one-run", 1, [1000, 4, 2, 1.0], [1000, 4, 4, 1.0], (1, 100)),
+        ("one-run", 1, [1000, 4, 2, 0.5], [1000, 4, 4, 0.5], (3, 1.0)),
+    ],
+)
+def test_extreme_counts_of_another_design_are_refused(
+    tmp_path: Path, theorem: str, trials: int, terms: Any, most: Any, more: tuple[int, Any]
+) -> None:
+    """Fewer bins, more guesses or a larger share could make any audit consistent."""
+    one = of_bets("inconclusive", [])
+    one["trials"] = [trials, trials]
+    one["estimate"]["evidence"] = {"theorem": theorem, "terms": [terms]}
+    one["basis"]["extreme"] = {"theorem": theorem, "terms": [most]}
+    assert code_of_bets(tmp_path, one) == 0
+    assert code_of_bets(tmp_path, {**one, "verdict": "consistent"}) == 1
+    place, value = more
+    most[place] = value
+    if theorem == "one-run":
+        most[2] = most[1]
+    for verdict in ("inconclusive", "consistent"):
+        assert code_of_bets(tmp_path, {**one, "verdict": verdict}) == 1
+
+
 def test_a_conclusion_that_is_listed_again_raises_no_level(tmp_path: Path) -> None:
     strong = of_bets("violated", STRONG, confidence=0.999)
     rest = of_bets("consistent", WEAK, name="other", confidence=0.975)
