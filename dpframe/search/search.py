@@ -250,8 +250,7 @@ class SearchRun:
             if self._waiting or playing:
                 return True
         if not self.arms:
-            said = "all answers of every pair", self._raised, self.settings.source.words
-            raise CellError(trial_call.only_exceptions(*said) if self._raised else NO_PAIR)
+            raise self._failure(NO_PAIR)
         return bool(playing) and self._play(*self._next(playing))
 
     def _play(self, arm: Arm, leads: bool) -> bool:
@@ -320,7 +319,9 @@ class SearchRun:
         needed = arm.first()
         if self.drawn + needed > (PROPOSALS if self.arms else 1) * self.cell.trials:
             if not self.arms:
-                raise CellError(f"a search takes {needed} trials to start, and more to continue")
+                raise self._failure(
+                    f"a search takes {needed} trials to start, and more to continue"
+                )
             self._waiting.clear()
             return
         arm.warm_up()
@@ -330,6 +331,13 @@ class SearchRun:
             self.arms.append(arm)
             self._known[pair, setting] = arm
         self._spend(arm.trials)
+
+    def _failure(self, reason: str) -> CellError:
+        """Return why there is no pair to bet on: exceptions if there were any, else the reason."""
+        if self._raised:
+            words = self.settings.source.words
+            reason = trial_call.only_exceptions("all answers of every pair", self._raised, words)
+        return CellError(reason)
 
     def _next(self, arms: Sequence[Arm]) -> tuple[Arm, bool]:
         """Return the next pair to draw from; True if it is drawn for its bound."""

@@ -159,11 +159,12 @@ def test_a_sample_that_raises_is_asked_one_at_a_time() -> None:
     assert found.p_value < 1e-3
 
 
-def test_a_box_that_always_raises_is_no_right_box() -> None:
+@pytest.mark.parametrize("trials", [20, 4_000])  # enough for one pair, and for all
+def test_a_box_that_always_raises_is_no_right_box(trials: int) -> None:
     def broken(rng: Any, data: Any) -> float:
         raise RuntimeError("not installed")
 
-    found = searched(broken)
+    found = searched(broken, trials=trials)
     assert found.estimate is None
     assert "all answers of every pair, on D and on D′, were exceptions" in str(found.reason)
     assert "RuntimeError: not installed (" in str(found.reason)

@@ -137,6 +137,12 @@ def test_nothing_is_consistent_where_all_pairs_show_what_is_ignored() -> None:
     assert "all pairs show ignored leaks" in str(cell.reason)
 
 
+@pytest.mark.parametrize("part", ["#", "3", "4.5e6", "'nan'", "“a” 7"])
+def test_a_value_is_no_part_of_the_name_of_a_leak(part: str) -> None:
+    with pytest.raises(DpframeError, match="should hold a word of the leak's name"):
+        dpframe.audit(spec(ignore=[part]), plugins=[Leaky])
+
+
 class Loud(HostMechanism, name="loud"):
     """It always raises an exception on one dataset, and a pair that is not ignored is silent."""
 
