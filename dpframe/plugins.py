@@ -8,63 +8,69 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from annotated_types import Ge as Ge
-    from annotated_types import Gt as Gt
-    from annotated_types import Interval as Interval
-    from annotated_types import Le as Le
-    from annotated_types import Lt as Lt
+    from annotated_types import Ge as Ge, Gt as Gt, Interval as Interval, Le as Le, Lt as Lt
 
     from dpframe.builtin.pairs.pairs import Values as Values
-    from dpframe.claims import AccountedDP as AccountedDP
-    from dpframe.claims import ApproxDP as ApproxDP
-    from dpframe.claims import Claim as Claim
-    from dpframe.claims import GaussianDP as GaussianDP
-    from dpframe.claims import LaplaceDP as LaplaceDP
-    from dpframe.claims import PureDP as PureDP
-    from dpframe.claims import RenyiDP as RenyiDP
-    from dpframe.claims import SubsampledGaussianDP as SubsampledGaussianDP
-    from dpframe.claims import ZeroConcentratedDP as ZeroConcentratedDP
-    from dpframe.common.types import Array as Array
-    from dpframe.common.types import Floats as Floats
-    from dpframe.common.types import HostArray as HostArray
-    from dpframe.common.types import Ints as Ints
-    from dpframe.common.types import Key as Key
-    from dpframe.common.types import Tree as Tree
-    from dpframe.errors import DpframeError as DpframeError
-    from dpframe.errors import ParameterError as ParameterError
-    from dpframe.interfaces.attack import Answers as Answers
-    from dpframe.interfaces.attack import Attack as Attack
-    from dpframe.interfaces.attack import Target as Target
-    from dpframe.interfaces.estimator import Contrast as Contrast
-    from dpframe.interfaces.estimator import Estimate as Estimate
-    from dpframe.interfaces.estimator import Estimator as Estimator
-    from dpframe.interfaces.estimator import Evidence as Evidence
-    from dpframe.interfaces.estimator import Query as Query
-    from dpframe.interfaces.estimator import Settled as Settled
-    from dpframe.interfaces.estimator import Share as Share
-    from dpframe.interfaces.estimator import UpperOf as UpperOf
-    from dpframe.interfaces.estimator import epsilon_of as epsilon_of
-    from dpframe.interfaces.estimator import estimate_from_boxes as estimate_from_boxes
-    from dpframe.interfaces.executor import Executor as Executor
-    from dpframe.interfaces.executor import Task as Task
+    from dpframe.claims import (
+        AccountedDP as AccountedDP,
+        ApproxDP as ApproxDP,
+        Claim as Claim,
+        GaussianDP as GaussianDP,
+        LaplaceDP as LaplaceDP,
+        PureDP as PureDP,
+        RenyiDP as RenyiDP,
+        SubsampledGaussianDP as SubsampledGaussianDP,
+        ZeroConcentratedDP as ZeroConcentratedDP,
+    )
+    from dpframe.common.types import (
+        Array as Array,
+        Floats as Floats,
+        HostArray as HostArray,
+        Ints as Ints,
+        Key as Key,
+        Tree as Tree,
+    )
+    from dpframe.errors import DpframeError as DpframeError, ParameterError as ParameterError
+    from dpframe.interfaces.attack import Answers as Answers, Attack as Attack, Target as Target
+    from dpframe.interfaces.estimator import (
+        Contrast as Contrast,
+        Estimate as Estimate,
+        Estimator as Estimator,
+        Evidence as Evidence,
+        Query as Query,
+        Settled as Settled,
+        Share as Share,
+        UpperOf as UpperOf,
+        epsilon_of as epsilon_of,
+        estimate_from_boxes as estimate_from_boxes,
+    )
+    from dpframe.interfaces.executor import Executor as Executor, Task as Task
     from dpframe.interfaces.hookspecs import hookimpl as hookimpl
-    from dpframe.interfaces.mechanism import ForeignMechanism as ForeignMechanism
-    from dpframe.interfaces.mechanism import HostMechanism as HostMechanism
-    from dpframe.interfaces.mechanism import Mechanism as Mechanism
-    from dpframe.interfaces.mechanism import host_mechanism as host_mechanism
-    from dpframe.interfaces.pair import Earned as Earned
-    from dpframe.interfaces.pair import Neighbourhood as Neighbourhood
-    from dpframe.interfaces.pair import Padded as Padded
-    from dpframe.interfaces.pair import Pair as Pair
-    from dpframe.interfaces.pair import as_traced as as_traced
+    from dpframe.interfaces.mechanism import (
+        ForeignMechanism as ForeignMechanism,
+        HostMechanism as HostMechanism,
+        Mechanism as Mechanism,
+        host_mechanism as host_mechanism,
+    )
+    from dpframe.interfaces.pair import (
+        Earned as Earned,
+        Neighbourhood as Neighbourhood,
+        Padded as Padded,
+        Pair as Pair,
+        as_traced as as_traced,
+    )
     from dpframe.interfaces.plugin_files import SpecFile as SpecFile
     from dpframe.interfaces.registry import find_plugin as find_plugin
-    from dpframe.interfaces.statistic import BinCounts as BinCounts
-    from dpframe.interfaces.statistic import DecisionCounts as DecisionCounts
-    from dpframe.interfaces.statistic import Statistic as Statistic
+    from dpframe.interfaces.statistic import (
+        BinCounts as BinCounts,
+        DecisionCounts as DecisionCounts,
+        Statistic as Statistic,
+    )
     from dpframe.results.model import Record as Record
-    from dpframe.stats.binomial import clopper_pearson_lower as clopper_pearson_lower
-    from dpframe.stats.binomial import clopper_pearson_upper as clopper_pearson_upper
+    from dpframe.stats.binomial import (
+        clopper_pearson_lower as clopper_pearson_lower,
+        clopper_pearson_upper as clopper_pearson_upper,
+    )
 
 
 # The names of each module: the imports above are for type checkers alone.

@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from dpframe import ApproxDP, PureDP, Query, estimate_from_boxes
 from dpframe.interfaces.estimator import SMALLEST_P, epsilon_of, rejects

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 import typer
 from support.command_line import dpframe, worked
-from support.processes import DPFRAME
-from support.processes import run as run_process
+from support.processes import DPFRAME, run as run_process
 
 SMALL = ["--trials", "5000", "--set", "pair.dim=2", "--set", "mechanism.epsilon=1.0"]
 

@@ -11,8 +11,7 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from dpframe.cli import terminal
-from dpframe.cli import terminal as output
+from dpframe.cli import terminal, terminal as output
 
 CLI = Path(terminal.__file__).parent
 EVIL = "\x1b]0;t\x07 \x9b31m \u202e \u2028 \x00 \x7f \udcff é ε"

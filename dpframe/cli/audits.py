@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,8 +20,6 @@ from dpframe.common.text import SWITCH as TRACEBACK
 from dpframe.errors import DpframeError, OutputError
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from dpframe.results.model import Record
     from dpframe.sampling.address import Shard
 
@@ -66,8 +64,7 @@ def check(
         )
     if trials is not None or seed is not None:
         raise DpframeError("--trials and --seed need a spec")
-    from dpframe.commands.check import as_json as plain
-    from dpframe.commands.check import conformance
+    from dpframe.commands.check import as_json as plain, conformance
     from dpframe.report.terminal.plugins import render_conformance
 
     found = conformance(names[0] if names else None, overrides or (), files)
@@ -281,8 +278,7 @@ def plan(
         report: With --power: draw power against trials, as .svg, .png or .pdf; needs matplotlib.
     """
     from dpframe.commands.plan import outlook
-    from dpframe.commands.plot import check_name
-    from dpframe.commands.plot import write as write_picture
+    from dpframe.commands.plot import check_name, write as write_picture
     from dpframe.report import figures
     from dpframe.report.terminal.plan import render_plan
 

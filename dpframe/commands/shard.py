@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from dpframe.commands.audit import make_plan, plugin_records, versions
-from dpframe.commands.run import CHECKPOINT, Invocation, select_device
-from dpframe.commands.run import run as run_audit
+from dpframe.commands.run import CHECKPOINT, Invocation, run as run_audit, select_device
 from dpframe.common import files
 from dpframe.errors import OutputError, SpecError
 from dpframe.results.build import first_seed, spec_record
-from dpframe.results.model import PluginRecord, SpecRecord
+from dpframe.results.model import PluginRecord, Record, SpecRecord
 from dpframe.results.strict_json import digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dpframe.commands.audit import Display
-    from dpframe.results.model import Record
     from dpframe.sampling.address import Shard
     from dpframe.spec.audit import Audit
 

@@ -18,7 +18,7 @@ from dpframe.common.machine import at_work, available_cores
 from dpframe.engine import programs, rounds
 from dpframe.engine.plan import Pass
 from dpframe.engine.programs import DrawChunks, DrawTask
-from dpframe.engine.trace import resolved, score_dims, unstacked
+from dpframe.engine.trace import resolved, score_dims, seen, seen_shape, unstacked
 from dpframe.interfaces.checks import arrays, guarded, learns
 from dpframe.plugins import Attack, Executor, HostArray, Statistic, Target, Tree
 from dpframe.sampling import address, threefry
@@ -27,7 +27,6 @@ from dpframe.spec.audit import RunSettings
 from dpframe.workers.executor import HERE, result
 from dpframe.workers.requests import Load, Overdue, Request, Stopped
 from dpframe.workers.scheduling import Pace, Which, handed_out, in_daemon
-from dpframe.workers.trial_call import seen, seen_shape
 
 Outputs = tuple[Any, Any]
 

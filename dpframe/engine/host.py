@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from dpframe.engine import checkpoint, draws, passes, programs, rounds, sanity
+from dpframe.engine import checkpoint, draws, passes, programs, rounds, sanity, trace
 from dpframe.engine.independence import NOT_SEEDABLE, Independence, check_addresses
 from dpframe.engine.plan import Pass
 from dpframe.errors import CellError, SampleError
@@ -21,7 +21,7 @@ from dpframe.sampling.address import EVAL, Segment, Shape, as_scored, for_a_box
 from dpframe.spec.audit import RunSettings
 from dpframe.workers.requests import Lent, Load, Overdue, Request, Stopped, WorkerSource
 from dpframe.workers.scheduling import GRACE, Clock, Pace, Which, at_once, handed_out
-from dpframe.workers.trial_call import only_exceptions, seen
+from dpframe.workers.trial_call import only_exceptions
 
 BATCH_ELEMENTS = 1 << 14  # output coordinates that are scored in one call
 
@@ -406,7 +406,9 @@ class HostWork(passes.Work):
         shape = self.the_pass.shape
         if shape.asking is None:
             return outputs
-        return tuple(seen(s.attacks[0], outputs, shape, self.dtype) for s in self.the_pass.scorers)
+        return tuple(
+            trace.seen(s.attacks[0], outputs, shape, self.dtype) for s in self.the_pass.scorers
+        )
 
     @property
     def batch(self) -> int:

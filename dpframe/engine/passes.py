@@ -22,7 +22,6 @@ from dpframe.interfaces.checks import guarded
 from dpframe.sampling.address import EVAL, Segment, can_be_nan, precision_of, segments, windowed
 from dpframe.sampling.content import made_by
 from dpframe.workers.executor import HERE, result
-from dpframe.workers.trial_call import check_seen_alone, seen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -159,9 +158,11 @@ class Work(ABC):
             segment, counted = self.draw_and_count(index, segment)
 
             def placed(leaf: Any, zero: HostArray) -> HostArray:
-                if segment.slices:
-                    return np.stack([_placed(part, zero, lanes) for part in leaf])
-                return _placed(np.asarray(leaf), zero, lanes)
+                lead = (len(segment.slices),) if segment.slices else ()
+                found = np.zeros((*lead, *zero.shape), np.int64)
+                by_lane = found.swapaxes(0, len(lead))  # a view
+                by_lane[list(lanes)] = np.asarray(leaf).swapaxes(0, len(lead))[: len(lanes)]
+                return found
 
             found: tuple[Tree, ...] = jax.tree.map(placed, tuple(counted), self.zeros)
             return segment, found
@@ -304,8 +305,8 @@ class Work(ABC):
     ) -> tuple[HostArray, HostArray]:
         """Return answers of any kind as an attack sees them, each alone."""
         look = self.the_pass.shape, self.dtype
-        check_seen_alone(attack, outputs[0], *look)
-        return seen(attack, outputs[0], *look), seen(attack, outputs[1], *look)
+        trace.check_seen_alone(attack, outputs[0], *look)
+        return trace.seen(attack, outputs[0], *look), trace.seen(attack, outputs[1], *look)
 
     def _score(self, attack: Attack, state: Tree, outputs: HostArray) -> HostArray:
         leaves = trace.unstacked(attack, self.dtype)
@@ -321,15 +322,6 @@ class Work(ABC):
         if not self.nan_matters:
             return "outputs are integers, so none can be NaN"
         return f"{extent} on each dataset were checked for NaN"
-
-
-def _placed(counted: HostArray, zero: HostArray, lanes: Sequence[int]) -> HostArray:
-    """Return counts of all lanes, int64, given those of some lanes."""
-    if len(lanes) == len(zero):
-        return counted[: len(zero)].astype(np.int64)
-    found = zero.astype(np.int64)
-    found[list(lanes)] = counted[: len(lanes)]
-    return found
 
 
 class DeviceWork(Work):

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from dpframe.common.machine import StuckError, with_timeout
-from dpframe.engine.trace import Scorer, Tracer, declared_rows, resolved
+from dpframe.engine.trace import Scorer, Tracer, declared_rows, resolved, seen_shape
 from dpframe.errors import CellError
 from dpframe.interfaces import checks
 from dpframe.interfaces.attack import Attack, Target, in_words
@@ -21,7 +21,7 @@ from dpframe.plugins import HostMechanism, Mechanism, Pair, Statistic
 from dpframe.sampling.address import EVAL, Shape, Stream, draw_group, precision_of, rows_per_chunk
 from dpframe.sampling.content import made_by
 from dpframe.spec.audit import Audit, Cell, Skip
-from dpframe.workers import requests, trial_call
+from dpframe.workers import requests
 from dpframe.workers.executor import source_of
 
 
@@ -211,7 +211,7 @@ class _Planner:
             shape, value = tracer.output_shape(cell), cell.mechanism.value
             declared = declared_rows(cell.mechanism.value)
             dtype = np.dtype(resolved(run, value, cell.trials).precision)
-            dims = trial_call.seen_shape(attack, shape, dtype).dims
+            dims = seen_shape(attack, shape, dtype).dims
             target = Target(value, cell.pair.value, dims)
             may_be_nan = checks.nan_allowed(cell.mechanism.value)
             if (reason := checks.unsuited(attack, target)) is not None:

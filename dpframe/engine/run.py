@@ -4,7 +4,7 @@ import contextlib
 import secrets
 import threading
 from collections.abc import Iterable, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Protocol
 
 import jax
@@ -85,8 +85,9 @@ def run(
             source = RemoteBoxes(executor, source, plan.audit.environments)
             stack.callback(end, executor.run)
         threads = threads or executor.under_way
-        runner = Runner(plan, progress, store or checkpoint.Store(), threads, ledger, source)
-        runner.executor, runner.timings = executor, timings
+        given = plan, progress, store or checkpoint.Store(), threads, ledger, source, executor
+        runner = Runner(*given)
+        runner.timings = timings
         try:
             runner.run_all(plan.passes)
             if plan.searches:
@@ -143,7 +144,6 @@ def owned(plan: Plan, shard: Shard) -> list[Pass]:
 class Runner:
     """Runs passes and searches, and collects a cell of the record for each planned cell."""
 
-    executor: Executor = HERE  # counts, and draws what takes long
     shard: Shard | None = None  # part of the plan that is counted; nothing is estimated then
     timings: dict[str, float] | None = None
 
@@ -155,9 +155,14 @@ class Runner:
         threads: int,
         ledger: Ledger,
         source: WorkerSource,
+        executor: Executor = HERE,
     ) -> None:
         self.plan, self.progress, self.store = plan, progress, store
         self.threads, self.ledger, self.source = threads, ledger, source
+        self.executor = executor  # counts, and draws what takes long
+        elements = sum(the_pass.coordinates for the_pass in plan.passes)
+        self.times = executor.scale(elements / SEGMENT_ELEMENTS)
+        """Size of segments, in multiples of the usual one."""
         self.results = {cell.id: cell_record(cell, reason=reason) for cell, reason in plan.failed}
         self.draws = self.shown = 0
         self.called = self.store.calls
@@ -209,7 +214,7 @@ class Runner:
             work.source = self.source
         else:
             work = DeviceWork(*given)
-            work.executor, work.times = self.executor, self._times
+            work.executor, work.times = self.executor, self.times
         work.leaving = self.leaving
         if the_pass.anytime:
             from dpframe.engine.anytime import Watches
@@ -220,12 +225,6 @@ class Runner:
         elif self.shard is not None:
             work.window = self.shard.chunks(the_pass.trials, the_pass.rows)
         return work
-
-    @cached_property
-    def _times(self) -> int:
-        """Size of segments, in multiples of the usual one."""
-        elements = sum(the_pass.coordinates for the_pass in self.plan.passes)
-        return self.executor.scale(elements / SEGMENT_ELEMENTS)
 
     def _take(self, event: Event | None, schedule: Schedule) -> None:
         match event:

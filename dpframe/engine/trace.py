@@ -1,6 +1,7 @@
-"""Learn the shapes of outputs and scores, and arrange cells that share their draws."""
+"""Learn the shapes of outputs and scores, stack mechanisms and attacks, show them outputs."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -9,12 +10,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpframe.common.text import shown
 from dpframe.errors import CellError
+from dpframe.interfaces.attack import ABSENT, BEFORE
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.plugin import Plugin
-from dpframe.plugins import Array, Attack, HostMechanism, Mechanism, Statistic, Tree
+from dpframe.plugins import (
+    Answers,
+    Array,
+    Attack,
+    HostArray,
+    HostMechanism,
+    Mechanism,
+    Statistic,
+    Tree,
+)
 from dpframe.sampling import compile_cache, threefry
-from dpframe.sampling.address import Shape, on_device, precision_of, shape_of_dataset
+from dpframe.sampling.address import Shape, as_scored, on_device, precision_of, shape_of_dataset
 from dpframe.spec.audit import Cell, RunSettings
 from dpframe.workers import requests, trial_call
 
@@ -160,7 +172,7 @@ class Tracer:
 
     def _check_attack(self, cell: Cell, shape: Shape, run: RunSettings) -> None:
         attack, dtype = cell.attack.value, np.dtype(run.precision)
-        shape = trial_call.seen_shape(attack, shape, dtype)
+        shape = seen_shape(attack, shape, dtype)
         seen, leaves = on_device(shape.dtype, dtype), unstacked(attack, dtype)
         dims = (ROWS, *shape.dims)
 
@@ -258,3 +270,58 @@ def _remember(known: dict[Any, Any], key: Any, what: str, find: Callable[[], Any
     if isinstance(known[key], CellError):
         raise known[key]
     return known[key]
+
+
+# Attacks see arrays of numbers unchanged, and answers of any kind through `Attack.see`.
+
+
+COMPANY = (
+    "see gave answers different features when other answers were next to them: it must look at "
+    "every answer independently"
+)
+
+
+def seen(attack: Attack, outputs: HostArray, shape: Shape, run: np.dtype[Any]) -> HostArray:
+    """Return outputs as an attack sees them, shape [n, …], in the dtype of the run.
+
+    `outputs` have shape [n, *dims] in the dtype in which they are scored, or are rows of answers.
+
+    Raises:
+        CellError: `see` did not return one row of numbers for each answer.
+    """
+    if shape.asking is None:
+        return outputs
+    answers = Answers(outputs)
+    if type(attack).see is Attack.see:
+        numbers = answers.numbers
+        if shape.native is not None and math.prod(shape.native) <= shape.width:
+            # In the shape in which they came, because the attack asks for nothing else.
+            numbers = numbers[:, : math.prod(shape.native)].reshape(len(numbers), *shape.native)
+        return as_scored(numbers, run)
+    found = guarded("see", lambda: np.asarray(attack.see(answers)))
+    if found.ndim < 1 or len(found) != len(outputs) or found.dtype.kind not in "biuf":
+        raise CellError(
+            f"see returned {shown(found)} for {len(outputs)} answers; it must return an array of "
+            "numbers with one row per answer"
+        )
+    return as_scored(found, run)
+
+
+def seen_shape(attack: Attack, shape: Shape, run: np.dtype[Any]) -> Shape:
+    """Return the shape of one output as an attack sees it."""
+    if shape.asking is None:
+        return shape
+    blank = np.full((2, *shape.dims), ABSENT, np.uint64)
+    blank[:, :BEFORE] = 0
+    found = seen(attack, blank, shape, run)
+    return Shape(found.shape[1:], found.dtype)
+
+
+def check_seen_alone(attack: Attack, outputs: HostArray, shape: Shape, run: np.dtype[Any]) -> None:
+    """See answers in another order and number; raise CellError if one depends on others."""
+    if shape.asking is None or type(attack).see is Attack.see or len(outputs) < 2:
+        return
+    order = np.random.default_rng(len(outputs)).permutation(len(outputs))[: -(-len(outputs) // 2)]
+    whole, part = (seen(attack, rows, shape, run) for rows in (outputs, outputs[order]))
+    if whole[order].shape != part.shape or whole[order].tobytes() != part.tobytes():
+        raise CellError(COMPANY)

@@ -14,8 +14,7 @@ import pluggy
 
 from dpframe.common.text import cut, did_you_mean, error_message, listed, shown
 from dpframe.errors import PluginError
-from dpframe.interfaces import hookspecs, plugin_files
-from dpframe.interfaces import mechanism as program_files
+from dpframe.interfaces import hookspecs, mechanism as program_files, plugin_files
 from dpframe.interfaces.estimator import exchange
 from dpframe.interfaces.hookspecs import ReportFormat
 from dpframe.interfaces.plugin import API, Plugin, abstract, parameters, unreadable

@@ -25,7 +25,6 @@ from dpframe.search.wealth import Seen
 from dpframe.spec.audit import Cell, Choice, RunSettings
 from dpframe.stats.betting import choose
 from dpframe.stats.histograms import half_line
-from dpframe.workers.trial_call import check_seen_alone, seen
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +122,7 @@ def event_of(
     both: list[list[Output]] = [[], []]
     for outputs, drawn in zip(both, () if told else work.examples(place.lane), strict=False):
         rows = drawn[:MOST_EXAMINED]
-        views = seen(attack, rows, work.the_pass.shape, work.dtype)
+        views = trace.seen(attack, rows, work.the_pass.shape, work.dtype)
         scores = compiled_scores(attack, state, views, work.dtype, len(rows))
         reach = (scores >= cuts[cut]).tolist()
         outputs.extend(zip(reach, (partial(in_short, row) for row in rows), strict=True))
@@ -297,11 +296,11 @@ class AnswerEvents:
             found = self._scores(attack, state, self._looked(attack, part))
             return found.astype(np.float64) if found.dtype == bool else found
 
-        check_seen_alone(attack, rows[0][:few], self.shape, FLOAT)
+        trace.check_seen_alone(attack, rows[0][:few], self.shape, FLOAT)
         sanity.check_rows_alone(score, (rows[0][:few], rows[1][:few]))
 
     def _looked(self, attack: Attack, rows: HostArray) -> HostArray:
-        return seen(attack, rows, self.shape, FLOAT)
+        return trace.seen(attack, rows, self.shape, FLOAT)
 
     def _above(self, one: LearnedAttack, rows: HostArray) -> Any:
         total = np.zeros(len(one.cuts), np.int64)

@@ -11,9 +11,13 @@ from typing import Any
 
 from dpframe.plugins import Attack, Estimator, HostMechanism, Mechanism, Neighbourhood, Pair
 from dpframe.testing import attacks, estimators, mechanisms, neighbourhoods
-from dpframe.testing.plugins import Finding as Finding
-from dpframe.testing.plugins import NotKeptError as NotKeptError
-from dpframe.testing.plugins import demand, examine, instance
+from dpframe.testing.plugins import (
+    Finding as Finding,
+    NotKeptError as NotKeptError,
+    demand,
+    examine,
+    instance,
+)
 
 __all__ = [
     "Finding",

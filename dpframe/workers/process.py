@@ -13,8 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dpframe.common.machine import descendants, free_bytes
-from dpframe.common.machine import end as end_all
+from dpframe.common.machine import descendants, end as end_all, free_bytes
 from dpframe.environments import clean
 from dpframe.errors import SampleError
 from dpframe.interfaces.plugin_files import given

@@ -1,6 +1,5 @@
-"""Call a black box once to learn the shape of its outputs, and show outputs to attacks."""
+"""Call a black box once to learn the shape of its outputs."""
 
-import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -8,9 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpframe.common.text import shown
 from dpframe.errors import CellError
-from dpframe.interfaces.attack import ABSENT, BEFORE, Answers, Attack
+from dpframe.interfaces.attack import BEFORE, Answers, Attack
 from dpframe.interfaces.checks import guarded
 from dpframe.plugins import HostArray, HostMechanism
 from dpframe.sampling import address
@@ -30,11 +28,6 @@ ROWS = 2
 """Outputs of the first call: more than one, to tell the axis of outputs from the others."""
 
 MORE = 32  # answers of a second call if some of the first are exceptions: others may be wider
-
-COMPANY = (
-    "see gave answers different features when other answers were next to them: it must look at "
-    "every answer independently"
-)
 
 
 class _Tried(NamedTuple):
@@ -153,54 +146,3 @@ def only_exceptions(which: str, kinds: Iterable[int], words: Mapping[int, str]) 
         f"{which}, on D and on D′, were exceptions, so nothing is tested: "
         f"{'; '.join(told[:MOST_TOLD])}{more}"
     )
-
-
-# Attacks see arrays of numbers unchanged; answers of any kind they see through `Attack.see`.
-
-
-def seen(attack: Attack, outputs: HostArray, shape: address.Shape, run: np.dtype[Any]) -> HostArray:
-    """Return outputs as an attack sees them, shape [n, …], in the dtype of the run.
-
-    `outputs` have shape [n, *dims] in the dtype in which they are scored, or are rows of answers.
-
-    Raises:
-        CellError: `see` did not return one row of numbers for each answer.
-    """
-    if shape.asking is None:
-        return outputs
-    answers = Answers(outputs)
-    if type(attack).see is Attack.see:
-        numbers = answers.numbers
-        if shape.native is not None and math.prod(shape.native) <= shape.width:
-            # In the shape in which they came, because the attack asks for nothing else.
-            numbers = numbers[:, : math.prod(shape.native)].reshape(len(numbers), *shape.native)
-        return address.as_scored(numbers, run)
-    found = guarded("see", lambda: np.asarray(attack.see(answers)))
-    if found.ndim < 1 or len(found) != len(outputs) or found.dtype.kind not in "biuf":
-        raise CellError(
-            f"see returned {shown(found)} for {len(outputs)} answers; it must return an array of "
-            "numbers with one row per answer"
-        )
-    return address.as_scored(found, run)
-
-
-def seen_shape(attack: Attack, shape: address.Shape, run: np.dtype[Any]) -> address.Shape:
-    """Return the shape of one output as an attack sees it."""
-    if shape.asking is None:
-        return shape
-    blank = np.full((2, *shape.dims), ABSENT, np.uint64)
-    blank[:, :BEFORE] = 0
-    found = seen(attack, blank, shape, run)
-    return address.Shape(found.shape[1:], found.dtype)
-
-
-def check_seen_alone(
-    attack: Attack, outputs: HostArray, shape: address.Shape, run: np.dtype[Any]
-) -> None:
-    """See answers in another order and number; raise CellError if one depends on others."""
-    if shape.asking is None or type(attack).see is Attack.see or len(outputs) < 2:
-        return
-    order = np.random.default_rng(len(outputs)).permutation(len(outputs))[: -(-len(outputs) // 2)]
-    whole, part = (seen(attack, rows, shape, run) for rows in (outputs, outputs[order]))
-    if whole[order].shape != part.shape or whole[order].tobytes() != part.tobytes():
-        raise CellError(COMPANY)

@@ -13,12 +13,14 @@ import pytest
 
 import dpframe
 from dpframe import PureDP, Query
-from dpframe.builtin.estimators import histogram as _bins
-from dpframe.builtin.estimators import histogram as histogram_split
-from dpframe.builtin.estimators import order_statistics
-from dpframe.builtin.estimators import order_statistics as _raw
-from dpframe.builtin.estimators import threshold as _deciding
-from dpframe.builtin.estimators import threshold as credible
+from dpframe.builtin.estimators import (
+    histogram as _bins,
+    histogram as histogram_split,
+    order_statistics,
+    order_statistics as _raw,
+    threshold as _deciding,
+    threshold as credible,
+)
 from dpframe.interfaces import registry
 from dpframe.scores import count
 

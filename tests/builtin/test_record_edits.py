@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tomli
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from support.black_boxes import sample_in_this_process
 from support.tiers import mostly_slow
 

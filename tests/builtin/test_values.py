@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tomli
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pydantic import TypeAdapter
 
 from dpframe import Values

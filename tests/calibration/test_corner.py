@@ -11,8 +11,7 @@ from scipy import stats
 from support.tiers import mostly_slow
 
 from dpframe import Estimate, Estimator, Query, Share, epsilon_of
-from dpframe.builtin.estimators import events as ladder
-from dpframe.builtin.estimators import threshold as _limits
+from dpframe.builtin.estimators import events as ladder, threshold as _limits
 from dpframe.calibration.experiment import CalibratedCell, experiments_of
 from dpframe.calibration.rows import at_corner, estimates
 from dpframe.commands import audit

@@ -14,10 +14,8 @@ from support.tiers import mostly_slow
 
 from dpframe.calibration import corrections, rows
 from dpframe.calibration.corrections import BoundCounts, Whole
-from dpframe.engine import ledger
-from dpframe.engine import ledger as inquiry
-from dpframe.results import verdict
-from dpframe.results import verdict as looks
+from dpframe.engine import ledger, ledger as inquiry
+from dpframe.results import verdict, verdict as looks
 from dpframe.results.verdict import Looks
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from itertools import pairwise
 import dp_accounting as dp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import dpframe
 from dpframe import (

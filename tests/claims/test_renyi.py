@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 from dp_accounting.rdp import rdp_privacy_accountant
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.tiers import mostly_slow
 
 from dpframe import GaussianDP, RenyiDP, ZeroConcentratedDP

@@ -30,8 +30,7 @@ from dpframe.interfaces.executor import RefusedError, wanted
 from dpframe.sampling.address import EVAL, Asking, Stream
 from dpframe.search import arms as learned
 from dpframe.workers import box_tasks, requirements
-from dpframe.workers.box_tasks import Box as Shared
-from dpframe.workers.box_tasks import BoxOutputs, DrawBox
+from dpframe.workers.box_tasks import Box as Shared, BoxOutputs, DrawBox
 from dpframe.workers.executor import ThisProcess
 from dpframe.workers.in_process import Here
 from dpframe.workers.remote import RemoteBoxes

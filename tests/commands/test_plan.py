@@ -17,8 +17,7 @@ from dpframe.commands.plan import outlook
 from dpframe.engine import resources as box_duration
 from dpframe.engine.resources import planned_calls
 from dpframe.report.terminal.plan import render_plan
-from dpframe.workers import in_process as here
-from dpframe.workers import pool
+from dpframe.workers import in_process as here, pool
 from dpframe.workers.in_process import Here
 
 

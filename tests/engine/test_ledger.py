@@ -17,8 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.black_boxes import sample_in_this_process
 from support.searches import Three
 from support.small_audits import PLUGINS, ROWS, Spy, Stop, document, load, small_segments

@@ -36,8 +36,7 @@ from dpframe.engine.power import (
 )
 from dpframe.engine.rounds import ends
 from dpframe.errors import CellError, DpframeError
-from dpframe.interfaces import estimator as estimators
-from dpframe.interfaces import registry
+from dpframe.interfaces import estimator as estimators, registry
 from dpframe.interfaces.estimator import Query
 from dpframe.report.terminal.plan import render_plan
 from dpframe.results.verdict import Looks

@@ -9,8 +9,7 @@ from support import made_records
 
 from dpframe.report.diff import match
 from dpframe.report.files import junit, markdown
-from dpframe.report.group import cell_name as called
-from dpframe.report.group import groups
+from dpframe.report.group import cell_name as called, groups
 from dpframe.results.store import as_record
 
 

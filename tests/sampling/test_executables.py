@@ -12,8 +12,7 @@ from support.tiers import mostly_slow
 from dpframe.builtin.attacks import fixed as majority_vote
 from dpframe.builtin.attacks.fixed import MajorityVote
 from dpframe.engine import programs
-from dpframe.sampling import compile_cache as executables
-from dpframe.sampling import program_keys as ingredients
+from dpframe.sampling import compile_cache as executables, program_keys as ingredients
 from dpframe.sampling.compile_cache import CompiledProgram, keep_executables
 
 if TYPE_CHECKING:

@@ -233,8 +233,7 @@ class One(dpframe.Neighbourhood, name="one"):
 
 @pytest.mark.slow
 def test_what_is_ignored_is_part_of_the_question(tmp_path: Path) -> None:
-    from support.searches import Three
-    from support.searches import spec as three
+    from support.searches import Three, spec as three
 
     def looked(**search: Any) -> Any:
         tables = three("laplace", trials=3_000, search={"use": "three", **search})

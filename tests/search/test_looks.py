@@ -19,7 +19,7 @@ from dpframe.search.black_box_draws import AnswerFiles, BlackBoxDraws
 from dpframe.search.search import SearchRun
 from dpframe.workers.in_process import Here
 from dpframe.workers.pool import Workers
-from dpframe.workers.program import timing
+from dpframe.workers.program import sampler
 from dpframe.workers.scheduling import Clock
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def test_what_holds_up_some_answers_changes_nothing(
 ) -> None:
     def searched_at(clock: Ticking) -> tuple[Any, ...]:
         with monkeypatch.context() as patch:
-            patch.setattr(timing, "perf_counter", clock)
+            patch.setattr(sampler, "perf_counter", clock)
             seen = next(looked := _looked(patch))
             found = searched(boxes.clipped_mean, 1.0, 2_000, run=run, box=box)
             looked.close()
@@ -183,9 +183,9 @@ def test_what_answers_took_is_kept_with_them(tmp_path: Path, where: Any) -> None
 
 
 def test_a_few_outputs_are_timed_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing, "perf_counter", iter(range(100)).__next__)
+    monkeypatch.setattr(sampler, "perf_counter", iter(range(100)).__next__)
     for rows, paces in ((8, [1 / 8] * 4), (3, [1 / 9]), (16, [1 / 16] * 4), (1, [])):
-        timer = timing.Timer()
+        timer = sampler.Timer()
         for _ in range(4):
             timer.drew(rows)
         assert timer.paces == pytest.approx(paces)

@@ -9,8 +9,7 @@ import jax
 import numpy as np
 import pytest
 from support.black_boxes import sample_in_this_process
-from support.searches import Three
-from support.searches import spec as three
+from support.searches import Three, spec as three
 
 import dpframe
 from dpframe import HostMechanism, Mechanism, PureDP

@@ -15,8 +15,7 @@ from support.mutated_specs import Case, Mutator
 
 from dpframe.errors import SpecError
 from dpframe.interfaces import registry
-from dpframe.spec import load_audit
-from dpframe.spec import tables as load
+from dpframe.spec import load_audit, tables as load
 from dpframe.spec.document import DEEPEST, Locator
 
 CASES = int(os.environ.get("DPFRAME_FUZZ", "0"))

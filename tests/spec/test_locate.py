@@ -2,8 +2,7 @@
 
 import pytest
 import tomli
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from dpframe.spec.document import Locator, holds
 

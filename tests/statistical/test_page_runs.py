@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from scipy import optimize
-from support import ROOT
-from support import closed_forms as exact
+from support import ROOT, closed_forms as exact
 from support.figures import SPECS, cells, frequencies, of, one, said
 from support.pages import Down, Up, agree, rows, section, text_agrees
 

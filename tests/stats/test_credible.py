@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy import special, stats
 
 from dpframe import ApproxDP, GaussianDP, LaplaceDP, PureDP, SubsampledGaussianDP

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from dpframe.stats.gaussian import gaussian_delta, gaussian_tradeoff
 from dpframe.stats.tradeoff import tradeoff_envelope

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from dpframe.stats.gaussian import gaussian_tradeoff
 from dpframe.stats.tradeoff import falling_hull, tradeoff_hull

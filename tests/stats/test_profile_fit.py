@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from dpframe.stats.gaussian import gaussian_delta
 from dpframe.stats.histograms import subsampled_gaussian_hockey_stick

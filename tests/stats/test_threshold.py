@@ -6,8 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from dpframe.interfaces.estimator import epsilon_of
 from dpframe.stats.binomial import clopper_pearson_upper, jeffreys_upper

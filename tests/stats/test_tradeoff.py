@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from dpframe.stats.gaussian import gaussian_delta
 from dpframe.stats.histograms import best_events, hockey_stick, subsampled_gaussian_hockey_stick

@@ -22,8 +22,7 @@ from dpframe import (
 )
 from dpframe.commands.audit import make_plan
 from dpframe.engine import programs
-from dpframe.engine.run import quiet
-from dpframe.engine.run import run as run_plan
+from dpframe.engine.run import quiet, run as run_plan
 from dpframe.interfaces import registry
 from dpframe.sampling import address as chunks
 from dpframe.spec import audit_from_dict

@@ -35,9 +35,9 @@ from dpframe.testing import (
     check_mechanism,
     check_pair,
     estimators,
+    mechanisms as of_mechanisms,
+    neighbourhoods as pairs,
 )
-from dpframe.testing import mechanisms as of_mechanisms
-from dpframe.testing import neighbourhoods as pairs
 from dpframe.testing.plugins import examine
 
 

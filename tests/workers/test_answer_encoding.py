@@ -23,8 +23,7 @@ import pytest
 from support import processes
 
 from dpframe.interfaces.attack import ABSENT, Answers
-from dpframe.workers.program import answer_encoding as encoding
-from dpframe.workers.program import mechanism_sampler
+from dpframe.workers.program import answer_encoding as encoding, mechanism_sampler
 from dpframe.workers.program.answer_encoding import (
     UnreadableError,
     encode,

@@ -29,7 +29,6 @@ from dpframe.workers.program import (
     module_sampler,
     plain_data,
     sampler,
-    timing,
 )
 from dpframe.workers.program.frames import Frame
 from dpframe.workers.program.mechanism_sampler import ArrayScribe
@@ -274,11 +273,11 @@ def test_time_is_told_where_it_is_asked_for(box: str) -> None:
 def test_what_a_few_answers_took_is_told(
     box: str, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    monkeypatch.setattr(timing, "perf_counter", lambda: 0.0)
+    monkeypatch.setattr(sampler, "perf_counter", lambda: 0.0)
     ((header, _), _) = asked(what, box, rows=3, chunks=7)
     assert header["paces"] == [0.0, 0.0]  # nine answers each, and three that are too few
     ticks = itertools.count()
-    monkeypatch.setattr(timing, "perf_counter", lambda: 0.001 * next(ticks))
+    monkeypatch.setattr(sampler, "perf_counter", lambda: 0.001 * next(ticks))
     ((header, _), _) = asked(what, box, rows=8, chunks=2)
     assert header["paces"] == pytest.approx([0.001 / 8, 0.001 / 8])
 

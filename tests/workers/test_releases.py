@@ -11,13 +11,10 @@ import numpy as np
 import pytest
 
 from dpframe import Answers, host_mechanism
-from dpframe.workers.program import answer_encoding as encoding
-from dpframe.workers.program import releases as scribes
+from dpframe.workers.program import answer_encoding as encoding, releases as scribes
 from dpframe.workers.program.answer_encoding import UnreadableError
-from dpframe.workers.program.mechanism_sampler import ArrayScribe as Scribe
-from dpframe.workers.program.mechanism_sampler import _only
-from dpframe.workers.program.releases import ReleasedAnswers
-from dpframe.workers.program.timing import Limit
+from dpframe.workers.program.mechanism_sampler import ArrayScribe as Scribe, _only
+from dpframe.workers.program.releases import Limit, ReleasedAnswers
 
 NAN, INF = math.nan, math.inf
 
@@ -239,7 +236,7 @@ def test_attributes_say_what_is_read():
 
 
 def test_a_release_that_takes_too_long_is_an_exception(monkeypatch):
-    monkeypatch.setattr("dpframe.workers.program.timing.AGAIN", 0.01)
+    monkeypatch.setattr("dpframe.workers.program.releases.AGAIN", 0.01)
 
     def release(rng, data):
         while rng.random() < 0.5:

@@ -19,8 +19,7 @@ from dpframe.engine.checkpoint import Store
 from dpframe.engine.resources import planned_calls
 from dpframe.engine.run import run as run_plan
 from dpframe.sampling import address as chunks
-from dpframe.workers import process as worker_process
-from dpframe.workers import scheduling as pace
+from dpframe.workers import process as worker_process, scheduling as pace
 from dpframe.workers.in_process import Here
 from dpframe.workers.pool import Workers
 from dpframe.workers.program.mechanism_sampler import MechanismSampler

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from dpframe.builtin.attacks import columns as _columns
-from dpframe.builtin.attacks import learners as _learners
+from dpframe.builtin.attacks import columns as _columns, learners as _learners
 from dpframe.plugins import Array, Attack, Floats, Ge, Gt, HostArray, Ints, Key, Le, Target, Tree
 
 # Standard deviations at which outputs are clipped before learning.

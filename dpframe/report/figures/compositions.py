@@ -13,8 +13,7 @@ from dpframe.report.figures import drawing, points, scales
 from dpframe.report.figures.drawing import DOTTED, INK, Picture, named, shorten
 from dpframe.report.figures.points import Published
 from dpframe.report.figures.scales import Scale
-from dpframe.report.group import Group, Spot, groups, telling
-from dpframe.report.group import same as same_value
+from dpframe.report.group import Group, Spot, groups, same as same_value, telling
 from dpframe.report.words import number
 from dpframe.results.model import CellRecord, Record
 

@@ -9,8 +9,7 @@ from typing import NamedTuple
 from rich.cells import cell_len
 from rich.text import Text
 
-from dpframe.report import evidence as growth
-from dpframe.report import words
+from dpframe.report import evidence as growth, words
 from dpframe.report.group import Group, Spot, group_name, settings, telling
 from dpframe.report.terminal.elements import GAP, STYLE, Ink, beside, padded
 from dpframe.report.words import SYMBOL, brief

@@ -6,9 +6,7 @@ import datetime
 import sys
 from decimal import Decimal
 from fractions import Fraction
-from struct import Struct
-from struct import pack as struct_pack
-from struct import unpack as struct_unpack
+from struct import Struct, pack as struct_pack, unpack as struct_unpack
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from struct import pack
 from time import perf_counter
 from typing import Any, NamedTuple
 
 from . import answer_encoding as encoding
-from .timing import Limit
 
 BEFORE = 3  # columns before the numbers: kind, value, seconds
 _KNOWN = 1 << 12  # codes with words, and simple values that are encoded once only
@@ -17,6 +19,46 @@ _NOTICED = 64  # answers of a chunk that get words if they came before
 _EXACT = (int, bool, str, bytes, type(None))
 _IMMUTABLE = (*_EXACT, float, complex)
 _NUMBERS = {int, float, bool}
+
+
+AGAIN = 0.5
+"""Seconds between two alarms of a release, which may catch the exception of the first."""
+
+
+class Limit:
+    """A limit on the seconds of one release, or none; it interrupts Python code only."""
+
+    def __init__(self, seconds: float | None) -> None:
+        main = threading.current_thread() is threading.main_thread()
+        self.seconds = seconds if main and hasattr(signal, "setitimer") else None
+        self._running = False
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Use the alarm of this process inside the block."""
+        if self.seconds is None:
+            yield
+            return
+        before = signal.signal(signal.SIGALRM, self._ring)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    def start(self) -> None:
+        """Begin a release."""
+        if self.seconds is not None:
+            self._running = True
+            signal.setitimer(signal.ITIMER_REAL, self.seconds, AGAIN)
+
+    def stop(self) -> None:
+        """End the release."""
+        self._running = False
+
+    def _ring(self, *_: Any) -> None:
+        if self._running:
+            raise TimeoutError(f"no answer within {self.seconds:g} s")
 
 
 class Encoded(NamedTuple):

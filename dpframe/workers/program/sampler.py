@@ -9,14 +9,13 @@ import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import Any, NamedTuple
 
 from .frames import Frame
 from .query import Refused
 from .releases import ReleasedAnswers, Scribe, native_shapes
 from .process_state import ALL
-from .timing import Timer
 
 # A box may replace names in modules, so these are taken before its code runs.
 _exit, _getpid, _unpack = os._exit, os.getpid, struct.unpack
@@ -41,6 +40,26 @@ class Prepared(NamedTuple):
 
     state: Any
     error: BaseException | None = None
+
+
+TIMED = 8
+"""Least number of outputs timed together, because the time of a single one varies."""
+
+
+class Timer:
+    """Measures seconds per output from its creation on."""
+
+    def __init__(self) -> None:
+        self._since, self._rows = perf_counter(), 0
+        self.paces: list[float] = []  # seconds per output, each of `TIMED` outputs or more
+
+    def drew(self, rows: int) -> None:
+        """Note that `rows` more outputs were drawn."""
+        self._rows += rows
+        if self._rows >= TIMED:
+            now = perf_counter()
+            self.paces.append((now - self._since) / self._rows)
+            self._since, self._rows = now, 0
 
 
 class Sampler:

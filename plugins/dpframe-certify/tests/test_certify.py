@@ -29,8 +29,13 @@ from typer.testing import CliRunner
 import dpframe
 from dpframe import ApproxDP, GaussianDP, PureDP, SubsampledGaussianDP
 from dpframe.claims import LaplaceDP
-from dpframe.plugins import DpframeError, Mechanism, Query, clopper_pearson_upper
-from dpframe.plugins import estimate_from_boxes as estimated
+from dpframe.plugins import (
+    DpframeError,
+    Mechanism,
+    Query,
+    clopper_pearson_upper,
+    estimate_from_boxes as estimated,
+)
 from dpframe.stats.histograms import one_sided_radius
 from dpframe.stats.joint import bonferroni, holm, joint_staircases
 from dpframe.stats.one_run import one_run_epsilon, one_run_p_value

@@ -9,8 +9,7 @@ from dpframe.plugins import hookimpl
 
 if TYPE_CHECKING:
     from dpframe.plugins import Attack, ForeignMechanism, Neighbourhood
-    from dpframe_pipelines.sql import audit_sql as audit_sql
-    from dpframe_pipelines.sql import shrink as shrink
+    from dpframe_pipelines.sql import audit_sql as audit_sql, shrink as shrink
     from dpframe_pipelines.synthetic import audit_synthesizer as audit_synthesizer
 
 _HOME = {"audit_sql": "sql", "audit_synthesizer": "synthetic", "shrink": "sql"}

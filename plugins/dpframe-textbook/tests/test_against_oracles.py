@@ -9,9 +9,9 @@ from dpframe_textbook import (
     rappor,
     snapping,
     sparse_values,
+    sparse_vector as sv,
     truncated_geometric,
 )
-from dpframe_textbook import sparse_vector as sv
 from textbook_support import oracles
 from textbook_support.laws import demand_probabilities, demand_same
 

@@ -4,8 +4,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from dpframe_textbook import noisy_max, rappor, snapping, sparse_values
-from dpframe_textbook import sparse_vector as sv
+from dpframe_textbook import noisy_max, rappor, snapping, sparse_values, sparse_vector as sv
 from dpframe_textbook.discrete import DiscreteGaussian, DiscreteLaplace
 from dpframe_textbook.finite import FiniteDP
 from dpframe_textbook.gaussian_threshold import GaussianThreshold

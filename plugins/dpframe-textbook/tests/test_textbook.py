@@ -3,9 +3,15 @@
 import jax
 import numpy as np
 import pytest
-from dpframe_textbook import discrete, integers, metric, selection, staircase
-from dpframe_textbook import propose_test_release as ptr
-from dpframe_textbook import randomized_response as rr
+from dpframe_textbook import (
+    discrete,
+    integers,
+    metric,
+    propose_test_release as ptr,
+    randomized_response as rr,
+    selection,
+    staircase,
+)
 from dpframe_textbook.gaussian_threshold import GaussianThreshold
 from dpframe_textbook.pairs import QueryPattern
 from dpframe_textbook.stable_histogram import StabilityHistogram

@@ -12,8 +12,7 @@ from support.made_cells import EDGES, asked, counted, silent
 
 from dpframe.errors import DpframeError
 from dpframe.report import figures
-from dpframe.report.figures import histograms
-from dpframe.report.figures import histograms as scores
+from dpframe.report.figures import histograms, histograms as scores
 from dpframe.results.store import as_record
 
 

@@ -13,10 +13,12 @@ from support.made_cells import EDGES, asked
 from dpframe.claims import GaussianDP
 from dpframe.errors import DpframeError
 from dpframe.report import figures
-from dpframe.report.figures import comparison as best_order
-from dpframe.report.figures import compositions as convergence
-from dpframe.report.figures import histograms as total_variation
-from dpframe.report.figures import roc as threshold_curve
+from dpframe.report.figures import (
+    comparison as best_order,
+    compositions as convergence,
+    histograms as total_variation,
+    roc as threshold_curve,
+)
 from dpframe.report.figures.points import Published
 from dpframe.results.build import claim_record
 from dpframe.results.store import as_record
