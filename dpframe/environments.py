@@ -39,13 +39,13 @@ class Wanted(NamedTuple):
 
     @property
     def folder(self) -> Path:
-        """Its directory; all that decides what is installed decides the name."""
+        """Its directory; the name depends on everything that determines what is installed."""
         content = json.dumps([sorted(self.requirements), self.python])
         return root() / f"{self.slug}-{hashlib.sha256(content.encode()).hexdigest()[:12]}"
 
 
 class Environment(NamedTuple):
-    """An environment as it was found: an interpreter, or the reason why there is none."""
+    """The state of an environment: an interpreter, or the reason why there is none."""
 
     name: str
     requirements: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Environment(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """Hash of what is installed: other packages may release something else."""
+        """Hash of the installed packages, because other packages may release something else."""
         content = json.dumps([self.python, self.installed])
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
@@ -124,7 +124,7 @@ def named(name: str, interpreter: str) -> Environment:
     return Environment(name, (), path, version, installed)
 
 
-_SECONDS = 30.0  # in which an interpreter has to say what is installed
+_SECONDS = 30.0  # in which an interpreter must report its packages
 _ASK = """
 import json, platform
 try:
@@ -169,7 +169,7 @@ def ask(interpreter: str) -> tuple[str, tuple[str, ...]]:
 
 
 def clean() -> dict[str, str]:
-    """Return the environment variables of this process without those that name its packages."""
+    """Return this process's environment variables, except those that point to its packages."""
     ours = {"VIRTUAL_ENV", "CONDA_PREFIX"}
     return {
         name: value
@@ -318,7 +318,7 @@ def _python_of(wanted: Wanted) -> str:
 def _run(command: list[str], wanted: Wanted, python: str | None = None) -> None:
     """Run a command; raise DpframeError with its last lines if it fails.
 
-    It makes an environment with a version of Python, or without `python` installs into it.
+    With `python`, the command makes an environment with this version; else it installs packages.
     """
     done = subprocess.run(
         command,
@@ -361,7 +361,7 @@ def _lock_file(folder: Path) -> Path:
 @contextlib.contextmanager
 def _alone(folder: Path, tell: Callable[[str], None]) -> Iterator[None]:
     """Keep other processes from building or removing this environment inside the context."""
-    from filelock import FileLock, Timeout  # takes a while, and only this needs it
+    from filelock import FileLock, Timeout  # slow to import, and needed only here
 
     lock = FileLock(_lock_file(folder), mode=0o600)
     with _explained(f"{folder.parent}: cannot be used"):

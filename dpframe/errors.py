@@ -45,7 +45,7 @@ class SampleError(CellError):
 
 
 class WorthlessError(SampleError):
-    """The counts of a cell cannot be used, neither now nor when a run is resumed."""
+    """The counts of a cell cannot be used, either now or when the run is resumed."""
 
 
 class WrongResultError(CellError):

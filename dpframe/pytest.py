@@ -1,6 +1,6 @@
 """The pytest plugin: audits in a user's test suite.
 
-Every run of pytest loads it if dpframe is installed, so it imports only what is cheap. The first
+Every run of pytest loads it if dpframe is installed, so it imports only cheap modules. The first
 test that asks for an audit imports the rest.
 """
 
@@ -55,10 +55,10 @@ def assert_dp(
 ) -> Record:
     """Fail if runs of a function on two neighbouring datasets refute its claim.
 
-    The function is called in worker processes as `release(data)`, or as `release(rng, data)` where
-    its signature has a second argument without a default. All built-in attacks look at its
-    answers; the audit stops once the claim is refuted. If `assert_dp` returns, these runs showed no
-    violation although they could have. It never proves that the function is private.
+    The function is called in worker processes as `release(data)`, or as `release(rng, data)` if its
+    signature has a second argument without a default. All built-in attacks look at its answers; the
+    audit stops once the claim is refuted. If `assert_dp` returns, these runs showed no violation
+    although they could have. It never proves that the function is private.
 
     Args:
         release: makes one release. Its answer may be anything: numbers, arrays, texts, None,
@@ -78,8 +78,8 @@ def assert_dp(
             known: a change larger than `sensitivity` fails the test without any draw.
         sensitivity: of the query; the noise is made for it.
         norm: of the sensitivity: 1, 2 or inf.
-        attributes: names that are read of an answer that is an object; default: all public ones.
-        raises: "answer", the default, or "fail" if an exception is a mistake and no answer:
+        attributes: names that are read from an answer that is an object; default: all public ones.
+        raises: "answer", the default, or "fail" if an exception is a mistake and not an answer:
             UndecidedError then reports it.
         limit: seconds for one release; one that takes longer raises TimeoutError, which is an
             answer too. Default: no limit within `seconds`.
@@ -137,22 +137,22 @@ def search_violation(
 
     From a natural table the search proposes pairs that break libraries: NaN, infinities, values out
     of bounds, unknown categories, a lone far record, the first or the last record removed, one
-    record, none; then random edits, and changes of the pairs that showed most.
+    record, none; then random edits, and changes of the pairs that showed the most.
 
     Args:
         release: as for `assert_dp`.
         table: a list of values, of lists or of dicts; an array of one or two axes; a dict of
             columns; a frame of pandas; or (X, y). The function gets data of the same form.
         schema: the columns, in their order or by name: dicts of name, low, high, integer,
-            categories; with nan=False, NaN and missing values never come.
+            categories; with nan=False, NaN and missing values never occur.
         adjacency: neighbours of the claim. For records: "replace" (one record is another one) or
             "add-remove" (one record more or less). For a vector of query answers: "each-by-one"
             (every answer moves by at most `sensitivity`, default 1) or "one-by-one" (one answer
             does); the schema may then have one entry with low, high and integer. There is no
             default, because the wrong kind would refute a true claim.
-        beyond: True if records may lie outside of the schema; False for a function of checked
-            data; or a dict of "nan", "out_of_bounds" and "unknown_categories", each true or false.
-            Default: True, except for a single value, as of a local randomiser.
+        beyond: True if records may lie outside the schema; False for a function of checked data; or
+            a dict of "nan", "out_of_bounds" and "unknown_categories", each true or false. Default:
+            True, except for a single value, as of a local randomiser.
         mistyped: True if cells may be missing or of another type than any in their column.
         form: the form of the function's data, if it is not that of `table`.
         ignore: leaks that are known: names as the message has them, or parts of them.
@@ -240,7 +240,7 @@ def _place(out: str | os.PathLike[str] | None) -> Callable[[], Path]:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """List the audits with their outcomes, because a dot alone does not tell them."""
+    """List the audits with their outcomes, because a dot alone does not show them."""
     lines = [
         f"{report.nodeid}: {text}"
         for reports in terminalreporter.stats.values()

@@ -174,12 +174,12 @@ def test_tables_of_pandas_are_compared() -> None:
 )
 def test_what_a_traced_mechanism_can_be_given(d0: Any, d1: Any, says: str | None) -> None:
     found = pair.untraceable(Both(d0, d1))
-    assert pair.unplayable(Both(d0, d1)) is None
+    assert pair.unusable(Both(d0, d1)) is None
     assert (found is None) if says is None else re.search(says, str(found))
 
 
 def test_no_data() -> None:
-    assert "not data" in str(pair.unplayable(Both(lambda: 1, 2)))
+    assert "not data" in str(pair.unusable(Both(lambda: 1, 2)))
 
 
 def test_both_are_padded_to_one_shape() -> None:

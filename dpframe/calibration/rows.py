@@ -17,7 +17,7 @@ from dpframe.stats.binomial import exceedance
 ROUNDING = 1e-9  # relative error of a known truth: a bound above it by less is not above it
 KEPT, BROKEN = "kept", "broken"
 
-# Probability that any row of `together_rows` is called broken if nothing is.
+# Probability that any row of `together_rows` is called broken although nothing is.
 ACCUSED = 1e-6
 
 NOTHING: dict[str, Any] = dict.fromkeys(
@@ -143,11 +143,11 @@ def _choice(choice: Choice[Any]) -> dict[str, Any]:
 # and these error rates attains its ε in both directions, and the counts of its outputs are two
 # binomial numbers. So every probability is a finite sum, and there are no false alarms.
 #
-# A whole bound exceeds the truth more rarely than it promises, because its error is divided among
-# events that do not matter for this mechanism. Even twice the error could then pass. So each event
-# is tested against its own share of the error (`dpframe.Share`). If output D′ is rare, the corner
-# is sharp: limits that cover it give a bound below ε, so an exact limit exceeds ε almost as often
-# as it may.
+# A whole bound exceeds the truth more rarely than it promises, because most of the events that
+# share its error do not matter for this mechanism. Even twice the error could then pass. So each
+# event is tested against its own share of the error (`dpframe.Share`). If output D′ is rare, the
+# corner is sharp: limits that cover it give a bound below ε, so an exact limit exceeds ε almost as
+# often as it may.
 
 
 # Draws per dataset, and the mean number of errors among them: enough that counts are fine steps,

@@ -30,7 +30,7 @@ class AccountedDP(Claim):
     """The privacy loss distribution of a dp-accounting event.
 
     Events are Gaussian, Laplace and other mechanisms, Poisson samples of them, and compositions.
-    The accountant rounds pessimistically, so it never finds too small a loss. For a claim this is
+    The accountant rounds pessimistically, so it never underestimates the loss. For a claim this is
     the lenient side.
 
     Raises:
@@ -100,7 +100,7 @@ def _delta(claim: AccountedDP, epsilon: float) -> float:
     return min(1.0, max(0.0, float(_composed(claim).get_delta(epsilon))))
 
 
-@functools.lru_cache(maxsize=64)  # every cell of an audit makes its claim anew
+@functools.lru_cache(maxsize=64)  # every cell of an audit makes its own claim
 def _points(claim: AccountedDP) -> tuple[Floats, Floats]:
     import numpy as np
 

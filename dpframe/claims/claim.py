@@ -59,7 +59,7 @@ class Claim(ABC):
         non-increasing and equal to its own inverse.
 
         The default makes it from points (ε, δ) of the claim, by lemma 7 and Algorithm 1 of
-        [Koskela2024]. Between two points the curve so made lies a little below the claimed one. A
+        [Koskela2024]. Between two points the resulting curve lies a little below the claimed one. A
         lower curve allows more, so a verdict can only become more lenient by it.
 
         Args:

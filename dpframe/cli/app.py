@@ -46,7 +46,7 @@ def _hide_types(params: list[Any]) -> list[Any]:
 
 
 def help_of(command: Any) -> tuple[str, dict[str, str]]:
-    """Return the text of a docstring and of each argument, without the breaks of source lines."""
+    """Return the text of a docstring and of each argument, with source lines joined."""
     text, _, listed = (inspect.getdoc(command) or "").partition("\n\nArgs:\n")
     paragraphs = "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
     entries = re.findall(r"^    (\w+): (.*(?:\n {5}.*)*)", listed, re.MULTILINE)

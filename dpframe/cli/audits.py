@@ -223,8 +223,8 @@ def verify(
     """Draw a random share of a run again and compare.
 
     Blocks of the draws (run --blocks), or whole passes and searches, are chosen at random and drawn
-    again from their addresses; counts must be equal bit for bit, and every number that follows from
-    them. Decisions that take no seed are tested against fresh ones.
+    again from their addresses; counts, and all numbers derived from them, must be equal bit for
+    bit. Decisions of black boxes without a seed are tested against fresh ones.
 
     Exit code: 0 if all cells were checked and agree; 1 if something differs; 2 if the call is
     wrong or the record cannot be read; 3 if a cell was not checked.

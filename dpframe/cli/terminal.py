@@ -65,7 +65,8 @@ class _Remarks(io.TextIOWrapper):
 def open_streams() -> None:
     """Open the standard streams of this process, before any file or pipe takes their numbers.
 
-    One that is closed leads nowhere: standard output to where nothing can be written.
+    A closed stream gets the null device; for standard output it is opened read-only, so that writes
+    fail.
     """
     for number, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         _open(number, mode)

@@ -20,8 +20,8 @@ from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.executor import Executor, RefusedError, Task
 from dpframe.workers import box_tasks, requests
 
-LOCAL = "local:"  # before a number of worker processes on this machine, in place of an address
-TO_CONNECT = 30.0  # seconds in which the scheduler and a first worker must be there
+LOCAL = "local:"  # before a number of worker processes on this machine, instead of an address
+TO_CONNECT = 30.0  # seconds to wait for the scheduler and a first worker
 
 TO_COME_BACK = 600.0
 """Seconds to wait for a scheduler, or a last worker, that went away."""
@@ -37,20 +37,20 @@ TO_ANSWER = 15.0
 """Seconds for workers to report their versions; late ones are checked at their first task."""
 
 TO_PART = 2.0  # seconds for telling workers that a run has ended
-FRESH = 2.0  # seconds for which the list of workers is not asked for again
+FRESH = 2.0  # seconds for which the list of workers is cached
 
 LARGE = 1 << 16
 """Bytes from which a shared part is sent as a task of Dask, once for all calls."""
 
 AHEAD = 2
-"""Tasks per thread of the cluster that are under way, so that none waits for the driver."""
+"""Tasks in flight per thread of the cluster, so that no thread waits for the driver."""
 
 COST = 1.4e-3
 """Seconds that the scheduler needs for one task, see `tests/benchmarks/scale.py`; a segment of
 usual size takes about a second."""
 
 SHARE = 0.1  # largest share of its time that a scheduler should be busy
-MOST_TASKS = 512  # tasks under way at once: each has a thread of the driver that waits for it
+MOST_TASKS = 512  # tasks in flight: for each, a thread of the driver waits
 KEPT = 64  # shared parts that are kept packed: a search makes one after the other
 BROKEN = 3  # workers on which one task may fail because of the worker
 ALL = ""  # the kind of task for a worker that is refused all tasks
@@ -140,8 +140,8 @@ class Connection:
         """Return the answer of one call; repeat it if workers or schedulers go away.
 
         The function belongs to this package, so every worker has it. `sent` is its first argument;
-        the others must be small. Only `workers` may do it, given by address; None for all. The
-        answer is not waited for after the monotonic time `until`.
+        the others must be small. Only `workers` may do it, given by address; None for all. The call
+        gives up at the monotonic time `until`.
 
         Raises:
             CellError: the call ends one worker after the other, or no worker comes back.
@@ -409,8 +409,8 @@ def enlarged(segments: float, cores: int) -> int:
 
     The run has `segments` of usual size, about a second each.
     """
-    tasks = SHARE * segments / cores / COST  # of which the scheduler is busy for its share
-    if tasks < cores:  # the cluster is too large for this: as long to hand out as to count
+    tasks = SHARE * segments / cores / COST  # these keep the scheduler busy for SHARE of its time
+    if tasks < cores:  # too large a cluster: handing out takes as long as counting
         tasks = min(cores, math.sqrt(segments / COST))
     return max(1, math.floor(segments / tasks + 1e-9))
 

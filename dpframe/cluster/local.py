@@ -43,7 +43,7 @@ class _Listener(TCPListener):
     async def _prepare_stream(self, stream: Any, address: str) -> Any:
         del address
         ours = secrets.token_bytes(NONCE)
-        with contextlib.suppress(Exception):  # any error that a foreign process causes
+        with contextlib.suppress(Exception):  # any error that another process causes
             await stream.write(ours)
             told = await asyncio.wait_for(stream.read_bytes(NONCE + PROOF), SECONDS)
             theirs, proof = told[:NONCE], told[NONCE:]

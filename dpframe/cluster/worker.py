@@ -157,7 +157,7 @@ def answer(sent: Sent, task: Task) -> tuple[str, Any]:
         return "missing", str(missing)
     except CellError as error:
         return "failed", str(error)
-    except Exception as error:  # of this machine: memory, a disk; another one may do better
+    except Exception as error:  # a fault of this machine, such as a full disk; another may succeed
         return "broken", error_message(error)
 
 

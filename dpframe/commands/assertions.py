@@ -41,7 +41,7 @@ GIVEN = "given"  # the name of a test's own pair
 OUTPUTS = ("time", "bits", "messages")  # parts of an answer that may be asked for
 ANSWERS = ("each-by-one", "one-by-one")  # neighbours of a vector of query answers
 BOUNDS = ("low", "high", "integer")  # of query answers, in a schema
-STEPS = 10  # width of the answers if nothing says more, in steps
+STEPS = 10  # width of the answers in steps, if it is not given
 RNG = ("rng", "generator", "random_state", "random", "key", "seed")  # no names of a dataset
 
 
@@ -58,7 +58,7 @@ class Terms(NamedTuple):
     query: Callable[[Any], Any] | None  # the value without noise, which is compared exactly
     sensitivity: float | None
     norm: float
-    attributes: Sequence[str]  # that are read of an answer that is an object
+    attributes: Sequence[str]  # that are read from an answer that is an object
     raises: str | None
     limit: float | None
     outputs: Mapping[str, bool] | None
@@ -118,7 +118,8 @@ class Terms(NamedTuple):
                 "confidence": float(self.confidence),
             },
             "search": search,
-            # The distribution is named because a function may be called as a built-in mechanism is.
+            # The distribution is named because a function may have the name of a built-in
+            # mechanism.
             "mechanism": [{"use": f"{LOCAL}/{mechanism}", **called}],
             "run": {"seconds": float(self.seconds), "stop": "decided"},
         }
@@ -320,7 +321,7 @@ def mechanism_of(
 def takes_generator(release: Callable[..., Any]) -> bool:
     """True if the function takes a generator before the data.
 
-    Raises DpframeError if it takes neither one nor two arguments, or is no function.
+    Raises DpframeError if it takes neither one nor two arguments, or is not a function.
     """
     if not callable(release):
         raise DpframeError(f"release: {release!r} is not a function")
@@ -431,7 +432,7 @@ def _leak(cell: CellRecord) -> Iterator[str]:
         counts = zip(found.hits, found.trials, ("D", "D′"), strict=True)
         on = [f"{hits:,} of {trials:,} on {name}" for hits, trials, name in counts]
         yield f"  witness: {found.event}: {', '.join(on)}"
-        for place, outputs in (("in", found.inside), ("outside of", found.outside)):
+        for place, outputs in (("in", found.inside), ("outside", found.outside)):
             if outputs:
                 yield f"  outputs {place} this event: {'; '.join(outputs)}"
     if cell.search is not None and cell.search.pairs > 1 and cell.verdict == VIOLATED:
@@ -441,7 +442,7 @@ def _leak(cell: CellRecord) -> Iterator[str]:
         need.feature: need for pair in (cell.pair, *exact) for need in pair.needs
     }.values():
         without = ", ".join(f"{key}={value!r}" for key, value in need.without.items())
-        yield f"  needs: {need.feature}, outside of the schema; without: {without}"
+        yield f"  needs: {need.feature}, outside the schema; without: {without}"
     yield from _data(cell)
 
 

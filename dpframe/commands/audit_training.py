@@ -89,7 +89,7 @@ def training(
 
 
 def _datasets(pair: Any) -> tuple[Any, Any]:
-    """Return D and D′ of a pair or a tuple; raise DpframeError unless they are two and differ."""
+    """Return D and D′ of a pair or a tuple; raise DpframeError unless they are two that differ."""
     if isinstance(pair, Pair):
         data = (pair.d0, pair.d1)
     elif isinstance(pair, tuple | list) and len(pair) == 2:
@@ -303,7 +303,7 @@ def _display(*, quiet: bool) -> Any:
 
 
 def function_digest(function: Any) -> str:
-    """Return the digest of a function and of everything of the script that it refers to."""
+    """Return the digest of a function and of everything in the script that it refers to."""
     hasher = hashlib.blake2b(digest_size=8)
     _CodeReader(hasher.update).read(function)
     return hasher.hexdigest()

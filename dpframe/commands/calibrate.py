@@ -54,8 +54,8 @@ def calibrate(
         overrides: "KEY=VALUE" as `dpframe run --set` takes them.
         seed: instead of the spec's.
         plugins: plugin classes in addition to the installed plugins.
-        workers: processes; None is one per core. More than one needs a script that can be
-            imported, as all use of processes does.
+        workers: processes; None is one per core. More than one needs a script that can be imported,
+            as always with processes.
 
     Returns:
         The content of `dpframe calibrate --json`: a row for each mechanism, number of trials,

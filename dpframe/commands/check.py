@@ -1,4 +1,4 @@
-"""Create a plugin package; check plugins for their promises, and specs for what cannot be met."""
+"""Create plugin packages, check promises of plugins, and find expectations that cannot be met."""
 
 import dataclasses
 import importlib.metadata

@@ -188,8 +188,8 @@ def score(
         seed: decides which scores are set aside for a pilot.
         plugins: plugin classes in addition to the installed plugins.
         lower_is_member: False if larger scores indicate D′, True if lower scores do. Default: True
-            for a column named `loss`; else False, which a twentieth of the scores tests that no
-            bound uses. With True these scores are not used either.
+            for a column named `loss`; else False, which is tested on a twentieth of the scores that
+            no bound uses. With True these scores are not used either.
         every: also ask the installed estimators that certify no bound.
 
     Returns:
@@ -296,7 +296,7 @@ class ScoreDirection(NamedTuple):
         return set_aside(count, host_generator(Stream(seed, "direction", side, PILOT)))
 
     def direction(self, outside: HostArray, inside: HostArray) -> dict[str, Any]:
-        """Return the direction, and its test on the scores that were set aside."""
+        """Return the direction, and the result of its test on the scores set aside."""
         p_value = reversed_p_value(outside, inside) if self.lower is None else None
         return {
             "lower_is_member": self.lower,

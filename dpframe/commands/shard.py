@@ -183,7 +183,7 @@ def _check_empty(directory: Path, about: dict[str, Any]) -> None:
 
 
 def _check_one_run(shards: Sequence[tuple[Path, dict[str, Any]]]) -> None:
-    """Raise OutputError unless the shards are all parts of one run, each of them once."""
+    """Raise OutputError unless the shards are exactly the parts of one run."""
     if not shards:
         raise OutputError("no shard was given")
     first_directory, first = shards[0]
@@ -243,7 +243,7 @@ def _named(about: dict[str, Any]) -> str:
 
 
 def _check_here(about: dict[str, Any], loaded: Audit) -> None:
-    """Raise OutputError if the counts come from other code than that of this machine."""
+    """Raise OutputError if the counts come from code that differs from this machine's."""
     for key, found in _code(loaded).items():
         if found != about[key]:
             raise OutputError(

@@ -161,7 +161,7 @@ def _draw(work: passes.Work, chunks: range, kept: dict[str, Saved], found: Verif
 
 
 def _test(runner: Runner, the_pass: Pass, share: float, record: Record, found: Verified) -> None:
-    """Test decisions of a black box that takes no seed against fresh ones [Fisher1922]."""
+    """Test decisions of a black box without a seed against fresh ones [Fisher1922]."""
     from scipy.stats import fisher_exact
 
     fresh = Runner(runner.plan, quiet, Store(), runner.threads, Ledger(), runner.source)

@@ -27,7 +27,7 @@ def read_regular(path: str | os.PathLike[str], most: int) -> bytes:
     Raises:
         FileNotFoundError: there is none.
         IsADirectoryError: it is a directory.
-        NotReadableError: it is no regular file, too large, or cannot be read.
+        NotReadableError: it is not a regular file, is too large, or cannot be read.
     """
     try:
         # Without waiting, because opening a pipe waits for a writer.
@@ -165,7 +165,7 @@ def replace(file: Path, content: str) -> None:
         OSError: it cannot be written; an old file is unchanged.
     """
     temporary = file.with_name(f".{file.name}.part")
-    temporary.unlink(missing_ok=True)  # a link too: itself, not what it leads to
+    temporary.unlink(missing_ok=True)  # replaces a link itself, not the file that it points to
     opened = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o644)
     with os.fdopen(opened, "w", encoding="utf-8", newline="") as out:
         out.write(content)

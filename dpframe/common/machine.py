@@ -97,7 +97,7 @@ def _groups() -> Iterator[Path]:
 
 
 def _of_group(group: Path) -> int | None:
-    """Return what a control group has left; None if it sets no limit."""
+    """Return the bytes that a control group has left; None if it sets no limit."""
     try:
         most, used = (int(file.read_text(encoding="ascii")) for file in _files_of(group))
     except (OSError, ValueError):  # the group has no such files, or its limit is "max"
@@ -154,7 +154,7 @@ def end(processes: list[int]) -> None:
 T = TypeVar("T")
 
 GRACE = 10.0
-"""Seconds beyond the time budget that a call of plugin code gets outside of counting."""
+"""Seconds beyond the time budget that a call of plugin code gets outside counting."""
 
 TICK = 0.05
 """Seconds between two checks of the time limit."""

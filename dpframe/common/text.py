@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 _LONGEST_VALUE = 200  # characters of a value in a message
-_LONGEST_NAME = 100  # longer names are not mistyped, and comparing them would take long
+_LONGEST_NAME = 100  # longer names are not misspelt, and comparing them takes long
 _MOST_NAMES = 40  # that a message lists
 PARSING = threading.Lock()  # Python 3.11 cannot parse on several threads; `inspect` parses, too
 
@@ -83,7 +83,7 @@ def cut(text: str, longest: int = _LONGEST_NAME) -> str:
 SWITCH = "DPFRAME_TRACEBACK"
 """Environment variable: 1 prints whole tracebacks to standard error; workers inherit it."""
 
-_LONGEST_MESSAGE = 160  # that is told whole; some libraries write pages
+_LONGEST_MESSAGE = 160  # that is printed whole; some libraries write pages
 LONGEST_LINE = 500
 
 _LIBRARIES = {
@@ -108,10 +108,10 @@ def without_type(error: BaseException) -> str:
 
 
 def message(error: BaseException) -> str:
-    """Return an exception's message in one line; of a long one the first line."""
+    """Return an exception's message in one line; for a long message, its first line."""
     try:
         text = str(error)
-    except Exception as other:  # an exception of a plugin may need what it is not given here
+    except Exception as other:  # an exception of a plugin may need more arguments
         text = f"its message raised {type(other).__name__}"
     whole = " ".join(text.split())
     line = whole if len(whole) <= _LONGEST_MESSAGE else text.strip().splitlines()[0]
@@ -155,7 +155,7 @@ def raised_in(error: BaseException, cls: type) -> bool:
 
 
 def _authors_lines(error: BaseException) -> Iterator[tuple[str, int]]:
-    """List file and line of each step outside of dpframe, libraries and generated code."""
+    """List file and line of each step outside dpframe, libraries and generated code."""
     for frame, line in traceback.walk_tb(error.__traceback__):
         file, module = frame.f_code.co_filename, str(frame.f_globals.get("__name__"))
         ours = Path(file).is_relative_to(_OURS) and not Path(file).is_relative_to(_AUTHORS)
@@ -190,7 +190,7 @@ class Described:
     """A base of pydantic's models and dataclasses: the text under a field is its meaning.
 
     Pydantic's own `use_attribute_docstrings` parses the source when a class is made, which would
-    take every run a tenth of its time. Here it is parsed when a JSON Schema is asked for.
+    take a tenth of the time of every run. Here it is parsed when a JSON Schema is requested.
     """
 
     @classmethod

@@ -73,7 +73,7 @@ class Player:
 
 
 class Loudest:
-    """The most extreme counts in the same rounds; they tell whether a claim could be refuted yet.
+    """The most extreme counts in the same rounds; they show if a claim could be refuted yet.
 
     Cells with one claim and no layout share it, also those of passes that threads prepare at the
     same time.
@@ -81,12 +81,12 @@ class Loudest:
 
     def __init__(self, player: Player) -> None:
         self._players = {0: dataclasses.replace(player, state=None, trials=0, rounds=0)}
-        """The player by its draws, which fix the rounds: all of them but the last are whole."""
+        """Players by their draws, which fix the rounds: all but the last are whole."""
         self.estimates: dict[int, Estimate] = {}  # by draws on each dataset
         self._lock = threading.Lock()
 
     def after(self, ends: list[int]) -> Player:
-        """Return the player after rounds with these ends, of which only the last may be cut."""
+        """Return the player after rounds with these ends; only the last round may be cut."""
         with self._lock:
             for before, end in itertools.pairwise([0, *ends]):
                 if end not in self._players:
@@ -136,7 +136,7 @@ class Watch:
                 self.ends.append(part.end)
                 if stops:
                     found = self.player.settled()
-                    if found == "unreachable":  # says nothing until extreme counts would violate
+                    if found == "unreachable":  # decides nothing until extreme counts would violate
                         loudest = self.loudest.after(self.ends)
                         found = found if loudest.settled() == "violated" else None
                     self.settled = found
@@ -170,7 +170,7 @@ class Watches:
         self.rounds, self.store = rounds, store
         self.keys = {cell: f"rounds-{key}" for cell, key in keys.items()}
         self._load()
-        ends = self.the_pass.rows, self.the_pass.dear  # these fix the rounds
+        ends = self.the_pass.rows, self.the_pass.costly  # these fix the rounds
         for cell, place in self.the_pass.cells:
             layout = own_part(layouts, place)
             stored = self._rounds_of(place, rounds.upto[place.lane])
@@ -257,7 +257,7 @@ class Watches:
 
 
 def _key_of(player: Player) -> Any:
-    """Return a key of the question; of the player if a plugin's cannot be hashed."""
+    """Return a key of the question; if a plugin cannot be hashed, one of the player."""
     key = (player.estimator, player.query)
     try:
         hash(key)

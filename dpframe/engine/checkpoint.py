@@ -112,17 +112,17 @@ class Store:
 
     @property
     def calls(self) -> int:
-        """Releases that an interrupted run had asked black boxes for."""
+        """Releases that an interrupted run had requested from black boxes."""
         found = self.load(_CALLS, "calls")
         return 0 if found is None else found.done[0]
 
     def note_calls(self, number: int) -> None:
-        """Keep the number of releases asked for, until the run has come to its end."""
+        """Keep the number of requested releases until the run is complete."""
         if number:
             self.save(_CALLS, "calls", Saved((number, number), []))
 
     def forget_calls(self) -> None:
-        """End the run: the next one counts anew."""
+        """End the run: the next one starts to count at 0."""
         if self.calls:
             self.forget(_CALLS, "calls")
             self.flush()
@@ -174,7 +174,7 @@ def _parsed(done: Any, leaves: Any) -> Saved:
 
 def write_entries(file: Path, saved: dict[str, Saved]) -> None:
     """Write one file of a store; raise OSError if it cannot be written."""
-    # In one order, whichever thread came first: equal counts are equal files.
+    # In a fixed order, whichever thread came first: equal counts make equal files.
     entries = {key: [list(one.done), one.leaves] for key, one in sorted(saved.items())}
     content = {"schema": SCHEMA, "digest": digest(entries, 16), "entries": entries}
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -30,15 +30,15 @@ from dpframe.workers.scheduling import Pace, Which, handed_out, in_daemon
 
 Outputs = tuple[Any, Any]
 
-LONG = 1.0  # seconds of drawing that are worth sending to others, which must compile first
+LONG = 1.0  # seconds of drawing worth sending to other processes, which must compile first
 
 RATE = 5e7
-"""Bytes a second that come back from others; faster mechanisms are drawn in this process."""
+"""Bytes per second that other processes send back; faster mechanisms are drawn in this one."""
 
 
 def first_end(the_pass: Pass) -> int:
     """Return the number of draws of the first round on each dataset."""
-    return rounds.ends(the_pass.trials, the_pass.rows, whole=the_pass.dear)[0]
+    return rounds.ends(the_pass.trials, the_pass.rows, whole=the_pass.costly)[0]
 
 
 class Draws:
@@ -200,7 +200,7 @@ class Draws:
         return [[np.concatenate(each) for each in zip(*parts, strict=True)] for parts in tasks]
 
     def _pays(self, which: Sequence[Which]) -> bool:
-        """True if drawing by the executor pays; a mechanism not declared slow is timed first."""
+        """True if drawing by the executor saves time; if not declared slow, a chunk is timed."""
         if self.the_pass.slow:
             return True
         number = sum(len(chunks) for _, chunks in which)

@@ -66,7 +66,7 @@ def _plugin(choice: Choice[Any]) -> list[Any]:
 
 
 def program_code(plugin: Any) -> list[str]:
-    """Return the digest of the program that a plugin runs beside its own code."""
+    """Return the digest of the program that a plugin runs in addition to its own code."""
     if not isinstance(plugin, ForeignMechanism):
         return []
     try:

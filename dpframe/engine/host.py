@@ -106,14 +106,14 @@ class HostDraws(draws.Draws):
                 yield outputs
 
     def check_addresses(self) -> None:
-        """Compare chunks drawn at equal and at different addresses: see `check_addresses`."""
+        """Compare chunks drawn at equal and at different addresses; see `check_addresses`."""
         first: Any = self.the_pass.mechanisms[0]
         see = partial(self.independence.see, 0, 0, 0, counted=False)
         with self.source.lend(self.load, 2) as workers, self._clock.running():
             check_addresses(workers, self._chunk, see, self.source.most, seedable=first.seedable)
 
     def check_address(self, lane: int, first: HostArray) -> None:
-        """Draw the first chunk of D of another lane once more; raise SampleError if it differs."""
+        """Draw the first chunk of D of another lane again; raise SampleError if it differs."""
         mechanism: Any = self.the_pass.mechanisms[lane]
         if mechanism.seedable:
             with self.source.lend(self.load, 2) as workers, self._clock.running():
@@ -184,7 +184,7 @@ class HostWork(passes.Work):
             self.the_pass.rows,
             self.lanes,
             answers=asking is not None,
-            drift=asking is None or asking.limit is None,  # what takes too long changes with time
+            drift=asking is None or asking.limit is None,  # timeouts vary with time
             attacks=0 if timed else sum(len(scorer.attacks) for scorer in self.the_pass.scorers),
         )
 
@@ -393,7 +393,7 @@ class HostWork(passes.Work):
     def _look_for_drift(
         self, lane: int, index: int, start: int, before: tuple[Tree, ...], after: tuple[Tree, ...]
     ) -> None:
-        """Pass on the bin counts that one batch added."""
+        """Pass on the bin counts that one batch added, to be tested for drift."""
         number = 0
         for scorer, old, new in zip(self.the_pass.scorers, before, after, strict=True):
             if isinstance(scorer.statistic, BinCounts | DecisionCounts):

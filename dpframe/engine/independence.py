@@ -231,7 +231,7 @@ class Independence:
         return found
 
 
-FIRST_ROWS = 256  # rows by which the events of a dataset are chosen; they are not counted
+FIRST_ROWS = 256  # rows that choose the events of a dataset; they are not counted
 BLOCK = 64  # rows of a block at first
 MOST_BLOCKS = 512  # blocks are joined two by two once there are more
 

@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from dpframe.spec.audit import Cell
 
 NAME = "looks.jsonl"
-MOST_LOOKS = 2**30  # no run has had so many; a record holds numbers up to twice as large
+MOST_LOOKS = 2**30  # more than any run has; a record holds numbers up to twice as large
 
 FLOAT32_RESOLUTION = 1e-6
-"""Events rarer than this measure float32 samplers, whose tails end and have gaps."""
+"""Rarer events reflect float32 sampling, whose tails end and have gaps, and not the mechanism."""
 Draws = tuple[int, str, int]  # seed, draw group and repeat, as a `Stream` begins
 Trials = tuple[int, int]
 
@@ -168,7 +168,7 @@ class _File(NamedTuple):
 
     path: Path
     lines: frozenset[str]
-    torn: bool  # True if its last line has no end
+    torn: bool  # True if its last line is incomplete
 
     @classmethod
     def read(cls, path: Path) -> _File:
@@ -197,7 +197,7 @@ def _number_of(question: str, looks: Iterable[Look]) -> int | None:
     base, sign, rounds = _parts(question)
     for look in looks:
         shown = [parts[2] for parts in map(_parts, look.asked) if parts[:2] == (base, sign)]
-        # With a seed the rounds that are not there yet are the same again.
+        # With a seed, the missing rounds will be the same again.
         if shown and all(
             rounds.startswith(one) or (sign == SEEDED and one.startswith(rounds)) for one in shown
         ):

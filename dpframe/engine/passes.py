@@ -68,7 +68,7 @@ class Work(ABC):
         """True if a NaN would fail the cell."""
         self.upto = the_pass.trials  # trials of each dataset at which counting ends
         self.in_steps = False
-        """True if the estimators say after each round if they need more."""
+        """True if the estimators are asked after each round if they need more."""
         self.tally: Tally | Rounds
         self.watches: Watches | None = None
         """Feeds anytime estimators round by round; None for others."""
@@ -126,7 +126,7 @@ class Work(ABC):
             self.tally = Tally(prefix, done, the_pass.rows)
             return
         size = the_pass.trials, the_pass.rows, the_pass.elements
-        self.tally = Rounds(self.zeros, *size, whole=the_pass.dear)
+        self.tally = Rounds(self.zeros, *size, whole=the_pass.costly)
         self.watches.begin(self.tally, self.layouts, self.keys, self.store)
 
     def units(self) -> Iterator[tuple[int, Segment]]:
@@ -227,7 +227,7 @@ class Work(ABC):
         return left is not None and left < 0
 
     def overdue(self) -> bool:
-        """True if running segments are not waited for any longer."""
+        """True if the pass stops waiting for running segments."""
         left = self.time_left()
         return left is not None and left < -(PATIENCE if self.has_counted else FIRST_PATIENCE)
 
@@ -281,9 +281,9 @@ class Work(ABC):
                 self._try_attacks(lane, outputs)
 
     def examples(self, lane: int) -> Sequence[HostArray]:
-        """Draw the first outputs of a lane on D and on D′ again; none if draws are dear.
+        """Draw the first outputs of a lane on D and on D′ again; none if draws are expensive.
 
-        They depend on their addresses alone, so a run that goes on shows the same.
+        They depend only on their addresses, so a resumed run shows the same outputs.
         """
         return ()
 
@@ -383,7 +383,7 @@ class DeviceWork(Work):
         return self.draws.of_chunks(EVAL, lane, [(0, range(1)), (1, range(1))])
 
     def compile(self) -> None:
-        if self.executor.is_local and not self.the_pass.slow:  # or else counting is what takes time
+        if self.executor.is_local and not self.the_pass.slow:  # or else counting takes the time
             self.draw_and_count(0, Segment(0, 0, self.the_pass.rows))  # no chunk at all
 
     def draw_and_count(

@@ -51,7 +51,7 @@ class Pass:
         first = self.mechanisms[0]
         self.on_host = isinstance(first, HostMechanism)  # it is a black box
         self.slow = first.rows is not None  # the mechanism asks to be drawn chunk by chunk
-        self.dear = self.slow or self.on_host  # no chunk may be drawn twice
+        self.costly = self.slow or self.on_host  # no chunk may be drawn twice
         self.by_chunks = self.slow and not self.on_host  # scores of a pilot are kept, draws are not
         self.may_be_nan = first.may_be_nan  # NaN is a legitimate output
         # Estimators of one pass are fed round by round, or all of them at the end.

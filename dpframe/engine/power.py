@@ -36,7 +36,7 @@ from dpframe.stats.gaussian import gaussian_mu_at
 from dpframe.stats.roots import crossing
 
 REACH = 4.5  # standard deviations around the mean within which counts are summed
-STRAIGHT = 0.02  # of them, or one count: the edge may bend by this much between two places
+STRAIGHT = 0.02  # standard deviations, or one count, by which the edge may bend between places
 LARGEST_LOSS, MOST_DOUBLINGS = 60.0, 30.0
 AUDITS, FEWEST, ROUGH = 20_000, 2500, 200  # simulated: usually, at least, and for a first guess
 SEARCHES = 1600  # simulated; each takes hundredths of a second
@@ -59,7 +59,7 @@ class Question(NamedTuple):
     """Rows of a chunk, by which rounds end. A search draws whole chunks."""
     canaries: int = 0
     search: Callable[[Question, float, np.random.Generator], bool] | None = None
-    """Simulates a search for a true loss, and tells if it refutes the claim; None for a cell."""
+    """Simulates a search for a true loss; True if it refutes the claim. None for a cell."""
 
     @property
     def size(self) -> int:
@@ -173,7 +173,7 @@ class TwoValued:
         return self._made[k, u]
 
     def edge(self, k: int, level: float) -> int:
-        """Return the most false negatives with which k false positives refute the claim, or −1."""
+        """Return the most false negatives that refute the claim beside k false positives, or −1."""
         if k in self._edges:
             return self._edges[k]
         low, high, step = -1, self.trials - k + 1, self.trials

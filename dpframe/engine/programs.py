@@ -55,7 +55,7 @@ ACCELERATOR_ELEMENTS = 1 << 24
 def chunks_at_once(elements: int) -> int:
     """Return the number of chunks that one step of the loop makes; it changes no count."""
     if jax.default_backend() == "cpu":
-        return 1  # what one core makes at a time should stay in its cache
+        return 1  # the outputs that one core makes at a time should stay in its cache
     return max(1, ACCELERATOR_ELEMENTS // elements)
 
 
@@ -244,7 +244,7 @@ def count_segment(
         keys[: stop - first] = chunk_keys(task.stream, task.prng, index, first, stop)
         span = Span(np.int32(first), np.int32(stop), np.int32(segment.limit), ends)
         if segment.slices and ends is not None:
-            # The first chunk up to where its slices begin and end, as often as that is.
+            # Count the first chunk repeatedly, up to each place where a slice begins or ends.
             upto = [segment.slices[0][0], *(end for _, end in segment.slices)]
             ends[: len(upto)] = upto
             span = span._replace(first=np.int32(-1), stop=np.int32(len(upto) - 1))
@@ -344,8 +344,8 @@ class CountSegment(Task):
 class DrawChunks(Task):
     """Draw consecutive chunks of one stream, lane and dataset, and score them if `shared` says so.
 
-    A program draws, or scores, one chunk per call. So a chunk is the same to the bit in every
-    process, and beside any other chunks.
+    A program draws, or scores, one chunk per call. So a chunk has the same bits in every process,
+    whichever other chunks are drawn.
     """
 
     shared: DrawTask

@@ -24,7 +24,7 @@ from dpframe.workers.requests import Lent, WorkerSource
 BASE_BYTES = 480 << 20  # memory of Python, JAX and its compiler before the first draw
 
 CELL_BYTES = 8_000
-"""Memory of a cell beside its counts: in the spec, in the plan, in the record."""
+"""Memory of a cell besides its counts: in the spec, the plan and the record."""
 
 COUNT_BYTES = 160  # memory of a count in the record, as a Python number among others
 MOST_CHUNKS = 2**31 - 1  # chunks of a dataset; the device numbers them with 32 bits
@@ -320,7 +320,7 @@ def _pace(worker: Lent, the_pass: Pass, deadline: float) -> ReleaseTime:
 
 
 REHEARSED = 3
-"""Passes that are prepared and draw a little, the one with the most draws among them."""
+"""Passes that are prepared and draw a little, including the one with the most draws."""
 
 LONG_ENOUGH = 0.1  # seconds of drawing from which the rest is extrapolated
 ESTIMATE_SECONDS = 0.002  # seconds to estimate, judge and write one cell

@@ -1,9 +1,9 @@
 """The counts of one pass as they come in: in any order, or round by round.
 
-Estimators that bet need rounds: on a round they bet what they know from earlier ones. Rounds end
-at fixed numbers of draws, whatever is asked for; more trials go on with the same rounds, and only
-the last is cut. Rounds within the first chunk are slices of it, all counted in one call; beyond it,
-rounds end with chunks.
+Estimators that bet need rounds: on a round they bet what they know from earlier ones. Rounds end at
+fixed numbers of draws, whatever the number of trials; more trials continue with the same rounds,
+and only the last round is cut. Rounds within the first chunk are slices of it, all counted in one
+call; beyond it, rounds end with chunks.
 """
 
 import bisect
@@ -24,9 +24,9 @@ from dpframe.sampling.address import SEGMENT_ELEMENTS, Segment
 class Tally:
     """Counts by dataset: a gapless prefix of whole chunks, segments beyond a gap, and the tail.
 
-    Only the prefix is stored, because only after a prefix can counting go on. The estimate takes
-    all that came in. The prefix has the counts of the chunks 0 … done[d] − 1, every leaf int64 and
-    zero if none.
+    Only the prefix is stored, because counting can continue only after a prefix. The estimate uses
+    all counts. The prefix has the counts of the chunks 0 … done[d] − 1, every leaf int64 and zero
+    if none.
     """
 
     def __init__(self, prefix: Tree, done: tuple[int, int], rows: int) -> None:
@@ -63,10 +63,10 @@ class Tally:
             self._counted = _sum(self.prefix, counts), done
 
     def total(self) -> tuple[Tree, tuple[int, int]]:
-        """Return the counts of all that came in, and their number of trials per dataset.
+        """Return all counts so far, and their number of trials per dataset.
 
-        A box that hangs leaves a gap, and draws beyond it count as trials. Every cell of the
-        pass asks, so the sum is kept.
+        A box that hangs leaves a gap, and draws beyond it count as trials. Every cell of the pass
+        needs the sum, so it is kept.
         """
         if self._total is None:
             counts = self.prefix
@@ -136,7 +136,7 @@ PIECES = 16  # parts of a segment, so that threads share a round
 def ends(trials: int, rows: int, *, whole: bool) -> list[int]:
     """Return the draws on each dataset at the end of each round; the last end is `trials`.
 
-    If chunks are too dear to be drawn twice, every round ends with a whole one.
+    If chunks are too expensive to draw twice, every round ends with a whole one.
     """
     found: list[int] = []
     end = 0
@@ -296,7 +296,7 @@ class Rounds:
             self._end_round()
 
     def _round_of(self, segment: Segment) -> int:
-        if segment.limit == self.rows:  # of those that begin in this chunk, the last one holds it
+        if segment.limit == self.rows:  # the last round that begins in this chunk contains it
             return bisect.bisect_right(self._whole, segment.first) - 1
         end = segment.first * self.rows + segment.limit
         return bisect.bisect_left(self.parts, end, key=lambda part: part.end)
@@ -308,7 +308,7 @@ class Rounds:
         for lane in self.active:
             _put(self.counts[number], lane, jax.tree.map(lambda leaf, at=lane: leaf[at], counts))
             self.upto[lane] = number + 1
-        self.next += 1  # last: a signal may raise anywhere, and the same again is no harm
+        self.next += 1  # last: a signal may raise anywhere, and repeating this is harmless
         del self._missing[number], self._sums[number]
 
     def _grow(self, number: int) -> None:
@@ -323,9 +323,8 @@ def _put(tree: Any, place: Any, new: Any) -> None:
 
 # The one check of counts that come in: from a thread, another machine, or a file.
 #
-# Counts are integers of the shape of no counts, never negative. Most statistics also tell the
-# number of scores that they are of, which is known beforehand: every row of a chunk is counted
-# once.
+# Counts are integers of the shape of no counts, never negative. Most statistics also give their
+# number of scores, which is known beforehand: every row of a chunk is counted once.
 
 
 LARGEST = 1 << 62  # no count is larger, so totals fit in 64 bits
@@ -334,10 +333,10 @@ LARGEST = 1 << 62  # no count is larger, so totals fit in 64 bits
 def checked_counts(
     statistic: Statistic, found: Any, zero: Tree, trials: Any, lead: int = 0
 ) -> Tree:
-    """Return counts as int64 if they can be counts of that many scores.
+    """Return counts as int64 if they can be the counts of this number of scores.
 
     Args:
-        statistic: tells the number of scores in its counts, if it can.
+        statistic: gives the number of scores in its counts, if it can.
         found: anything, such as the answer of a worker.
         zero: counts of nothing; every leaf [*lead, 2, …].
         trials: scores on each dataset, shape [2], or any that broadcasts to [*lead, 2].
@@ -377,7 +376,7 @@ def counts_of_leaves(
     counts = jax.tree.unflatten(structure, arrays)
     sums = guarded("counted", statistic.counted, counts)
     wanted = np.asarray(trials, np.int64)
-    # Any statistic counts less than 2³¹ in one call, which is of one score at least.
+    # Any statistic counts less than 2³¹ in one call, and a call has at least one score.
     most = wanted if sums is not None else np.where(wanted < LARGEST >> 31, wanted << 31, LARGEST)
     for leaf in arrays:
         limits = np.broadcast_to(most, leaf.shape[: lead + 1])

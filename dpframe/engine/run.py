@@ -111,7 +111,7 @@ def count(
 ) -> dict[str, str]:
     """Count a shard; however the call ends, its counts are in the store.
 
-    Nothing is estimated, so this is no look at the draws. Arguments are as for `run`.
+    Nothing is estimated, so this is not a look at the draws. Arguments are as for `run`.
 
     Returns:
         Why cells could not be counted, by id.
@@ -170,7 +170,7 @@ class Runner:
         self.before = source.calls  # releases that the plan has asked for already
         self.label = ""
         self.loudest: dict[Any, Any] = {}
-        self.again: list[Pass] = []  # parts of passes that could not go on whole
+        self.again: list[Pass] = []  # parts of passes that failed as a whole
         self.leaving = threading.Event()
         self.tried: set[Any] = set()
 
@@ -198,7 +198,7 @@ class Runner:
             passes = self.again
 
     def _stop(self) -> None:
-        """End what the threads wait for."""
+        """Stop everything that the threads wait for."""
         self.leaving.set()
         self.source.stop()
         self.executor.stop()
@@ -231,7 +231,7 @@ class Runner:
             case CountedSegment(work=work, dataset=dataset, segment=segment):
                 work.add(dataset, segment, event.counts, event.seconds)
                 self.label = work.the_pass.cells[0][0].mechanism.label
-                if not work.on_host:  # every call of a black box counts, also those before
+                if not work.on_host:  # every call of a black box counts, including earlier ones
                     self.draws += work.draws_of(segment)
             case Paused(work=work):
                 if work.watches is not None:
@@ -304,7 +304,7 @@ class Runner:
         self._flush()
 
     def _flush(self) -> None:
-        if self.shard is None:  # shards are added up, and so would be what they have in common
+        if self.shard is None:  # merging adds up shards, which share the first calls
             self.store.note_calls(self.called + self.source.calls)
         self.store.flush()
 
@@ -360,7 +360,7 @@ class Runner:
         differ from those of the earlier ones.
 
         `asked` is the digest of its question, `rounds` has the counts of each round, and `known` is
-        the look as it was before anything was drawn.
+        the look before anything was drawn.
         """
         assert cell.search is not None
         mechanism = cell.search.mechanism

@@ -63,7 +63,7 @@ def check_rows_alone(
     """Score the rows of two chunks again, beside other rows, in another order and number.
 
     Beside other rows, no decision may change, and scores may change only by rounding that moves
-    next to no row across a threshold (a loop may run until every row has converged). In another
+    hardly any row across a threshold (a loop may run until every row has converged). In another
     order or number, scores may change by rounding, because different code may compute the same sum.
     The chunks, on D and on D′, have the length in which they are counted.
 
@@ -143,8 +143,8 @@ def _depends(after: HostArray, before: HostArray, scale: float) -> bool:
 def _differs(after: HostArray, before: HostArray, scale: float) -> bool:
     """True if scores changed by more than rounding; a few decisions may change.
 
-    Trials that differ only by their place are still independent: their sum lies closer to its mean
-    than a binomial one [Hoeffding1956, theorem 4].
+    Trials that depend on their position alone are still independent: their sum lies closer to its
+    mean than a binomial one [Hoeffding1956, theorem 4].
     """
     changed = ~_equal(after, before)
     if not changed.any():

@@ -21,7 +21,7 @@ from dpframe.errors import CellError
 from dpframe.sampling.address import Segment
 
 Unit = tuple[int, "Segment"]  # dataset and segment: what a thread counts at a time
-FAREWELL = 1.0  # seconds that threads get to come to an end when the caller leaves
+FAREWELL = 1.0  # seconds that threads get to finish when the caller leaves
 TICK = 0.2  # seconds between two checks of time budgets
 
 NEVER = "the time budget ran out before anything was counted"
@@ -46,7 +46,7 @@ class CountedSegment(NamedTuple):
 
 
 class Paused(NamedTuple):
-    """All units given out of a pass are counted; the caller decides if the pass continues."""
+    """All units handed out of a pass are counted; the caller decides if the pass continues."""
 
     work: Work
 
@@ -65,8 +65,8 @@ class Schedule:
     """Runs passes on threads, and reports their counts to the caller as events.
 
     `works` start in the given order; long ones should come first. `threads` threads share the
-    devices in turn. `beside` more threads run black boxes only, which keep no device busy. If the
-    caller leaves early, `interrupt` is called to end what the threads wait for.
+    devices in turn. `beside` more threads run only black boxes, which keep no device busy. If the
+    caller leaves early, `interrupt` is called to stop everything that the threads wait for.
     """
 
     def __init__(

@@ -116,7 +116,7 @@ def each_lane(
     return jax.lax.fori_loop(0, lanes, step, results)
 
 
-ROWS = 2  # outputs of a traced call, enough to tell their axis from the others
+ROWS = 2  # outputs of a traced call, enough to distinguish their axis from the others
 
 UNFINISHED = "did not return when it was tried for another cell"
 
@@ -193,7 +193,7 @@ def _stateless(attack: Any, outputs: Any) -> Any:
 
 
 def declared_rows(mechanism: Mechanism | HostMechanism) -> int | None:
-    """Return the rows per chunk that a mechanism asks for; raise CellError if that is no number."""
+    """Return the rows per chunk that a mechanism asks for; CellError if it is not a number."""
     rows = guarded("rows", getattr, mechanism, "rows")
     if rows is None:
         return None
@@ -295,7 +295,7 @@ def seen(attack: Attack, outputs: HostArray, shape: Shape, run: np.dtype[Any]) -
     if type(attack).see is Attack.see:
         numbers = answers.numbers
         if shape.native is not None and math.prod(shape.native) <= shape.width:
-            # In the shape in which they came, because the attack asks for nothing else.
+            # In their original shape, because the attack asks for nothing else.
             numbers = numbers[:, : math.prod(shape.native)].reshape(len(numbers), *shape.native)
         return as_scored(numbers, run)
     found = guarded("see", lambda: np.asarray(attack.see(answers)))
@@ -318,7 +318,7 @@ def seen_shape(attack: Attack, shape: Shape, run: np.dtype[Any]) -> Shape:
 
 
 def check_seen_alone(attack: Attack, outputs: HostArray, shape: Shape, run: np.dtype[Any]) -> None:
-    """See answers in another order and number; raise CellError if one depends on others."""
+    """Show answers in another order and number; raise CellError if one depends on others."""
     if shape.asking is None or type(attack).see is Attack.see or len(outputs) < 2:
         return
     order = np.random.default_rng(len(outputs)).permutation(len(outputs))[: -(-len(outputs) // 2)]

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 SECONDS = 2  # column of the time that an answer took
 BEFORE = 3  # columns before the numbers: code of the kind, code of the value, seconds
 
-# Bits of the NaN that stands where an answer has no number; another NaN is the answer's own.
+# Bits of the NaN that marks a missing number; any other NaN belongs to the answer.
 ABSENT = 0x7FF80000_0000AB5E
 
 
 class Answers(NamedTuple):
-    """Answers of a black box that may answer with anything, an exception among them.
+    """Answers of a black box, which may be anything, including exceptions.
 
     Two answers have the same value if and only if they are equal bit for bit, types included; the
     codes of different answers are equal with probability 2⁻⁶⁴. The kind of an answer is its type
@@ -158,11 +158,11 @@ class Attack(Plugin, kind="attack"):
 
     @classmethod
     def has_fit(cls) -> bool:
-        """True if the attack has a `fit` of its own, and so a state."""
+        """True if the attack has its own `fit`, and so a state."""
         return cls.fit is not Attack.fit
 
     def learns(self) -> bool:
-        """True if `fit` needs draws; else none are made. Default: True if there is a `fit`."""
+        """True if `fit` needs draws; otherwise none are made. Default: True if there is a `fit`."""
         return self.has_fit()
 
     def see(self, answers: Answers) -> HostArray:

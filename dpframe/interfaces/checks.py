@@ -75,7 +75,7 @@ def certifies(estimator: Estimator, claim: Claim | None) -> bool:
 
 
 def unsuited(attack: Attack, target: Target) -> str | None:
-    """Return an attack's own reason why it cannot be played; None if it can."""
+    """Return an attack's own reason why it cannot be used; None if it can."""
     reason = guarded("unsuited", attack.unsuited, target)
     if not isinstance(reason, str | None):
         raise CellError(f"unsuited returned {shown(reason)}; it must return a text or None")
@@ -168,7 +168,7 @@ def exact_shares(cell: Cell, counts: Any, statistic: dict[str, Any]) -> list[lis
     places = _places(counts, statistic)
     if places is None or np.isnan(places).any():
         return None
-    # A score at an edge is above it, so what counts is the probability below.
+    # A score at an edge counts as above it, so the probability strictly below is needed.
     below = np.nextafter(places, -np.inf, dtype=np.float32)
     x = np.append(np.maximum.accumulate(below.astype(float)), np.inf)
     found = []

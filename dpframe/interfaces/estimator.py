@@ -38,7 +38,7 @@ class Query(NamedTuple):
     resolution: float = 0.0
     """Smaller probabilities are properties of the sampler, not of the mechanism (float32: 1e-6)."""
     only: Literal["bound", "p-values"] | None = None
-    """The only part of the answer that is read, if not all: the rest may be left out."""
+    """The only part of the answer that is needed; the rest may be left out. None: all of it."""
 
 
 class Contrast(NamedTuple):
@@ -53,7 +53,7 @@ class Share(NamedTuple):
     """The bound from one event alone, and the error spent on it."""
 
     error: float
-    """Its share of the error; the shares of an estimate sum to at most 1."""
+    """The event's share of the error; the shares of an estimate sum to at most 1."""
     epsilon_lower: float
     """Lower bound of the loss at that share; `Estimate.epsilon_lower` is the largest of them."""
 
@@ -125,7 +125,7 @@ class Estimator(Plugin, kind="estimator"):
     certifies: ClassVar[bool]
     """True if the bound is valid at finite samples; see `certifies_against`."""
     assumption: ClassVar[str]
-    """The assumption under which it is."""
+    """The assumption under which the bound is valid."""
     anytime: ClassVar[bool] = False
     """True if `observe` gets the counts round by round, and the bound is valid at all numbers of
     trials simultaneously. Choices in a round depend on earlier rounds only."""
@@ -415,7 +415,7 @@ def epsilon_of(boxes: Floats, delta: float) -> float:
         ratios = np.where(useful, heights, 0.0) / np.where(useful, both[..., 0], 1.0)
     # The better direction for each corner, the worst corner of each staircase, the best staircase.
     worst = ratios.max(axis=0).min(axis=1)
-    best = float(worst[np.isfinite(worst)].max(initial=0.0))  # one without any limit says nothing
+    best = float(worst[np.isfinite(worst)].max(initial=0.0))  # an infinite one shows nothing
     return math.log(best) if best > 1 else 0.0
 
 

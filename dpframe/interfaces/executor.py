@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 from dpframe.errors import CellError
 
 wanted: ContextVar[Callable[[], bool]] = ContextVar("wanted", default=lambda: True)
-"""Returns False once a task was given up. Long tasks call it; executors that can tell set it."""
+"""Returns False once a task was given up. Long tasks call it; executors that know set it."""
 
 
 class RefusedError(CellError):
@@ -42,10 +42,10 @@ class Task(ABC):
         return self.run(self.shared)
 
     def checked(self, found: Any) -> Any:
-        """Return a result that came back if it has the form of a result of this task.
+        """Return a received result if it has the form of this task's results.
 
         Raises:
-            WrongResultError: it has not.
+            WrongResultError: it does not have this form.
         """
         return found
 

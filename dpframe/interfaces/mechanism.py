@@ -102,8 +102,8 @@ class _AnyMechanism(Plugin, kind="mechanism"):
         """True if one release is a run with many canaries, each in by a fair coin of its own.
 
         A class attribute or a property. An output is then [2, m]: the scores of m canaries, larger
-        for likelier members, and 1 or 0 for those that were in or out; or anything from which an
-        attack that gives "canaries" makes these. The claim is about the presence of one canary.
+        for likelier members, and 1 or 0 for those that were in or out; or anything that an attack
+        with `gives = "canaries"` turns into these. The claim is about the presence of one canary.
         Both datasets of the pair may be equal, because the coins make the difference.
         """
         return False
@@ -113,7 +113,7 @@ class _AnyMechanism(Plugin, kind="mechanism"):
         """Releases per chunk, for a mechanism whose releases are slow or large.
 
         A class attribute or a property of the parameters. A chunk is drawn in one piece: progress,
-        checkpoints and Ctrl-C wait for its end. None: some thousands, which is fast for small
+        checkpoints and Ctrl-C wait for its end. None: a few thousand, which is fast for small
         outputs. It is part of the address of every draw, so it must not depend on the machine.
         """
         return None
@@ -258,7 +258,7 @@ class HostMechanism(_AnyMechanism, kind="mechanism"):
 
     @classmethod
     def prepares(cls) -> bool:
-        """True if the mechanism has a `prepare` of its own."""
+        """True if the mechanism has its own `prepare`."""
         return cls.prepare is not HostMechanism.prepare
 
 

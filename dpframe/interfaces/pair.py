@@ -85,7 +85,7 @@ def _same_objects(one: Any, other: Any) -> bool:
             return False
     try:
         return pickle.dumps(one) == pickle.dumps(other)
-    except Exception:  # what cannot be pickled is refused elsewhere, with the reason
+    except Exception:  # values that cannot be pickled are refused elsewhere, with the reason
         return one is other
 
 
@@ -98,13 +98,13 @@ def _columns(table: Any) -> list[Any]:
 class Pair(Plugin, kind="pair"):
     """Two neighbouring datasets (D, D′).
 
-    A subclass gives `d0` and `d1`, and says in `adjacency` under which relation they are neighbours
-    ("replace one record", "add or remove one record", …).
+    A subclass gives `d0` and `d1`, and names in `adjacency` the relation in which they are
+    neighbours ("replace one record", "add or remove one record", …).
 
     For black boxes a dataset is any Python value that can be pickled: an array, a table, a list of
     records, a dict, a text; D and D′ may differ in size and type. For traced mechanisms it is an
     array or a pytree of arrays (a tuple, a NamedTuple, a dict), of the same structure and types in
-    D and D′. Where these differ in their number of rows, the mechanism gets both as `Padded`.
+    D and D′. If these differ in their number of rows, the mechanism gets both as `Padded`.
     """
 
     may_be_parameters = frozenset({"adjacency", "description"})
@@ -195,7 +195,7 @@ def _padded(data: Tree, size: int, rows: int) -> Padded:
     return Padded(jax.tree.map(longer, data), np.arange(rows) < size)
 
 
-def unplayable(pair: Pair) -> str | None:
+def unusable(pair: Pair) -> str | None:
     """Return why no mechanism can use the datasets of a pair; None if one can.
 
     Raises whatever the pair raises.
@@ -302,9 +302,8 @@ class Neighbourhood(Plugin, kind="neighbourhood"):
         adjacency: ClassVar[str]
 
     one_shape: ClassVar[bool] = True
-    """True if all its pairs are of one shape and type, so that a traced mechanism is compiled once.
-    False if the size of the datasets differs from pair to pair, or they are no arrays: black boxes
-    take any."""
+    """True if all its pairs have one shape and type, so that a traced mechanism is compiled once.
+    False if the datasets differ in size between pairs or are not arrays; black boxes accept any."""
 
     @classmethod
     def check_definition(cls) -> None:

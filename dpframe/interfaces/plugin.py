@@ -35,14 +35,14 @@ class Plugin(Described):
     A class without a name is an abstract base: fields and methods that several plugins share. It
     may be extended and cannot be used itself; one with a name is final.
 
-    Do not validate in `__post_init__`, because JAX rebuilds instances with tracers: bounds
-    belong into `Annotated[float, Gt(0)]`, rules over several fields into `check`.
+    Do not validate in `__post_init__`, because JAX rebuilds instances with tracers: put bounds into
+    `Annotated[float, Gt(0)]`, and rules over several fields into `check`.
     """
 
     name: ClassVar[str]
     """The name in specs."""
     api: ClassVar[int] = API
-    """The version of this boundary that the class is written for; another is not loaded."""
+    """The version of the plugin interface that the class is written for; others are not loaded."""
     kind: ClassVar[str]
     """"mechanism", "attack", "estimator", "pair" or "neighbourhood"."""
     may_be_parameters: ClassVar[frozenset[str]] = frozenset()
@@ -152,7 +152,7 @@ def adapter(cls: type) -> TypeAdapter[Any]:
 
 
 def abstract(cls: type) -> str:
-    """Return a message: why a class without a name cannot be used, and what to write instead."""
+    """Return a message that says why a class without a name cannot be used, and what to write."""
     base = cls.__bases__[0].__name__
     return f'{cls.__name__} is a base class; to use it: class {cls.__name__}({base}, name="…")'
 
@@ -200,14 +200,14 @@ def _become_dataclass(cls: type[Plugin]) -> None:
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_name == "__init_subclass__":
         frame = frame.f_back
-    # That is the scope of the class statement: a plugin may be defined inside a function and name
-    # types that only that function knows.
+    # This frame is the scope of the class statement: a plugin may be defined inside a function and
+    # use types that exist only there.
     try:
         hints = typing.get_type_hints(cls, localns=frame.f_locals, include_extras=True)
     except NameError as error:
         raise PluginError(
             f"{cls.__name__}: the annotation of a field names {error.name!r}, which does not exist "
-            "at run time; import it outside of `if TYPE_CHECKING`"
+            "at run time; import it outside `if TYPE_CHECKING`"
         ) from None
     cls.__annotations__ = {field: hints[field] for field in own}
     _check_fields(
@@ -359,7 +359,7 @@ def unreadable(cls: type[Plugin]) -> str | None:
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # made a dataclass above
         try:
             TypeAdapter(hints[field.name]).json_schema()
-        except Exception:  # pydantic's errors are about pydantic
+        except Exception:  # pydantic's messages would not help the author
             wanted = "a spec can set numbers, texts, booleans, tuples and Literals"
             return f"{cls.__name__}.{field.name} is {_type_text(hints[field.name])}; {wanted}"
     try:

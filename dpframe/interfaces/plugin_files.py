@@ -110,7 +110,7 @@ class SpecFile(str):
 
 # The prefix of their module names, which hides no other module.
 PREFIX = "dpframe_file_"
-CODE = "__dpframe_code__"  # name in such a module under which the digest of its code stands
+CODE = "__dpframe_code__"  # attribute of such a module with the digest of its code
 
 
 class PluginFile(NamedTuple):
@@ -140,7 +140,7 @@ def loaded(path: Path) -> tuple[PluginFile, ModuleType]:
     The file can import modules beside it; installed modules take precedence.
 
     Raises:
-        PluginError: it is not there, is no Python, or raises.
+        PluginError: it is missing, is not Python, or raises an exception.
     """
     file = _found(path)
     if _given.get(file.module) == file and file.module in sys.modules:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 BUILTIN = "dpframe"  # distribution name of the built-ins
-LOCAL = "local"  # distribution name of classes that a notebook or a test brings
+LOCAL = "local"  # distribution name of classes from a notebook or a test
 
 EXECUTORS = "dpframe_executors"  # this hook is called only if a run names an executor
 
@@ -339,7 +339,7 @@ class Registry:
 
 
 def load(local: Iterable[type[Plugin]] = (), files: Iterable[Path] = ()) -> Registry:
-    """Find the built-ins, the installed plugins and some more.
+    """Find the built-ins, the installed plugins and additional ones.
 
     An installed plugin's mistake is listed, not raised. `DPFRAME_NO_PLUGINS=1` in the environment
     leaves third parties out.
@@ -411,7 +411,7 @@ def executor(address: str, warn: Callable[[str], None], files: Iterable[Path] = 
         try:
             for cls in hook.function():
                 found |= dict.fromkeys({*cls.schemes} - found.keys(), cls)
-        except Exception as error:  # one plugin must not end what others do
+        except Exception as error:  # one plugin must not affect others
             warn(f"{hook.plugin_name}, {EXECUTORS}: {error_message(error)}")
     return found.get(address.partition(":")[0], found["tcp"])(address, warn)
 

@@ -15,9 +15,9 @@ class Statistic(ABC):
     """Additive integer counts of scores.
 
     Instances are hashable, and equal instances of one attack share a pass over the draws. The
-    counts of two sets of draws together are, leaf by leaf, the sum of the counts of each; so the
-    engine counts in any order and on any number of devices. Counts are never negative, and those of
-    one call stay below 2³¹; totals are kept in int64.
+    counts of two sets of draws together are the sums of their counts, leaf by leaf, so the engine
+    counts in any order and on any number of devices. Counts are never negative, and those of one
+    call stay below 2³¹; totals are kept in int64.
     """
 
     accepts: ClassVar[frozenset[str]]
@@ -108,8 +108,8 @@ class DecisionCounts(Statistic):
 def count_true(mask: Array) -> Array:
     """Count the True entries of a boolean array [n], as int32; traced.
 
-    Groups of 32 are summed in bytes first: XLA fuses so short a sum with the code that made the
-    mask, and a long one it does not.
+    Groups of 32 are summed in bytes first, because XLA fuses only such short sums with the code
+    that made the mask.
     """
     if mask.size % 32 == 0:
         mask = jnp.sum(mask.reshape(-1, 32), axis=1, dtype=jnp.uint8)
@@ -151,7 +151,7 @@ class BinCounts(Statistic):
     accepts: ClassVar[frozenset[str]] = frozenset({"score"})
 
     def edges(self, layout: Tree) -> Array:
-        """Return the edges in a layout, shape [k]; override if the layout holds more than them."""
+        """Return the edges in a layout, shape [k]; override if the layout holds anything else."""
         edges: Array = layout
         return edges
 

@@ -1,4 +1,4 @@
-"""A calibration as text, for the terminal and for the documents."""
+"""A calibration as text, for the terminal and the documentation."""
 
 import math
 import textwrap

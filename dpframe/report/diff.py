@@ -98,7 +98,7 @@ def changes(old: Record, new: Record) -> Changes:
 
 
 def _settings(record: Record) -> dict[str, Any]:
-    """Return the settings of an audit that bear on its numbers."""
+    """Return the settings of an audit that affect its numbers."""
     return {
         "spec": record.spec.sha256[:12],
         "confidence": record.audit.confidence,
@@ -247,7 +247,7 @@ def _same_claim(old: ClaimRecord | None, new: ClaimRecord | None) -> bool:
     keys = (old.parameters.keys() | new.parameters.keys()) - {"delta"}
     return (
         old.kind == new.kind
-        and (close or old.delta != new.delta)  # the δ of the cell is no part of the claim
+        and (close or old.delta != new.delta)  # the δ of the cell is not part of the claim
         and all(_same(old.parameters.get(key), new.parameters.get(key)) for key in keys)
     )
 

@@ -80,7 +80,7 @@ class Group:
     """The results of one mechanism, attack and estimator over the sweep."""
 
     names: tuple[str, str, str]  # labels of mechanism, attack and estimator
-    keys: tuple[str, ...]  # swept keys, the one down the rows first
+    keys: tuple[str, ...]  # swept keys, the one for the rows first
     spots: tuple[Spot, ...]
 
     @property
@@ -106,7 +106,7 @@ def groups(cells: list[CellRecord]) -> list[Group]:
 
 
 def _group(labels: tuple[str, str, str], cells: list[CellRecord]) -> Group:
-    # Keys that are read first stand in front.
+    # Keys of FIRST_KEYS come first.
     swept = [
         {key: cell.swept[key] for key in FIRST_KEYS if key in cell.swept} | cell.swept
         for cell in cells
@@ -129,11 +129,11 @@ def _group(labels: tuple[str, str, str], cells: list[CellRecord]) -> Group:
 
 
 def _separating(swept: list[dict[str, Any]]) -> tuple[str, ...]:
-    """Return the keys that tell the cells apart.
+    """Return the keys that distinguish the cells.
 
     A parameter that follows from others, such as a sensitivity filled in from the pair, varies with
     them. Parameters come after those that they follow from (a pair never depends on a mechanism),
-    so a key is taken only if cells with equal values of all earlier keys differ in it.
+    so a key is used only if cells with equal values of all earlier keys differ in it.
     """
     chosen: list[str] = []
     for key in dict.fromkeys(key for values in swept for key in values):
@@ -148,7 +148,7 @@ def _separating(swept: list[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def parts(group: Group) -> Iterator[tuple[str, Group]]:
-    """Split a group into named tables, one for each value of the keys beyond two."""
+    """Split a group into named tables of at most two keys, one for each value of the other keys."""
     rest = group.keys[TABLE_KEYS:]
     spots: dict[tuple[str, ...], list[Spot]] = {}
     for spot in group.spots:
@@ -200,12 +200,12 @@ def names(cell: CellRecord) -> tuple[str, str, str]:
 
 
 def telling(found: list[Group]) -> list[int]:
-    """Return which of mechanism, attack and estimator tell groups apart; the mechanism always."""
+    """Return which of mechanism, attack and estimator distinguish groups; always the mechanism."""
     return [0, *(part for part in (1, 2) if len({group.names[part] for group in found}) > 1)]
 
 
 def group_name(group: Group, naming: list[int]) -> str:
-    """Join the parts of a group's name that tell it apart."""
+    """Join the parts of a group's name that distinguish it."""
     return " · ".join(group.names[part] for part in naming)
 
 
@@ -377,7 +377,7 @@ def told_apart(lower: float, claimed: float) -> tuple[str, str]:
 class Map(NamedTuple):
     """A table of cells."""
 
-    title: str  # the names and settings that tell it from the other maps
+    title: str  # the names and settings that distinguish it from other maps
     down: str  # title of the rows; "" if they are groups
     across: str  # title of the columns
     heads: list[str]

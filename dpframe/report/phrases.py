@@ -25,7 +25,7 @@ NUMBERS = (
 """Titles of `numbers`."""
 NEGLIGIBLE = 1e-9  # parts of the slack that are not shown: rounding
 BLIND = "saw nothing"  # stands for the bounds of a cell whose attack saw nothing
-MOST_NAMED = 5  # levels and δ that are listed of an estimator
+MOST_NAMED = 5  # levels and δ of an estimator that are listed
 
 
 class MechanismResults(NamedTuple):
@@ -178,7 +178,7 @@ def meanings_of_slack() -> dict[str, str]:
 
 
 def bound(cell: CellRecord) -> str:
-    """Write the bound with enough digits to tell it from the claim."""
+    """Write the bound with enough digits to distinguish it from the claim."""
     lower = cell.estimate.epsilon_lower if cell.estimate else None
     if lower is None:
         return "–"
@@ -277,7 +277,7 @@ def _stepped(cell: CellRecord) -> str | None:
     if is_refuted_together(cell):
         return f"{TOGETHER}; best single pair ≥ {words.lower(bound)}"
     which = f"at δ = {words.setting(claim.delta)}" if claim.tradeoff else "alone"
-    # The rest of the reason are numbers, which differ from cell to cell.
+    # The rest of the reason consists of numbers, which differ between cells.
     why = (cell.reason or sentences.NO_REASON).partition(";")[0]
     if why.startswith("loss certified above"):
         why = "at another δ, the certified loss exceeds the claimed one"

@@ -1,4 +1,4 @@
-"""The answer about scores made elsewhere, in sentences."""
+"""The results for scores made elsewhere, in sentences."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -69,7 +69,7 @@ def best(found: Found) -> str:
 
 
 def larger(found: Found) -> str:
-    """Name the largest bound if the headline shows another one, else return ""."""
+    """Name the largest bound if the headline shows a different one, else return ""."""
     rows = certified_rows(found)
     named = [lower(row) for row in rows if row["estimator"]["use"] == DEFAULT]
     if found["kind"] == ONE_RUN or not named:

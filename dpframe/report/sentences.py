@@ -44,7 +44,7 @@ def verdict(record: Record) -> Verdict:
         finding = "No claim tested"
     elif violated := verdicts["violated"]:
         finding = f"{violated} of {plural(m, 'claim')} violated"
-    else:  # "0 violated" would say of all claims that they hold
+    else:  # "0 violated" would imply that all claims hold
         finding = "No violation found" if verdicts["consistent"] else "Nothing decided"
     finding += raised(record)
     if exact := _exact_finding(record):
@@ -292,7 +292,7 @@ class OutcomeKind(Enum):
     """
 
     PASSED = "passed"  # no violation found, or the verdict that was expected
-    FAILED = "failed"  # another verdict than expected, or violated
+    FAILED = "failed"  # not the expected verdict, or violated
     BROKEN = "broken"  # could not be run
     UNDECIDED = "undecided"  # nothing was tested or decided, and nothing was expected
 

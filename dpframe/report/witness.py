@@ -23,7 +23,7 @@ LOCAL = "local"  # origin of plugins that a program passed as classes
 
 MORE = 8  # limit on the draws of a witness, as a multiple of those that its search spent
 LEAST = 1_000  # least draws of the witness of a search
-MOST_LEARNED = 100_000  # most draws that the attack of a black box's witness learns from
+MOST_LEARNED = 100_000  # limit on the draws that the attack of a black box's witness learns from
 
 
 def witness_of(record: Record, name: str | None = None) -> CellRecord:
@@ -100,13 +100,13 @@ def next_of(record: Record) -> str:
 
 
 def event_in_words(title: str, found: WitnessRecord, told: Sequence[str] = ()) -> Iterator[str]:
-    """Describe an event, with outputs in it and outside of it if the record has some."""
+    """Describe an event, with outputs inside and outside it if the record has some."""
     shares = [
         f"{words.quantity(hits)} of {words.quantity(trials)} on {name}"
         for hits, trials, name in zip(found.hits, found.trials, ("D", "D′"), strict=True)
     ]
     yield f"{title}: {found.event}, {', '.join([*shares, *told])}."
-    for place, outputs in (("in", found.inside), ("outside of", found.outside)):
+    for place, outputs in (("in", found.inside), ("outside", found.outside)):
         if outputs:
             yield f"Outputs {place} this event: {'; '.join(outputs)}."
 
@@ -196,7 +196,7 @@ def as_test(cell: CellRecord, record: Record | None = None) -> str:
     evidence = "\n".join(_evidence(cell, record))
     body = pprint.pformat(_in_python(tables), width=96, sort_dicts=False)
     exact = "    assert not (cell.exact and cell.exact.exceeding), cell.exact\n"
-    # A text in the body may contain "math." too; then the import does no harm.
+    # If "math." occurs only in a text of the body, the import is harmless.
     needs = "import math\n\n" if "math." in body else ""
     return (
         f'"""{evidence}"""\n\n{needs}import dpframe\n\nSPEC = {body}\n\n\n'
@@ -215,7 +215,7 @@ def _evidence(cell: CellRecord, record: Record | None) -> list[str]:
         lines.append(f"{noise_too_small(cell)}.")
     if (found := cell.search or cell.event) is not None:
         lines += event_in_words("Event", found)
-    # No spec and no option can name a function of a test or a class of a notebook.
+    # Neither a spec nor an option can name a function of a test or a class of a notebook.
     if kinds := [kind for kind, origin in _origins(cell, record).items() if origin == LOCAL]:
         names = ", ".join(f"{kind} {shown(getattr(cell, kind).use)}" for kind in kinds)
         lines.append(

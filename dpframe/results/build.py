@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from dpframe.plugins import Claim, Estimate, Evidence, Neighbourhood, Pair, Query
     from dpframe.spec.audit import Audit, Cell, Choice, Skip, SpecSource
 
-SMALLEST_FPR = 1e-12  # the smallest false-positive rate above 0 at which a curve is written down
+SMALLEST_FPR = 1e-12  # the smallest false-positive rate above 0 at which a curve is recorded
 ROUNDING = 1e-9  # a number this far below 0 counts as 0
 RARE_DELTAS = (0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10)
-"""δ at which a profile is written down."""
+"""δ at which a profile is recorded."""
 
 
 def cell_record(
@@ -209,7 +209,7 @@ def claim_record(claim: Claim | None, delta: float) -> model.ClaimRecord | None:
     """
     if claim is None:
         return None
-    # ε and δ say all about a claim at a single δ.
+    # ε and δ determine a claim at a single δ.
     is_curve = len(claim.telling_deltas) > 1
     record = model.ClaimRecord(
         kind=claim.kind,

@@ -1,8 +1,8 @@
 """Check a record for contradictions by deriving what its numbers determine.
 
 P-values and bounds are not derived from the counts. This would need the estimator's code, which
-reading a record must never run, and its layout, which the record does not hold; and it would take
-as long as in the run. The digest covers this step.
+reading a record must never run, and its layout, which the record does not contain. It would also
+take as long as in the run. The digest covers this step.
 """
 
 import math

@@ -30,7 +30,7 @@ WORDS = ("inf", "-inf", "nan")
 
 
 class RecordPart(Described, BaseModel):
-    """A JSON object with fixed keys. Nothing is converted: "1" and true are no numbers."""
+    """A JSON object with fixed keys. Nothing is converted: "1" and true are not numbers."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True
@@ -139,8 +139,8 @@ class PairRecord(RecordPart):
     relation: str | None = None
     """the relation under which D and D′ are neighbours, in words. Missing in old records"""
     needs: list[NeedRecord] = Field(default_factory=list)
-    """optional features of a pair that a search proposed, such as NaN outside of the schema, each
-    with the parameters that search without. Missing in old records"""
+    """optional features of a pair that a search proposed, such as NaN outside the schema, each with
+    the parameters that exclude it. Missing in old records"""
 
 
 def _finite_start(point: list[float]) -> list[float]:
@@ -206,7 +206,7 @@ class EstimateRecord(RecordPart):
     """the most that this attack can show, in nats. Limits the attack, never the mechanism"""
     epsilon_upper_of: Literal["every event", "every cut", "chosen thresholds"] | None = None
     """scope of `epsilon_upper`: every event of the attack's decisions, every cut of its scores, or
-    only the thresholds that the spec or the pilot chose. Null if `epsilon_upper` is no limit"""
+    only the thresholds that the spec or the pilot chose. Null if `epsilon_upper` is not a limit"""
     interval: Point | None = None
     """lower and upper limit on ε, in nats, that are approximate, Bayesian or assume more than the
     bound does; never a bound. Null if the estimator gives none"""
@@ -399,7 +399,7 @@ class ExcessRecord(RecordPart):
 
 
 class ExactRecord(RecordPart):
-    """A comparison of the query without noise with its sensitivity, without draws or chance."""
+    """An exact comparison of the noiseless query with its sensitivity; it needs no draws."""
 
     norm: Number
     """norm in which changes are measured: 1, 2 or `"inf"`"""
@@ -419,7 +419,7 @@ class CellRecord(RecordPart):
 
     @property
     def is_searched(self) -> bool:
-        """True if a search chose pair and attack, which then are no part of its name."""
+        """True if a search chose pair and attack; they are then not part of its name."""
         return self.searched or self.search is not None
 
     id: str
@@ -492,7 +492,7 @@ class CellRecord(RecordPart):
     """the extent of a search and its evidence against the claim; null without [search], and if the
     cell failed"""
     event: WitnessRecord | None = None
-    """on a fixed pair the event farthest outside of the claim, chosen after counting: it shows the
+    """on a fixed pair, the event farthest outside the claim, chosen after counting: it shows the
     leak and bounds nothing. Null if the cell does not refute its claim by itself, if its counts are
     not of decisions or between cuts, or if answers may be of any kind. Missing in old records"""
     searched: bool = False

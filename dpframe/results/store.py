@@ -42,7 +42,7 @@ def upgraded(record: Record) -> Record:
 
 
 def answer_at(path: Path) -> dict[str, Any] | None:
-    """Return the output of `dpframe score --json` in a file, as JSON values; None if it has none.
+    """Return the output of `dpframe score --json` from a file, as JSON values; None if it has none.
 
     `path` may also be a directory that holds this file in place of a record. Raises RecordError if
     the file begins like an answer but is not JSON.

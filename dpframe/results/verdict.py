@@ -134,7 +134,7 @@ def _verdict(
 
 
 def _would_show(cell: CellRecord) -> str:
-    """Say which loss, rounded up, an ideal attack would have shown."""
+    """State the loss, rounded up, that an ideal attack would have shown."""
     if (power := cell.power) is None or saw_nothing(cell):
         return ""
     digits = 10 ** (3 - math.floor(math.log10(power.epsilon)))

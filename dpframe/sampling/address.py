@@ -5,7 +5,7 @@ The address of a draw is (seed, draw group, repeat, stream, chunk, dataset). The
 segment at once, so programs receive keys and derive none. Keys are never stored. `threefry` makes
 them JAX's.
 
-Processes of black boxes need no JAX, so it is imported inside the functions that use it.
+Processes of black boxes do not need JAX, so it is imported inside the functions that use it.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ FIT, LEARNER, PILOT, EVAL = "fit", "fit-learner", "pilot", "eval"
 """Streams for learning, for the randomness of attacks, for choices, and for bounds."""
 
 PROBE, SPLIT = "probe", "score"
-"""Streams beside an audit: for shapes of outputs, and for splits of scores from files."""
+"""Streams outside an audit: for shapes of outputs, and for splits of scores from files."""
 
 
 class Stream(NamedTuple):
-    """All of a draw's address but chunk and dataset."""
+    """A draw's address without chunk and dataset."""
 
     seed: int
     group: str
@@ -89,8 +89,9 @@ def draw_group(cell: Cell, *, data: str, precision: str, prng: str, rows: int) -
 def evidence_of(cell: Cell, *, data: str) -> Stream:
     """Return the name under which the looks at a cell's draws are stored.
 
-    It contains the distribution that is drawn from but not how: with another precision, chunk size
-    or generator, draws are the same evidence. For black boxes without a seed, the seed is left out.
+    It names the distribution that is drawn from but not the method: with another precision, chunk
+    size or generator, draws are the same evidence. For black boxes without a seed, the seed is left
+    out.
     """
     group = draw_group(cell, data=data, precision=HOST, prng="", rows=0)
     seeded = getattr(cell.mechanism.value, "seedable", True)
@@ -378,7 +379,7 @@ def on_device(dtype: np.dtype[Any], run: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def as_scored(outputs: HostArray, run: np.dtype[Any]) -> HostArray:
-    """Convert outputs made outside of JAX to the dtype in which attacks see them."""
+    """Convert outputs made outside JAX to the dtype in which attacks see them."""
     return outputs.astype(on_device(outputs.dtype, run))
 
 

@@ -40,7 +40,7 @@ _kept_in: list[Path] = []  # the directory of programs, if they are kept
 
 
 def keep_executables(directory: Path | None) -> None:
-    """Keep whole programs in a directory from now on; None: no longer.
+    """Keep whole programs in a directory from now on; None stops this.
 
     No other user may write to it, since its programs are run.
     """
@@ -173,8 +173,8 @@ class _Entry:
         return _unsealed(self._key, self._file.read_bytes())
 
     def write(self, content: Callable[[], bytes]) -> None:
-        """Keep the content if it is certain that it belongs to the key."""
-        with contextlib.suppress(Exception):  # a program that cannot be kept runs as well
+        """Keep the content if it certainly belongs to the key."""
+        with contextlib.suppress(Exception):  # a program that cannot be kept still runs
             made = content()
             if self._is_unchanged() and settled():
                 write_whole(self._file, _sealed(self._key, made))
@@ -392,6 +392,6 @@ def compiler_options() -> dict[str, Any]:
     try:
         # A program without a kernel takes a third of the time of one that adds.
         jax.jit(lambda x: x, compiler_options=options).lower(np.float32(0)).compile()
-    except Exception:  # whatever this version says about an option it does not know
+    except Exception:  # versions raise different errors about an option that they do not know
         return {}
     return options

@@ -36,7 +36,7 @@ def data_digest(data: tuple[Any, Any]) -> str:
     for one in data:
         try:
             leaves, structure = jax.tree.flatten(one)
-        except Exception:  # keys that have no order, lists that hold themselves
+        except Exception:  # keys without an order, lists that contain themselves
             leaves, structure = [], None
         if not leaves or not all(map(_is_plain, leaves)):
             ValueReader(hasher.update).read(one)
@@ -88,7 +88,7 @@ class ValueReader:
         if kind in _SINGLE:
             self.say(kind.__name__, _SINGLE[kind](value))
         elif isinstance(value, type | types.FunctionType | types.BuiltinFunctionType):
-            if not is_found_by_name(value):  # a class or a function is its name: code is no data
+            if not is_found_by_name(value):  # its content is its name, because code is not data
                 raise _unknown(value, "it is not found under its name")
             self.say("name", f"{value.__module__}:{value.__qualname__}".encode())
         elif id(value) in self._open:
@@ -99,7 +99,7 @@ class ValueReader:
             del self._open[id(value)]
 
     def parts_of(self, value: Any) -> list[Any]:
-        """Return the parts of which Python makes a copy of an object, as pickle does."""
+        """Return the parts from which Python copies an object, as pickle does."""
         if isinstance(value, enum.Enum):  # releases of Python copy its members in different ways
             return [type(value), (value._value_,)]
         # Libraries register ways to pickle exceptions with their tracebacks (tblib, for Dask): the

@@ -2,7 +2,7 @@
 
 A key is computed without tracing, so a program that was compiled before is found without a trace.
 A wrong program would give wrong counts. So a program has a key only if everything that it reaches
-is known to be covered; a program with a class from outside of dpframe has none, and is traced.
+is known to be covered; a program with a class from outside dpframe has none, and is traced.
 """
 
 import dataclasses
@@ -78,7 +78,7 @@ def program_key(
 
 
 def unchanged(function: Callable[..., Any], args: tuple[Any, ...], static: dict[str, Any]) -> bool:
-    """True if all code of a program is still the code that its key was made of.
+    """True if all code of a program is still the code from which its key was made.
 
     Code is read once for the key. A program that was traced from code replaced since must not be
     kept under that key.
@@ -159,7 +159,7 @@ def _from_dpframe(kind: Any) -> bool:
     return file is not None and PACKAGE in Path(file).parents and content.is_found_by_name(kind)
 
 
-# The code that a function or a class reaches, as it is in memory now: files do not tell if a
+# The code that a function or a class reaches, as it is in memory now: files do not show if a
 # function or a constant has been replaced.
 
 
@@ -178,7 +178,7 @@ def reached(*roots: Any) -> list[str]:
     while waiting:
         place, value, names = waiting.pop()
         value = _unwrapped(value)
-        if isinstance(value, types.ModuleType):  # the names say which parts of it are used
+        if isinstance(value, types.ModuleType):  # the names show which parts of it are used
             if value.__name__.partition(".")[0] == "dpframe":
                 _check_covered(value.__name__)
                 inside = vars(value)

@@ -7,8 +7,8 @@ the same function with 20 rounds.
 Three choices make it fast. The rounds are unrolled, so that nothing goes through memory between
 them. The bits of a chunk are made in a loop before the loop that uses them. A draw of up to 32 bits
 is word 0 of the block whose counter is the draw's flat index, so nothing is concatenated and each
-block is computed once. The two words are not combined by exclusive or, because round 13 ends in
-x1 = rotate(x1) ^ x0, which that would undo.
+block is computed once. The two words are not combined by exclusive or, which would undo the end of
+round 13, x1 = rotate(x1) ^ x0.
 """
 
 import functools
@@ -96,7 +96,7 @@ def _blocks(key: jax.Array, shape: Sequence[int]) -> Words:
 def implementation() -> Any:
     """Return the type of the keys, for `jax.random.key` and `jax.random.wrap_key_data`.
 
-    What is needed to make it is imported late, since programs that were kept need no key type.
+    The imports are late because kept programs need no key type.
     """
     from jax.extend.random import define_prng_impl
 

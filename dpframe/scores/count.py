@@ -48,7 +48,7 @@ def count_canaries(
     """Count the canaries of one run as one release on D; return layout and counts (int64).
 
     Scores and members have shape [m]; members are True for canaries that were included. Raises
-    DpframeError if the statistic takes no canaries or needs a pilot.
+    DpframeError if the statistic does not take canaries, or needs a pilot.
     """
     if "canaries" not in statistic.accepts:
         wanted = in_words(statistic.accepts)

@@ -242,12 +242,12 @@ def _text_of(kind: Callable[[Path, str], ScoreTable]) -> Callable[[Path], ScoreT
 
 def _npz(path: Path) -> ScoreTable:
     try:
-        # Opened here, because NumPy leaves a file open that is no archive.
+        # Opened here, because NumPy leaves a file open that is not an archive.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
             return _Arrays({name: found[name] for name in found.files})
     except OSError:
         raise
-    except Exception as error:  # no archive, or an array of objects
+    except Exception as error:  # not an archive, or an array of objects
         raise ScoresError(f"{path}: not an .npz file of plain arrays") from error
 
 

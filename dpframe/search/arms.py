@@ -40,12 +40,12 @@ Counter = Callable[[Sequence[Callable[[], Any]]], list[Any]]
 WARM_UP = 3 << 10
 """First draws of every pair on each dataset, before bets, if there are many trials."""
 
-SHARE = 1 / 24  # share of the trials that a pair is warmed up with at most
+SHARE = 1 / 24  # largest share of the trials with which a pair is warmed up
 GROWTH = 0.4  # draws of a round, as a share of those that its pair had before
 MOST_LEARNED = 1 << 21  # draws per dataset that attacks learn from, at most
 
 ENTRIES = 1 << 25
-"""About the most coordinates of outputs that attacks learn from: all are in memory."""
+"""Approximate limit of the coordinates that attacks learn from, which are all in memory."""
 
 MOST_FOR_CUTS = 1 << 16  # draws per dataset that cuts are chosen from, at most
 
@@ -53,8 +53,8 @@ MOST_FOR_CUTS = 1 << 16  # draws per dataset that cuts are chosen from, at most
 class Arm(ABC):
     """One pair of a search.
 
-    The bet on a round is chosen by earlier draws only: states of attacks, cuts and estimated
-    probabilities come from draws that were bet on before, or are never bet on.
+    Only earlier draws choose the bet on a round: states of attacks, cuts and estimated
+    probabilities come from draws that were already bet on, or are never bet on.
 
     `points` are the points of its claim to bet against; `scale` is the loss claimed for this pair
     as a multiple of that of the first pair; `data` is the digest of the pair, `group` the draw
@@ -77,7 +77,7 @@ class Arm(ABC):
         self.points, self.scale, self.data, self.group = points, scale, data, group
         self.trials = 0  # draws of each dataset
         self.seen = Seen(np.zeros((2, 0), np.int64), 0)
-        self.earned = 0.0  # logarithm of what its rounds have earned against the claim
+        self.earned = 0.0  # logarithm of its rounds' earnings against the claim
         self.setting: Setting = ()  # of the mechanism, if the search varies it
         self.known = ""  # name of the known leak that it shows, if any
 
@@ -103,7 +103,7 @@ class Arm(ABC):
         """Draw a round and count it under cuts that were chosen before."""
 
     def take_in(self, fresh: Seen) -> None:
-        """Add a round to the draws by which later bets are chosen."""
+        """Add a round to the draws that choose later bets."""
         above, trials = self.seen.above + fresh.above, self.seen.trials + fresh.trials
         self.seen = Seen(above, trials, self.seen.cuts)
         self._took_in()
@@ -121,11 +121,11 @@ class Arm(ABC):
         return *self._event(cut, words, is_above=side in (0, 2)), 1 if side < 2 else 0
 
     def examples(self, number: int, words: Mapping[int, str]) -> dict[str, Any]:
-        """Return different outputs inside an event of `seen`, and outside of it."""
+        """Return different outputs inside an event of `seen`, and outside it."""
         side, column = divmod(number, self.seen.above.shape[1])
         try:
             return examples_of(self._outputs(column, words), is_above=side in (0, 2))
-        except CellError:  # examples are worth no finding
+        except CellError:  # a finding must not fail for lack of examples
             return {}
 
     @abstractmethod
@@ -134,7 +134,7 @@ class Arm(ABC):
 
     @abstractmethod
     def _took_in(self) -> None:
-        """Let attacks learn again, if there are enough new draws."""
+        """Let attacks learn again if there are enough new draws."""
 
     @abstractmethod
     def _event(
@@ -302,7 +302,7 @@ class TracedArm(Arm):
 
 TRIP = 0.1
 """Seconds below which a segment is counted in this process if a core is free: sending it takes
-hundredths of a second, compiling elsewhere some seconds, and a search waits for every round."""
+hundredths of a second, compiling elsewhere takes seconds, and a search waits for every round."""
 
 _CORES = threading.BoundedSemaphore(available_cores())
 
@@ -313,7 +313,7 @@ class LearnedDraws(passes.DeviceWork):
     """Draws of a traced mechanism, counted by attacks that learned from the first of them."""
 
     own_layouts: list[Tree]  # one per attack
-    digest: str  # digest of everything that decides what a count means
+    digest: str  # digest of everything that determines the meaning of a count
 
     def learn_from(self, chunks: int, cuts: int, *, look: bool) -> None:
         """Let attacks learn from `chunks` chunks, and choose cuts by `cuts` more.

@@ -31,7 +31,7 @@ MOST_LEARNED = 1 << 17
 """Answers per dataset from which attacks stop learning; they learn from half of them."""
 
 CLEAR = 2.0
-"""Standard errors beyond a claim below which nothing is bet. The best of many events lies as far
+"""Standard errors beyond a claim below which nothing is bet. The best of many events lies this far
 outside by chance, and after few answers a large share would be bet on it."""
 
 
@@ -42,7 +42,7 @@ class Room:
         self._left = ROOM
 
     def takes(self, nbytes: int) -> bool:
-        """Reserve some bytes if they are left; True if so."""
+        """Reserve some bytes; False if they are not left."""
         fits = nbytes <= self._left
         self._left -= nbytes if fits else 0
         return fits
@@ -124,7 +124,7 @@ class BlackBoxArm(arms.Arm):
         needed = 2 * fresh[0].nbytes
         if self._learned >= MOST_LEARNED or not self._room.takes(needed):
             self._room.give_back(self._taken)
-            self._kept = None  # attacks do not learn from them any more
+            self._kept = None  # attacks no longer learn from them
             return
         self._taken += needed
         x, y = (
@@ -191,8 +191,8 @@ def _text(row: HostArray, words: Mapping[int, str]) -> str:
 
 # Attacks take time to learn from even a few answers, and a fast box gives thousands of answers in
 # that time. On a pair that shows nothing in its first answers, nothing would be bet. So it is not
-# drawn from in small rounds: it gets a look, all answers that the box gives in a moment, to learn
-# from.
+# drawn in small rounds. It gets a look instead: all answers that the box gives in a moment, to
+# learn from.
 #
 # The speed of a box depends on the machine. There are only two sizes of looks, so one seed gives
 # the same draws on all machines where the box is clearly fast, or clearly slow. The median time of
@@ -216,7 +216,7 @@ def is_fast(own: Sequence[Sequence[float]], all_pairs: Sequence[Sequence[float]]
     return all(paces and min(paces) <= SLOWER * limit for paces in own)
 
 
-LEAST = 0.1  # share of its seconds that a search gets however often it was interrupted
+LEAST = 0.1  # share of its seconds that a search gets even after many interruptions
 EVERY = 0.5  # seconds between two notes of the time used
 
 
@@ -274,7 +274,7 @@ class KeptChoices:
         return self._most_begun is not None and begun >= self._most_begun
 
     def note_time(self, drawn: int) -> None:
-        """Note the time used until now, when the search has so many draws of each dataset."""
+        """Note the time used until now, with the number of draws of each dataset."""
         if self._limit is None:
             return
         if drawn < self._until:
@@ -290,7 +290,7 @@ class KeptChoices:
             self._save("spent", drawn, [round(used, 3)])
 
     def forget_time(self) -> None:
-        """End the search: if it is repeated, it has all of its seconds again."""
+        """End the search; if it is repeated, it gets its full time budget again."""
         self._store.forget(self._stream, f"spent-{self._question}")
 
     def _load(self, what: str) -> Saved | None:

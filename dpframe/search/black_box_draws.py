@@ -248,7 +248,7 @@ def _line(first: int, stop: int, found: KeptRound) -> str:
 
 
 def _parsed(line: str, rows: int) -> KeptRound:
-    """Read a line; raises an error if it cannot be a round of so many answers."""
+    """Read a line; raises an error if it cannot be a round of this many answers."""
     found: dict[str, Any] = json.loads(line.rpartition("\t")[0])
     data = base64.b64decode(found["answers"], validate=True)
     inflating = zlib.decompressobj()
@@ -300,7 +300,8 @@ class BlackBoxDraws:
         """Seconds per answer on D and on D′, each averaged over a few, by the workers' clocks."""
         self._load = Load((mechanism,), data)
         self._natives: set[tuple[int, ...] | None] = set()
-        """Shapes of the numbers in all answers; None for an answer that is no array of numbers."""
+        """Shapes of the numbers in all answers; None for an answer that is not an array of
+        numbers."""
         self._width = 0  # numbers of the widest answer so far, rounded up to a power of two
         self._independence = PairIndependence(drift=asking.limit is None)
         self._cost: float | None = None  # seconds of the last answer, transfer included
@@ -331,7 +332,7 @@ class BlackBoxDraws:
         """Return the answers of some chunks on D and on D′, as rows of 64-bit words.
 
         Raises:
-            Overdue: the time of the search is over; no answer of the round counts.
+            Overdue: the search is out of time; no answer of the round counts.
             SampleError: the box failed to answer.
             WorthlessError: the answers cannot be independent.
         """
@@ -351,7 +352,7 @@ class BlackBoxDraws:
         return _padded(rows, columns)[:, :columns]
 
     def check_addresses(self) -> None:
-        """Compare chunks drawn at equal and at different addresses: see `check_addresses`."""
+        """Compare chunks drawn at equal and at different addresses; see `check_addresses`."""
 
         def draw(worker: Lent, dataset: int) -> HostArray:
             where = (self.stream.of("addresses"), dataset, 0, 1, self.sizes.rows_of(0))

@@ -41,7 +41,7 @@ class TailCuts(BinCounts):
         values = np.unique(seen)
         if len(values) <= self.number:
             return np.sort(np.resize(values, self.number))
-        # Ranks from either end, each a little farther from it: a tail has events of every size.
+        # Ranks from either end, at growing distances, so that a tail has events of every size.
         ranks = np.geomspace(1, len(seen) / 2, self.number // 2).astype(int)
         return np.sort(np.concatenate([seen[ranks - 1], seen[-ranks]]))
 
@@ -66,7 +66,7 @@ def in_words(gives: str, edge: Any, *, is_above: bool) -> str:
 
 
 MOST_EXAMINED = 1 << 12  # outputs of each dataset that are searched for examples
-SHOWN = 3  # examples of outputs in an event, and outside of it
+SHOWN = 3  # examples of outputs inside an event, and outside it
 MOST_NUMBERS = 6  # of an example
 LONGEST = 80  # characters of an example
 
@@ -101,7 +101,7 @@ def examples_of(both: Sequence[Sequence[Output]], *, is_above: bool) -> dict[str
 def event_of(
     work: passes.Work, cell: Cell, place: PassPosition, found: CellRecord
 ) -> WitnessRecord | None:
-    """Return the event of a cell farthest outside of its claim, with outputs; None if unknown."""
+    """Return the event of a cell farthest outside its claim, with outputs; None if unknown."""
     basis, statistic = found.basis, work.statistics[place.scorer]
     trials, is_answer = found.trials[0], work.the_pass.shape.asking is not None
     known = isinstance(statistic, DecisionCounts | BinCounts)

@@ -36,7 +36,7 @@ def leak_of(
     *,
     refuted: bool,
 ) -> Leak:
-    """Return the most telling event of a pair; if the claim is refuted, one farthest outside of it.
+    """Return the most telling event of a pair; if the claim is refuted, one farthest outside it.
 
     `about` has δ of the loss and the resolution of the sampler.
     """
@@ -70,7 +70,7 @@ def without_values(text: str) -> str:
 def name_of(leak: Leak, arm: arms.Arm, neighbourhood: Neighbourhood) -> str:
     """Name a leak: the event without its values, and the optional features of its pair.
 
-    Leaks of one name count as one.
+    Leaks with the same name count as one.
     """
     features = guarded("needs", lambda: list(neighbourhood.needs(arm.pair)))
     return " · ".join([without_values(leak.event), *map(str, features)])
@@ -100,7 +100,7 @@ def is_of(part: str, name: str) -> bool:
 
 
 def clearest(seen: wealth.Seen, points: Sequence[wealth.Point]) -> int | None:
-    """Return the first of the events about farthest outside of a claim; None if all are inside.
+    """Return the first of the events about farthest outside a claim; None if all are inside.
 
     Attacks are in the order of the spec, the plainest first.
     """

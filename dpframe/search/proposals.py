@@ -13,7 +13,7 @@ from dpframe.engine import fingerprint, ledger, trace
 from dpframe.engine.plan import Pass, PassPosition
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded, learns, mismatch, nan_allowed, unsuited
-from dpframe.interfaces.pair import Pair, equal, unplayable, untraceable
+from dpframe.interfaces.pair import Pair, equal, untraceable, unusable
 from dpframe.plugins import Attack, Claim, DecisionCounts, HostMechanism, Target
 from dpframe.sampling.address import EVAL, Stream, digest, draw_group, for_a_box, rows_per_chunk
 from dpframe.sampling.content import made_by
@@ -65,7 +65,7 @@ class ArmMaker:
 
         Returns:
             None if D and D′ are equal, if the mechanism refuses the setting or claims nothing for
-            it, or if an earlier arm has the same draws, on which bets are no bets any more.
+            it, or if an earlier arm has the same draws, which must not be bet on twice.
 
         Raises:
             CellError: the pair, or the mechanism resolved for it, cannot be used.
@@ -74,7 +74,7 @@ class ArmMaker:
             given = varied(self.search.mechanism.value, setting)
         except ValueError:  # parameters that do not go together
             return None
-        unfit = unplayable if isinstance(given, HostMechanism) else untraceable
+        unfit = unusable if isinstance(given, HostMechanism) else untraceable
         if (problem := guarded("the pair", lambda: unfit(pair))) is not None:
             raise CellError(f"a proposed pair, {shown(pair)}: {problem}")
         if guarded("the pair", lambda: equal(pair)):
@@ -119,7 +119,8 @@ class ArmMaker:
     def group(self, of: Sequence[str], setting: Setting = ()) -> str:
         """Return a draw group of the search, so that an audit of the same pair has other draws.
 
-        Settings share no draws either: results of one must not be known before another is bet on.
+        Settings share no draws either, because results of one must not be known when another is bet
+        on.
         """
         mechanism = self.search.mechanism
         own = [mechanism.distribution, mechanism.use, mechanism.value.params()]
@@ -218,4 +219,4 @@ def rows_of(trials: int, usual: int) -> int:
 def _check_kind(mechanism: Any, attack: Attack) -> None:
     if (reason := mismatch(mechanism, attack.gives)) is not None:
         raise CellError(reason)
-    learns(attack)  # raises if the attack does not say so properly
+    learns(attack)  # raises if the attack's `learns` is invalid

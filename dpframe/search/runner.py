@@ -32,7 +32,7 @@ from dpframe.spec.audit import Cell, RunSettings
 from dpframe.stats.output_bounds import in_agreement
 from dpframe.workers.requests import Stopped, WorkerSource
 
-FAREWELL = 1.0  # seconds that threads get to come to an end when the caller leaves
+FAREWELL = 1.0  # seconds that threads get to finish when the caller leaves
 
 
 class Settings(NamedTuple):
@@ -130,7 +130,7 @@ class SearchRunner:
             raise
         except CellError as error:
             return cell_record(cell, reason=str(error), exact=search.sensitivity.found)
-        except Exception as error:  # raised by plugin code outside of a guarded call
+        except Exception as error:  # raised by plugin code outside a guarded call
             return cell_record(cell, reason=error_message(error))
 
     def _count(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
@@ -144,7 +144,7 @@ class SearchRunner:
             raise
 
 
-# The finding of a search, as the result of its cell.
+# The finding of a search as the record of its cell.
 
 
 MOST_POINTS = 200  # points of the wealth's history in a record, at most

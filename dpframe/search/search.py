@@ -33,12 +33,13 @@ AGAIN = 16, 256
 is."""
 
 FOR_BOUND = 1 << 20
-"""Draws after which a search that uses all its trials draws for its bound, refuted or not."""
+"""Draws after which a search that uses all of its trials draws for its bound, even without a
+refutation."""
 
-PROMISING = 3.0  # standard errors beyond a claim that the best of many events hardly has by chance
-LUCK = 1.0  # standard errors that the best event of a pair has by chance, about
+PROMISING = 3.0  # standard errors beyond a claim, which chance hardly gives the best event
+LUCK = 1.0  # standard errors that the best event of a pair reaches by chance, approximately
 
-MOST_FRUITLESS = 16  # proposals in a row of which none can be drawn from
+MOST_FRUITLESS = 16  # largest number of unusable proposals in a row
 
 PARENTS, CHILDREN = 4, 3  # pairs with the largest gains, and new settings of each
 
@@ -123,12 +124,12 @@ class SearchRun:
         self._kept.forget_time()
 
     def settle(self) -> None:
-        """Number the look by the draws made, and charge for it; it may be later than expected."""
+        """Number the look by the draws made, and charge for it; it may be a later one."""
         self.settings.look_at(self.cell, self._rounds)
         self.error = self.settings.error_of(self.cell)
         least = -math.log(self.error)
         found = [one._replace(refuted=one.wealth.best >= least) for one in self.outcomes]
-        # Each one's bets, continued by the next one's, are bets against the claim too.
+        # The bets of one outcome, continued by those of the next, are also bets against the claim.
         self.outcomes = [one for one in found if one.refuted] or found[:1]
 
     @property
@@ -151,7 +152,7 @@ class SearchRun:
         """Return the pair with the largest bound, if the search draws for a bound and has one.
 
         Otherwise return the pair that has earned most; if none has earned, the one whose best event
-        lies farthest outside of the claim.
+        lies farthest outside the claim.
         """
         playing = self._playing or self.arms
         if not self._ends:
@@ -182,7 +183,7 @@ class SearchRun:
         return [arm for arm in self.arms if not arm.known]
 
     def target(self, arm: Arm) -> tuple[Point, ...]:
-        """Return the points to bet against: of the claim or, once refuted, the least open loss."""
+        """Return the points to bet against: the claim's or, once it is refuted, the least loss."""
         if arm.claim is not None and not self.is_refuted():
             return arm.points
         open_ = min(self.wealth.open(self.error) * arm.scale, LOSS_LIMIT)
@@ -353,10 +354,10 @@ class SearchRun:
         """Estimate the gain of one more draw, averaged over the losses that the pair may have.
 
         The estimate of a loss has a standard error. So a pair with a small loss is drawn again
-        later, and a pair well inside of the claim after all others.
+        later, and a pair well inside the claim after all others.
         """
         z, trials = self._z(arm), arm.seen.trials
-        if self._is_black_box and z <= arm.least:  # its next draws are a look, which earns nothing
+        if self._is_black_box and z <= arm.least:  # the next draws are a look, without bets
             trials = max(trials, self._kept.last_look // 2)
         return expected_gain(z - LUCK) / (2 * trials)
 
@@ -364,7 +365,7 @@ class SearchRun:
         return self._z(arm) / math.sqrt(arm.seen.trials)
 
     def _z(self, arm: Arm) -> float:
-        """Standard errors by which the farthest event lies outside of the target."""
+        """Standard errors by which the farthest event lies outside the target."""
         key = (arm.trials, self.target(arm))
         if self._zs.get(id(arm), ((), 0.0))[0] != key:
             guess = farthest(arm.seen, key[1])
@@ -407,7 +408,7 @@ class SearchRun:
         self._progress(2 * draws)
 
 
-FARTHEST = -4.0  # standard errors inside of the claim from which on all pairs count as equal
+FARTHEST = -4.0  # standard errors inside the claim beyond which all pairs count as equal
 
 
 def expected_gain(z: float) -> float:

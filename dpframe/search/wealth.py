@@ -2,7 +2,7 @@
 
 Half of it is bet on one event, half on the whole output of the attack that the event belongs to.
 Some leaks show in one event, whose probability takes few draws to estimate. Other leaks are spread
-over many outputs, which together earn up to five times as much.
+over many outputs; bets on all of them earn up to five times as much.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Point(NamedTuple):
 
 
 class Guess(NamedTuple):
-    """The event that lies farthest outside of a claim, and the point of the claim it violates."""
+    """The event that lies farthest outside a claim, and the point of the claim that it violates."""
 
     point: Point
     bet: Bet
@@ -98,7 +98,7 @@ WAYS = 4  # to bet against a claim, with equal shares of the wealth: two on one 
 def paid(before: Seen, fresh: Seen, points: Sequence[Point], least: float = 0.0) -> Floats | None:
     """Return the logarithm of the factor that a round earns against a claim, for each way to bet.
 
-    None if no event lies outside of the claim by more than `least` standard errors.
+    None if no event lies outside the claim by more than `least` standard errors.
     """
     guess = farthest(before, points)
     if guess is None or guess.z <= least:
@@ -146,8 +146,8 @@ Profile = tuple[tuple[float, float], ...]  # certified points (ε, δ), by ascen
 class PairWealth:
     """Wealth earned by bets on one pair, against each loss.
 
-    Each pair has its own wealth, because a wealth of all pairs would give a pair of small loss the
-    bound of another one. Bets on events are paid against the losses of the grid, round by round;
+    Each pair has its own wealth, because a common wealth would give a pair with a small loss the
+    bound of another pair. Bets on events are paid against the losses of the grid, round by round;
     bets on the whole output are computed when a bound is wanted.
 
     Args:
@@ -159,10 +159,10 @@ class PairWealth:
         self.scale = scale
         self.rounds: list[tuple[Supposed, Ints]] = []  # see `on_output`
         self.opened = {"proposed": (0, share)}
-        """By reason: a number of rounds, and the share of the error that bets after these have."""
+        """By reason: a number of rounds, and the share of the error of the bets after them."""
         self.now = np.zeros((2, len(GRID)))  # logarithms, for both ways to bet
         self.shares = {"proposed": (share, self.now)}
-        """By reason: a share of the error, and the logarithm of what it has earned since."""
+        """By reason: a share of the error, and the logarithm of its earnings since then."""
         self.best = np.full(len(GRID), -np.inf)
         """Largest logarithm so far of the wealth of all shares together."""
 
@@ -220,7 +220,7 @@ class Wealth:
 
     Args:
         delta: δ of the bounds.
-        resolution: of the sampler: no bound rests on smaller probabilities.
+        resolution: of the sampler; no bound relies on smaller probabilities.
         led: True if `lead` will be called.
     """
 
@@ -246,9 +246,9 @@ class Wealth:
         self._opened = (0, 0.0), 0.0  # (rounds, error) of the last call of `open`, and its answer
 
     def without(self, number: int) -> Wealth:
-        """Return a new wealth against the claim after an arm refuted it, which is bet on no more.
+        """Return a new wealth against the claim after an arm, no longer bet on, refuted it.
 
-        Bounds are continued: the pairs share one error, however often a new wealth begins.
+        Bounds continue: the pairs share one error, however often a new wealth begins.
         """
         fresh = copy.copy(self)
         fresh._begin()
@@ -259,7 +259,7 @@ class Wealth:
     def most(self) -> float:
         """Approximate logarithm of the largest wealth that the same rounds could have earned.
 
-        Those of arms that were given up do not count: what they could show is ignored.
+        Rounds of arms that were given up do not count, because their evidence is ignored.
         """
         return max(0.0, mean(sum(self._loudest.values(), np.zeros(WAYS))) - math.log(2))
 
@@ -282,7 +282,7 @@ class Wealth:
             scale: loss claimed for this pair, as a multiple of the first one's.
             drawn: draws per dataset of all rounds, this one included.
             number: of the arm, from 0, in the order of proposal.
-            least: standard errors by which an event must lie outside of the claim to be bet on.
+            least: standard errors by which an event must lie outside the claim to be bet on.
 
         Returns:
             Logarithm of the factor that the round has earned against the claim.
@@ -301,10 +301,10 @@ class Wealth:
     def give_back(self, number: int) -> None:
         """Give back the gains of an arm against the claim, but not its losses.
 
-        So the wealth is never larger than without the arm, whatever the reason to give it up.
+        So the wealth is never larger than without the arm, whatever the reason for giving it up.
 
         Args:
-            number: of the arm, which is bet on no more.
+            number: of the arm, which is no longer bet on.
         """
         self._aside.add(number)
         self._loudest.pop(number, None)
@@ -412,5 +412,5 @@ class Wealth:
 
 
 def _share(number: int) -> float:
-    """Share of the nth arm: 1/2, 1/6, 1/12, …; they add up to 1 however many arms come."""
+    """Share of the nth arm: 1/2, 1/6, 1/12, …; they add up to 1, however many arms there are."""
     return 1 / ((number + 1) * (number + 2))

@@ -1,4 +1,4 @@
-"""Reads audit specs: TOML in, a validated `Audit` or every mistake with its place out."""
+"""Turn an audit spec in TOML into a validated `Audit`, or report every mistake with its place."""
 
 from dpframe.spec.build import audit_from_dict, environments_of, load_audit
 

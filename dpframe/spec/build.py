@@ -25,7 +25,7 @@ from dpframe.spec.tables import from_mapping, read, read_environments, read_sect
 T = TypeVar("T")
 
 MOST_CELLS = 200_000
-"""Limit of cells, because a mistake in a sweep should not fill the memory."""
+"""Largest number of cells, because a mistake in a sweep must not fill the memory."""
 
 
 def load_audit(
@@ -250,7 +250,7 @@ def _environment_of(plugin: Any) -> str | None:
 
 
 def settled(cells: Iterable[Cell], environments: Iterable[Environment]) -> list[Cell]:
-    """Note in the cells' mechanisms the digest of what is installed where they run."""
+    """Store in the cells' mechanisms the digest of the packages in their environments."""
     digests = {one.name: one.digest for one in environments}
 
     def placed(choice: Choice[Any]) -> Choice[Any]:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from dpframe.common.machine import at_work, free_bytes, within
 from dpframe.common.text import raised_in, shown
-from dpframe.interfaces.pair import EQUAL, Pair, equal, unmade, unplayable, untraceable
+from dpframe.interfaces.pair import EQUAL, Pair, equal, unmade, untraceable, unusable
 from dpframe.plugins import Claim, ForeignMechanism, HostMechanism
 from dpframe.spec.audit import Cell, Choice, Search, Skip, cell_ids
 from dpframe.spec.document import Document, Problems, describe, dotted, findings
@@ -178,7 +178,7 @@ class CellGrid:
         """True if D and D′ are equal; None, with a mistake noted, if they cannot be used."""
         try:
             with at_work(f"{source}: D or D′", source.path):
-                problem = unplayable(pair)
+                problem = unusable(pair)
                 if problem is None:
                     return equal(pair)
         except (Exception, SystemExit) as error:  # exit() would end the program
@@ -316,7 +316,7 @@ class SearchGrid(CellGrid):
                 proposed = list(neighbourhood.propose(np.random.default_rng(0), ()))
             if not proposed or not all(isinstance(pair, Pair) for pair in proposed):
                 raise ValueError(f"propose gave {shown(proposed)}; it must return pairs")
-            different = (p for p in proposed if unplayable(p) is not None or not equal(p))
+            different = (p for p in proposed if unusable(p) is not None or not equal(p))
             first: Pair = next(different, proposed[0])
         except (Exception, SystemExit) as error:  # exit() would end the program
             self._problems.add(member.path, f"{member}: {explain(error)}")

@@ -52,12 +52,12 @@ class Document:
 
     @property
     def swept(self) -> list[tuple[str, Path, Any]]:
-        """The keys of [sweep], with paths and values; none if it is no table."""
+        """The keys of [sweep], with paths and values; none if it is not a table."""
         sweep = self.data.get("sweep")
         return flatten(sweep, ("sweep",)) if isinstance(sweep, dict) else []
 
     def origin(self, path: Path) -> str | None:
-        """Return the option that set this path, or something that contains it."""
+        """Return the option that set this path, or a table or list that contains it."""
         parts = (path[:length] for length in range(len(path), 0, -1))
         return next((self.origins[part] for part in parts if part in self.origins), None)
 
@@ -207,7 +207,7 @@ def dotted(path: Path) -> str:
 
 
 class SpecValueError(Exception):
-    """A value that no spec can have."""
+    """A value that a spec cannot contain."""
 
     def __init__(self, path: Path, message: str) -> None:
         super().__init__(message)
@@ -218,7 +218,7 @@ def plain(value: Any, path: Path = ()) -> Any:
     """Return a value as JSON has it: lists for tuples, numbers for NumPy scalars, text for dates.
 
     Args:
-        value: a table, or anything inside of one.
+        value: a table, or anything inside one.
         path: its place in the document.
 
     Raises:
@@ -270,7 +270,7 @@ class Problems:
 
     @property
     def folder(self) -> pathlib.Path:
-        """The folder of the document, which named files are relative to."""
+        """The folder of the document, to which named files are relative."""
         return pathlib.Path(self._document.path).parent if self._document.path else pathlib.Path()
 
     def add(self, path: Path, message: str, *hints: Hint, option: str | None = None) -> None:
@@ -357,7 +357,7 @@ _KINDS_OF_VALUE = {
     "string_too_short": "should not be empty",
     "too_short": "should not be empty",
 }
-_MOST_WHOLE = 2**53  # larger floats are always whole, whatever was meant
+_MOST_WHOLE = 2**53  # larger floats are always whole
 
 
 class Mistake(NamedTuple):

@@ -202,7 +202,7 @@ def _make(
     later: set[str],
     problems: Problems,
 ) -> Plugin | None:
-    """Make one variant; `swept` maps swept names to places, `later` are names given later."""
+    """Make one variant; `swept` maps swept names to places, and `later` has names given later."""
     try:
         with at_work(f"parameters of {member}: check", member.path), beside(problems.folder):
             plugin: Plugin = member.entry.cls.from_params(params)
@@ -218,7 +218,7 @@ def _make(
                 continue
             start, *rest = finding.path or ("",)
             place = (*swept[start], *rest) if start in swept else (*own, *finding.path)
-            inner = len(finding.path) > 1  # inside of a parameter that is itself a table
+            inner = len(finding.path) > 1  # inside a parameter that is itself a table
             hint = accepts(member.names, start) if finding.unknown and not inner else finding.hint
             problems.add(place, finding.message, hint)
     except ParameterError as error:

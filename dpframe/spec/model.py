@@ -54,7 +54,7 @@ _REQUIREMENT = r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9., _-]*\])?( *[<>=!~][^@
 
 
 def _requirement(text: str) -> str:
-    # Where packages come from is no matter of a spec, nor are pip's options but for this one.
+    # A spec sets neither the source of packages nor pip's options, except for this one.
     if not re.fullmatch(_REQUIREMENT, text.removeprefix("--no-deps ")):
         raise ValueError('should be a name with a version, such as "opendp==0.14.2"')
     return text
@@ -141,12 +141,13 @@ class EntryTable(TomlTable):
 
 
 class OwnSearchTable(TomlTable):
-    """Data of one mechanism, in which [search] looks for a pair that refutes its claim."""
+    """Keys of [search] for one mechanism, which has data of its own."""
 
     use: str | None = None
     """Name of a neighbourhood plugin, or distribution/name; default: that of [search]."""
     params: dict[str, Any] = {}
-    """Its parameters. Those of [search] that are not named here hold, if the plugin is the same."""
+    """Its parameters. If the plugin is the same, parameters of [search] apply unless they are given
+    here."""
     ignore: Leaks | None = None
     """Leaks that are known; default: those of [search]."""
     findings: Findings | None = None
@@ -156,17 +157,17 @@ class OwnSearchTable(TomlTable):
 
 
 class OutputsTable(TomlTable):
-    """Parts of a black box's answer beside its return value."""
+    """Parts of a black box's answer besides its return value."""
 
     time: bool = False
     """If true, the time that an answer took is part of it. Evidence from time holds for one
     machine."""
     bits: bool = False
-    """If true, a search looks at the last bits of floating-point numbers. They tell correct
-    mechanisms with floating-point noise apart if all digits are published."""
+    """If true, a search looks at the last bits of floating-point numbers. Even a correct mechanism
+    with floating-point noise leaks through them if all digits are published."""
     messages: bool = False
-    """If true, the message of an exception is part of it, beside its type and the line that raised
-    it. A message may hold the data that a mistake of the box was made with."""
+    """If true, the message of an exception is part of it, besides its type and the line that raised
+    it. A message may contain the data that caused an error."""
 
 
 class MechanismTable(EntryTable):
@@ -276,7 +277,7 @@ VIEWS = ("kinds", "values", "numbers", "bits", "residues", "equalities", "spread
 """Parts of a black box's answers that a search looks at."""
 
 OBSERVED = ("bits", "time")
-"""Those that count only if the spec says so, because correct mechanisms leak by them too."""
+"""Parts that count only if the spec says so, because correct mechanisms leak through them too."""
 
 SEARCHED_BY: dict[str, list[dict[str, Any]]] = {
     "attack": [
@@ -292,13 +293,13 @@ SWEEPABLE = ("seed", "trials", "delta", "confidence")
 """Keys of [audit] that may differ between cells."""
 
 KINDS = ("mechanism", "attack", "estimator")
-"""Kinds of which a spec has a list; there is one pair."""
+"""Kinds that a spec lists; it has only one pair."""
 
 ENTRIES: dict[str, type[EntryTable]] = {"mechanism": MechanismTable}
 """Kinds whose entries have more keys than others."""
 
 PLACES = {"pair": "pair", "neighbourhood": "search"}
-"""Kinds of which a spec has one, and the table that it stands in."""
+"""Kinds that a spec has only once, and their tables."""
 
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"

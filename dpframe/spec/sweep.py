@@ -87,7 +87,7 @@ def _unknown(key: str, path: Path, names: dict[str, dict[str, None]], problems: 
 
 
 def _check_values(axis: SweptKey, problems: Problems) -> None:
-    """Check for repetitions, and the values of [audit]; variants check those of plugins."""
+    """Check for repetitions, and check values of [audit]; variants check those of plugins."""
     first: dict[Hashable, int] = {}
     for position, value in enumerate(axis.values):
         earlier = first.setdefault(freeze(value), position)
@@ -279,7 +279,7 @@ def _put(document: Document, path: Path, override: Override) -> None:
 
 
 def _remove(table: dict[str, Any], path: Path) -> None:
-    """Remove a key, and the tables around it that it leaves empty."""
+    """Remove a key, and the enclosing tables that become empty."""
     key = str(path[0])
     if len(path) > 1:
         _remove(table[key], path[1:])
@@ -296,7 +296,7 @@ GROUP = "mechanism."
 class Range(NamedTuple):
     """The values that a parameter may take."""
 
-    key: str  # as in "mechanism.C", or "mechanism.params.C" inside of a table
+    key: str  # as in "mechanism.C", or "mechanism.params.C" inside a table
     values: tuple[str, ...]  # each as JSON; values between two ends are drawn at random
     ends: tuple[float, float] | None = None
     log: bool = False

@@ -43,7 +43,7 @@ def read(path: str | os.PathLike[str]) -> Document:
     Raises:
         SpecError: the file is missing, unreadable, too large, not UTF-8 or not TOML.
     """
-    # A file name may hold bytes that are no text, and messages and records are text.
+    # A file name may contain bytes that are not text, but messages and records are text.
     name = os.fspath(path).encode("utf-8", "backslashreplace").decode()
     raw = _bytes(Path(path), name)
     try:
@@ -73,7 +73,7 @@ def from_mapping(data: Mapping[str, Any]) -> Document:
     """Make a document from Python values, for example of a notebook; its text is their JSON.
 
     Raises:
-        SpecError: a value cannot stand in a spec.
+        SpecError: a spec cannot contain a value.
     """
     document = _checked(Document("", "", "", dict(data)))
     document.text = json.dumps(document.data, indent=2, ensure_ascii=False, default=str)
@@ -252,7 +252,7 @@ def _keys(of: type[model.TomlTable]) -> list[str]:
 
 
 def _misplaced(kind: Any, table: Any, registry: Registry) -> dict[str, Any]:
-    """Return the parameters of a plugin that stand beside `params` in its table."""
+    """Return the parameters of a plugin that were written beside `params` in its table."""
     try:
         entry = registry.get(_KIND_AT[kind], table["use"])
     except (PluginError, LookupError, TypeError):

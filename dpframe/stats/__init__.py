@@ -1,1 +1,1 @@
-"""Pure functions on NumPy arrays, in float64. Imports nothing of dpframe."""
+"""Pure functions on NumPy arrays, in float64. Imports nothing from dpframe."""

@@ -129,7 +129,9 @@ def pay(above: Ints, trials: int, bet: Bet, slope: Floats, delta: Floats | float
 def earned(
     hits: Ints, trials: Ints | int, bet: Bet, slope: Floats, delta: Floats | float
 ) -> Floats:
-    """Return the ln of two factors, shape [2, ε]: a bet on the guess, one half-way to the claim.
+    """Return the ln of the payoffs of a bet on the guess and of one half-way to the claim.
+
+    Shape [2, ε].
 
     Args:
         hits: counts of each event on the multiplied side and on the other, shape [ε, 2].
@@ -160,7 +162,7 @@ def _excess(
     in a projection costs evidence and never creates any.
     """
     (bet_q, bet_p), (q, p) = bet, base
-    with np.errstate(all="ignore"):  # what is not bet on may be anything
+    with np.errstate(all="ignore"):  # values without a bet may be anything
         u = slope * (bet_p - p) / (p * (1 - p))
         v = (bet_q - q) / (q * (1 - q))
         far = np.where(u * v < 0, -(u + v) / (2 * u * v), np.sign(u + v) * np.inf)

@@ -198,7 +198,7 @@ def probability_of(
     exceeds the promise, it is verified count by count, likely counts first.
 
     Args:
-        hit: tells if a number of false positives and one of false negatives count.
+        hit: True if a number of false positives and one of false negatives count.
         trials: draws per dataset.
         rate: probability of an error on either of them.
         promised: the largest allowed probability.

@@ -104,7 +104,7 @@ class Posterior(NamedTuple):
 
 
 def outside_mass(posterior: Posterior, curve: Curve, kinks: Sequence[float] = ()) -> float:
-    """Return the posterior mass outside of the region between a trade-off curve and its reflection.
+    """Return the posterior mass outside the region between a trade-off curve and its reflection.
 
     One minus equation 2.5 of [Koskela2024]. The integral over FNR has the closed form Pr[FNR <
     f(FPR)] + Pr[TPR < f(TNR)], whose second term is the reversed attack; an integral over FPR is
@@ -134,7 +134,7 @@ def credible_limits(
     """Find the parameters at which a family of growing regions reaches given masses.
 
     Args:
-        mass_outside: maps the parameter, at least 0, to the posterior mass outside of its region.
+        mass_outside: maps the parameter, at least 0, to the posterior mass outside its region.
         levels: masses in (0, 1).
         guess: about the parameter of mass ½.
         spread: about the standard deviation of the parameter, above 0.

@@ -105,7 +105,7 @@ def exact_region(
     Let G(x, y) be the probability, at the rates x and y, of outcomes that show at least the loss of
     this one. At the true rates it is at most a with probability at most a, so {G > a} contains them
     with probability at least 1 − a. G falls with x and with y. On a grid of rates the region is
-    therefore inside of the boxes that end one cell further, whatever lies between two places. The
+    therefore inside the boxes that end one cell further, whatever lies between two places. The
     order does not depend on a or on a claim, so the region shrinks as a grows, and the p-value of a
     claim, its maximum over the nuisance parameter, grows with the claimed ε.
 
@@ -120,7 +120,7 @@ def exact_region(
         either_rate: see `loss_shown`.
         either_way: if the direction of the event was not fixed beforehand.
         level: error of the limits that order the outcomes, fixed before the draws. The test is
-            valid with any, and weak if it is far from the error that is asked for, because outcomes
+            valid with any level, but weak if it is far from the requested error, because outcomes
             at rates near 0 then rank too high or too low.
 
     Returns:

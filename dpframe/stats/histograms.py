@@ -85,7 +85,7 @@ def histogram_epsilon(p: npt.ArrayLike, q: npt.ArrayLike, delta: float) -> float
     """Return the smallest ε ≥ 0 with δ(ε) ≤ `delta`, in [0, 1).
 
     Over the best events E, max{ln((P(E) − δ)/Q(E)), ln((Q(Eᶜ) − δ)/P(Eᶜ))}: with two bins this is
-    equation 6.2. Inf if the bins that one side leaves empty hold more than δ of the other.
+    equation 6.2. Inf if bins that are empty on one side have more than δ of the mass of the other.
     """
     if not (np.any(p) and np.any(q)):
         return 0.0  # nothing was counted

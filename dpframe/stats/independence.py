@@ -1,15 +1,15 @@
 """Tests for dependence among draws, exact for any distribution.
 
 The first group only sees which draws are high, by a threshold that does not depend on their order.
-Given their number every order is equally likely. It finds dependence that repeats no value: noise
-that continues from row to row, comes with both signs, or is shared by both datasets.
+Given their number, every order is equally likely. It finds dependence that repeats no value: noise
+that carries over from row to row, occurs with both signs, or is shared by both datasets.
 
 The second group looks for draws that change with time: counts of blocks that vary more than those
 of independent draws.
 
 The third group looks for repeated rows, given as numbers that are equal if the rows are.
-Independent draws are exchangeable: given how often each value came, every order is equally likely,
-for continuous outputs as for a mechanism that nearly always answers 0.
+Independent draws are exchangeable: given how often each value occurred, every order is equally
+likely. This holds for continuous outputs and for a mechanism that nearly always answers 0.
 
 Every function returns the logarithm of an upper bound on the probability of a pattern this extreme
 among independent draws.
@@ -30,7 +30,7 @@ CERTAIN = 0.0  # the logarithm of 1
 
 
 def halves(values: Floats) -> Bools:
-    """Mark values above the median, or at it, whichever is nearer to half of them; NaN is low."""
+    """Mark values above, or not below, the median: the set nearer to half of them; NaN is low."""
     known = values[~np.isnan(values)]
     if not known.size:
         return np.zeros(values.shape, bool)
@@ -40,7 +40,7 @@ def halves(values: Floats) -> Bools:
 
 
 def log_chance_of_neighbours(high: Bools, lag: int) -> float:
-    """Bound the log probability of so many or so few pairs that are both high or both low.
+    """Bound the log probability of this many, or this few, pairs of two high or two low values.
 
     Places form disjoint pairs. Among m pairs with H high places, d pairs with one of each come in
     2^d m!/(a! d! c!) of all choose(2m, H) orders, a pairs being high and c low.
@@ -167,7 +167,7 @@ def log_chance_of_constants(rows: Ints) -> float:
 
 
 def log_chance_of_company(rows: Ints, seed: int = 0) -> float:
-    """Bound the chance that so many equal rows lie in the same chunk; rows have shape [chunks, n].
+    """Bound the chance that this many equal rows share a chunk; rows have shape [chunks, n].
 
     Equal rows are paired at random, rare values first, at most a quarter as many pairs as rows.
     Given the earlier pairs, the places of the next one are equally likely to be any two of those
@@ -204,10 +204,10 @@ def log_chance_of_sharing(x: Ints, y: Ints, seed: int = 0) -> float:
 
 
 def log_chance_of_matches(x: Ints, y: Ints) -> float:
-    """Bound the chance that so many rows equal their counterparts, for any two distributions.
+    """Bound the chance that this many rows equal their counterparts, for any two distributions.
 
-    One half of the rows is compared place by place, the other half with rows one further; both
-    numbers of matches are binomial with the same probability, so given their sum the first is
+    One half of the rows is compared place by place, the other half with rows one place further on;
+    both numbers of matches are binomial with the same probability, so given their sum the first is
     hypergeometric (Fisher's exact test).
     """
     half = len(x) // 2

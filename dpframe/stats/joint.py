@@ -33,7 +33,7 @@ def joint_staircases(
 
     Let U(x) = Pr[Bin(n, x) ≤ false] and V(p) = Pr[Bin(n′, p) ≥ true] be the exact one-sided
     p-values of the two rates. They are independent, and at the true rates each is at most u with
-    probability at most u. A pair (x, p) is outside of the region if U(x) ≤ κa, or V(p) ≤ κa, or
+    probability at most u. A pair (x, p) is outside the region if U(x) ≤ κa, or V(p) ≤ κa, or
 
         w Φ⁻¹(1 − U(x)) + √(1 − w²) Φ⁻¹(1 − V(p)) ≥ Φ⁻¹(1 − (1 − 2κ)a).
 
@@ -47,9 +47,9 @@ def joint_staircases(
 
     Args:
         false: counts of the event on the dataset against which it speaks, integers, shape [k].
-        trials_false: out of how many.
+        trials_false: number of trials on that dataset.
         true: counts on the other dataset, shape [k].
-        trials_true: out of how many.
+        trials_true: number of trials on the other dataset.
         weight: w in (0, 1), the share of the false positives; must not depend on these counts.
         error: a in (0, 1]; all broadcast.
 
@@ -117,7 +117,7 @@ def evidence_below(hits: Ints, trials: int, slope: Floats, delta: Floats | float
     q0, p0 = np.where(inside, q, q0), np.where(inside, p, p0)
     most = _log_likelihood(of_q, trials, q0) + _log_likelihood(of_p, trials, p0)
     found = _log_mixture(of_q, trials) + _log_mixture(of_p, trials) - most
-    # A loss beyond what a probability of 1 allows is reached by no event at all.
+    # No event reaches a loss that would need a probability above 1.
     return np.asarray(np.where(np.asarray(delta) >= 1, np.inf, found), np.float64)
 
 

@@ -170,7 +170,7 @@ def exposure_epsilon(exposure: float, delta: float = 0.0) -> float:
     """Return ln((½ − δ) 2^exposure), the loss that a median exposure suggests [Jagielski2023].
 
     With the median of the canaries' scores as threshold, TPR is ½ and FPR is 2^−exposure. So the
-    loss is (exposure − 1) ln 2 at δ = 0: the first bit is chance. At least 0. An estimate, no
+    loss is (exposure − 1) ln 2 at δ = 0: the first bit is chance. At least 0. An estimate, not a
     bound.
     """
     if delta >= 0.5:

@@ -1,8 +1,8 @@
 """Bets on the whole output: one weight for each bin on each side, best against a claim.
 
-A pair of draws, x from D and y from D′, pays g(x) h(y) (2/S)². A claim that is a trade-off curve is
-met by those pairs of distributions that are made from its dominating pair (P, Q) [Kairouz2015],
-[Dong2022], so the largest mean of g(x) + h(y) under the claim is
+A pair of draws, x from D and y from D′, pays g(x) h(y) (2/S)². The pairs of distributions that meet
+a claimed trade-off curve are those made from its dominating pair (P, Q) [Kairouz2015], [Dong2022],
+so the largest mean of g(x) + h(y) under the claim is
 
     S = Σ over atoms k of max over bins i of (P_k g_i + Q_k h_i).
 
@@ -25,9 +25,9 @@ from dpframe.common.types import Floats, Ints
 from dpframe.stats.tradeoff import falling_hull
 
 ROUNDING = 1e-11
-"""Relative margin of S: sums of a few hundred terms that are each right to some 1e-15."""
+"""Relative margin of S, a sum of a few hundred terms with relative errors of about 1e-15."""
 
-LEAST = 1e-12  # no bin loses all of the wealth
+LEAST = 1e-12  # so that no bin loses all of the wealth
 STEPS = (0.4, 0.2, 0.1, 0.05, 0.025)  # by which the ratio of the sides is corrected
 
 BEST = 3  # points of a curve whose weights are tried against the whole of it
@@ -82,7 +82,7 @@ def lines(slope: Floats, delta: Floats) -> Lines:
 
 
 MOST_GROWTH = 600.0  # ε whose exponential is still far from the largest float
-FREQUENT, BETWEEN = 1e-3, 24  # a curve has so many more lines where δ is at least this
+FREQUENT, BETWEEN = 1e-3, 24  # δ from which a curve has this many more lines
 
 
 def lines_of(
@@ -111,7 +111,7 @@ GROUPS = 24  # of about the same mass, and as many of about the same share, of w
 
 
 class Supposed(NamedTuple):
-    """The output as earlier rounds suggest it, in groups of bins of about one share.
+    """The distribution estimated from earlier rounds, in groups of bins of nearly equal shares.
 
     Groups are in the order of falling shares. Groups of several rounds may lie in leading axes.
     """
@@ -120,7 +120,7 @@ class Supposed(NamedTuple):
     mass: Floats  # of each group, on both sides together, adding up to 1
 
     def capped(self, most: Floats) -> Supposed:
-        """Suppose no share above `most`, nor below 1 − most."""
+        """Limit all shares to between 1 − `most` and `most`."""
         most = np.asarray(most)[..., None]
         return Supposed(np.minimum(np.maximum(self.share, 1 - most), most), self.mass)
 
@@ -132,7 +132,7 @@ class Supposed(NamedTuple):
 
 
 def grouped(share: Floats, mass: Floats) -> tuple[Supposed, Ints]:
-    """Group bins of about one share; weights depend on nothing else.
+    """Group bins with nearly equal shares; weights depend on nothing else.
 
     Args:
         share: of the draws in each bin that came from D, in (0, 1), shape [bins].
@@ -158,11 +158,11 @@ def grouped(share: Floats, mass: Floats) -> tuple[Supposed, Ints]:
 
 
 def weights(supposed: Supposed, claim: Lines) -> tuple[Floats, Floats]:
-    """Choose weights that grow fast if the output is as supposed.
+    """Choose weights under which wealth grows fast if the supposed distribution is right.
 
     Args:
         supposed: groups of bins, shape [groups].
-        claim: that is bet against.
+        claim: the claim to bet against.
 
     Returns:
         (g, h), with S = 2: what a draw from D and what one from D′ multiplies the wealth by. All
@@ -198,7 +198,7 @@ def weights_against_each(
         supposed: shape [..., groups].
         slope: e^ε, broadcasts with [...].
         delta: δ, in [0, 1), of the same shape.
-        tilt: ratios of the two sides, if known; otherwise they are looked for.
+        tilt: ratios of the two sides, if known; otherwise they are computed.
 
     Returns:
         g and h, shape [..., groups], and the ratios of the two sides.
@@ -341,8 +341,8 @@ def _powers(share: Floats, p: Floats, q: Floats) -> list[Floats]:
 
 
 CAUTION = np.array([np.inf, 0.3])
-"""Ways to bet: the largest loss beyond the claimed one that each supposes. What is learned from few
-draws is often too much."""
+"""Ways to bet: the largest loss beyond the claimed one that each assumes. A loss estimated from few
+draws is often too large."""
 
 LOG_PRIOR = np.log([0.5, 0.5])  # share of the wealth that is bet each way
 
@@ -386,7 +386,7 @@ def bets_against_each(
     caution = CAUTION.reshape(-1, *[1] * (own.share.ndim - 1))  # both ways at once
     capped = own.capped(expit(np.log(slope) + caution))
     g, h, tilts = weights_against_each(capped, slope, delta, tilts)
-    # So small a violation may be none, if δ is large.
+    # If δ is large, such a small violation may be none.
     none = (g[1:] == 1).all(axis=-1, keepdims=True)
     for side in (g, h):
         side[1:] = np.where(none, side[:1], side[1:])

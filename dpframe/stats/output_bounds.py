@@ -1,7 +1,7 @@
 """Bounds on the loss and the privacy profile from past bets on the whole output.
 
-The bets are those of `output_bets`, made again against each of many claims: what they refute lies
-below the truth.
+The bets are those of `output_bets`, repeated against each of many claims; every claim that they
+refute lies below the truth.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from dpframe.stats.output_bets import ROUNDING, Supposed, bets_against_each, mea
 
 
 class History(NamedTuple):
-    """Rounds that were bet on: the output as it was supposed before each, and its counts."""
+    """Rounds that were bet on: the output distribution estimated before each, and its counts."""
 
     share: Floats  # see `Supposed`, shape [rounds, groups]
     mass: Floats
@@ -24,7 +24,7 @@ class History(NamedTuple):
 
 
 def history(rounds: Sequence[tuple[Supposed, Ints]]) -> History:
-    """Build the history of rounds in order, each (as supposed, counts by group)."""
+    """Build the history of rounds, each as (distribution estimated before it, counts by group)."""
     supposed, counts = zip(*rounds, strict=True)
     share, mass = (np.stack(part) for part in zip(*supposed, strict=True))
     return History(share, mass, np.stack(counts), {})
@@ -33,7 +33,7 @@ def history(rounds: Sequence[tuple[Supposed, Ints]]) -> History:
 COARSE = np.concatenate([[0.0], 0.01 * 1.16 ** np.arange(56)])  # ε from 0 to 35: ends of the parts
 FINE = 64  # points of each part: a bound is rounded down by at most a four-hundredth of itself
 SHARED = 1e-4  # share of the wealth against a fine point that bets against the end of its part
-AT_ONCE = 8  # ends of parts that are looked at together
+AT_ONCE = 8  # ends of parts that are evaluated together
 MOST_AT_ONCE = 25_000  # groups times rounds times ε evaluated together: they fit a core's cache
 
 
@@ -93,7 +93,7 @@ def bound(
 
 POINTS = 21  # of a written profile
 HALVINGS = 30
-ERRORS = 3.0  # standard errors by which what is bet on for a profile lies below what was seen
+ERRORS = 3.0  # standard errors by which bets for a profile stay below the observed loss
 NEAREST = np.concatenate([[0.0], 0.01 * 1.005 ** np.arange(1640)])
 LEVELS = np.concatenate([[0.0], 1.25 ** np.arange(-80.0, 0.0)])
 """Grids of ε and δ. Half of the wealth is divided among the points of `NEAREST` at the δ of the
@@ -127,13 +127,13 @@ def profile_below(
 
     Weights that do not depend on (ε, δ) earn more against a smaller claim than against a larger
     one, and most against the truth itself. So a mixture of fixed weights, one for each point of a
-    grid, refutes everything that it says at once. Leaving most of them out earns less.
+    grid, refutes all of its points at once. A mixture without most of these points earns less.
 
     Args:
         past: rounds that were bet on.
         delta: at which they were chosen.
         error: probability that any point is wrong.
-        near: a bound at that δ, near which the points of the grid are looked for.
+        near: a bound at that δ, around which the points of the grid lie.
         opened: as for `bound`.
         resolution: error of every probability.
 
@@ -175,7 +175,7 @@ def in_agreement(
 ) -> tuple[tuple[float, float], ...]:
     """Lower a certified profile to where bound and verdict agree with it.
 
-    Profile, bound and claim are bet on apart, so that the profile may say more.
+    Profile, bound and claim have separate bets, so the profile may certify more.
 
     Args:
         profile: points (ε, δ).
@@ -229,7 +229,7 @@ class _Replay:
             own = upto
             if first:
                 own = upto - upto[:, [first - 1]]
-                own[:, :first] = 0.0  # what a share earns before it is opened does not count
+                own[:, :first] = 0.0  # earnings of a share before it is opened do not count
             each.append(mean_wealth(own) + np.log(share))
         return each[0] if len(each) == 1 else np.asarray(np.logaddexp.reduce(each))
 

@@ -127,7 +127,7 @@ def crossing(
     up = here[1] <= 0
     while True:
         x = min(x + spread, most) if up else max(x - spread, 0.0)
-        if x == here[0]:  # the end of what is looked at
+        if x == here[0]:  # the end of the range
             return x
         there = (x, function(x))
         if (there[1] > 0) == up:

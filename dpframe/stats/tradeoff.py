@@ -134,7 +134,7 @@ def certified_profile(staircases: npt.ArrayLike) -> tuple[tuple[float, float], .
     with np.errstate(divide="ignore", invalid="ignore"):  # a limit that is rounded to 0
         ratios = np.where(both[..., 1] < 1, (1 - both[..., 1]) / both[..., 0], 0.0)
     worst = ratios.max(axis=0).min(axis=1)
-    telling = np.isfinite(worst) & (worst > 1)  # one without any limit says nothing
+    telling = np.isfinite(worst) & (worst > 1)  # an event without any limit shows nothing
     if not telling.any():
         return ()
     end = min(float(np.log(worst[telling].max())), LARGEST_EPSILON)

@@ -1,4 +1,4 @@
-"""The conformance suite: test on a plugin what every plugin of its kind must do.
+"""The conformance suite: test that a plugin does what every plugin of its kind must do.
 
 For an author's tests: `check_mechanism(NoisySum(epsilon=1.0))` raises `NotKeptError`, an
 AssertionError that names every promise that is broken. The built-ins are checked by the same
@@ -92,7 +92,7 @@ def examined(
 
     Args:
         plugin: an instance or a class.
-        mechanism: that an attack attacks; see `check_attack`.
+        mechanism: the target of an attack; see `check_attack`.
         pair: the datasets; see `check_mechanism`.
     """
     subject = instance(plugin)
@@ -116,7 +116,7 @@ def examined(
 
 
 def _with_hint(findings: list[Finding], options: str) -> list[Finding]:
-    """Add to the first broken promise how to name what the plugin is tried with."""
+    """Add to the first broken promise a hint on how to choose the test's mechanism or pair."""
     broken = [found for found in findings if found.result == "broken"]
     hint = f"; if it needs other data, name them: dpframe check --plugin NAME {options}"
     return [

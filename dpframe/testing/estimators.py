@@ -323,7 +323,7 @@ def _not_vacuous(asked: ScoredEstimator) -> None:
 
 
 def _bets_are_fair(asked: ScoredEstimator) -> None:
-    """Whatever the rounds before were, wealth must not grow on average if the claim is true."""
+    """Wealth must not grow on average if the claim is true, whatever the earlier rounds were."""
     if not type(asked.estimator).anytime:
         raise LeftOut("it does not claim to be valid at every number of trials at once")
     _certifying(asked)

@@ -17,8 +17,8 @@ from dpframe.interfaces.pair import (
     Pair,
     equal,
     same,
-    unplayable,
     untraceable,
+    unusable,
 )
 from dpframe.sampling.content import data_digest
 from dpframe.testing import plugins
@@ -26,7 +26,7 @@ from dpframe.testing.plugins import LeftOut, Trial
 
 
 def _playable(pair: Pair) -> None:
-    problem = unplayable(pair)
+    problem = unusable(pair)
     assert problem is None, problem
     made = pair.d0, pair.d1
     try:
@@ -133,7 +133,7 @@ def _proposes(asked: ProposedPairs) -> None:
 
 def _pairs(asked: ProposedPairs) -> None:
     for pair in asked.pairs:
-        assert (problem := unplayable(pair)) is None, f"{_cut(pair)}: {problem}"
+        assert (problem := unusable(pair)) is None, f"{_cut(pair)}: {problem}"
         assert not equal(pair), f"{_cut(pair)}: {EQUAL}"
 
 

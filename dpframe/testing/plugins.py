@@ -39,8 +39,8 @@ class LeftOut(Exception):  # noqa: N818  # it is no error
     """Raised, with the reason, by a trial that does not apply."""
 
 
-# A promise, and a function of the subject that raises if it is broken: AssertionError with what is
-# wrong, anything else if the author's code raised it.
+# A promise, and a function of the subject that raises if it is broken: AssertionError with the
+# mistake, anything else if the author's code raised it.
 Trial = tuple[str, "Callable[[Any], None]"]
 
 
@@ -151,7 +151,7 @@ def demand_distribution(ordered: HostArray, cdf: HostArray) -> None:
     )
 
 
-# Values of ln r; no round ones, because r is constant on sets of outputs for some mechanisms.
+# Values of ln r; not round numbers, because r is constant on sets of outputs for some mechanisms.
 EDGES = (-2.9, -1.618, -0.731, -1e-4, 1e-4, 0.731, 1.618, 2.9)
 
 
@@ -197,7 +197,7 @@ def made(cls: type[Plugin], params: Mapping[str, Any]) -> Any:
 
 
 def example(cls: type[Plugin], given: Collection[str] = ()) -> dict[str, Any]:
-    """Return values for required parameters not given: 1 if it is allowed, else what is nearest.
+    """Return values for required parameters not given: 1 if it is allowed, else the nearest value.
 
     Raises:
         DpframeError: a required parameter is a text, a tuple or the like.

@@ -86,7 +86,7 @@ class DrawBox(Task):
                 _prove(shared, shared.sample, workers)
             with workers.lend(shared.load) as (lent, *_):
                 outputs, ending = _all(lent, workers, self)
-        except SampleError as error:  # no process, or none that holds it: nothing was drawn
+        except SampleError as error:  # no process could load it: nothing was drawn
             outputs, ending = [], ("unlent", str(error))
         except requests.Stopped:
             outputs, ending = [], ("stopped", "")
@@ -145,7 +145,7 @@ MOST_RELEASES = 1 << 50  # more than any task asks for
 
 
 def _check_all(values: Any, kind: type | tuple[type, ...], number: int | None = None) -> None:
-    """Raise WrongResultError unless some values are a tuple of one type, and that many."""
+    """Raise WrongResultError unless `values` is a tuple of this length and type."""
     listed = isinstance(values, tuple | frozenset) and number in (None, len(values))
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if not listed or any(type(value) not in kinds for value in values):
@@ -176,7 +176,7 @@ def _check_told(told: requests.OutputDescription, *, answering: bool) -> None:
 
 
 def kind_of(load: requests.Load) -> str:
-    """Return the kind of a load; all boxes of a kind can be drawn in the same places."""
+    """Return the kind of a load; all boxes of a kind can be drawn on the same machines."""
     first: Any = load.content[0][0]
     own: list[Any] = [type(first).__module__, type(first).__qualname__, id(type(first))]
     where = ""

@@ -33,18 +33,18 @@ from dpframe.workers.requests import (
 )
 
 TO_LOAD = 60.0
-"""Seconds in which a process must start, and import what the mechanism needs, if one did before."""
+"""Seconds in which a process must start and load the box, if another one has done so before."""
 
 FIRST_LOAD = 600.0
-"""The same if none did: the trial call of a plan comes first, and a machine may be busy."""
+"""The same if none has: the trial call of a plan comes first, and the machine may be busy."""
 
-TIMES = 10  # multiple of the longest time that loading has taken, that it may take in any case
+TIMES = 10  # a load may take this multiple of the longest earlier load in any case
 
 MISSING = ("ModuleNotFoundError", "ImportError", "AttributeError")
 """Exceptions of a process that lacks a module, or a part of one, which this process has."""
 
 DEAF = 5.0
-"""Seconds that a process gets beyond the limits of all releases that it was asked for."""
+"""Seconds that a process gets beyond the limits of all requested releases."""
 
 NOTHING = -1  # number of no load
 
@@ -134,7 +134,7 @@ class UnderWay:
                 self._seconds[kind] = (now - since) / releases
 
     def forget(self, caller: Any) -> None:
-        """Note that they will not come."""
+        """Note that the releases will not come."""
         with self._lock:
             self._calls.pop(caller, None)
 
@@ -179,7 +179,7 @@ class Workers:
         self.stop()
 
     def start(self, number: int) -> None:
-        """Start processes before they are needed, so that they import meanwhile."""
+        """Start processes before they are needed, so that they import in the meantime."""
         with contextlib.suppress(SampleError), self._change:  # else it is raised when they are lent
             self._idle += [WorkerProcess(remarks=self._remarks) for _ in range(number)]
 
@@ -304,7 +304,7 @@ class _Worker:
         self.told = OutputDescription()
         self.at_rest = False
         """True if it waits for a task; else it is somewhere inside the box, or has ended."""
-        self._asked = False  # to load the box; the answer was not read
+        self._asked = False  # asked to load the box; the answer was not read yet
         self._sent_code = 0  # `Load.as_code` at that time
 
     def draw(
@@ -315,7 +315,7 @@ class _Worker:
         self._begin(request, shape)
         try:
             while True:
-                # The next chunk has begun, whether or not it ever comes to its end.
+                # The next chunk has begun, even if it never ends.
                 begun = min(done + 1, request.stop - request.first) * request.rows
                 self.workers.asked(max(0, begun - asked))
                 asked = max(asked, begun)
@@ -351,8 +351,8 @@ class _Worker:
     def _may_try_again(self, kind: type[Any]) -> bool:
         """Take another process if an earlier box may have broken this one; True if so.
 
-        A box without a seed is tried again only after nonsense: leaving out the draws during which
-        its process ended would bias the counts.
+        A box without a seed is tried again only after an invalid answer, because leaving out the
+        draws during which its process ended would bias the counts.
         """
         nonsense = self.process.nonsense is not None
         if self.workers.stopped or self.process.topics <= {self.load.topic}:

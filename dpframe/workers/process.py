@@ -21,7 +21,7 @@ from dpframe.workers.program import frames, plain_data
 from dpframe.workers.program.frames import NO_KEY, Frame, NoFrameError, Packet
 from dpframe.workers.requests import Overdue
 
-MOST = 1 << 16  # remarks that are remembered; later ones are printed as often as they come
+MOST = 1 << 16  # remarks that are remembered; later ones are printed each time
 LONGEST = 1 << 16  # bytes after which a line counts as ended
 
 
@@ -147,7 +147,7 @@ class WorkerProcess:
         self._remarks = remarks or Remarks()
         self._process = _started(interpreter)
         self._heard: queue.SimpleQueue[Packet | None] = queue.SimpleQueue()
-        self.nonsense: str | None = None  # what came instead of an answer, if anything did
+        self.nonsense: str | None = None  # the fault that came instead of an answer, if any
         self.topics: set[str] = set()
         """The boxes that it has held: one may have broken it for others."""
         self._key = NO_KEY  # of the last request: an answer to another one is refused
@@ -259,7 +259,7 @@ class WorkerProcess:
         """Wait for its end, and close its pipes."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=1)  # longer only if the system itself hangs
-        self._overhearing.join(timeout=1)  # longer only if others hold what it printed to
+        self._overhearing.join(timeout=1)  # longer only if others hold its output open
         if self._process.stdin is not None and self._saying.acquire(timeout=1):
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
@@ -281,7 +281,7 @@ def _started(interpreter: str | None) -> subprocess.Popen[bytes]:
     environ = {**os.environ}
     if interpreter is not None:
         command = [interpreter, "-c", START, str(Path(__file__).parent / "program")]
-        # Nothing leads back to this interpreter.
+        # These variables would point to this interpreter.
         environ = {**clean(), **dict.fromkeys(ONE_THREAD, "1")}
     try:
         return subprocess.Popen(
@@ -300,7 +300,7 @@ def _started(interpreter: str | None) -> subprocess.Popen[bytes]:
 def end(*processes: WorkerProcess) -> None:
     """End processes and all of their descendants, within half a second.
 
-    First by a signal that they can handle, then by one that they cannot.
+    The first signal can be handled, the second cannot.
     """
     running = [process for process in processes if process.alive]
     below = [one for process in running for one in descendants(process.number)]

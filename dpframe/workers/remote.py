@@ -16,7 +16,7 @@ from dpframe.workers.executor import OTHER, Checked, result
 from dpframe.workers.program.query import Queried
 from dpframe.workers.requirements import Requirements, requirements
 
-TRIES = 3  # places where the process of a box may end before the box is what ends it
+TRIES = 3  # machines on which the process of a box may end before the box is blamed
 LATE = 5.0  # seconds after the deadline in which a place must answer
 
 
@@ -133,7 +133,7 @@ class _Watched:
 
 
 def _repeats(load: requests.Load, request: requests.Request, shape: Shape | None) -> bool:
-    """True if the outputs of a request depend on nothing but their address."""
+    """True if the outputs of a request depend only on their address."""
     asking = request.terms(shape)
     is_timed = asking is not None and asking.limit is not None
     return load.content[0][request.lane].seedable and not is_timed

@@ -36,7 +36,7 @@ class Stopped(Exception):  # noqa: N818  # nothing is wrong
 
 
 class Overdue(Exception):  # noqa: N818
-    """A process did not answer in time; it goes on."""
+    """A process did not answer in time; it continues."""
 
 
 class RaisedError(SampleError):
@@ -107,7 +107,7 @@ class Load:
                         stack.enter_context(by_value(sys.modules[name]))
                 pickled: bytes = cloudpickle.dumps(self.content)
                 return pickled
-        except Exception as error:  # whatever the code of an object raises
+        except Exception as error:  # the code of an object may raise anything
             raise SampleError(not_handed_over(error)) from error
 
     @property
@@ -181,11 +181,11 @@ class Request(NamedTuple):
 
 
 class OutputDescription(NamedTuple):
-    """Information about outputs that a worker sends with them."""
+    """Information that a worker sends with outputs."""
 
     answering: bool = False  # True if they are answers of any kind, as rows of 64-bit words
     natives: frozenset[tuple[int, ...] | None] = frozenset()
-    """Shapes of answers that are numbers; None stands for other answers but exceptions."""
+    """Shapes of answers that are numbers; None stands for all other answers except exceptions."""
     words: Mapping[int, str] = {}  # texts of some codes
     paces: tuple[float, ...] = ()
     """Seconds per answer, each averaged over a few answers, by the worker's clock."""
@@ -228,7 +228,7 @@ class WorkerSource(Protocol):
 
     @property
     def calls(self) -> int:
-        """Releases asked for so far, for any purpose."""
+        """Releases requested so far, for any purpose."""
 
     @property
     def released(self) -> int:

@@ -154,7 +154,7 @@ def handed_out(
         with lock:
             for place, (of, chunks) in enumerate(left):
                 if chunks and not stopped.is_set():
-                    number = size(of)  # asked once: it changes at any time
+                    number = size(of)  # asked once, because it may change at any time
                     left[place] = of, chunks[number:]
                     return place, of, chunks[:number]
             return None

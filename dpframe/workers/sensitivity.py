@@ -148,8 +148,8 @@ class SensitivityCheck:
     def _compared(self, pair: Pair, answer: Callable[[int, int], Queried], number: int) -> _Checked:
         before, after = answer(number, 0), answer(number, 1)
         found = self._judged(pair, before, after)
-        # Noise would be taken for a change. Without an excess, one pair is tested for noise. `repr`
-        # is compared, because NaN must equal NaN.
+        # Noise would look like a change. Without an excess, one pair is tested for noise. `repr` is
+        # compared, because NaN must equal NaN.
         if found.excess is not None or not self._pairs:
             for index, one in enumerate((before, after)):
                 if repr(one) != repr(answer(number, index)):
@@ -210,8 +210,8 @@ def _excess(
 def sensitivity_of(mechanism: Any, pair: Pair, said: float | None = None) -> float:
     """Return the sensitivity that the noise of a mechanism is scaled for.
 
-    A callable sensitivity is called with the pair. If the mechanism has none, `said` counts, which
-    a module in another interpreter states.
+    A callable sensitivity is called with the pair. If the mechanism has none, `said` is used, the
+    value stated by a module in another interpreter.
 
     Raises:
         CellError: there is none, or it is not a finite number of at least 0.
@@ -308,7 +308,7 @@ def change(before: Sequence[Number], after: Sequence[Number], norm: float) -> Ch
 def unlike(before: Sequence[Number], after: Sequence[Number]) -> int | None:
     """Find the first place at which one vector has a number and the other NaN or an infinity.
 
-    Equal infinities, or NaN in both, are no difference.
+    Equal infinities, or NaN in both, are not a difference.
     """
     for place, (x, y) in enumerate(zip(before, after, strict=True)):
         if not (_finite(x) and _finite(y)) and _word(x) != _word(y):

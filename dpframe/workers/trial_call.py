@@ -25,9 +25,9 @@ from dpframe.workers.requests import (
 from dpframe.workers.scheduling import GRACE, at_once
 
 ROWS = 2
-"""Outputs of the first call: more than one, to tell the axis of outputs from the others."""
+"""Outputs of the first call: more than one, to distinguish the axis of outputs from the others."""
 
-MORE = 32  # answers of a second call if some of the first are exceptions: others may be wider
+MORE = 32  # answers of a second call if the first include exceptions; others may be wider
 
 
 class _Tried(NamedTuple):
@@ -130,7 +130,7 @@ def _look_for_answers(found: list[_Tried], words: Mapping[int, str]) -> None:
         raise CellError(only_exceptions(f"all of the first {number} answers", kinds, words))
 
 
-MOST_TOLD = 3  # exceptions that a reason tells
+MOST_TOLD = 3  # exceptions that a reason describes
 
 
 def only_exceptions(which: str, kinds: Iterable[int], words: Mapping[int, str]) -> str:

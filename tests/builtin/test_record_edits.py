@@ -149,7 +149,7 @@ def test_inside_of_the_schema_where_that_is_wanted() -> None:
 
 
 def kinds(params: dict[str, Any]) -> set[str]:
-    """Return the kinds of cells outside of the schema that come in many pairs."""
+    """Return the kinds of cells outside the schema that come in many pairs."""
     found = set()
     for pair in flat(proposed(made(**params), calls=4)):
         for age, sex in itertools.chain(*pair.rows):
@@ -556,7 +556,7 @@ class Checked(HostMechanism, name="checked"):
 
     def release(self, rng: Any, data: Any) -> float:
         if np.isnan(data).any():
-            raise ValueError("NaN is outside of the domain")
+            raise ValueError("NaN is outside the domain")
         return float(np.clip(data, 0, 1).sum() + rng.laplace())
 
 

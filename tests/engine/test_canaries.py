@@ -42,7 +42,7 @@ class Answers(Mechanism, name="answers"):
 
 
 class HostAnswers(HostMechanism, name="host-answers"):
-    """The same outside of JAX, with all canaries in where `all_in`."""
+    """The same outside JAX, with all canaries in where `all_in`."""
 
     canaries = True
     all_in: bool = False

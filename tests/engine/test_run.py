@@ -78,7 +78,7 @@ class Broken(Mechanism, name="broken"):
 
 
 class BrokenHost(HostMechanism, name="broken-host"):
-    """Fails in the way it is told, outside of JAX."""
+    """Fails in the way it is told, outside JAX."""
 
     how: str
 

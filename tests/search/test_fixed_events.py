@@ -1,4 +1,4 @@
-"""Violated cells on fixed pairs name their event and show outputs in it and outside of it."""
+"""Violated cells on fixed pairs name their event and show outputs in it and outside it."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ def test_extreme_counts_are_finite_and_ordered(n: int, level: float) -> None:
 
 
 def test_masses_stay_exact_up_to_large_epsilon() -> None:
-    """Mass outside of the region falls steadily, without noise, to the rare event's own size."""
+    """Mass outside the region falls steadily, without noise, to the rare event's own size."""
     posterior = Posterior(0, 1000, 0, 1000)
     outside = [
         outside_mass(posterior, ApproxDP(epsilon, 0.0).tradeoff) for epsilon in np.arange(0, 51, 1)

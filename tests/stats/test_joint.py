@@ -19,7 +19,7 @@ WEIGHTS = (0.5, 0.8, 0.95, 0.995)
 
 
 def outside(corners: np.ndarray, x: np.ndarray, tpr: np.ndarray) -> np.ndarray:
-    """True if (x, 1 − tpr) lies outside of a union of boxes; corners [..., corners, 2]."""
+    """True if (x, 1 − tpr) lies outside a union of boxes; corners [..., corners, 2]."""
     inside = (x[..., None] <= corners[..., 0]) & (1 - tpr[..., None] <= corners[..., 1])
     return ~inside.any(axis=-1)
 
@@ -32,7 +32,7 @@ def regions(n: int, m: int, weight: float, error: float) -> tuple[np.ndarray, ..
 
 
 def miss_probability(n: int, m: int, x: float, p: float, weight: float, error: float) -> float:
-    """Pr[(x, p) is outside of the region], summed over every pair of counts."""
+    """Pr[(x, p) is outside the region], summed over every pair of counts."""
     false, true, corners = regions(n, m, weight, error)
     missed = outside(corners, np.full(false.shape, x), np.full(false.shape, p))
     return float(np.sum(stats.binom.pmf(false, n, x) * stats.binom.pmf(true, m, p) * missed))

@@ -39,7 +39,7 @@ def _code(content: bytes) -> int:
 
 
 class Found(NamedTuple):
-    """The event that lies farthest outside of a claim."""
+    """The event that lies farthest outside a claim."""
 
     z: float
     """By how many standard errors."""

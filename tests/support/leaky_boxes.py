@@ -87,7 +87,7 @@ def nan_goes_through(rng: np.random.Generator, data: Any) -> float:
 
 def raises_for_huge(rng: np.random.Generator, data: Any) -> float:
     if np.nanmax(np.abs(data)) > 1e20:
-        raise ValueError(f"{np.nanmax(data)} is outside of the range")
+        raise ValueError(f"{np.nanmax(data)} is outside the range")
     return clipped_mean(rng, data)
 
 

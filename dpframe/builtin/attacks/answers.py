@@ -1,4 +1,4 @@
-"""Attacks on the answers of black boxes: one view of them at a time."""
+"""Attacks on the answers of black boxes, each through one view of the answers."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -61,7 +61,7 @@ def ratios(counts: Ints) -> Floats:
 
 
 def farthest(learned: Floats, counts: Ints, claimed: list[tuple[float, float]]) -> Floats:
-    """Return the most standard errors by which an event of each column violates a claim.
+    """Return the largest violation of a claim by an event of each column, in standard errors.
 
     Args:
         learned: ratios from other draws, shape [k, categories]; an event is all categories from
@@ -98,7 +98,7 @@ def counted(codes: HostArray, categories: int) -> Ints:
 def told(view: Any, state: Any, edge: float, above: bool, words: Mapping[int, str]) -> str | None:
     """Describe the event "score ≥ edge", or "score < edge" if not `above`."""
     scores = np.asarray(state["scores"])
-    # A score may have been rounded since, so scores next to the edge count as on it.
+    # The score may have been rounded since then, so scores next to the edge count as lying on it.
     chosen = (scores >= edge - 1e-6 * abs(edge)) == above
     if view.columns == "hashes":
         return _of_hashes(view, state, chosen, words)
@@ -187,7 +187,7 @@ CODES = 256  # categories of a column of codes
 # Number of hashes with a ratio of their own, the most frequent ones.
 HASHES = 1024
 LEAST = 2  # occurrences that a hash needs for a ratio of its own
-TOO_FEW = 3  # up to so many columns, from one or two numbers, have no weighted sum
+TOO_FEW = 3  # up to this many columns, from one or two numbers, there is no weighted sum
 
 # Largest number of columns tried alone, from the front and from the end.
 ALONE, DERIVED = 64, 9
@@ -361,9 +361,9 @@ class OfAnswers(Attack, name="answers"):
 
     A view has one or more columns of categories: the kind of an answer, its exact value, the
     exponent of the last bit, a residue, an interval of numbers. The column that violates the claim
-    most is chosen, by draws from which its shares were not learned. The score of an answer is the
-    logarithm of the ratio of the shares of its category, D′ over D, shrunk towards 0 by its
-    standard error. Unseen values are a category too.
+    most is chosen, on draws other than those from which its shares were learned. The score of an
+    answer is the logarithm of the ratio of the shares of its category, D′ over D, shrunk towards 0
+    by its standard error. Unseen values are a category too.
     """
 
     gives = "score"

@@ -30,7 +30,7 @@ from dpframe.plugins import (
 
 
 class Canaries(Attack, name="canaries"):
-    """The scores of canaries and which of them were in, as a mechanism of many canaries has them.
+    """The scores and memberships of canaries, as a mechanism with many canaries releases them.
 
     For mechanisms whose release is a whole run, of shape [2, m]. Larger scores must mean that a
     canary was in.
@@ -149,8 +149,8 @@ class MajorityVote(Attack, name="majority-vote"):
 def _row_sums(mask: Array) -> Array:
     """Count the True entries of each row of a boolean array [n, dim], as int32; traced.
 
-    XLA writes an int32 for every entry of a long row and adds those up. Four bytes as one word, or
-    rows folded in bytes to 16 columns, stay in its vectors, at the lengths at which it keeps them.
+    XLA writes an int32 for every entry of a long row and adds those up. Adding four bytes as one
+    word, or rows folded in bytes to 16 columns, is faster at the lengths below.
     """
     n, dim = mask.shape
     if dim in (16, 32):

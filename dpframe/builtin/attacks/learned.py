@@ -339,15 +339,16 @@ FEW = 2**16
 
 
 class Categories(Attack, name="categories"):
-    """ln of the share of the fit stream that is the same output, on D′ over on D.
+    """ln of the ratio of the output's frequencies in the fit stream, D′ over D.
 
     Outputs of any shape are compared as a whole: two are equal if all their coordinates are equal
     bit for bit (except that all NaN are equal, and 0 equals −0). With counts c the logarithm is
     r = ln((c₁ + s)/(n₁ + sk)) − ln((c₀ + s)/(n₀ + sk)), and its standard error about
     e = √(1/(c₁ + s) + 1/(c₀ + s)). The score is r shrunk towards 0 by `caution` times e; otherwise
     rare outputs, whose r is mostly noise, would rank above informative ones. Outputs that were seen
-    less than `least` times, in both streams together, or not at all, are one category. So if
-    outputs hardly repeat, as with continuous noise, all have the same score: use `learned` then.
+    fewer than `least` times in both streams together, or not at all, form one category. So if
+    outputs hardly repeat, as with continuous noise, all have the same score; use `learned` in that
+    case.
     """
 
     gives = "score"
@@ -355,7 +356,7 @@ class Categories(Attack, name="categories"):
     values: Annotated[int, Ge(1), Le(65536)] = 1024
     """Largest number of values with a separate score; the most frequent ones get one."""
     least: Annotated[int, Ge(1)] = 5
-    """Least number of times that a value must be seen to get a separate score."""
+    """Number of times that a value must be seen to get a separate score."""
     smoothing: Annotated[float, Gt(0)] = 1.0
     """s, added to every count, because a value that is missing on one dataset proves nothing."""
     caution: Annotated[float, Ge(0)] = 2.0
@@ -402,7 +403,7 @@ def _whole(first: HostArray, second: HostArray) -> HostArray:
 
 
 class HistogramRatio(Attack, name="histogram-ratio"):
-    """ln of the share of the fit stream in the output's bin, on D′ over on D.
+    """ln of the ratio of the frequencies of the output's bin in the fit stream, D′ over D.
 
     For single numbers whose likelihood ratio need not rise with the output. Bins are cut at order
     statistics of both datasets together, close together in the tails; the outer two are open.

@@ -26,7 +26,7 @@ UNUSED = 1e9  # ridge that removes a feature from a candidate
 
 # Least ridge for which steps are computed, because of single precision.
 FLOOR = 1e-3
-EXACT = 512  # up to so many columns steps use the whole curvature, not only its largest eigenvalue
+EXACT = 512  # up to this many columns, steps use the whole curvature, not its largest eigenvalue
 FREE = 1e-6  # ridge of the intercept
 SMALLEST = 64  # columns are added up to a multiple of this; rows to its square, or a power of four
 

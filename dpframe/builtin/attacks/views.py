@@ -13,7 +13,7 @@ from dpframe.plugins import Floats, HostArray, Ints
 # depends on the width of an answer alone. A view of codes or hashes has `told(column, number,
 # codes, rest)`: the words for "the column has one of these codes", or None. A view of numbers has
 # `name(column, number)` (column −1 is a weighted sum of all), `sums` (True if a weighted sum means
-# something) and `beside` (its last so many columns describe the others).
+# something) and `beside` (the number of its last columns, which describe the others).
 
 # "codes": whole numbers below 256, each a category. "hashes": 32 bits of a hash, each a category.
 # "numbers": intervals are categories.
@@ -26,7 +26,7 @@ def output(place: int, number: int) -> str:
 
 
 def width_of(columns: int, of_width: Callable[[int], int], most: int) -> int:
-    """Return the number of numbers of an answer with so many columns, up to `most`."""
+    """Return the number of numbers in an answer with this many columns, up to `most`."""
     for width in range(1, most + 1):
         if of_width(width) == columns:
             return width
@@ -190,7 +190,7 @@ def _different(numbers: HostArray) -> HostArray:
     """Count the different numbers of an answer, up to 255."""
     if numbers.shape[1] < 2:
         return np.ones(len(numbers), np.uint8)
-    rows = np.sort(numbers, axis=1)  # NaN, and so what is absent, comes last
+    rows = np.sort(numbers, axis=1)  # NaN, which also marks absent numbers, comes last
     new = (rows[:, 1:] != rows[:, :-1]) & ~np.isnan(rows[:, 1:])
     found: HostArray = np.minimum(new.sum(axis=1) + ~np.isnan(rows[:, 0]), 255).astype(np.uint8)
     return found

@@ -49,7 +49,7 @@ MOST = 690.0  # logarithms of larger wealths give smaller ones
 class Against(NamedTuple):
     """A claim as lines, exactly and widened by rates known only up to the resolution.
 
-    None where no line leaves anything to bet against.
+    None if no line leaves anything to bet against.
     """
 
     exact: Lines | None
@@ -93,8 +93,8 @@ class Book(NamedTuple):
     def played(self, claim: Against, supposed: Supposed, counts: Ints) -> Book:
         """Bet on a round against a claim.
 
-        The output is supposed as all earlier rounds suggest it. The round has its counts in each
-        group, as many draws on one dataset as on the other.
+        The distribution of the output is estimated from all earlier rounds. The round has the
+        counts of each group, with equally many draws on both datasets.
         """
         paid = np.zeros_like(self.log_wealth)
         for place, chosen in enumerate(claim.bets(supposed)):
@@ -117,7 +117,7 @@ def _supposed(
 
 
 EDGES = 320  # cuts of scores; fewer of them are told apart from one another
-BEYOND = 44  # cuts outside of the extremes, on each side
+BEYOND = 44  # cuts outside the extremes, on each side
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,8 +187,8 @@ def above(counts: HostArray) -> HostArray:
 
 FIRST = 24  # draws of the first round, on each side
 LEAST = 4  # draws of a round
-GROWTH, LATER = 12, 6  # a round is one of so many parts of all before it; later it is larger
-MANY = 10_000  # draws after which it is later
+GROWTH, LATER = 12, 6  # a round is 1/GROWTH of all before it, and later 1/LATER
+MANY = 10_000  # draws from which LATER applies
 MOST_SPLIT = 10**9  # draws that NumPy deals out exactly
 
 
@@ -232,10 +232,10 @@ SHUFFLED = (
 def in_order(
     scores: tuple[HostArray, HostArray], rng: np.random.Generator
 ) -> tuple[tuple[HostArray, HostArray], tuple[str, ...]]:
-    """Return scores in an order in which they may be bet on, and a remark if it is not their own.
+    """Return scores in a valid order for bets, and a remark if this is not their own order.
 
-    Their own order is that of a file that grows at its end: what was bet on never moves, so every
-    length of it shows the same bets. Scores that are sorted or grouped are shuffled.
+    A file keeps its own order because it may grow at its end: scores that were bet on never move,
+    so the same bets are repeated at every length. Scores that are sorted or grouped are shuffled.
     """
     own = (np.asarray(scores[0]), np.asarray(scores[1]))
     if min(map(log_chance_of_order, own)) >= math.log(ORDER_ERROR / 2):
@@ -250,7 +250,7 @@ def _shuffled(
 
 
 def rounds_of_scores(scores: tuple[HostArray, HostArray]) -> tuple[HostArray, Iterator[Ints]]:
-    """Return edges from the first of the scores, and the counts of each round between them."""
+    """Return edges chosen from the first scores, and the counts of each round between them."""
     if scores[0].dtype == np.bool_:
         edges, bins, number = np.zeros(0, np.float32), [p.astype(np.int64) for p in scores], 2
     else:
@@ -279,7 +279,8 @@ class State(NamedTuple):
     """The counts and earnings of the rounds so far."""
 
     rounds: tuple[tuple[Supposed, Ints], ...] = ()
-    """The output as it was supposed before each round but the first, and its counts by group."""
+    """For each round but the first, the estimated distribution before it and its counts by
+    group."""
     parts: tuple[Ints, ...] = ()  # counts of each round, shape [2, bins]
     counts: Ints | None = None  # in all rounds together, shape [2, bins]
     trials: int = 0
@@ -386,7 +387,7 @@ class Betting(Estimator, name="betting"):
         # Every event, however rare: one of them may show the violation.
         hits, wanted = events(state.above, state.trials), -math.log(error)
         rarest = hits[None, hits.sum(axis=1).argmin()]
-        # If one cannot be ruled out, the rest need not be looked at.
+        # If one cannot be ruled out, the rest need not be examined.
         for some in (hits,) if _decided(state) else (rarest, hits):
             found = evidence_below(some[:, None], state.trials, claim.slope, claim.delta)
             if np.any(found < wanted):
@@ -442,8 +443,9 @@ class Betting(Estimator, name="betting"):
         said = (found.epsilon_lower or 0.0) > 0 or (found.p_value or 1.0) <= 1 - query.confidence
         if notes or not said:
             return found._replace(notes=notes)
-        # A short file, or one with rare scores, may be sorted without being noticed. What its order
-        # says must hold for another order too: each is valid, under an assumption of its own.
+        # A short file, or one with rare scores, may be sorted without being noticed. A result in
+        # its own order must also hold in another order. Each is valid, under an assumption of its
+        # own.
         other = self._played_in_order(_shuffled(ordered, rng), query)
         return found._replace(
             epsilon_lower=_of_both(min, found.epsilon_lower, other.epsilon_lower),
@@ -478,12 +480,12 @@ def _of_both(
 
 
 def _lower_profile(one: Profile, other: Profile) -> Profile:
-    """Return what two certified profiles say together: a point counts for all smaller ε too."""
+    """Return the lower of two certified profiles, whose points also hold for all smaller ε."""
     return tuple((e, min(d, next((v for at, v in other if at >= e), 0.0))) for e, d in one)
 
 
 LOSSES = np.array([0.0, *np.geomspace(0.01, 20, 24)])
-"""Against which the events are chosen whose loss is limited."""
+"""Losses of the claims against which the events to limit are chosen."""
 
 TELLING = 4.0
 """Standard errors by which an event must show a loss to be limited: more than chance among hundreds
@@ -491,7 +493,7 @@ of cuts."""
 
 
 def _limited(state: State, delta: Floats) -> tuple[Ints, int]:
-    """Return the events whose loss is limited, and the number of draws that did not choose them.
+    """Return the events whose loss is limited, and the number of draws that limit it.
 
     Decisions have few events, all of which are limited. Far-out cuts of scores, beyond which
     nothing was counted, set no limit; so the first half of the draws chooses the cuts that show a

@@ -260,7 +260,7 @@ def _atoms(edges: HostArray) -> HostArray:
 
 
 def _limits(counts: Ints, each: float) -> tuple[_Limits, _Limits]:
-    """Limit Pr[score in a bin or later] and Pr[before it]; the last cut is behind all bins."""
+    """Limit Pr[score in a bin or later] and Pr[before it]; the last cut is after all bins."""
     trials = counts.sum(axis=1)
     below = np.pad(np.cumsum(counts, axis=1), ((0, 0), (1, 0)))
     rarer = np.minimum(below, trials[:, None] - below)
@@ -269,7 +269,7 @@ def _limits(counts: Ints, each: float) -> tuple[_Limits, _Limits]:
         seen, where = np.unique(rarer[dataset], return_inverse=True)
         low[dataset] = binomial.clopper_pearson_lower(seen, n, each)[where]
         high[dataset] = binomial.clopper_pearson_upper(seen, n, each)[where]
-    high[:, [0, -1]] = 0  # nothing is before the first bin or behind the last: known, not counted
+    high[:, [0, -1]] = 0  # nothing is before the first bin or after the last; this is exact
     # The limits of the complement, from the rarer side, where they have all their digits.
     rare = below <= trials[:, None] - below
     bottoms = _Limits(np.where(rare, low, 1 - high), np.where(rare, high, 1 - low))

@@ -28,8 +28,8 @@ from dpframe.stats import histograms, tradeoff
 from dpframe.stats.joint import joint_staircases
 
 EDGES = 1023  # bins are then narrow enough that rounding costs less than half a percent of a bound
-DISTINCT = 64  # up to so many distinct values in the pilot, each value gets a bin of its own
-BEYOND = 40  # edges outside of the pilot's extremes, on each side
+DISTINCT = 64  # up to this many distinct values in the pilot, each value gets its own bin
+BEYOND = 40  # edges outside the pilot's extremes, on each side
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +90,7 @@ def _tails(scores: Floats, levels: int) -> Floats:
 
 
 def beyond(ascending: Floats, number: int, reach: float, otherwise: float = 0.0) -> Floats:
-    """Return edges outside of the extremes, in steps that grow from the scale of each tail.
+    """Return edges outside the extremes, in steps that grow from the scale of each tail.
 
     Args:
         ascending: finite scores, at least one.
@@ -106,7 +106,7 @@ def beyond(ascending: Floats, number: int, reach: float, otherwise: float = 0.0)
     return both[np.isfinite(both)]
 
 
-RATIO = 3.0  # ratio of neighbouring ranks. Two between them would cost more than they find
+RATIO = 3.0  # ratio of neighbouring ranks; with smaller steps, more events share the error
 
 
 class Bins(NamedTuple):

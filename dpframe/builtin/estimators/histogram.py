@@ -43,7 +43,7 @@ number of trials, which the pilot does not know."""
 MOST_BINS = 100_000
 """The pilot's default number of draws; further bins would be empty and still use memory."""
 
-OUTSIDE = 0.001  # share of a pilot's scores that each open end may hold where no range is given
+OUTSIDE = 0.001  # share of a pilot's scores that each open end may hold if no range is given
 REPEATED = 4  # values are discrete if the pilot saw each of them this often on average
 
 QUARTILES = 1.3489795003921634

@@ -44,7 +44,7 @@ class GDPFit(Binned, name="gdp-fit"):
 
     μ is the smallest one whose curve is nowhere below the profile of the histograms for ε from 0 to
     the end of the range (after [Koskela2024, Appendix A]). For a mechanism that is not Gaussian, μ
-    grows with the range and does not describe ε outside of it; for a subsampled Gaussian it
+    grows with the range and does not describe ε outside it; for a subsampled Gaussian it
     approaches 1/σ, as if nothing were sampled. The notes name the range. There is no bound and no
     verdict.
     """

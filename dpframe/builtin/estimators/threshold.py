@@ -440,7 +440,7 @@ class GDP(LimitedThreshold, name="gdp"):
             "Gaussian noise"
         )
         # At every δ the curve through a point shows at least what the point shows, so its ε limits
-        # what this threshold can show, Gaussian or not. It is no lower limit.
+        # what this threshold can show, Gaussian or not. It is not a lower limit.
         found = estimate_from_boxes(
             lambda level: limit_rates(ways, level, self.limits, upper=True),
             query,

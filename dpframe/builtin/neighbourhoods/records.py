@@ -67,8 +67,8 @@ def _held(cell: Any) -> Any:
 
 
 MOST_CELLS = 1 << 15
-"""Largest number of cells of a table. A search keeps some hundred tables, and slow libraries read
-each of them some thousand times."""
+"""Largest number of cells of a table. A search keeps a few hundred tables, and slow libraries read
+each a few thousand times."""
 
 NEEDED = {
     "nan": "NaN or a missing value",
@@ -76,7 +76,7 @@ NEEDED = {
     "unknown_categories": "an unknown category",
     "mistyped": "a cell with a different type from its column",
 }
-"""Descriptions of cells outside of the schema, by switch."""
+"""Descriptions of cells outside the schema, by switch."""
 
 TRIES = 20  # drafts for each wanted pair before giving up
 
@@ -111,7 +111,7 @@ class RecordEdits(Neighbourhood, name="records"):
     adjacency: Adjacency
     """"replace": one record is replaced; "add-remove": one record is added or removed; "either"."""
     beyond: bool | Switches | None = None
-    """True if records may lie outside of the schema, or a table of three switches: `nan`,
+    """True if records may lie outside the schema, or a table of three switches: `nan`,
     `out_of_bounds`, `unknown_categories`. Libraries promise to clip these. Default: true, except if
     a table of one record is replaced, because a local randomiser accepts only values of its domain.
     A column of the schema may have the same switches."""
@@ -262,7 +262,7 @@ class RecordEdits(Neighbourhood, name="records"):
         for draft in drafts if number else ():
             try:
                 new = self._bench.after(draft)
-            except ValueError:  # a child whose edit does not go with its table
+            except ValueError:  # a child whose edit does not fit its table
                 continue
             if not memo.fits(draft, new):
                 continue
@@ -341,7 +341,7 @@ def records_params(
 ) -> dict[str, Any]:
     """Return the parameters of the neighbourhood `records` for a Python table.
 
-    The mechanism gets the type of the table: an array, a list, a frame of pandas.
+    The mechanism gets data of the table's own type: an array, a list, a pandas frame.
 
     Args:
         table: a list of values, of lists or of dicts; an array of one or two axes; a dict of
@@ -357,7 +357,7 @@ def records_params(
         The `params` of a spec's `[search]` with `use = "records"`.
 
     Raises:
-        ValueError: `table` is no table.
+        ValueError: `table` is not a table.
     """
     rows, columns, own = _read(table)
     named = {"columns": columns} if columns else {}

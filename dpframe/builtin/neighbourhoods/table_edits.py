@@ -24,7 +24,7 @@ _CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrin
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Switches:
-    """Kinds of cells outside of the schema, each of which may be proposed or not."""
+    """Kinds of cells outside the schema, each of which may be proposed or not."""
 
     __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
 
@@ -33,7 +33,7 @@ class Switches:
     out_of_bounds: bool | None = None
     """Numbers out of bounds, infinities included, and fractions among whole numbers."""
     unknown_categories: bool | None = None
-    """Categories that the schema or else the table does not have."""
+    """Categories missing from the schema or, without one, from the table."""
 
     def given(self) -> dict[str, bool]:
         """Return the switches that are set."""
@@ -48,8 +48,8 @@ SWITCHES = tuple(field.name for field in dataclasses.fields(Switches))
 class Column(Switches):
     """Facts on one column of a table that its cells do not show.
 
-    Of `nan`, `out_of_bounds` and `unknown_categories`, true means that such cells belong to the
-    data that the claim is about, and false that they never come.
+    For `nan`, `out_of_bounds` and `unknown_categories`, true means that the claim covers data with
+    such cells, and false that they never occur.
     """
 
     name: str | None = None
@@ -63,7 +63,7 @@ class Column(Switches):
     categories: tuple[Given, ...] = ()
     """Its possible values."""
     user: bool = False
-    """True if it names the user of a record: an edit is then of all records of one user."""
+    """True if it names the user of a record; an edit then covers all records of one user."""
 
     def params(self) -> dict[str, Any]:
         """Return the column as a spec has it; a bound of 0 is kept."""
@@ -332,7 +332,7 @@ class EditableTable(NamedTuple):
     adjacency: Adjacency
     form: Form
     switches: frozenset[str]
-    """Kinds of cells outside of the schema that may be proposed; see `Known.needs`."""
+    """Kinds of cells outside the schema that may be proposed; see `Known.needs`."""
     any_size: bool
 
     @property
@@ -401,7 +401,7 @@ class EditableTable(NamedTuple):
         return f"u{number}" if texts else 10**6 + number
 
     def replaced(self, rows: Rows, at: int, by: Row) -> Edit:
-        """Return the edit that replaces a record; with users, all of its user's records by one."""
+        """Return the edit that replaces a record or, with users, all records of its user by one."""
         user = self.user
         if user is None:
             return Edit("replace", at, by)
@@ -430,7 +430,7 @@ class EditableTable(NamedTuple):
         return self.form != "record" or len(draft.rows) == len(new) == 1
 
     def takes(self, row: Row) -> bool:
-        """True if a record fits the form, and the schema but for allowed deviations."""
+        """True if a record fits the form, and fits the schema up to allowed deviations."""
         ends = {"array": None, "integers": None, "xy": -1}  # which cells have to be numbers
         if self.form in ends and not all(map(is_number, row[: ends[self.form]])):
             return False

@@ -188,7 +188,7 @@ class Patterns(Vectors, name="patterns"):
     For a constant D, D′ has one entry above, one below, one above and the rest below, one below
     and the rest above, half of them below and half above, all above, or all below; the last
     pattern swaps two halves. If only one entry may differ, the other entries form these patterns.
-    The first pairs lie round the middle of the box, later ones near its ends and with the entries
+    The first pairs lie around the middle of the box, later ones near its ends and with the entries
     in reverse order.
     """
 

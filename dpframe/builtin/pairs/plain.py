@@ -2,7 +2,7 @@
 
 TOML has no null, and a record writes NaN as a text. So these values are written as tables:
 `{ missing = true }`, `{ text = "'nan'" }`, `{ bytes = "00ff" }`, and `{ dict = [[key, value], …] }`
-for a dict that would be read as one of these, or whose keys are no texts.
+for a dict that would be read as one of these, or whose keys are not texts.
 """
 
 import datetime
@@ -34,7 +34,7 @@ def frozen(value: Any, depth: int = 0) -> Any:
     """Return a hashable copy: tuples for lists and arrays, `Fields` for dicts.
 
     Raises:
-        ValueError: it holds something else than numbers, texts, booleans, bytes, None, and lists,
+        ValueError: it holds anything other than numbers, texts, booleans, bytes, None, and lists,
             arrays and dicts of these; or a spec cannot hold it.
     """
     series = hasattr(value, "tolist") and hasattr(value, "index") and not hasattr(value, "columns")
@@ -127,7 +127,7 @@ def _key(key: Any) -> Any:
 
 
 def written(value: Any) -> Any:
-    """Return a frozen value as `read` takes it: JSON, with NaN and infinities as floats."""
+    """Return a frozen value as JSON that `read` accepts, with NaN and infinities as floats."""
     if isinstance(value, Fields):
         names = [key for key, _ in value]
         if (len(names) == 1 and names[0] in MARKS) or not all(isinstance(n, str) for n in names):
@@ -143,7 +143,7 @@ def written(value: Any) -> Any:
 
 
 def thawed(value: Any) -> Any:
-    """Return fresh lists and dicts of a frozen value, as black boxes get them."""
+    """Return a frozen value as new lists and dicts, as black boxes get it."""
     if isinstance(value, Fields):
         return {key: thawed(part) for key, part in value}
     return [thawed(part) for part in value] if isinstance(value, tuple) else value

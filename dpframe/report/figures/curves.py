@@ -129,7 +129,7 @@ def pair_curve(epsilon: float, delta: float) -> At:
 
 
 def numbers_in(parameters: Mapping[str, Any], *names: str) -> tuple[float, ...]:
-    """Return some parameters of a claim; () if one is missing, or no number."""
+    """Return some parameters of a claim; () if one is missing or not a number."""
     try:
         return tuple(float(parameters[name]) for name in names)
     except (LookupError, TypeError, ValueError, OverflowError):
@@ -154,7 +154,7 @@ def exact_curve(cell: CellRecord) -> At | None:
     if truth.tradeoff:
         return _curve_of(truth, 0.0)
     if truth.kind != "pure-dp" or (claim is not None and claim.epsilon == truth.epsilon):
-        return None  # the claimed curve; or an old record, and ε at one δ is no curve
+        return None  # the claimed curve; or an old record, which has only ε at one δ
     return pair_curve(truth.epsilon, 0.0)
 
 

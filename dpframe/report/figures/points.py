@@ -117,7 +117,7 @@ def _is(value: object, wanted: object) -> bool:
     return value == wanted or setting(value) == setting(wanted)
 
 
-MOST_LINES = 8  # lines of a panel; if there are more, every so many are shown
+MOST_LINES = 8  # lines of a panel; of more, evenly chosen ones are shown
 TITLE = 38  # letters that fit above a panel
 
 
@@ -146,7 +146,7 @@ class SweepLayout(NamedTuple):
     """The layout of a figure over a swept parameter."""
 
     key: str  # the swept key along the horizontal axis
-    line_key: str | None  # the key that tells the lines apart: a swept key, `estimator`, or None
+    line_key: str | None  # the key that distinguishes the lines: a swept key, `estimator`, or None
     labels: tuple[str, ...]  # labels of the lines, by index
     ordered: bool  # true if the lines are ordered, as numbers are
     panels: tuple[SweepPanel, ...]
@@ -202,7 +202,7 @@ def _along(found: list[Group]) -> str:
 
 
 def _between(found: list[Group], along: str) -> str | None:
-    """Return the remaining key with most values, up to `MOST_LINES`: it tells the lines apart."""
+    """Return the remaining key with most values, up to `MOST_LINES`, to distinguish the lines."""
     counts: dict[str, int] = {}
     for group in found:
         for key in group.keys:
@@ -256,7 +256,7 @@ def _panels(
             extra = [rest[0] if telling[0] else "", rest[1] if telling[1] else "", rest[2]]
             names = [shorten(label, TITLE // len(shared)) for label in shared]
             if len(mechanisms) == 1 and any(extra):
-                names = []  # it says nothing that tells panels apart
+                names = []  # it does not distinguish panels
             title = " · ".join(part for part in (", ".join(names), *extra) if part)
             panels.append(SweepPanel(shorten(title, TITLE), tuple(found)))
     return tuple(panels)
@@ -272,9 +272,9 @@ class Published:
         """Read the table of a file.
 
         It is CSV with the columns `mechanism` (a label or the name of a plugin), `epsilon`
-        (inf is allowed) and the swept keys, or other parameters, that tell the cells of a
-        mechanism apart. Lines above the table that begin with # are ignored. Raises
-        DpframeError if a column is missing or a value is not a number.
+        (inf is allowed) and the swept keys, or other parameters, that distinguish the cells of a
+        mechanism. Lines above the table that begin with # are ignored. Raises DpframeError if a
+        column is missing or a value is not a number.
         """
         rows = text.splitlines()
         before = len(list(itertools.takewhile(lambda row: row.startswith("#"), rows)))

@@ -127,7 +127,7 @@ def _face(verdict: str | None, color: str) -> dict[str, Any]:
 
 
 def _name_coinciding(ax: Axes, panel: SweepPanel, plan: SweepLayout, scaled: Scale) -> None:
-    """Name lines that lie on each other: only the last of them can be seen."""
+    """Name lines that coincide, because only the last of them is visible."""
     together: list[tuple[dict[float, float], list[SweepLine]]] = []
     for line in panel.lines:
         means = {x: m for x, spot in line.marks if (m := spot.mean("epsilon")) is not None}
@@ -187,7 +187,7 @@ def _draw_reference(
         style = drawing.REFERENCES[name]
         if different:
             style = style | {"color": _look(line.place, plan).color}
-        one = "_" if len(found) == 1 else None  # a line of one point would not be seen
+        one = "_" if len(found) == 1 else None  # a line of one point would be invisible
         ax.add_line(Line2D(*scaled.columns(found), **style, marker=one, markersize=9, zorder=2))
 
 

@@ -1,1 +1,1 @@
-"""Reports as files, one kind a module; which one a file gets is said by its suffix."""
+"""Reports as files, one module for each kind; the suffix of a file selects its kind."""

@@ -40,12 +40,12 @@ MOST_PLACES = 10_000
 MOST_BYTES = 400_000
 """Size of all figures together."""
 MOST_CELLS = 2_000
-"""Cells of a figure; with more, none can be told apart."""
+"""Cells of a figure; with more, they cannot be distinguished."""
 LONGEST = 400
 """Characters of a value, such as counts or thresholds; the record has all of it."""
 
 LEFT_OUT = ("heat-map", "inverse-cdf")
-"""The page has its own map, with links; and histograms of the scores show the same."""
+"""Figures left out: the page has its own map, with links, and histograms show the same scores."""
 _BANNED = {"script", "foreignObject", "image", "iframe", "animate", "set", "a", "handler"}
 _TEMPLATES = Path(__file__).parent / "templates"
 

@@ -1,8 +1,8 @@
 """A record as JUnit XML, with one test case for each cell.
 
-The suite is red if and only if `dpframe run` exits with another code than 0. A case is green if its
-cell met its expectation, or if no violation was found, and says which. A cell without a decision is
-a skipped case.
+The suite is red if and only if `dpframe run` exits with a code other than 0. A case is green if its
+cell met its expectation or no violation was found; it states the reason. A cell without a decision
+is a skipped case.
 """
 
 from collections import Counter

@@ -40,9 +40,9 @@ def _lines(found: Found) -> Iterator[Row]:
 
 
 def document(found: Found, suffix: str) -> str:
-    """Return the answer about scores, or the same from JSON, as text with a suffix of `SUFFIXES`.
+    """Return the answer about scores, or its JSON, as the text of a file with one of `SUFFIXES`.
 
-    Raises OutputError if there is no such report of scores, DpframeError if it is no such
+    Raises OutputError if there is no such report of scores, DpframeError if it is not such an
     answer.
     """
     check(suffix)

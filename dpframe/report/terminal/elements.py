@@ -54,7 +54,7 @@ STYLE: dict[str | None, str] = {
     "failed": "bold magenta",
     None: "",
 }
-_PLAIN = Console(color_system=None)  # folding reads nothing of it but the width of a tab
+_PLAIN = Console(color_system=None)  # folding reads only the width of a tab from it
 _GLUE = "\ue000"  # rich breaks at every blank, no-break spaces included
 GAP = 3  # blanks between columns and between phrases of a line
 
@@ -81,7 +81,7 @@ class Ink:
     encoding: str
     ascii_only: bool
     seen: set[str] = dataclasses.field(default_factory=set, compare=False)
-    """All texts made so far, before replacements: legends explain the signs in them."""
+    """All texts made so far, before replacements, because legends explain the signs in them."""
 
     @classmethod
     def of(cls, console: Console) -> Ink:
@@ -172,7 +172,7 @@ def beside(blocks: Iterable[Sequence[Text]], size: int) -> Iterator[Text]:
 
 
 def cuts(sizes: list[int], room: int, gap: int) -> Iterator[tuple[int, int]]:
-    """Cut columns, `gap` blanks apart, into parts for which there is room."""
+    """Cut columns, `gap` blanks apart, into parts that fit."""
     start = 0
     while start < len(sizes):
         stop = start + 1

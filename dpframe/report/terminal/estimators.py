@@ -21,7 +21,7 @@ from dpframe.report.terminal.elements import STYLE, Ink, print_fitted, show
 from dpframe.report.words import SYMBOL, WORDS, plural
 
 NO_BOUND = "estimates, not bounds:"
-FOLDED = ("estimate",)  # columns that may take more than one line, beside the names
+FOLDED = ("estimate",)  # columns that may take more than one line, besides the names
 
 
 class Ranked(NamedTuple):

@@ -24,7 +24,7 @@ class Reach(TypedDict):
     largest_epsilon: float | None
     """The bound from the most extreme counts possible; None if it does not certify."""
     largest_claim: float | None
-    """The largest claim that could be refuted: float32 samplers set a limit of their own."""
+    """The largest claim that could be refuted; float32 samplers limit it further."""
 
 
 class Skipped(TypedDict):
@@ -40,18 +40,18 @@ class Decision(TypedDict):
     claim: str  # mechanism, estimator and the ε that is claimed
     trials: float
     """Draws per dataset after which bets are expected to refute it, at the cell's share of the
-    error, by an attack that shows all there is to show."""
+    error, if the attack shows the whole loss."""
 
 
 class PowerRow(TypedDict):
-    """The power of the cells that ask the same."""
+    """The power of the cells that ask the same question."""
 
     label: str
     cells: int
     claimed: float
     delta: float
     trials: int
-    """Planned trials per dataset, or canaries; `unit` tells which."""
+    """Planned trials per dataset, or canaries, as `unit` says."""
     unit: str
     model: str
     """The pair of distributions that stands for a true loss."""
@@ -61,7 +61,7 @@ class PowerRow(TypedDict):
     curve: dict[float, float]
     """Power by the true loss as a multiple of the claim."""
     against: float | None
-    """A true loss whose trials are wanted, and in `needed` the number that shows it."""
+    """A true loss, and in `needed` the number of trials that shows it."""
     needed: int | None
     by_trials: dict[float, list[tuple[int, float]]]
     """Power by the trials, for each multiple of the claim; empty unless it is drawn."""
@@ -77,7 +77,7 @@ class Outlook(TypedDict):
     draw_groups: int  # sets of draws that cells share
     searches: int  # cells that are searched: each spends up to its trials on draws of its own
     draws: int  # draws in all, both datasets, shared ones counted once
-    calls: int  # releases that black boxes will be asked for, for any purpose
+    calls: int  # releases that will be requested from black boxes, for any purpose
     memory_bytes: int  # estimated peak
     seconds: float | None  # estimated duration; None if it is not known
     seconds_at_least: bool  # true if it may be much more: a black box took longer than a plan waits
@@ -92,9 +92,9 @@ class Outlook(TypedDict):
     """Claims that anytime estimators are expected to refute, if the truth is known."""
     skipped: list[Skipped]
     power: list[PowerRow]
-    """Losses that the run would show; empty if that was not asked for."""
+    """Losses that the run would show; empty if power was not requested."""
     without_power: list[Skipped]
-    """Cells whose power is unknown, and why; empty if that was not asked for."""
+    """Cells whose power is unknown, and why; empty if power was not requested."""
 
 
 def render_plan(plan: Outlook, console: Console) -> None:

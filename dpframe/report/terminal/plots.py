@@ -365,7 +365,7 @@ def _drawn(spots: list[Spot], ink: Ink, size: int) -> list[Text]:
     known = [value for value in values if least <= value < math.inf]
     left, right = min(claims), max(claims)
     bottom, top = min([*claims, *known]), max([*claims, *known])
-    # Values beyond the axis have a row of their own: ∞ on top, next to nothing at the bottom.
+    # Values beyond the axis have a row of their own: ∞ on top, tiny values at the bottom.
     above, below = int(math.inf in values), int(min(values) < least)
     rows = AGAINST_HEIGHT - above - below
     place, _ = _log_places(bottom, top)

@@ -1,4 +1,4 @@
-"""The list of plugins, the page of one of them, and the promises that it keeps."""
+"""The list of plugins, the description of one plugin, and its promises."""
 
 import inspect
 import re

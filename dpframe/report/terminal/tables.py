@@ -33,7 +33,7 @@ class TableRow(NamedTuple):
     """A line of a table, before it is laid out."""
 
     name: tuple[str, ...]
-    """Parts of its name, the mechanism first; parts that do not fit stand above the line."""
+    """Parts of its name, the mechanism first; parts that do not fit are printed above the line."""
     spot: Spot
     texts: tuple[str, ...]
 
@@ -74,7 +74,7 @@ class _Layout(NamedTuple):
     ink: Ink
     width: int
     widths: dict[str, int]  # of the columns between name and verdict
-    above: int  # parts of a name that stand above its lines
+    above: int  # parts of a name that are printed above its lines
     name: int  # width of the column with the rest; negative if every number needs a line
     bar: int
     words: bool = True  # False if verdicts are shown by their sign alone

@@ -127,7 +127,7 @@ def write(descriptor: int, frame: Frame, key: bytes = NO_KEY) -> None:
 
 
 def receive(descriptor: int) -> Packet | None:
-    """Return the next message unchecked; None at the end.
+    """Return the next message without checking it; None at the end.
 
     Raises NoFrameError for other bytes; then later bytes cannot be read either.
     """

@@ -146,7 +146,7 @@ class MechanismSampler(Sampler):
 
 
 def _only(mechanism: Any, rng: Any, data: Any) -> Any:
-    """Return the one row of a sample of one."""
+    """Return the only row of a sample of size one."""
     answer = mechanism.sample(rng, data, 1)
     try:
         number = len(answer)
@@ -163,7 +163,7 @@ _ARRAYS = ("numpy", "jax", "jaxlib", "torch", "tensorflow", "ml_dtypes")
 
 
 def _is_plain(outputs: Any) -> bool:
-    """True if NumPy makes an array of it without loss."""
+    """True if NumPy converts the value to an array without loss."""
     kind = type(outputs)
     if kind in _SCALARS:
         return True
@@ -217,7 +217,7 @@ def _check(outputs: HostArray, task: dict[str, Any]) -> None:
 
 
 class Handout:
-    """Hands out copies of one dataset, and finds out if a black box has changed them.
+    """Hands out copies of one dataset, and detects if a black box has changed them.
 
     A black box that changes its data in place would change the input of every later draw. No other
     object may hold the dataset.
@@ -248,7 +248,7 @@ class Handout:
         return array
 
     def changed(self, copy: Any) -> bool:
-        """True if a copy, or the shared bytes of all copies, are no longer what they were."""
+        """True if a copy, or the shared bytes of all copies, have changed."""
         if not self.shared:
             return dumps(copy) != self._before
         started = monotonic()

@@ -32,7 +32,7 @@ _encode, _decode = json.JSONEncoder().encode, json.JSONDecoder().decode
 class ModuleSampler(Sampler):
     """A module with its parameters for each lane, as JSON values, and its packed datasets.
 
-    `attributes` are read of objects in answers.
+    `attributes` are read from objects in answers.
     """
 
     watched = OUTSIDE

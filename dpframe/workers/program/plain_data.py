@@ -31,7 +31,7 @@ def pack(value: Any) -> bytes:
             dictionaries of such values, arrays and scalars of NumPy, frames and series of pandas.
 
     Raises:
-        PackingError: something else is in it.
+        PackingError: it contains anything else.
     """
     parts: list[bytes] = []
     _write(value, parts.append, 0)
@@ -113,7 +113,7 @@ def _write_other(value: Any, kind: Any, tell: _Tell, depth: int) -> None:
         _write(list(value.columns), tell, depth + 1)
         _write([_column(column) for column in columns], tell, depth + 1)
         _write(_index(value.index), tell, depth + 1)
-    elif package == "dpframe" and kind.__name__ == "UnmadeFrame":  # pandas is there, and not here
+    elif package == "dpframe" and kind.__name__ == "UnmadeFrame":  # only the sender has pandas
         tell(b"P")
         for part in (value.names, value.columns, (0, value.rows, 1)):
             _write(part, tell, depth + 1)

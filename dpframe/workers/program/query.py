@@ -22,7 +22,7 @@ class Queried(NamedTuple):
     raised: str | None  # the exception in words, without numbers; None if there was none
     form: str  # the structure of the answer, in words
     numbers: tuple[int | float | Fraction, ...]  # exact; NaN and infinities may be among them
-    sensitivity: float | None = None  # as a module in another interpreter states it
+    sensitivity: float | None = None  # as stated by a module in another interpreter
 
 
 def ask(query: Callable[[], Any], sensitivity: Callable[[], Any] | None = None) -> Frame:
@@ -75,7 +75,7 @@ def numbers(answer: Any) -> tuple[str, list[str]]:
         rational numbers as `a/b`.
 
     Raises:
-        TypeError: something in it is no number.
+        TypeError: something in it is not a number.
     """
     found: list[str] = []
     return _form(answer, found), found

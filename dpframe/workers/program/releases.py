@@ -15,7 +15,7 @@ from . import answer_encoding as encoding
 BEFORE = 3  # columns before the numbers: kind, value, seconds
 _KNOWN = 1 << 12  # codes with words, and simple values that are encoded once only
 _LOOKED = 256  # answers in which texts are looked for, so that their markers have words
-_NOTICED = 64  # answers of a chunk that get words if they came before
+_NOTICED = 64  # answers of a chunk that get words if they occurred before
 _EXACT = (int, bool, str, bytes, type(None))
 _IMMUTABLE = (*_EXACT, float, complex)
 _NUMBERS = {int, float, bool}
@@ -78,7 +78,7 @@ class ReleasedAnswers(NamedTuple):
 
 
 class Scribe:
-    """Encodes the answers of one black box; `attributes` are read of objects."""
+    """Encodes the answers of one black box; `attributes` are read from objects."""
 
     def __init__(self, attributes: Sequence[str]) -> None:
         self.attributes = tuple(attributes)
@@ -116,7 +116,7 @@ class Scribe:
                     try:
                         alarm.start()
                         answer = release()
-                    finally:  # in here, because an alarm that rings before the stop is an answer
+                    finally:  # inside, because an alarm before the stop is an answer
                         alarm.stop()
                 except (Exception, SystemExit) as error:
                     alarm.stop()  # it may have rung before
@@ -204,7 +204,7 @@ class Scribe:
         return code
 
     def notice(self, answers: Any, values: list[int]) -> None:
-        """Note texts of short values that came before."""
+        """Note texts of short values that occurred before."""
         for answer, value in zip(answers[:_NOTICED], values[:_NOTICED]):
             if type(answer) is not Encoded:
                 self._tell(answer, value)

@@ -40,7 +40,7 @@ def serve(loader: Any, clean_up: Callable[[], None] = lambda: None) -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)  # prints of the black box must not mix with answers
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):  # a print may end with its process otherwise
+        with contextlib.suppress(Exception):  # otherwise a print may be lost with its process
             stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     # When memory runs out, Linux should end this process and not the run.
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:

@@ -88,7 +88,7 @@ def audit_synthesizer(
         pairs: number of pairs of tables to begin with; default: one for each 200 fits, at most 36.
         seconds: time limit of the search.
         limit: time limit of one fit in seconds; a fit that exceeds it counts as TimeoutError.
-        beyond: True if records may lie outside of `columns`: outliers, new categories, NaN.
+        beyond: True if records may lie outside `columns`: outliers, new categories, NaN.
         form: the form in which `fit` gets tables, such as "frame"; default: that of `table`.
         python: the interpreter of a program; default: this one.
         confidence: of the verdict.

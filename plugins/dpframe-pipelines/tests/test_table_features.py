@@ -31,11 +31,11 @@ def test_features_count_what_stands_in_a_table(features):
     assert found["share of records equal to (100, b)"] == 0.2
     assert found["number of records equal to (100, b) but for one column"] == 1  # NaN and b
     assert found["number of missing values of age"] == 1
-    assert found["number of values of age outside of the schema"] == 2  # 130 and x
+    assert found["number of values of age outside the schema"] == 2  # 130 and x
     assert found["number of values of age of another type"] == 1
     assert (found["smallest value of age"], found["largest value of age"]) == (10.0, 130.0)
     assert found["number of missing values of city"] == 1
-    assert found["number of values of city outside of the schema"] == 1
+    assert found["number of values of city outside the schema"] == 1
     assert found["number of records with age from 75 to 100 and city = b"] == 1
     assert found["number of records with city = b"] == 2
 
@@ -78,7 +78,7 @@ def test_columns_may_be_missing_and_others_may_be_there(features):
 
 def test_infinities_are_outside_and_no_extremes(features):
     found = named(features, [[math.inf, "a"], [-math.inf, "a"]])
-    assert found["number of values of age outside of the schema"] == 2
+    assert found["number of values of age outside the schema"] == 2
     assert (found["smallest value of age"], found["largest value of age"]) == (100.0, 0.0)
 
 

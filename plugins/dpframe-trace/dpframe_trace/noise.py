@@ -297,7 +297,7 @@ _MODULES = {str(_STANDARD / name) for name in ("random.py", "secrets.py", "funct
 
 
 def where() -> tuple[str, int]:
-    """Return file and line of the innermost frame outside of the libraries that make noise."""
+    """Return file and line of the innermost frame outside the libraries that make noise."""
     frame = sys._getframe(1)
     while frame.f_back is not None:
         name = frame.f_code.co_filename

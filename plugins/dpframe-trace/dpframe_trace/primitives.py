@@ -448,7 +448,7 @@ def _of_opendp(stack: ExitStack) -> None:
 
 
 _SKIPPED = {"numpy", "random", "secrets", "dpframe", "dpframe_trace", "jax", "pytest", "_pytest"}
-_DEPTH = 3  # objects inside of objects that are searched for generators
+_DEPTH = 3  # objects inside objects that are searched for generators
 
 
 @contextmanager

@@ -26,12 +26,12 @@ __all__ += ["used_bytes"]
 def encode(answer: Any, attributes: Sequence[str] = ()) -> tuple[str, bytes, list[float]]:
     """Encode an answer: any Python value.
 
-    Of objects of unknown classes `attributes` are read; default: what their `__dict__` or
-    `__slots__` hold in public.
+    From objects of unknown classes, `attributes` are read; default: the public names in their
+    `__dict__` or `__slots__`.
 
     Returns:
-        The kind in words; the exact value with its types as bytes, the same for two answers if and
-        only if they are the same to the bit; and the numbers, at most `MOST_NUMBERS`.
+        The kind in words; the exact value with its types as bytes, equal for two answers if and
+        only if the answers are equal bit for bit; and the numbers, at most `MOST_NUMBERS`.
 
     Raises:
         UnreadableError: an object shows nothing, or the answer is too large or too deep.

@@ -66,9 +66,9 @@ def number_of(x: Any) -> float:
 # Kinds of answers in words.
 
 RAISES = "raises "  # the kind of every exception begins with it, and no other kind does
-UNREADABLE = ", unreadable"  # ends the kind of every answer of which only the type is known
+UNREADABLE = ", unreadable"  # ends the kind of every answer whose type alone is known
 _MOST_TEXT = 240  # characters of a kind
-PLACES = 16  # a kind names the places of NaN and infinities among at most so many numbers
+PLACES = 16  # a kind names the places of NaN and infinities among at most this many numbers
 _INF = float("inf")
 
 
@@ -94,7 +94,7 @@ def name_of(kind: Any) -> str:
 
 
 def short(kind: str) -> str:
-    """Shorten a long kind; a digest of the whole keeps different kinds apart."""
+    """Shorten a long kind; a digest of the whole keeps kinds different."""
     if len(kind) <= _MOST_TEXT:
         return kind
     return f"{kind[:_MOST_TEXT]}… ({code(kind) >> 32:08x})"

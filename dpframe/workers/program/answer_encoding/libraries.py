@@ -27,7 +27,7 @@ _BASES = (
 
 
 def read_other(reader: Any, value: Any, kind: Any) -> str:
-    """Read a value that is no container of Python."""
+    """Read a value that is not a container of Python."""
     package, *bases = (str(one.__module__).partition(".")[0] for one in kind.__mro__)
     for library, read in _FRAMES.items():
         if library in (package, *bases) and (found := read(reader, value, kind)) is not None:
@@ -131,7 +131,7 @@ def _read_object(reader: Any, value: Any) -> str:
 
 
 def read_hidden(reader: Any, value: Any) -> str:
-    """Read the class of an object that may hold what no attribute shows."""
+    """Read the class of an object that may hold content without an attribute."""
     if reader.objects:  # a part of an object that shows more
         reader.part(b"o", sized(name_of(type(value)).encode()))
         return name_of(type(value))
@@ -149,7 +149,7 @@ def shown(value: Any) -> tuple[list[tuple[str, Any]], bool]:
         own = base.__dict__.get("__slots__", ())
         slots += [own] if isinstance(own, str) else list(own)
     slots = [name for name in slots if name not in ("__dict__", "__weakref__")]
-    # An object of a class that Python code defines has room for nothing but these references.
+    # An object of a class defined in Python has room only for these references.
     references = len(slots) + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
     plain = kind.__basicsize__ <= object.__basicsize__ + references * calcsize("P")
     hidden = not (plain and all(base.__flags__ & _IN_PYTHON for base in kind.__mro__[:-1]))
@@ -186,7 +186,7 @@ def _read_arrow(reader: Any, value: Any) -> str:
     return _read_object(reader, value)
 
 
-# Arrays of NumPy and what looks like one.
+# Arrays of NumPy and similar objects.
 
 
 def of_tensor(value: Any) -> tuple[Any, str]:
@@ -212,7 +212,7 @@ def is_masked(value: Any) -> bool:
 
 
 def _read_array_like(reader: Any, value: Any, package: str) -> str:
-    """Read an object that gives an array, and what else it holds."""
+    """Read an object that gives an array, and its other content."""
     if is_masked(value):
         return name_of(type(value)) + ", " + _read_numpy(reader, value)
     array = value.__array__()
@@ -225,7 +225,7 @@ def _read_array_like(reader: Any, value: Any, package: str) -> str:
 
 
 def _read_masked(reader: Any, value: Any, dtype: Any, shape: tuple[int, ...]) -> str:
-    """Read the entries of a masked array that are not masked, and which are."""
+    """Read the mask of a masked array, and its entries that are not masked."""
     data = value.unmasked if hasattr(value, "unmasked") else value.data
     mask = value.mask.ravel().tolist() if value.mask.shape == shape else [False] * data.size
     reader.part(b"m", sized(bytes(mask)))
@@ -356,7 +356,7 @@ def _read_column(reader: Any, column: Any, title: str) -> str:
     dtype = str(column.dtype)
     categories = getattr(column.dtype, "categories", None)
     reader.part(b"Y", sized(bytes_of(title + " " + dtype)))
-    if categories is not None:  # all of them show, also those that no row has
+    if categories is not None:  # all categories count, even those that no row has
         known = list(categories.to_list() if hasattr(categories, "to_list") else categories)
         mine = reader.aside()
         mine.several("", known)

@@ -55,7 +55,7 @@ class Reader:
             kind = self.container(value)
             if type(value) in _BUILT_IN or not isinstance(value, _BUILT_IN):
                 return kind
-            held = shown(value)[0]  # a class that extends a built-in one may hold more than it
+            held = shown(value)[0]  # a subclass of a built-in class may hold more
             return f"{kind} with {read_shown(self, value, held)}" if held else kind
         finally:
             self.open.pop()
@@ -101,7 +101,7 @@ class Reader:
         return "complex"
 
     def str_(self, value: str) -> str:
-        text = str.__str__(value)  # of a class that extends str too, whatever it makes of itself
+        text = str.__str__(value)  # also of a subclass of str, whatever its methods return
         content, found, marker = (_of_text if len(text) <= _MOST_KNOWN else _of_long)(text)
         self.part(b"s", content)
         self.of_texts += found
@@ -169,7 +169,7 @@ class Reader:
         return title + listed(found)
 
     def table(self, value: Any) -> str:
-        """Read a table in its own order, which shows; but add its numbers by sorted keys."""
+        """Read a table in its order, which is part of the value, but its numbers by sorted keys."""
         self.part(b"M", pack("<Q", len(value)))
         if type(value) is not dict:
             self.part(b"C", sized(name_of(type(value)).encode()))

@@ -102,7 +102,7 @@ def _questions(document: dict[str, Any], entry: dict[str, Any]) -> Iterator[Ques
     rest = {key: value for key, value in entry.items() if key not in ("deltas", "relations")}
     parts = rest.pop("steps", None)
     if parts is not None and rest:
-        raise ValueError(f"{sorted(rest)[0]!r} belongs inside of steps")
+        raise ValueError(f"{sorted(rest)[0]!r} belongs inside steps")
     deltas = (document | own)["deltas"]
     if not deltas or not all(isinstance(d, float) and 0 < d < 1 for d in deltas):
         raise ValueError("deltas must be above 0 and below 1")

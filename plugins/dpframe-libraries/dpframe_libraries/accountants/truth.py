@@ -320,7 +320,7 @@ def _composed(parts: _Parts, tilt: float, guess: float) -> _Composed | None:
     """Convolve the masses under the tilt λ; None if that takes too many points."""
     h, counts = parts.h, parts.counts
     scale = parts.cumulant(tilt)
-    # A window outside of which the tilted sum lies with probability _OUTSIDE, by Chernoff.
+    # A window outside which the tilted sum lies with probability _OUTSIDE, by Chernoff.
     first = sum(c * f for c, f in zip(counts, parts.firsts, strict=True))
     least = first
     most = sum(

@@ -71,7 +71,7 @@ class Features:
         for name in self._columns:
             found += [
                 f"number of missing values of {name}",
-                f"number of values of {name} outside of the schema",
+                f"number of values of {name} outside the schema",
                 f"number of values of {name} of another type",
                 f"number of different values of {name}",
             ]
@@ -158,11 +158,11 @@ def _same(cell: Any, other: Any) -> bool:
 def _bins(column: dict[str, Any]) -> list[str]:
     """Return a name for each bin of a column; the last bin has all cells outside the schema."""
     if "categories" in column:
-        return [*(f"= {one}" for one in column["categories"]), "outside of the schema or missing"]
+        return [*(f"= {one}" for one in column["categories"]), "outside the schema or missing"]
     low, high = float(column["low"]), float(column["high"])
     ends = [low + (high - low) * at / BINS for at in range(BINS + 1)]
     inner = [f"from {ends[at]:g} to {ends[at + 1]:g}" for at in range(BINS)]
-    return [*inner, "outside of the schema or missing"]
+    return [*inner, "outside the schema or missing"]
 
 
 def _codes(column: dict[str, Any]) -> Any:
