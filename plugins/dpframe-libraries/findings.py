@@ -14,7 +14,7 @@ from typing import Any
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "library-findings.md"
 
 GITHUB = "https://github.com/"
-REPORTS = {  # begin of a label: repository, and the number of an issue or a pull request
+REPORTS = {  # start of a label: repository, and the number of an issue or a pull request
     "diffprivlib 0.6.6 LinearRegression": ("IBM/differential-privacy-library", 105),
     "diffprivlib 0.6.6 mean, NaN": ("IBM/differential-privacy-library", 80),
     "diffprivlib 0.6.6 sum, NaN": ("IBM/differential-privacy-library", 80),

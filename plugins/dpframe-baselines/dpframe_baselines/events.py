@@ -49,7 +49,7 @@ class OneEvent(Baseline):
         return found - noise * np.sqrt(_spread(x, y, query.delta, 1.0, 1.0))
 
 
-CAUTION = 3.0  # standard deviations: the best of hundreds of cuts owes much to luck
+CAUTION = 3.0  # standard deviations: the best of hundreds of cuts is partly luck
 
 
 def _log_ratio(above: Floats, below: Floats) -> Floats:

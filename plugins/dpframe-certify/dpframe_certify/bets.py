@@ -42,9 +42,9 @@ from dpframe.stats.output_bets import (
 )
 from dpframe.stats.output_bounds import COARSE
 
-DIGITS = 15  # of a weight: rounding changes S by less than the margin that it has
+DIGITS = 15  # of a weight: rounding changes S by less than its margin
 SURE = (
-    1e-9  # by which a logarithm of the wealth exceeds what is needed, so that rounding is no harm
+    1e-9  # by which a logarithm of the wealth exceeds the needed one, so that rounding is harmless
 )
 
 BOUND, CLAIM, WIDENED = 0, 1, 2
@@ -110,7 +110,7 @@ class CertifiedBetting(Estimator, name="certified-betting"):
 
 @functools.lru_cache(maxsize=1)
 def _betting() -> Any:
-    """Return the estimator `betting`; plugins are final, so it is no base class."""
+    """Return the estimator `betting`; plugins are final, so it is not a base class."""
     return find_plugin("estimator", "betting")()
 
 

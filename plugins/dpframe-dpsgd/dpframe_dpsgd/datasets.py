@@ -67,7 +67,7 @@ def _loaded(source: str, stamp: tuple[Any, ...]) -> Table:
 
 
 def _digits() -> Table:
-    # To import scikit-learn takes more than a second, to read its file of digits a tenth.
+    # Importing scikit-learn takes more than a second, reading its file of digits a tenth.
     found = importlib.util.find_spec("sklearn")
     file = (
         Path(found.origin if found and found.origin else "").parent / "datasets/data/digits.csv.gz"

@@ -92,7 +92,7 @@ class NormalFit(Estimator, name="normal-fit"):
 
 
 def moments(edges: HostArray, counts: HostArray) -> Moments:
-    """Return mean, standard deviation, skewness and excess kurtosis of counted scores, not NaN."""
+    """Return mean, standard deviation, skewness and excess kurtosis of binned scores; no NaN."""
     middles = (edges[:-1] + edges[1:]) / 2
     values = np.concatenate([edges[:1], middles, edges[-1:]])
     weights = counts[1:] / max(1, counts[1:].sum())

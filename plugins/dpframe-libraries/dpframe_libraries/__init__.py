@@ -1,4 +1,4 @@
-"""Libraries of differential privacy, audited in the versions that are claimed about."""
+"""Libraries of differential privacy, audited in the versions that the claims are about."""
 
 from __future__ import annotations
 

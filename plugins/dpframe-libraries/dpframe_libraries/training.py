@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Training(Released):
-    """A training step whose gradients a library clips and adds noise to."""
+    """A training step for which a library clips gradients and adds noise."""
 
     relation: ClassVar[Literal["replace", "add-remove"]] = "add-remove"
     bounds: Bounds = ((-1.0, 1.0),)

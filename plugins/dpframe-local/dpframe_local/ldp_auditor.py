@@ -4,7 +4,7 @@ LDP-Auditor [Arcolezi2024] asks a client for n reports about each of two of k va
 report its attack guesses a value: one at random of those that the report supports, or of all k if
 it supports none. Its result is the logarithm of a ratio: how often the guess is the first value,
 bounded from below for reports about it, and from above for reports about the second value. The
-paper prints these results as figures without numbers, so they are computed here, exactly but for
+paper prints these results as figures without numbers, so they are computed here, exactly except for
 the randomness of the n reports.
 """
 

@@ -93,7 +93,7 @@ class LongitudinalGRR(Memoised, name="l-grr"):
 
     def log_density(self, data: Array, outputs: Array) -> Array:
         if self.mistake == "not-kept":
-            # Reports are independent; only how often the value was reported tells.
+            # Reports are independent, so the only information is how often each value was reported.
             return jnp.take(outputs, self.value(data), axis=1)
         found: Array = self._log(self.value(data), outputs, jnp)
         return found

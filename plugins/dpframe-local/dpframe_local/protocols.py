@@ -227,7 +227,8 @@ class LocalHashing(Protocol):
         seeds = jax.random.randint(of_hash, (n,), 0, HASHES).astype(jnp.uint32)
         own = hashed(seeds, self.value(data).astype(jnp.uint32), self.size(), jnp)
         told = grr(of_response, own.astype(jnp.int32), self.epsilon, self.size(), (n,), data.dtype)
-        # Whole numbers: the attack rounds floats, and a rounded number names another function.
+        # Whole numbers, because the attack rounds floats, and a rounded number means another
+        # function.
         return jnp.stack([seeds.astype(jnp.int32), told.astype(jnp.int32)], axis=1)
 
     def log_density(self, data: Array, outputs: Array) -> Array:

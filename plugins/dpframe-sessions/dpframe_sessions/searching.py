@@ -80,7 +80,7 @@ def search_session(
 
     Raises:
         ViolationError: the claim is refuted; the message names the strategy.
-        UndecidedError: these sessions could not have refuted the claim, or could not be played.
+        UndecidedError: these sessions could not have refuted the claim, or could not be run.
         DpframeError: the arguments cannot be used.
     """
     if not queries:

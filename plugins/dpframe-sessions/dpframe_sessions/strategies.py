@@ -86,7 +86,7 @@ def play(
 
     Args:
         start: makes the state of a session from the data.
-        step: answers one query. An exception is an answer, and the session goes on.
+        step: answers one query. An exception is an answer, and the session continues.
         queries: the queries that the adversary may ask.
         strategy: the name of a strategy.
         rounds: number of queries.
@@ -298,7 +298,8 @@ def _difference(one: list[Any], other: list[Any]) -> float:
     if min(map(len, numbers)) > 1:
         spread = math.sqrt(sum(float(np.var(x)) for x in numbers) / 2)
         gap = abs(float(np.mean(numbers[0]) - np.mean(numbers[1])))
-        # The gap that chance gives is taken off, so that rounds without information count little.
+        # The difference expected by chance is subtracted, so that rounds without information count
+        # little.
         gap = max(gap - 2 * spread / math.sqrt(min(map(len, numbers))), 0.0)
         value += (gap / spread) ** 2 if spread else (100.0 if gap else 0.0)
     return value

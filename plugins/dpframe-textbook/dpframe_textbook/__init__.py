@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def dpframe_mechanisms() -> list[type[Mechanism]]:
-    """Return mechanisms of the literature, most of them also with a mistake."""
+    """Return mechanisms from the literature, most of them also in an incorrect version."""
     from dpframe_textbook import (
         discrete,
         gaussian_threshold,

@@ -46,7 +46,8 @@ class ProposeTestRelease(Mechanism, name="propose-test-release"):
             told = jnp.ones(n, bool)
             noise = noise * moves[0]
         else:
-            # If even changing all does not suffice, the last entry is 1, as far as values go.
+            # If even changing all values does not suffice, the last entry is 1, the range of the
+            # values.
             distance = jnp.argmax(jnp.append(moves > self.beta, True))
             noisy = distance + laplace(of_test, (n,), data.dtype) / self.epsilon
             told = noisy > -jnp.log(2 * self.delta) / self.epsilon

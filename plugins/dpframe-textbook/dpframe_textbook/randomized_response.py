@@ -37,7 +37,7 @@ class SubsampledResponse(Mechanism, name="subsampled-randomized-response"):
         return FiniteDP.of(*(self.probabilities(_bits(d, np)) for d in (pair.d0, pair.d1)))
 
     def probabilities(self, bits: Floats) -> Floats:
-        """Return the probabilities of 0 and 1, by person if the output says who; [2] or [2, m]."""
+        """Return the probabilities of 0 and 1, by person if the output names one; [2] or [2, m]."""
         keeps = 1 / (1 + np.exp(-self.epsilon))
         ones = np.where(bits == 1, keeps, 1 - keeps) / len(bits)
         table = np.stack([1 / len(bits) - ones, ones])

@@ -39,7 +39,7 @@ class BloomFilter(Mechanism):
             bloom_filter(np.asarray(data), self.hashes, self.bits, np)
             for data in (pair.d0, pair.d1)
         )
-        # Bits that both set, or neither, tell nothing; of the others only how many are reported.
+        # Only the number of reported bits among those that differ carries information.
         lost, gained = int(np.sum(zero & ~one)), int(np.sum(one & ~zero))
         few, many = self._rates
         return FiniteDP.of(

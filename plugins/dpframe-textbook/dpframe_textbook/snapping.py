@@ -58,7 +58,7 @@ class Snapping(OneByOne, name="snapping"):
         grid = jnp.ldexp(jnp.ones_like(scale), power - (fraction == 0.5))
         noisy = self._clamped(data) + scale * laplace(key, (n, *data.shape), data.dtype)
         snapped = self._clamped(jnp.round(noisy / grid) * grid)
-        return jnp.where(snapped == 0, 0.0, snapped)  # −0 would tell on which side it was
+        return jnp.where(snapped == 0, 0.0, snapped)  # −0 would reveal the side
 
     def _clamped(self, values: Array) -> Array:
         return jnp.clip(values, -self.bound, self.bound)

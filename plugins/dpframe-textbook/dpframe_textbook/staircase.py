@@ -80,7 +80,7 @@ class Staircase(OneByOne, name="staircase"):
         if self.mistake == "counts-from-one":
             step = step + 1
         low = gamma / (gamma + (1 - gamma) * jnp.exp(-self.epsilon))
-        # One number says which part of the step it is, and where in there.
+        # One number determines the part of the step, and the place within it.
         u = uniform(keys[1], shape, dtype)
         inside = gamma * u / low
         beyond = gamma + (1 - gamma) * (u - low) / (1 - low)

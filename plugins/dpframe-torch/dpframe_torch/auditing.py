@@ -19,8 +19,8 @@ from dpframe_torch.records import CanaryError
 
 RECORD = "record.json"
 PICTURE = "picture.svg"
-DISCRETIZATION = 1e-3  # of privacy losses; it makes the claim larger by little
-ROUNDING = 0.98  # accountants of several kinds agree up to this
+DISCRETIZATION = 1e-3  # of privacy losses; it makes the claim only slightly larger
+ROUNDING = 0.98  # different accountants agree up to this
 
 
 class Audit(dict[str, Any]):

@@ -35,7 +35,7 @@ Whole = npt.NDArray[np.int64]
 
 FILE = "canaries.json"
 SCHEMA = 1
-MOST_RUNS = 1_000  # in one folder, whose noise is told apart
+MOST_RUNS = 1_000  # in one folder, whose noise is compared
 STREAM = 0xD9F4A3E  # so that coins differ from the numbers of a script that uses the same seed
 
 
@@ -91,7 +91,7 @@ class Canaries:
         kind: "mislabelled", "blank", "as-they-are", "random-gradient" or "text".
         seed: for the choice of canaries and the coins; default: a new one from the system. A
             rerun with the same seed tosses the same coins, which the first audit has revealed, so
-            it is no new audit; a warning says so if both use the same folder.
+            it is not a new audit; a warning says so if both use the same folder.
         records: your own canaries, instead of `kind`; `number` is then their number.
         classes: the number of labels; default: inferred.
         vocabulary: token ids for `text`, or their number; default: inferred.
@@ -164,7 +164,7 @@ class Canaries:
 
     @property
     def run(self) -> str:
-        """The name of the run; a watched model carries it."""
+        """The name of the run, which is stored in a watched model."""
         return str(self.state["run"])
 
     @property
@@ -204,7 +204,7 @@ class Canaries:
         """
         if (watched := self.watched) is not None:
             watched.detach()
-            if watched.model is inner_of(model):  # the training goes on, with a new optimiser
+            if watched.model is inner_of(model):  # the training continues with a new optimiser
                 watched.attach(model, optimizer)
                 return
         fields = fields_of(self.records[0])
@@ -218,7 +218,7 @@ class Canaries:
         )
         self.watched.attach(model, optimizer)
         if self.kind != "random-gradient" and scoring.ranks()[1] == 1:
-            try:  # a training takes long, so what the audit will need is tried before it
+            try:  # training takes long, so the needs of the audit are checked first
                 scoring.Scoring(self.records[:2], None, default_collate, 2).scores(model, "loss")
             except CanaryError as error:
                 warnings.warn(f"{error} (give them to audit)", stacklevel=2)
@@ -339,7 +339,7 @@ class Canaries:
         def read() -> dict[str, Any] | None:
             try:
                 return _read(self.folder)
-            except CanaryError:  # a damaged file must not cost a training
+            except CanaryError:  # a damaged file must not waste a training run
                 return None
 
         kept = scoring.from_first_rank(read)

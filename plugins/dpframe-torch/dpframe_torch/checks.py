@@ -15,7 +15,7 @@ from torch import Tensor
 RARE = 1e-6
 """A warning is issued if a correct training run would cause it with at most this probability."""
 NOISE_COORDINATES = 512  # of the gradient, in which the noise is measured
-STEPS_AT_ONCE = 32  # looked at together: fewer small operations, and less waiting for a GPU
+STEPS_AT_ONCE = 32  # examined together: fewer small operations, and less waiting for a GPU
 WIDE = 12.0  # standard deviations within which binomial probabilities are summed
 
 
@@ -97,7 +97,7 @@ class NoiseMeter:
         self.deviations: list[float] = []  # claimed for them
         self.last: Tensor | None = None
         self.claimed: set[float] = set()
-        self.fingerprint: str | None = None  # of the first step's noise, told by its signs
+        self.fingerprint: str | None = None  # of the first step's noise, as a digest of its signs
 
     def look(self, optimizer: Any) -> None:
         """Compare the released gradient with the clipped sum."""

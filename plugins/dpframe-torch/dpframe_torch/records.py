@@ -26,7 +26,7 @@ REPLACING = ("mislabelled", "blank", "as-they-are")
 
 LABELS = ("labels", "label", "target", "y")
 INPUTS = ("input_ids", "pixel_values", "image", "inputs", "input_values", "x")
-MARKS = 16  # coordinates that tell one blank input from another
+MARKS = 16  # coordinates that distinguish blank inputs
 LOOKED_AT = 1_000  # records from which the number of classes, or of tokens, is inferred
 
 
@@ -195,7 +195,7 @@ def _text(of: Making, record: Any, fields: Fields) -> Any:
             changes[key] = _as(torch.from_numpy(tokens), value)
         elif key == "attention_mask":
             changes[key] = _as(torch.ones(length, dtype=torch.int64), value)
-        elif np.ndim(value) == 1:  # labels of every token, or ids of no meaning here
+        elif np.ndim(value) == 1:  # labels of every token, or ids without meaning here
             same = tokens if key == fields.label else np.zeros_like(tokens)
             changes[key] = _as(torch.from_numpy(same), value)
     return _changed(record, changes)
@@ -228,7 +228,7 @@ def _as(tensor: Tensor, original: Any) -> Any:
     return tensor.tolist()
 
 
-# Keys by which records are recognised in what a model is given.
+# Keys by which records are recognised in the inputs of a model.
 
 MOST_LOOKED_AT = 4_096  # coordinates of an input
 

@@ -23,7 +23,7 @@ QUANTILE_NOISE = 1 << 21
 
 
 class Losses:
-    """Losses of all noise calls of two runs with equal noised values."""
+    """The losses of all noise calls in two runs that release equal noised values."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class Losses:
         self.found.find(Finding(kind, text, *call.key[:2], self._words))
 
     def _depends(self, text: str, call: Call) -> None:
-        """Report parameters that depend on the data, unless noise that is not followed may."""
+        """Report parameters that depend on the data, unless untraced noise may explain it."""
         if any(silent(self.first, call) for call in self.first.calls.values()):
             text = f"{Path(call.key.file).name}:{call.key.line}: {text}, perhaps hidden by "
             self.found.cannot_tell(f"{text}noise that the trace does not follow")

@@ -92,7 +92,8 @@ class Use(NamedTuple):
 class Tape:
     """All noise of one run. With `before`, the noised values are those of that run.
 
-    The calls in `loose` keep their own noise; with `flip`, their comparisons come out otherwise.
+    The calls in `loose` keep their own noise; with `flip`, their comparisons have the opposite
+    result.
     """
 
     def __init__(
@@ -255,7 +256,7 @@ class Tape:
     def use(
         self, draws: Ints, factor: Floats, value: Any, result: Any, *, compared: bool = False
     ) -> Any:
-        """Note that noise met a value; return the plain result, or the recorded one."""
+        """Note that noise meets a value; return the plain result, or the recorded one."""
         try:
             number = np.asarray(plain(value), float)
         except (TypeError, ValueError):
@@ -360,7 +361,7 @@ _COMPARES = {np.less, np.less_equal, np.greater, np.greater_equal}
 
 
 def combine(ufunc: Any, method: str, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Apply a function of NumPy to values of which some are noise."""
+    """Apply a NumPy function to values, some of which are noise."""
     noises = [value for value in inputs if is_noise(value)]
     out = keywords.pop("out", None)
     result = getattr(ufunc, method)(*map(plain, inputs), **keywords)
@@ -395,7 +396,7 @@ def _followed(  # noqa: PLR0911  # one for each kind of function
             found = tape.use(draws, signed, value, _as_python(result))
             shape = np.shape(found)
             if any(call.family == "uniform" for call in tape.calls_of(draws)):
-                # Other noise is often made of uniform noise, so a sum of it is no released value.
+                # Other noise is often made of uniform noise, so a sum of it is not released.
                 return wrap(tape, found, _near(draws, shape), np.full(shape, UNKNOWN))
             return found
         if ufunc in _COMPARES:
@@ -478,7 +479,7 @@ class NoiseArray(np.ndarray[Any, Any]):
     factor: HostArray
 
     def __array_finalize__(self, other: Any) -> None:
-        self.tape = None  # until a method that knows the draws says otherwise
+        self.tape = None  # until a method that knows the draws sets it
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
         if any(_has_own(value) for value in inputs):
@@ -495,7 +496,7 @@ class NoiseArray(np.ndarray[Any, Any]):
         plain(self)[at] = plain(value)
         if self.tape is not None:
             self.factor = np.array(self.factor)
-            self.factor[at] = UNKNOWN  # the array now holds something else than its draws
+            self.factor[at] = UNKNOWN  # the array now holds something other than its draws
 
     def __iter__(self) -> Iterator[Any]:
         return (self[at] for at in range(len(self)))

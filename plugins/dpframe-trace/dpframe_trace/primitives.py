@@ -24,7 +24,7 @@ _importing: list[Tape] = []
 
 
 def tape() -> Tape | None:
-    """Return the tape of the run under way."""
+    """Return the tape of the current run."""
     return _active[-1] if _active else None
 
 
@@ -407,7 +407,7 @@ def _randomise(original: Callable[..., Any]) -> Callable[..., Any]:
         chances = getattr(self, "_probabilities", None)
         if not value and chances is not None:  # cumulative
             law = np.diff(np.concatenate([[0.0], np.asarray(chances, float)]))
-            # With a measure, what is released is drawn around the choice and not the choice.
+            # With a measure, the release is not the choice but a draw around it.
             measure = repr(getattr(self, "measure", None))
             return on.mechanism(
                 f"diffprivlib {kind}", (law, measure), {}, lambda: original(self), "choice"

@@ -1,4 +1,4 @@
-"""Runs with recorded noise, and differences between them that no noise hides."""
+"""Runs with recorded noise, and differences between them that noise does not hide."""
 
 from __future__ import annotations
 

@@ -262,7 +262,7 @@ class Watch:
         shutil.rmtree(work, ignore_errors=True)
 
     def _problem(self, done: Done, run: Path, seconds: float) -> str | None:
-        """Say why an audit has no result; None if it has one."""
+        """Return the reason why an audit has no result; None if it has one."""
         if done.timed_out:
             return f"the audit took longer than {seconds:g} s"
         try:
@@ -292,7 +292,7 @@ class Watch:
 
     def _fail(self, tasks: list[Task], said: str, key: str = "") -> None:
         self.seen += tasks
-        said = said[max(0, said.find("environment '")) :]  # what comes before is progress
+        said = said[max(0, said.find("environment '")) :]  # the lines before are progress messages
         lines = [line for line in said.splitlines() if not line.strip().startswith("WARNING")]
         said = textwrap.shorten(" ".join(lines), LONGEST, placeholder="…") or NO_REASON
         # Paths and addresses belong to this machine and to this run.

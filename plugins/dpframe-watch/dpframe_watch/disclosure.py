@@ -21,7 +21,7 @@ OUR_NAMES = {
     *("releaser", "answers", "numbers", "choose_event", "lower_limit", "limits", "loss_shown"),
     *("__name__", "__future__"),
 }
-"""Names of the script, which a module must not change."""
+"""Names that the script uses, so a module must not overwrite them."""
 
 TO_WRITE = "TO DO: put here"
 """Begins a comment where a reader has to complete a script."""
@@ -100,7 +100,7 @@ def reproduction(record: Record, cell: Any, folders: Iterable[Path] = ()) -> str
         "MODULE": _module(cell, folders),
         "EVENT": event.rstrip(),
     }
-    # One pass, so that a text of the record that looks like a mark stays what it is.
+    # One pass, so that a text of the record that looks like a placeholder is not replaced.
     script = _template("witness.py.txt")
     return re.sub(r"@@([A-Z0-9]+)@@", lambda mark: parts[mark[1]], script)
 
@@ -208,7 +208,7 @@ def _module(cell: Any, folders: Iterable[Path]) -> str:
 
 
 def _runs(record: Record, cell: Any) -> int:
-    """Return a number of runs that should show the event again, twice what is expected to do."""
+    """Return the runs of the script: twice the number expected to show the event again."""
     search, claim = cell.search, cell.claim
     if search is None or claim is None or not min(search.trials):
         most: int = max(*cell.trials, LEAST_RUNS)

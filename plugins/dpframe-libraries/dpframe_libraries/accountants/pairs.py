@@ -32,7 +32,7 @@ RELATIVE = 1e-10
 the cancellation error is 1e-16 ÷ spacing in cells that are wide in the noise coordinate."""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(3)
-_NARROW = 0.1  # of a standard deviation: a cell that three nodes a half integrate to 1e-12
+_NARROW = 0.1  # in standard deviations: three nodes in each half of a cell integrate it to 1e-12
 _ALIGNED = 1e-10  # of the spacing: an atom this far below a grid point counts as on it
 
 
@@ -259,7 +259,7 @@ def _make_positive(masses: Floats, x: Floats) -> None:
             debt -= masses[at]
             masses[at], debt = max(0.0, -debt), max(0.0, debt)
             at += 1
-        if debt > 0:  # no mass is left that could pay
+        if debt > 0:  # no mass is left to compensate
             masses[:] = 0.0
 
 

@@ -24,7 +24,7 @@ def prepare(params, data):
     """Return a function that makes one release: the gradient of a linear model at zero."""
     width = len(params["bounds"])
     table = np.array(matrix({**params, "clean": True}, data), np.float32).reshape(-1, width)
-    # As for a Poisson sample: padded, so that neither shapes nor empty batches tell of the data.
+    # As for a Poisson sample: padded, so that neither shapes nor empty batches depend on the data.
     padded = np.zeros((ROWS * (1 + len(table) // ROWS), width), np.float32)
     padded[: len(table)] = table
     clipped = clipping.clipped_grad(_loss, l2_clip_norm=1.0, batch_argnums=(1, 2))

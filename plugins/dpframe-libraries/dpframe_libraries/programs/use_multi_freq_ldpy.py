@@ -101,7 +101,7 @@ def form(params, home):
         def support(report, value):
             return report[value] > best
 
-    else:  # of a noisy number, what tells 0 from 1
+    else:  # of a noisy number, the part that distinguishes 0 from 1
 
         def support(report, value):
             return min(max(report[value], 0.0), 1.0)

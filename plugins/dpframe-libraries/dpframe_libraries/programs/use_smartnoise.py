@@ -1,4 +1,4 @@
-"""Releases by single modules of SmartNoise: the packages around them need much that is no wheel."""
+"""Releases by single modules of SmartNoise, because its packages need others without wheels."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Query(NamedTuple):
         return found
 
     def keeps(self, row: dict[str, Any]) -> bool:
-        """True if WHERE keeps a row, for engines that take no text."""
+        """True if WHERE keeps a row, for engines that do not take SQL text."""
         if self.where is None:
             return True
         column, value = self.where

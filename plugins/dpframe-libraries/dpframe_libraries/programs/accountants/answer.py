@@ -49,7 +49,7 @@ def answer(function, question):
         return {"epsilons": [repr(float(one)) for one in function(question)]}
     except NotImplementedError as reason:
         return {"not_asked": str(reason)}
-    except Exception as error:  # whatever a library raises is its answer
+    except Exception as error:  # any exception of a library is its answer
         return {"error": ("%s: %s" % (type(error).__name__, error))[:500]}
 
 
