@@ -162,7 +162,7 @@ def ask(interpreter: str) -> tuple[str, tuple[str, ...]]:
         said = error.stderr.decode(errors="replace").strip().splitlines()
         raise NoAnswerError(said[-1] if said else f"exit code {error.returncode}") from None
     except subprocess.TimeoutExpired:
-        raise NoAnswerError(f"it does not answer within {_SECONDS:g} s") from None
+        raise NoAnswerError(f"it did not answer within {_SECONDS:g} s") from None
     except (ValueError, IndexError):
         raise NoAnswerError("it is not a Python interpreter") from None
     return str(version), tuple(map(str, installed))

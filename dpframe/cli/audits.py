@@ -284,7 +284,9 @@ def plan(
 
     audit = options.load(spec, overrides, trials, seed, plugin, python)
     if power is not None and any(type(cell.estimator.value).anytime for cell in audit.cells):
-        say("The power of bets is simulated, which takes some seconds for each claim.", stderr=True)
+        say(
+            "The power of bets is simulated, which takes a few seconds for each claim.", stderr=True
+        )
     if report is not None:
         if power is None:
             raise DpframeError("--report FILE needs --power P")

@@ -165,7 +165,8 @@ class Connection:
                 lost += 1
                 if lost >= LOST:
                     raise CellError(
-                        f"{LOST} workers ended while they counted: memory, or the mechanism itself"
+                        f"{LOST} workers ended while they counted: they ran out of memory, or the "
+                        "mechanism ended them"
                     ) from None
             except Exception as error:  # a broken connection raises errors of any class
                 failed += future is not None and future.status == "error"

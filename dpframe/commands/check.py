@@ -212,7 +212,7 @@ def _unusable(kind: str, name: str) -> str | None:
     if keyword.iskeyword(module) or module in sys.stdlib_module_names:
         return f"Python has something called {module}"
     if name in {entry.name for entry in load().of_kind(kind) if entry.distribution == "dpframe"}:
-        return f"dpframe has {kind} {name}, which is what the name means in a spec"
+        return f"in a spec, this name means the built-in {kind} {name}"
     if importlib.util.find_spec(module) is not None:
         return f"a module called {module} already exists"
     try:

@@ -76,7 +76,9 @@ def _number(name: str, value: Any) -> float:
     try:
         return float(value)
     except Exception as error:  # an integer above all floats, or a plugin's own number class
-        raise CellError(f"estimate gave {shown(value)} for {name}, too large a float") from error
+        raise CellError(
+            f"estimate gave {shown(value)} for {name}; it is too large for a float"
+        ) from error
 
 
 def _loss(name: str, value: Any) -> float:

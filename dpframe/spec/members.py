@@ -100,7 +100,9 @@ def _searches(sections: Sections, problems: Problems) -> Iterator[tuple[Path, Se
     }
     if shared is None:
         for at in of_its_own if sections.pair is not None else ():
-            problems.add(("mechanism", at, "search"), "stands in for [search], which is missing")
+            problems.add(
+                ("mechanism", at, "search"), "overrides keys of [search], which is missing"
+            )
         return
     if len(of_its_own) < len(mechanisms) or not mechanisms:
         yield ("search",), shared
@@ -139,7 +141,7 @@ def _member(
     if table.environment is not None:
         if "environment" not in names:
             message = f"mechanism {entry.name!r} runs in this process"
-            hint = "only modules of their own do: program, or a class that extends ForeignMechanism"
+            hint = "environments are for program, and for classes that extend ForeignMechanism"
             problems.add((*path, "environment"), message, hint)
             return None
         params = {"environment": table.environment, **params}

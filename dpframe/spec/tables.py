@@ -123,7 +123,7 @@ def _of_a_run(name: str, text: str) -> str | None:
     if not isinstance(content, dict) or "schema" not in content:
         return f"{name}: is JSON; a spec is a TOML file"
     if "cells" not in content:
-        return f"{name}: is what dpframe printed; a spec is a TOML file"
+        return f"{name}: is output of dpframe; a spec is a TOML file"
     spec = content.get("spec")
     path = spec.get("path") if isinstance(spec, dict) else None
     return _record(name, f"; it was made from {path}" if isinstance(path, str) and path else "")
@@ -131,7 +131,7 @@ def _of_a_run(name: str, text: str) -> str | None:
 
 def _record(name: str, more: str = "") -> str:
     return (
-        f"{name}: is the record of a run: what a spec found; a spec is a TOML file{more}\n"
+        f"{name}: is the record of a run; a spec is a TOML file{more}\n"
         f"   to print it: dpframe show {name}"
     )
 

@@ -359,9 +359,9 @@ def _bets_are_fair(asked: ScoredEstimator) -> None:
                 after = wealth(round_of(state, *wrong, size), first + first // 2 + size)
                 mean += chances[x] * chances[y] * math.exp(after[-1][1] - before[-1][1])
             assert mean <= 1 + 1e-9, (
-                f"after {first} and {first // 2} decisions on each dataset, {k} + {k // 2} and "
-                f"{u} + {u // 2} of them wrong, a round of {size} multiplies its wealth against a "
-                f"true claim by {mean:.6g} on average: more than 1 is not valid"
+                f"a round of {size} multiplies its wealth against a true claim by {mean:.6g} on "
+                f"average, but at most 1 is valid; before, rounds of {first} and {first // 2} "
+                f"decisions had {k} and {k // 2} errors on D, {u} and {u // 2} on D′"
             )
 
 

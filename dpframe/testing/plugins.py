@@ -125,8 +125,8 @@ def demand_ratio(on_zero: HostArray, on_one: HostArray) -> None:
     limit = sum(math.sqrt(log / (2 * len(ratio))) for ratio in ratios)
     worst = float(np.abs(gaps).max())
     assert worst <= limit, (
-        "log_density does not match the outputs: the overlap of D and D′ where the likelihood "
-        f"ratio is large, or small, differs by {worst:.2f} as outputs on D and on D′ see it"
+        "log_density does not match the outputs: at large or small likelihood ratios, outputs on "
+        f"D and on D′ give overlaps of D and D′ that differ by {worst:.2f}"
     )
 
 
@@ -253,7 +253,7 @@ def _allowed(value: float, schema: dict[str, Any]) -> bool:
 def _described(plugin: Plugin) -> None:
     cls = type(plugin)
     assert inspect.cleandoc(cls.__doc__ or ""), (
-        f"{cls.__name__} has no docstring: its first line is what `dpframe plugins` says about it"
+        f"{cls.__name__} has no docstring; `dpframe plugins` shows its first line"
     )
     try:
         inspect.getsource(cls)
@@ -270,7 +270,7 @@ def _through_toml(plugin: Plugin) -> None:
     given = {name: value for name, value in plugin.params().items() if value is not None}
     text = "".join(f"{json.dumps(name)} = {_value(value)}\n" for name, value in given.items())
     back = cls.from_params(tomli.loads(text))
-    assert back == plugin, f"written as TOML and read again it is {back}, and was {plugin}"
+    assert back == plugin, f"written as TOML and read again, it is {back} instead of {plugin}"
 
 
 def _hashable(plugin: Plugin) -> None:

@@ -106,8 +106,8 @@ class Checked(Executor):
         """Return the error of a wrong result."""
         name = f"{type(self.executor).__name__}{f' at {self.address}' if self.address else ''}"
         return UntrustedError(
-            f"the executor {name} returned {why}, for {task}: nothing that it did is used, and "
-            "what it counted is dropped"
+            f"the executor {name} returned {why}, for {task}: none of its results is used, and "
+            "its counts are dropped"
         )
 
 

@@ -23,9 +23,7 @@ from dpframe.spec.audit import RunSettings
 from dpframe.workers.program.query import Queried, Refused, ask, heard
 from dpframe.workers.requests import Load, Overdue, WorkerSource
 
-NOISY = (
-    "query gave two answers for the same data: it is what the mechanism would release without noise"
-)
+NOISY = "query gave two answers for the same data: it must return the release without noise"
 
 
 class _Checked(NamedTuple):
@@ -70,10 +68,10 @@ class SensitivityCheck:
         if self._rounding > 1:
             beyond = self._rounding - 1
             notes.append(
-                f"rounding: the query changes by up to {beyond:.2g} of its sensitivity more"
+                f"rounding: changes of the query exceed its sensitivity by up to {beyond:.2g} of it"
             )
         if self._silent is not None:
-            notes.append(f"where D and D′ both raise there is no change; once {self._silent}")
+            notes.append(f"if D and D′ both raise, nothing changes; an example: {self._silent}")
         norm = norm_of(self.mechanism)
         return ExactRecord(
             norm=norm,

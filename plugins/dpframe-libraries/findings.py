@@ -168,7 +168,7 @@ def _report(cell: dict[str, Any]) -> str:
     for begin, (where, number) in REPORTS.items():
         if cell["mechanism"]["label"].startswith(begin):
             return f"[#{number}]({GITHUB}{where}/issues/{number})" if number else where
-    raise SystemExit(f"{cell['mechanism']['label']}: no public report is known; it is not for here")
+    raise SystemExit(f"{cell['mechanism']['label']}: no public report is known, so leave it out")
 
 
 def _pair(cell: dict[str, Any]) -> str:

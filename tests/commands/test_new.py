@@ -147,7 +147,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
         ("pair", "../made", "lower-case letters"),
         ("pair", "lambda", "Python has something"),
         ("pair", "json", "Python has something"),
-        ("mechanism", "laplace", "dpframe has mechanism laplace, which is what the name means"),
+        ("mechanism", "laplace", "in a spec, this name means the built-in mechanism laplace"),
         ("pair", "numpy", "a module called numpy already"),
         ("pair", "dp-accounting", "a module called dp_accounting already"),
     ],

@@ -46,7 +46,7 @@ NONSENSE: list[tuple[Any, str]] = [
     ({"epsilon_lower": np.array([0.5, 0.6])}, "gave array.* for epsilon_lower"),
     ({"epsilon_lower": np.array(0.5)}, "gave array.* for epsilon_lower"),
     ({"epsilon_lower": 1j}, "gave 1j for epsilon_lower"),
-    ({"epsilon_lower": 10**400}, "for epsilon_lower, too large a float"),
+    ({"epsilon_lower": 10**400}, "for epsilon_lower; it is too large for a float"),
     ({"epsilon_lower": Unprintable()}, "gave a Unprintable for epsilon_lower"),
     ({"epsilon_lower": "y" * 10**6}, "gave 'yyy"),
     ({"epsilon_upper": math.nan}, "gave nan for epsilon_upper"),

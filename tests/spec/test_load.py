@@ -76,7 +76,7 @@ def test_what_a_run_wrote_is_no_spec(registry, tmp_path):
     record.parent.mkdir(parents=True)
     record.write_text('{"schema": 1, "spec": {"path": "a.toml"}, "cells": []}')
     assert error_of("runs/a/record.json", registry) == (
-        "runs/a/record.json: is the record of a run: what a spec found; a spec is a TOML file; it "
+        "runs/a/record.json: is the record of a run; a spec is a TOML file; it "
         "was made from a.toml\n   to print it: dpframe show runs/a/record.json"
     )
     assert error_of("runs/a", registry) == (

@@ -108,4 +108,4 @@ def test_data_of_its_own_are_no_use_without_a_search(load):
     text += '[[attack]]\nuse = "identity"\n[[estimator]]\nuse = "precision"\n'
     with pytest.raises(SpecError) as caught:
         load(text)
-    assert "mechanism[1].search: stands in for [search], which is missing" in str(caught.value)
+    assert "mechanism[1].search: overrides keys of [search], which is missing" in str(caught.value)

@@ -276,7 +276,7 @@ def record_losses(model: torch.nn.Module, batch: Any) -> Tensor:
     logits = _logits(output)
     logits = logits.float() if logits.dtype in LOW_PRECISION else logits
     if labels is None or labels.is_floating_point() or logits.ndim not in (2, 3):
-        raise CanaryError("loss: no whole-number labels of classes or tokens here; give loss=")
+        raise CanaryError("loss: this batch has no integer labels of classes or tokens; give loss=")
     if logits.ndim == 2 and logits.shape[1] == 1:  # of two classes
         logits = functional.pad(logits, (1, 0))
     elif logits.ndim == 2 and (logits >= 0).all() and ((logits.sum(1) - 1).abs() < 1e-3).all():
@@ -296,7 +296,9 @@ def _logits(output: Any) -> Tensor:
     several = values if isinstance(output, Mapping | tuple | list) else [output]
     found = named if named is not None else next((v for v in several if torch.is_tensor(v)), None)
     if not torch.is_tensor(found):
-        raise CanaryError(f"loss: the model returns {type(output).__name__}, no logits; give loss=")
+        raise CanaryError(
+            f"loss: the model returns {type(output).__name__}, not logits; give loss="
+        )
     return found
 
 

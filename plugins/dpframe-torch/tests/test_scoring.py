@@ -178,7 +178,7 @@ def test_a_single_column_is_the_log_odds_of_two_classes():
     expected = [math.log1p(math.exp(x)) for x in (-2.0, 2.0, -1.0)]
     losses = record_losses(Returning(lambda x: x), (odds, labels))
     assert losses.tolist() == pytest.approx(expected)
-    with pytest.raises(CanaryError, match="the model returns dict, no logits; give loss="):
+    with pytest.raises(CanaryError, match="the model returns dict, not logits; give loss="):
         record_losses(Returning(lambda x: {"n": 3}), (odds, labels))
 
 

@@ -241,7 +241,7 @@ def report(record: Record, cell: Any, folders: Iterable[Path] = ()) -> str:
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", script)), default=0))
     listed = "\n".join(f"* {line}" for line in _facts(record, cell))
     mends = "\n".join(f"* {line}" for line in _mends(cell)) or (
-        "The record does not say. Start from the event and the two datasets above."
+        "The record suggests no fix. Start from the event and the two datasets above."
     )
     return _template("report.md.txt").format(
         label=_code(cell.mechanism.label),

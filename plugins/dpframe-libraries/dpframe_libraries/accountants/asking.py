@@ -127,7 +127,7 @@ class Environment:
         except (TimeoutError, OSError, ValueError):
             self._stop()
             raise DpframeError(
-                f"{self.name}: {self.python} does not answer: {self._last_words()}"
+                f"{self.name}: {self.python} did not answer: {self._last_words()}"
             ) from None
 
     def _exchange(self, message: dict[str, Any] | None, seconds: float) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def accountants(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Keep answers in this file as they come; a file that a killed run left goes on.",
+            help="Keep answers in this file, and continue from it after an interruption.",
         ),
     ] = None,
     report: Annotated[
