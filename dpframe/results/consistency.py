@@ -2,7 +2,7 @@
 
 P-values and bounds are not derived from the counts. This would need the estimator's code, which
 reading a record must never run, and its layout, which the record does not contain. It would also
-take as long as in the run. The digest covers this step.
+take as long as the run's estimates. The digest covers this step.
 """
 
 import math

@@ -146,7 +146,7 @@ def crossing_between(
     Args:
         function: increasing; may jump, and may be infinite.
         last: a place of at least 0 and its value.
-        across: a place beyond the root, seen from there, and its value.
+        across: a place on the other side of the root, and its value.
         tolerance: width of the last bracket, relative to 1 + its lower end.
 
     Returns:

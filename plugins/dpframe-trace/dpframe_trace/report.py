@@ -43,7 +43,8 @@ class Line:
     scales: tuple[float, float] = (math.inf, 0.0)
     """Smallest and largest scale that the noise had when it was added; NaN if unknown."""
     sensitivity: float = 0.0
-    """Largest change of what the noise was added to; l1, l2 for normal noise, l∞ for others."""
+    """Largest change of the values to which the noise was added; l1, l2 for normal noise, l∞ for
+    others."""
     epsilon: float = 0.0
     """Largest loss of these draws on one pair. NaN if unknown; for normal noise, at `delta`."""
     followed: bool = True
