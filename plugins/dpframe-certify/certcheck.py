@@ -22,6 +22,7 @@ import hashlib
 import json
 import math
 import sys
+from collections import Counter
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, setcontext
 from functools import lru_cache
 from itertools import groupby, pairwise, product
@@ -36,7 +37,9 @@ NORMAL, DP = NormalDist(), ("epsilon", "delta")
 CURVES = {"bound": DP, "pure-dp": DP, "approx-dp": DP, "gaussian-dp": ("mu",)}
 CURVES["subsampled-gaussian-dp"] = ("noise_multiplier", "sampling_probability")
 LN_2_PI = Decimal("1.83787706640934548356065947281123527972279494727556682563430308")
-FIELDS = {"joint": 6, "clopper-pearson": 5, "total-variation": 5, "one-run": 4, "betting": 8}
+# A term's fields, whole ones first, and the places of its design: those that no counts change.
+DESIGN = {"one-run": (4, 3, (0, 1, 3)), "betting": (8, 5, (1, 7)), "joint": (6, 4, (1, 3, 4, 5))}
+DESIGN |= dict.fromkeys(("clopper-pearson", "total-variation"), (5, 4, (1, 3, 4)))
 
 
 def must(right: Any, why: str) -> None:
@@ -152,18 +155,20 @@ def gap(claim: Any, corner: tuple[Any, Any], side: int) -> Any:
 
 def rejected(one: Any, found: Any, a: Decimal, claim: Any, side: int) -> bool:
     """Prove that possible terms reject a claim at a level (side 1), or that they do not (-1)."""
-    theorem, terms = found["theorem"], [tuple(term) for term in found["terms"]]
+    theorem, terms, evidence = found["theorem"], found["terms"], one["estimate"]["evidence"]
     bets, guesses, bins = (theorem == name for name in ("betting", "one-run", "total-variation"))
-    given, drawn = one["estimate"]["evidence"]["terms"] or terms, sorted(one["trials"])
+    (size, ints, fixed), trials = DESIGN[theorem], sorted(one["trials"])
     for term in terms:
-        j, k, t, n, *rest = term
-        whole = term[: {"one-run": 3, "betting": 5}.get(theorem, 4)]
-        own = {*map(type, whole)} == {int} and {*map(type, term)} <= {int, Decimal}
-        own = own and min(whole) >= 0 < min(term[len(whole) :]) and max(whole) <= 10**12
-        sure = rest == [given[0][-1]] if bins else bets or sum(o[-1] for o in terms) <= 1 + CLOSE
-        told = guesses and t <= k <= j <= 10**6 and [j, k, n] in ([*g[:2], g[3]] for g in given)
-        order = told or bets or (not guesses and j <= k and t <= n and sorted((k, n)) == drawn)
-        must(own and sure and order and len(term) == FIELDS[theorem], f"{one['id']}: odd terms")
+        (j, k, t, n), whole, rest = term[:4], term[:ints], term[ints:]
+        own = {*map(type, whole)} == {int} and {*map(type, rest)} <= {int, Decimal}
+        own = own and min(whole) >= 0 < min(rest) and max(whole) <= 10**12
+        order = t <= k <= j <= 10**6 if guesses else j <= k and t <= n and sorted((k, n)) == trials
+        must(own and (order or bets) and len(term) == size, f"{one['id']}: odd terms")
+    both = ([tuple(t[at] for at in fixed) for t in each] for each in (evidence["terms"], terms))
+    run, other = (Counter({*each} if bins or bets else each) for each in both)
+    spent = sum(number * (bins or part[-1]) for part, number in (run | other).items())
+    same = theorem == evidence["theorem"] and (run == other or theorem in ("joint", "betting"))
+    must(same and spent <= 1 + CLOSE, f"{one['id']}: its counts are of another design")
     if bets or guesses:
         return (by_bets if bets else by_guesses)(one, terms, a, claim, side) == (side > 0)
     below = (all(gap(claim, at, side) > 0 for at in region(theorem, t, a, side)) for t in terms)
@@ -193,8 +198,7 @@ def by_bets(one: Any, terms: Any, a: Decimal, claim: Any, side: int) -> bool:
     wealth, shares, drawn = dict[Any, Decimal](), dict[Any, Decimal](), dict[Any, int]()
     for (against, way, t), groups in groupby(sorted(terms), key=lambda term: term[:3]):
         k, k_true, g, h, s = zip(*(group[3:] for group in groups), strict=True)
-        same = {*s} == {shares.setdefault((against, way), s[0])}
-        must(same and sum(k) == sum(k_true) == drawn.setdefault(t, sum(k)), "its bets differ")
+        must(sum(k) == sum(k_true) == drawn.setdefault(t, sum(k)), "its bets differ")
         if against == b:
             pairs = sorted(zip(h, g, strict=True))
             total = sum(map(float, pairs[0])) + 1e-14 * float(max(h + g))  # S, if g/h falls with h
@@ -205,12 +209,11 @@ def by_bets(one: Any, terms: Any, a: Decimal, claim: Any, side: int) -> bool:
                 total += max(rise - fall, 0) + max(min(rise, fall), 0) * delta
             must(0 <= 2 - total <= (1e-9 if CURVES[kind] is DP else 1e-3), "bets not at S = 2")
             powers = (w**n for n, w in zip(k + k_true, g + h, strict=True) if n)
-            wealth[way] = math.prod(powers, start=wealth.get(way, s[0]))
-    unspent = 1 - sum(shares[b, way] for way in wealth)
-    must(unspent > -OUT and sum(drawn.values()) <= min(one["trials"]), "too many draws or shares")
+            wealth[way] = math.prod(powers, start=wealth.get(way, shares.setdefault(way, s[0])))
+    must(sum(drawn.values()) <= min(one["trials"]), "too many draws")
     bound = float(estimate["epsilon_lower"] * (1 - CLOSE)) if b and side < 0 and not slack else 0
     above = bound and delta_at(claim[0], bound) <= estimate["delta"]  # refutes the claim as well
-    return above or (sum(wealth.values()) + unspent) * (1 - OUT) * a >= 1
+    return above or (sum(wealth.values()) + 1 - sum(shares.values())) * (1 - OUT) * a >= 1
 
 
 def claim_of(claim: Any) -> Any:
@@ -218,7 +221,7 @@ def claim_of(claim: Any) -> Any:
     if (kind := claim["kind"]) not in CURVES or kind == "bound":
         return None
     p, q, *_ = *(float(claim["parameters"][name] * ONE) for name in CURVES[kind]), 1.0
-    must(p >= 0 and 0 <= q <= 1 and not (q and kind == "pure-dp"), "an impossible claim")
+    must(p >= 0 <= q <= (kind != "pure-dp") and (kind, q) != ("approx-dp", 1), "impossible claim")
     return kind, 1 / p if kind == "subsampled-gaussian-dp" else p, q
 
 
@@ -228,7 +231,7 @@ def check(certificate: Any) -> dict[int, str]:
     m, error = audit["m"], 1 - audit["confidence"]
     tests, fall = {"holm": (m, 1), "bonferroni": (m, 0), "none": (1, 0)}[audit["multiplicity"]]
     found = [one["verdict"] for one in certificate["conclusions"]]  # in the order of tests
-    stated, rare, last = 0, 0, found.count("violated")  # rare: for the sampler
+    rare, last = 0, found.count("violated")  # rare: for the sampler
     tested = [(one["id"], one["repeat"]) for one in certificate["conclusions"] if one["basis"]]
     right = found and "violated" not in found[last:] and len({*tested}) == len(tested)
     right = right and type(m) is int and 0 <= m - len(tested) <= certificate["failed"]
@@ -243,20 +246,19 @@ def check(certificate: Any) -> dict[int, str]:
         own = own and 0 < level < 1 and bound >= 0 and (verdict is None) == (not basis)
         must(own, f"{one['id']}: its numbers are impossible")
         spent.append(level * price / error)
-        known = evidence and evidence["theorem"] in FIELDS
-        curve = claim_of(one["claim"]) if basis else None
+        known = evidence and evidence["theorem"] in DESIGN
+        curve = claim_of(one["claim"]) if basis and known else None
         if not known or (basis and not curve):
             left[place] = f"its {'claim' if known else 'theorem'} is unknown to this program"
-            stated += verdict == "violated"
-        if not known:
-            continue
-        near = ZERO if evidence["theorem"] == "betting" else CLOSE  # bets are scaled to the bound
-        for side in (1,) * bool(bound) + (-1,) * bool(near):
-            loss = float(bound * (1 - side * near) + (side < 0) * near / 1000)
-            asked = ("bound", loss, float(delta)), [Decimal(loss)], ZERO
-            must(rejected(one, evidence, level, asked, side), f"{one['id']}: its bound is wrong")
+        if known:
+            near = ZERO if evidence["theorem"] == "betting" else CLOSE  # bets have S = 2 at it
+            for side in (1,) * bool(bound) + (-1,) * bool(near):
+                loss = float(bound * (1 - side * near) + (side < 0) * near / 1000)
+                line = ("bound", loss, float(delta)), [Decimal(loss)], ZERO
+                must(rejected(one, evidence, level, line, side), f"{one['id']}: its bound is wrong")
         if not curve:
             continue
+        stated = sum(found[earlier] == "violated" for earlier in left)
         claim = curve, one["claim"].get("losses", [])
         done = (min(place, last) - stated, last, last + rare)
         first, second, rarest = (error / price / max(1, tests - fall * n) for n in done)
@@ -268,11 +270,9 @@ def check(certificate: Any) -> dict[int, str]:
             side, a = {"consistent": (1, first), "inconclusive": (-1, second)}[verdict]
             right = rejected(one, basis["extreme"], a, (*claim, slack), side)
             right = right and rejected(one, evidence, rarest, (*claim, ZERO), -1)
-            right = right and basis["extreme"]["theorem"] == evidence["theorem"]
         must(right or stated, f"{one['id']}: its counts do not imply {verdict}")
         if not right:
             left[place] = "depends on other verdicts that were not checked"
-            stated += verdict == "violated"
     must((max if audit["multiplicity"] == "none" else sum)(spent) <= 1 + CLOSE, "too much error")
     return left
 
@@ -281,11 +281,11 @@ def main(arguments: list[str]) -> int:
     """Check a canonical certificate file, and return the exit code."""
     try:
         content: Any = json.loads(text := Path(*arguments).read_text(encoding="utf-8"))
-        plain = json.dumps(content, sort_keys=True, separators=(",", ":"))
-        rest = plain.replace(f'"digest":"{content["digest"]}",', "", 1)
-        own = f"sha256:{hashlib.sha256(rest.encode()).hexdigest()}"
-        found = plain + "\n", content["digest"], content["certificate"]
-        must(found == (text, own, 1), "not in canonical form, or the digest is wrong")
+        dump = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+        content.pop("digest")
+        own = f"sha256:{hashlib.sha256(dump(content).encode()).hexdigest()}"
+        same = dump({**content, "certificate": 1, "digest": own}) + "\n" == text
+        must(same, "not in canonical form, or the digest is wrong")
         left, all_ = check(json.loads(text, parse_float=Decimal)), content["conclusions"]
     except Exception as error:  # whatever is not a certificate is refused
         print(f"REFUSED: {type(error).__name__}: {str(error)!a}")

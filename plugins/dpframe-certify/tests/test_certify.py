@@ -467,6 +467,9 @@ FORGED: dict[str, Any] = {
     "a level above 1": lambda c: first(c)["estimate"].update(confidence=2.0),
     "a claim below 0": lambda c: first(c)["claim"]["parameters"].update(epsilon=-1.0),
     "a δ below 0": lambda c: first(c)["claim"]["parameters"].update(delta=-0.1),
+    "a δ of 1": lambda c: first(c)["claim"].update(
+        kind="approx-dp", parameters={"epsilon": 0.1, "delta": 1.0}
+    ),
     "another δ for ε-DP": lambda c: first(c)["claim"]["parameters"].update(delta=0.1),
     "a list for a basis": lambda c: first(c).update(basis=[]),
     "no verdict of a claim": lambda c: first(c).update(verdict=None),
@@ -599,24 +602,53 @@ def test_extreme_counts_of_another_theorem_are_refused(tmp_path: Path) -> None:
         ("total-variation", 100, [50, 100, 50, 100, 200], [0, 100, 100, 100, 200], (4, 1)),
         ("one-run", 1, [1000, 4, 2, 1.0], [1000, 4, 4, 1.0], (1, 100)),
         ("one-run", 1, [1000, 4, 2, 0.5], [1000, 4, 4, 0.5], (3, 1.0)),
+        ("clopper-pearson", 12, [6, 12, 6, 12, 0.5], [0, 12, 0, 12, 0.5], (4, 1.0)),
+        ("clopper-pearson", 13, [6, 13, 7, 13, 0.5], [0, 13, 0, 13, 0.5], (4, 1.0)),
+        ("joint", 8, [4, 8, 4, 8, 0.7, 0.5], [0, 8, 8, 8, 0.7, 0.5], (5, 1.0)),
+        ("joint", 9, [4, 9, 5, 9, 0.98, 1.0], [0, 9, 9, 9, 0.98, 1.0], (4, 0.7)),
     ],
 )
 def test_extreme_counts_of_another_design_are_refused(
     tmp_path: Path, theorem: str, trials: int, terms: Any, most: Any, more: tuple[int, Any]
 ) -> None:
     """Fewer bins, more guesses or a larger share could make any audit consistent."""
+    several = 2 if theorem == "clopper-pearson" else 1  # the decision, and its reverse
     one = of_bets("inconclusive", [])
     one["trials"] = [trials, trials]
-    one["estimate"]["evidence"] = {"theorem": theorem, "terms": [terms]}
-    one["basis"]["extreme"] = {"theorem": theorem, "terms": [most]}
+    one["estimate"]["evidence"] = {"theorem": theorem, "terms": [terms] * several}
+    one["basis"]["extreme"] = {"theorem": theorem, "terms": [most] * several}
     assert code_of_bets(tmp_path, one) == 0
     assert code_of_bets(tmp_path, {**one, "verdict": "consistent"}) == 1
+    one["basis"]["extreme"]["terms"] = [most := [*most]]
     place, value = more
     most[place] = value
     if theorem == "one-run":
         most[2] = most[1]
     for verdict in ("inconclusive", "consistent"):
         assert code_of_bets(tmp_path, {**one, "verdict": verdict}) == 1
+
+
+@pytest.mark.parametrize("share", [0.4, 0.6, 1.0])
+def test_extreme_bets_have_the_shares_of_the_run(tmp_path: Path, share: float) -> None:
+    one = of_bets("consistent", WEAK + [[*row[:1], 1, *row[2:]] for row in WEAK])
+    assert code_of_bets(tmp_path, one) == 0
+    one["basis"]["extreme"]["terms"] = [[*row[:-1], share] for row in MOST]
+    assert code_of_bets(tmp_path, one) == 1
+
+
+def test_parts_of_the_error_that_no_event_had_may_be_those_of_extreme_counts(
+    tmp_path: Path,
+) -> None:
+    """Evidence lists the events that say most, and extreme counts have others."""
+    one = of_bets("consistent", [])
+    one["estimate"]["evidence"] = {"theorem": "joint", "terms": [[150, 300, 150, 300, 0.7, 0.6]]}
+    extreme = one["basis"]["extreme"] = {
+        "theorem": "joint",
+        "terms": [[0, 300, 300, 300, 0.9, 0.4]],
+    }
+    assert code_of_bets(tmp_path, one) == 0
+    extreme["terms"][0][-1] = 0.41
+    assert code_of_bets(tmp_path, one) == 1
 
 
 def test_a_conclusion_that_is_listed_again_raises_no_level(tmp_path: Path) -> None:
