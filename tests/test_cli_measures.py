@@ -297,7 +297,7 @@ class Deaf:
 def test_a_signal_that_python_drops_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     from contextlib import contextmanager
 
-    from dpframe.cli.process import Terminated, end_in_order
+    from dpframe.cli.process import Terminated, answered, end_in_order
 
     told = []
     printed: list[Any] = []
@@ -316,12 +316,14 @@ def test_a_signal_that_python_drops_is_not_lost(monkeypatch: pytest.MonkeyPatch)
                     os.kill(os.getpid(), number)
                 with pytest.raises(error):
                     progress(cells_done=1, draws_done=1, label="")
+            answered()
         with end_in_order(display)(1, 1) as progress:
             deaf = Deaf()
             del deaf
             with pytest.raises(Terminated):
                 progress(cells_done=1, draws_done=1, label="")
     finally:
+        answered()
         for number, handler in before.items():
             signal.signal(number, handler)
     assert len(told) == 2
