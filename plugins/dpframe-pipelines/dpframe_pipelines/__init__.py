@@ -40,7 +40,8 @@ def dpframe_attacks() -> list[type[Attack]]:
 
 @hookimpl
 def dpframe_neighbourhoods() -> list[type[Neighbourhood]]:
-    """Return the neighbourhoods: queries on tables of users, and smaller cases of a finding."""
+    """Return the neighbourhoods: of SQL queries, of smaller cases, and of planted records."""
     from dpframe_pipelines.sql import SmallerCases, UsersAndQueries
+    from dpframe_pipelines.synthetic import PlantedRecords
 
-    return [UsersAndQueries, SmallerCases]
+    return [UsersAndQueries, SmallerCases, PlantedRecords]

@@ -227,7 +227,8 @@ def function_box(
         found: list[float] = numbers(function(*((rng,) if seeded else ()), *arguments))
         return found
 
-    title = str(getattr(function, "__name__", "pipeline"))
+    title = str(getattr(function, "__name__", ""))
+    title = title if title.isidentifier() and title.isascii() else "pipeline"  # as of a lambda
     body = {
         "__doc__": "A pipeline.",
         "seedable": seeded,

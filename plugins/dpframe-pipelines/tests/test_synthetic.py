@@ -1,12 +1,17 @@
 """Audits of a small synthesizer: planted mistakes are found, the right form is not."""
 
+import json
+
 import numpy as np
 import pytest
 from dpframe_pipelines import audit_synthesizer
-from dpframe_pipelines.synthetic import Synthesizer
+from dpframe_pipelines.programs.table_features import Features
+from dpframe_pipelines.synthetic import PlantedRecords, Synthesizer, constant_counts
 from pipelines_support import marginals
 
 import dpframe
+from dpframe import records_params
+from dpframe.testing import check_neighbourhood
 
 
 def synthesizer(mistake="", epsilon=1.0):
@@ -30,6 +35,71 @@ def test_bounds_from_the_data_are_found_in_200_fits():
     assert summary.calls <= 200
     assert cell.search.event.startswith("the smallest value of age is above ")
     assert cell.mechanism.use == "fit"
+
+
+def test_an_order_of_rows_from_the_data_is_found_in_200_fits():
+    cell, summary = audited(synthesizer("order"))
+    assert cell.verdict == "violated"
+    assert summary.calls <= 200
+    assert cell.search.event.startswith("the number of rows with a smaller city than the row")
+
+
+def test_an_exact_count_is_found_because_it_does_not_vary():
+    cell, summary = audited(synthesizer("cell"), 400)
+    assert cell.verdict == "violated"
+    assert summary.calls <= 200
+    count = "number of records with age from 25 to 50 and city = b"
+    assert cell.search.event == f"the {count} is below 3.5"
+    assert cell.pair.params["description"] == f"the {count} did not vary"
+    assert cell.search.neighbourhood.use == "planted-records"
+
+
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+def test_pairs_are_planted_for_counts_that_never_vary(adjacency):
+    params = records_params(marginals.TABLE, adjacency=adjacency, schema=marginals.SCHEMA)
+    features = Features(marginals.SCHEMA, [])
+
+    def planted(mistake):
+        def fit(rng, rows):
+            return marginals.fit(rng, rows, 1.0, mistake)
+
+        return constant_counts(fit, features, params, 8, 0)
+
+    assert not planted("")
+    assert len(planted("seed")) == 5  # one for each kind of record
+    (made,) = planted("cell")
+    pair = dpframe.plugins.find_plugin("pair", "records").from_params(made)
+    counts = [sum(25 <= age < 50 and city == "b" for age, city, _ in d) for d in (pair.d0, pair.d1)]
+    assert counts == [4, 3]
+
+
+def test_no_pair_is_planted_for_tables_that_cannot_be_fitted():
+    schema = {"adjacency": "add-remove", "schema": marginals.SCHEMA}
+    features = Features(marginals.SCHEMA, [])
+    empty = records_params([], **schema)
+    assert constant_counts(lambda rng, rows: rows, features, empty, 8, 0) == []
+    usual = records_params(marginals.TABLE, **schema)
+    assert constant_counts(lambda rng, rows: 1 / 0, features, usual, 8, 0) == []
+
+
+def test_planted_pairs_come_first_and_in_place_of_others():
+    params = records_params(
+        marginals.TABLE, adjacency="add-remove", schema=marginals.SCHEMA, batch=4
+    )
+    planted = {"table": params["table"], "form": "rows", "edit": {"remove": 3}}
+    given = {"records": json.dumps(params), "pairs": [json.dumps(planted)]}
+    made = PlantedRecords.from_params(given)
+    found = made.propose(np.random.default_rng(0), [])
+    assert len(found) == 4
+    assert found[0].params() == planted
+    check_neighbourhood(made)
+
+
+def test_a_function_needs_no_name():
+    record = audit_synthesizer(
+        lambda rng, rows: rows, marginals.TABLE, columns=marginals.SCHEMA, epsilon=1.0, fits=64
+    )
+    assert record.cells[0].mechanism.use == "pipeline"
 
 
 @pytest.mark.parametrize("fits", [64, 150])
@@ -66,7 +136,7 @@ def test_a_marginal_counted_twice_cannot_be_found_in_200_fits():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("mistake", ["bounds", "categories", "seed"])
+@pytest.mark.parametrize("mistake", ["bounds", "categories", "order", "seed"])
 def test_planted_mistakes_are_found_in_200_fits(mistake, seed):
     cell, summary = audited(synthesizer(mistake), seed=seed)
     assert cell.verdict == "violated"

@@ -40,6 +40,26 @@ def test_features_count_what_stands_in_a_table(features):
     assert found["number of records with city = b"] == 2
 
 
+def test_features_see_the_order_of_the_rows(features):
+    found = named(features, ROWS)
+    assert (found["first value of age"], found["last value of age"]) == (10.0, 130.0)
+    assert found["number of neighbouring rows with equal city"] == 1  # b and b
+    assert found["number of rows with a smaller city than the row before"] == 0
+    assert found["number of rows before the first with city = b"] == 1
+    assert found["number of rows after the last with city = b"] == 2
+    assert found["number of rows with city = b right after one = a"] == 1
+    turned = named(features, ROWS[::-1])
+    assert (turned["first value of age"], turned["last value of age"]) == (130.0, 10.0)
+    assert turned["number of rows with a smaller city than the row before"] == 2
+    assert turned["number of rows with a smaller age than the row before"] == 2
+    assert turned["number of rows before the first with city = b"] == 2
+    assert turned["number of rows with city = b right after one = a"] == 0
+    order = ("neighbouring", "before", "after", "first", "last")
+    assert {n: v for n, v in found.items() if not any(word in n for word in order)} == {
+        n: v for n, v in turned.items() if not any(word in n for word in order)
+    }
+
+
 @pytest.mark.parametrize(
     "table",
     [

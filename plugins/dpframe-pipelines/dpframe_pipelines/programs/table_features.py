@@ -12,6 +12,12 @@ from typing import Any
 BINS = 4
 """Intervals of equal width into which the bounds of a column of numbers are cut."""
 
+ENDS = ("smallest", "largest", "first", "last")
+"""Values of a column of numbers that are features."""
+
+MOST_STEPS = 9
+"""Columns of at most this many kinds of cells have a feature for each pair of kinds in a row."""
+
 MOST = 4000
 """At most this many features of marginals; marginals of more columns are dropped first."""
 
@@ -58,6 +64,10 @@ class Features:
                     self._marginals.append((places, sizes))
         self.names = self._named()
         """One name for each feature, in order."""
+        self.first_marginal = len(self.names) - sum(
+            math.prod(sizes) for _, sizes in self._marginals
+        )
+        """Position of the first count of a marginal; all later features are such counts."""
 
     def _named(self) -> list[str]:
         found = ["number of rows", "number of missing columns", "number of unexpected columns"]
@@ -77,17 +87,29 @@ class Features:
             ]
         for column in self._schema:
             if "categories" not in column:
-                found += [f"{which} value of {column['name']}" for which in ("smallest", "largest")]
+                found += [f"{which} value of {column['name']}" for which in ENDS]
+        for name, bins in zip(self._columns, self._bins):
+            found += [
+                f"number of neighbouring rows with equal {name}",
+                f"number of rows with a smaller {name} than the row before",
+            ]
+            for cell in bins:
+                found.append(f"number of rows before the first with {name} {cell}")
+                found.append(f"number of rows after the last with {name} {cell}")
+            if len(bins) <= MOST_STEPS:
+                for one, other in itertools.permutations(bins, 2):
+                    found.append(f"number of rows with {name} {other} right after one {one}")
         for places, _ in self._marginals:
-            for cell in itertools.product(*(self._bins[at] for at in places)):
-                of = [f"{self._columns[at]} {text}" for at, text in zip(places, cell)]
+            for kinds in itertools.product(*(self._bins[at] for at in places)):
+                of = [f"{self._columns[at]} {text}" for at, text in zip(places, kinds)]
                 found.append(f"number of records with {' and '.join(of)}")
         return found
 
     def of(self, table: Any) -> list[float]:
         """Return the features of a table, as many as there are names; none of them is NaN.
 
-        In an empty column, the smallest number is the upper bound and the largest the lower bound.
+        In an empty column, the smallest and the last number are the upper bound, the largest and
+        the first number the lower bound. All rows are before the first one of an absent kind.
         """
         names, rows = rows_of(table, self._columns)
         at = [names.index(name) if name in names else -1 for name in self._columns]
@@ -120,8 +142,14 @@ class Features:
                 extremes += [
                     min(finite, default=float(column["high"])),
                     max(finite, default=float(column["low"])),
+                    finite[0] if finite else float(column["low"]),
+                    finite[-1] if finite else float(column["high"]),
                 ]
         found += extremes
+        for place, codes in enumerate(coded):
+            cells = [row[place] for row in records]
+            numeric = "categories" not in self._schema[place]
+            found += _order(cells, codes, len(self._bins[place]), numeric)
         for places, sizes in self._marginals:
             counts = [0.0] * math.prod(sizes)
             for cell in zip(*(coded[place] for place in places)):
@@ -131,6 +159,31 @@ class Features:
                 counts[index] += 1
             found += counts
         return found
+
+
+def _order(cells: list[Any], codes: list[int], kinds: int, numeric: bool) -> list[float]:
+    """Return the features of the order of a column; `codes` are the bins of its cells."""
+    values: list[float] = list(codes)
+    if numeric:
+        values = [float(c) for c in cells if _number(c) and not _missing(c)]
+    # itertools.pairwise needs Python 3.10.
+    found = [
+        float(sum(_same(a, b) for a, b in zip(cells, cells[1:]))),  # noqa: RUF007
+        float(sum(b < a for a, b in zip(values, values[1:]))),  # noqa: RUF007
+    ]
+    for code in range(kinds):
+        found += [float(at) for at in _around(codes, code)]
+    if kinds <= MOST_STEPS:
+        steps = list(zip(codes, codes[1:]))  # noqa: RUF007
+        found += [float(steps.count(step)) for step in itertools.permutations(range(kinds), 2)]
+    return found
+
+
+def _around(codes: list[int], code: int) -> tuple[int, int]:
+    """Return the number of rows before the first and after the last of a code."""
+    if code not in codes:
+        return len(codes), len(codes)
+    return codes.index(code), codes[::-1].index(code)
 
 
 def _missing(cell: Any) -> bool:

@@ -15,7 +15,7 @@ SCHEMA = [
     {"name": "sex", "categories": ["f", "m"]},
 ]
 TABLE = [[20, "a", "f"], [35, "a", "m"], [41, "b", "f"], [58, "a", "f"], [66, "b", "m"]] * 4
-MISTAKES = ("bounds", "categories", "exact", "twice", "seed")
+MISTAKES = ("bounds", "categories", "order", "cell", "exact", "twice", "seed")
 BINS = 4
 
 
@@ -33,11 +33,16 @@ def fit(rng, rows, epsilon=1.0, mistake=""):
     binned = [(min(BINS - 1, int((age - low) / width)), city) for age, city, _ in rows]
     sexes = [(city, sex) for _, city, sex in rows]
     cells = list(itertools.product(range(BINS), cities))
+    if mistake == "order":  # rows of the city of the newest record come first, and so on
+        newest = list(dict.fromkeys([city for _, city in reversed(binned)] + cities))
+        cells.sort(key=lambda cell: newest.index(cell[1]))
     # Two measurements may spend ε/4 each: twice the scale, where the mistake takes half of it.
     by_age = noisy(rng, binned, cells, epsilon if mistake == "twice" else epsilon / 2)
     if mistake == "twice":
         again = noisy(rng, binned, cells, epsilon)
         by_age = {cell: (by_age[cell] + again[cell]) / 2 for cell in cells}
+    if mistake == "cell":  # one count is released as it is
+        by_age[1, "b"] = binned.count((1, "b"))
     spent = 1e9 if mistake == "exact" else epsilon / 2
     by_sex = noisy(rng, sexes, itertools.product(cities, "fm"), spent)
     found = []
