@@ -10,12 +10,14 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 from dp_accounting import dp_event
 
 from dpframe import plot, score_one_run
 from dpframe.plugins import AccountedDP, ApproxDP, DpframeError
 from dpframe_torch.records import CanaryError
+from dpframe_torch.watching import Doubt
 
 RECORD = "record.json"
 PICTURE = "picture.svg"
@@ -192,7 +194,14 @@ def judged(
     found["scores"]["name"] = f"run {described['run']}, {described['kind']}, {described['score']}"
     if nan := int(found["scores"]["nan"]):
         more.append(f"{nan} scores are NaN and count as the smallest: the model may have diverged")
-    found |= {"warnings": [*warnings, *more], "training": described}
+    doubts = [one for one in warnings if isinstance(one, Doubt)]
+    if len(np.unique(scores)) == 1:  # NaN counts as one value
+        doubts.append(Doubt("all scores are equal, so nothing was tested"))
+        more.append(doubts[-1])
+    for row in found["rows"]:
+        if doubts and row["verdict"] == "consistent":
+            row |= {"verdict": "inconclusive", "reason": f"no violation found, but {doubts[0]}"}
+    found |= {"warnings": [str(one) for one in [*warnings, *more]], "training": described}
     return Audit(found)
 
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import secrets
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,7 +28,7 @@ from dpframe_torch.records import (
     inputs_of,
     make,
 )
-from dpframe_torch.watching import Watch, inner_of
+from dpframe_torch.watching import Doubt, Watch, inner_of
 
 Bools = npt.NDArray[np.bool_]
 Whole = npt.NDArray[np.int64]
@@ -36,6 +36,7 @@ Whole = npt.NDArray[np.int64]
 FILE = "canaries.json"
 SCHEMA = 1
 MOST_RUNS = 1_000  # in one folder, whose noise is compared
+MOST_COMPARED = 50_000  # records whose inputs are compared with the canaries, about
 STREAM = 0xD9F4A3E  # so that coins differ from the numbers of a script that uses the same seed
 
 
@@ -242,7 +243,8 @@ class Canaries:
 
         Scores are computed first, without the coins, and then the bound. For any scores, the bound
         holds for the whole training at the confidence. No number here shows that a model is
-        private.
+        private. If the audit did not see the training, or the training is not the one of the claim,
+        the verdict is "inconclusive" instead of "consistent", and a warning gives the reason.
 
         Args:
             model: as trained, or loaded from a checkpoint.
@@ -276,14 +278,16 @@ class Canaries:
         watched, remarks = self.watched, self._of_earlier_audits()
         if watched is not None:
             watched.check_model(model)
-            remarks += watched.warnings(self._members, epsilon, engine)
+            remarks += watched.warnings(self._members, epsilon, engine, self._other_inputs)
             remarks += self._of_earlier_noise(watched.noise.fingerprint)
         elif self.kind == "random-gradient":
             raise CanaryError("random-gradient canaries need canaries.watch(model, optimizer)")
         else:
             remarks.append(
-                "the training was not watched, so nothing ties this model to these canaries: call "
-                "canaries.watch(model, optimizer) before it"
+                Doubt(
+                    "the training was not watched, so nothing ties this model to these canaries: "
+                    "call canaries.watch(model, optimizer) before it"
+                )
             )
         name = score if score is not None else self._usual_score()
         if name == "gradient":
@@ -404,6 +408,13 @@ class Canaries:
     def _held_out(self) -> list[Any]:
         data = self.held_out
         return [] if data is None else [data[i] for i in range(len(data))]
+
+    def _other_inputs(self) -> Iterator[Tensor]:
+        """Yield the inputs of records of the training set that are no canaries, some of many."""
+        fields, source = fields_of(self.records[0]), self.train_set.source
+        others = source[source >= 0]
+        for place in others[:: max(1, len(others) // MOST_COMPARED)]:
+            yield inputs_of([self._data[int(place)]], fields)[0]
 
     def _right_labels(self, data: Any, places: Whole) -> list[int] | None:
         """Return the original labels of mislabelled canaries."""

@@ -84,6 +84,12 @@ def _log(value: float) -> float:
     return math.log(value) if value > 0 else -math.inf
 
 
+def norm_of(optimizer: Any) -> float:
+    """Return the clipping norm of a whole gradient; Opacus keeps a number, a tensor or a list."""
+    norm = optimizer.max_grad_norm
+    return math.hypot(*norm) if isinstance(norm, list | tuple) else float(norm)
+
+
 class NoiseMeter:
     """The noise that Opacus's optimiser adds, measured in some coordinates of the gradient."""
 
@@ -98,14 +104,22 @@ class NoiseMeter:
         self.last: Tensor | None = None
         self.claimed: set[float] = set()
         self.fingerprint: str | None = None  # of the first step's noise, as a digest of its signs
+        self.clip = 0.0  # the norm before a step, for adaptive clipping
+
+    def start(self, optimizer: Any) -> None:
+        """Note the clipping norm before the first step."""
+        self.clip = norm_of(optimizer) if optimizer is not None else 0.0
 
     def look(self, optimizer: Any) -> None:
         """Compare the released gradient with the clipped sum."""
-        clip = optimizer.max_grad_norm
-        self.claimed.add(float(optimizer.noise_multiplier))
-        deviation = float(optimizer.noise_multiplier) * (
-            float(clip) if isinstance(clip, int | float) else math.sqrt(sum(c * c for c in clip))
-        )
+        clip, noise = norm_of(optimizer), float(optimizer.noise_multiplier)
+        self.claimed.add(noise)
+        if share := getattr(optimizer, "unclipped_num_std", None):
+            # Adaptive clipping spends a part of the budget on the share of clipped records, and
+            # has changed the norm since it added the noise.
+            clip, self.clip = self.clip, clip
+            noise = noise and (noise**-2 - (2 * share) ** -2) ** -0.5
+        deviation = noise * clip
         scale = 1.0
         if optimizer.loss_reduction == "mean":
             scale = optimizer.expected_batch_size * optimizer.accumulated_iterations

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from dpframe_torch.checks import STEPS_AT_ONCE
+from dpframe_torch.checks import STEPS_AT_ONCE, norm_of
 from dpframe_torch.records import CanaryError
 
 COORDINATES = 8  # of a direction, at most
@@ -104,12 +104,6 @@ class GradientCanaries:
         self._score()
         return {"spread": float(np.mean(self.spreads)) if self.spreads else math.nan}
 
-    @property
-    def norm(self) -> float:
-        """The clipping norm of a whole gradient."""
-        norm = self.optimizer.max_grad_norm
-        return float(norm) if isinstance(norm, int | float) else math.hypot(*norm)
-
     def _clip(self) -> Any:
         batches = self.slots()[self.done :]
         self.done += len(batches)
@@ -145,7 +139,7 @@ class GradientCanaries:
             return
         flat = part.view(len(part), -1)
         at, columns = rows[:, None].expand(-1, self.inner.shape[1]), self.inner[names]
-        values = (self.signs[names] * (LARGE * self.norm)).to(flat.dtype)
+        values = (self.signs[names] * (LARGE * norm_of(self.optimizer))).to(flat.dtype)
         if len(self.chosen) > 1:
             mine = self.which[names] == self.chosen.index(place)
             at, columns, values = at[mine], columns[mine], values[mine]
@@ -163,7 +157,7 @@ class GradientCanaries:
                 "canary was inserted: random-gradient canaries need grad_sample_mode='hooks'"
             )
         self.done = 0
-        optimizer, norm = self.optimizer, self.norm
+        optimizer, norm = self.optimizer, norm_of(self.optimizer)
         # In distributed training expected_batch_size is that of a rank, and the mean is over ranks.
         batch = (optimizer.expected_batch_size or 0) * optimizer.accumulated_iterations
         batch *= getattr(optimizer, "world_size", 1)

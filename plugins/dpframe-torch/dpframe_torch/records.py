@@ -163,7 +163,10 @@ def _blank(of: Making, record: Any, fields: Fields) -> Any:
     inputs = _floats(record[fields.inputs], "blank")
     blank = torch.zeros_like(inputs)
     chosen = of.rng.choice(blank.numel(), min(MARKS, blank.numel()), replace=False)
-    blank.view(-1)[torch.from_numpy(chosen)] = inputs.abs().max().clamp(min=1e-3)
+    mark = inputs.abs().max().clamp(min=1e-3)
+    if blank.numel() <= 2 * MARKS:  # too few coordinates for different sets of them
+        mark = mark * torch.from_numpy(of.rng.uniform(0.1, 1, len(chosen))).to(blank.dtype)
+    blank.view(-1)[torch.from_numpy(chosen)] = mark
     label = int(of.rng.integers(of.classes or 1))
     changes = {fields.inputs: _as(blank, record[fields.inputs])}
     if fields.label is not None:

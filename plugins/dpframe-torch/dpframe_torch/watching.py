@@ -7,7 +7,7 @@ after the scores have been computed.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import Any
@@ -29,6 +29,14 @@ MOST_BATCHES = 1_000  # kept before they are packed
 KEY = "dpframe_run"
 """The key under which the metadata of a state_dict names the run."""
 FEWEST_STEPS = 10  # before batches are judged
+
+
+class Doubt(str):
+    """A warning under which the verdict must not be "consistent".
+
+    Either the audit did not see the training, so finding no violation means nothing, or the
+    training is not the one of the claim.
+    """
 
 
 class Keys:
@@ -62,6 +70,13 @@ class Keys:
                 return first[key], place
             first[key] = place
         return None
+
+    def shared(self, others: Iterable[Tensor] = ()) -> Bools:
+        """Return True for records with the input of another one of them, or of another record."""
+        keys = self._keys().numpy()
+        _, inverse, number = np.unique(keys, return_inverse=True, return_counts=True)
+        elsewhere = [int(keys_of(one[None])) for one in others]
+        return np.asarray((number[inverse] > 1) | np.isin(keys, elsewhere))
 
 
 class Watch:
@@ -108,7 +123,10 @@ class Watch:
         self.model: Any = None
         self.since = 0  # steps before the present optimiser
         if kind == "random-gradient" and (pair := self.canaries.repeated()):
-            raise CanaryError(f"canaries {pair[0]} and {pair[1]} have the same input")
+            raise CanaryError(
+                f"canaries {pair[0]} and {pair[1]} have the same input: fewer canaries, or a "
+                "larger vocabulary="
+            )
 
     def attach(self, model: torch.nn.Module, optimizer: Any) -> None:
         """Add the hooks."""
@@ -128,7 +146,11 @@ class Watch:
         self.handles.append(inner.register_load_state_dict_pre_hook(self._loaded))
         if optimizer is not None:
             self.optimizer = optimizer
-            self.handles.append(plain.register_step_pre_hook(self._step))
+            opacus = hasattr(optimizer, "noise_multiplier")
+            self.noise.start(optimizer if opacus else None)
+            # A plain optimiser may call its closure, with the forward pass, during the step.
+            hook = plain.register_step_pre_hook if opacus else plain.register_step_post_hook
+            self.handles.append(hook(self._step))
         if self.kind == "random-gradient":
             if not hasattr(optimizer, "clip_and_accumulate"):
                 raise CanaryError(
@@ -219,15 +241,35 @@ class Watch:
                     "canaries.watch was called: nothing to audit; call watch before the first step"
                 )
 
-    def warnings(self, members: Bools, epsilon: float | None, engine: Any) -> list[str]:
-        """Return warnings in words, from the counts of all ranks."""
+    def warnings(
+        self,
+        members: Bools,
+        epsilon: float | None,
+        engine: Any,
+        others: Callable[[], Iterable[Tensor]] = tuple,
+    ) -> list[str]:
+        """Return warnings in words, from the counts of all ranks.
+
+        Args:
+            members: the coins, shape [m].
+            epsilon: of the claim.
+            engine: Opacus's PrivacyEngine, or None.
+            others: returns inputs of records that are no canaries. It is called only if canaries
+                seem to be missing or misplaced, because records with equal inputs look so too.
+        """
         found = torch.cat([torch.zeros(0, dtype=torch.int64), *(one.cpu() for one in self.found)])
         own = np.bincount(found[found >= 0].numpy(), minlength=len(members))
         seen = np.sum(gathered_objects(own), axis=0)
         # A batch of distributed training is what all ranks had in a step.
         every = zip_longest(*gathered_objects(self.rows), fillvalue=0)
         rows = np.array([sum(one) for one in every], float)
-        found = [*self._of_canaries(seen, rows, members)]
+        apart = ~self.canaries.shared()
+        found = self._of_canaries(seen[apart], rows, members[apart])
+        uneven = self._of_batches(rows, seen[apart & members], epsilon)
+        if (found or uneven) and seen.any():
+            apart = ~self.canaries.shared(others())
+            found = self._of_canaries(seen[apart], rows, members[apart])
+            uneven = self._of_batches(rows, seen[apart & members], epsilon)
         if self.held_out_rows:
             found.append(
                 f"records of held_out were trained on, {self.held_out_rows:,} times: "
@@ -237,8 +279,10 @@ class Watch:
             found.append("the optimiser was not watched: batches and noise were not checked")
         elif not self.rows and not self.before:
             found.append(
-                "the watched optimiser made no step: pass the one that trains the model; canaries, "
-                "batches and noise were not checked"
+                Doubt(
+                    "the watched optimiser made no step: pass the one that trains the model; "
+                    "canaries, batches and noise were not checked"
+                )
             )
         else:
             if engine is not None and not hasattr(self.optimizer, "noise_multiplier"):
@@ -246,19 +290,21 @@ class Watch:
                     "the watched optimiser is not Opacus's, so the noise was not checked: call "
                     "canaries.watch after make_private"
                 )
-            found += self._of_batches(rows, seen[members], epsilon)
-            found += self.noise.warnings()
-            found += self._of_accountant(rows, engine)
+            found += uneven
+            found += map(Doubt, self.noise.warnings())
+            found += map(Doubt, self._of_accountant(rows, engine))
         if self.unlike or (self.rows and self.loaded_unnamed == len(self.rows)):
             found.append(
-                "the weights may not be those of the end of this training: "
-                + (
-                    "the model is not the one that was watched and its weights differ"
-                    if self.unlike
-                    else "they were loaded after it from a file that does not name its run"
+                Doubt(
+                    "the weights may not be those of the end of this training: "
+                    + (
+                        "the model is not the one that was watched and its weights differ"
+                        if self.unlike
+                        else "they were loaded after it from a file that does not name its run"
+                    )
+                    + "; an earlier checkpoint, an average of weights or another run shows less of "
+                    "what this training leaked, or nothing"
                 )
-                + "; an earlier checkpoint, an average of weights or another run shows less of "
-                "what this training leaked, or nothing"
             )
         made = self.before + len(self.rows)
         if self.before:
@@ -267,31 +313,51 @@ class Watch:
                 "batches and noise were not checked, and gradient scores do not include them"
             )
         if self.loaded and (step := self.loaded[0] + len(self.rows) - self.loaded[1]) != made:
-            found.append(
+            text = (
                 f"the weights are those after step {step:,} of {made:,}: "
                 "the claim covers the whole training, so this audit sees only part of it"
             )
+            found.append(Doubt(text) if step < made / 2 else text)
         return found
 
     def _of_canaries(self, seen: Any, rows: Floats, members: Bools) -> list[str]:
-        found, given = [], int(rows.sum())
+        """Compare canaries that no other record looks like with what was trained on."""
+        found: list[str] = []
+        given = int(rows.sum())
         inside, outside = int(members.sum()), int((~members).sum())
         present, absent = int((seen[members] > 0).sum()), int((seen[~members] > 0).sum())
         if not given:
             return [
-                "the model was given no batch in train mode and with gradients, so neither its "
-                "records nor its batches were checked: it was trained in eval mode, or as a copy"
+                Doubt(
+                    "the model was given no batch in train mode and with gradients, so neither its "
+                    "records nor its batches were checked: it was trained in eval mode, as a copy, "
+                    "or compiled after canaries.watch (watch the compiled model)"
+                )
             ] * (len(rows) > 0)
+        if not len(seen):
+            return [
+                Doubt(
+                    "other records have the same inputs as the canaries, so it was not checked "
+                    "that the training saw them: use canaries with inputs of their own, such as "
+                    "random-gradient, or own records="
+                )
+            ]
         if not seen.any():
             return [
-                "no canary was recognised in what the model was given: an augmentation, a "
-                "normalisation after the loader or another precision changes canaries, or the "
-                "loader reads other data than canaries.train_set; the bound holds, but shows little"
+                Doubt(
+                    "no canary was recognised in what the model was given: an augmentation, a "
+                    "normalisation after the loader or another precision changes canaries, or the "
+                    "loader reads other data than canaries.train_set; the bound holds, but shows "
+                    "little"
+                )
             ]
         if absent > outside / 10:
             found.append(
-                f"{absent:,} of {outside:,} canaries that are out were trained on: the loader "
-                "reads other data than canaries.train_set, or has the indices of the original data"
+                Doubt(
+                    f"{absent:,} of {outside:,} canaries that are out were trained on: the loader "
+                    "reads other data than canaries.train_set, or has the indices of the original "
+                    "data"
+                )
             )
         # Given their sizes, no batch has a record with probability ∏(1 − b/n) ≤ exp(−Σb/n).
         missing = inside - present
@@ -300,10 +366,11 @@ class Watch:
             # A shuffled loader leaves out less than a batch in its first epoch.
             chance = min(chance, float(np.median(rows)) / self.records)
         if missing and p_of_missing(missing, inside, chance) < RARE / 2:
-            found.append(
+            text = (
                 f"{missing:,} of {inside:,} canaries that are in were never trained on: a sampler, "
                 "drop_last, a subset or an augmentation leaves them out"
             )
+            found.append(Doubt(text) if missing > inside / 2 else text)
         # Given their sizes, uniform batches have at most a binomial variable's spread of canaries.
         hits, share = int(seen[members].sum()), inside / max(1, self.records)
         rare = share < 1 and p_of_missing(given - hits, max(1, given), 1 - share) < RARE
@@ -351,7 +418,7 @@ class Watch:
                     f"expected_batch_size is {wanted:g}: the batch size that is trained with is "
                     "not the one that is accounted for"
                 )
-        return found
+        return [*map(Doubt, found)] if opacus else found
 
     def _of_accountant(self, rows: Floats, engine: Any) -> list[str]:
         history = getattr(getattr(engine, "accountant", None), "history", None)
@@ -394,9 +461,10 @@ class Watch:
 
 
 def inner_of(model: Any) -> Any:
-    """Return the model inside the wrappers of Opacus and of DistributedDataParallel."""
+    """Return the model inside the wrappers of Opacus and of distributed training."""
     inner = getattr(model, "_module", model)
-    return getattr(inner, "module", inner)
+    parallel = any("Parallel" in one.__name__ for one in type(inner).__mro__)
+    return inner.module if parallel and hasattr(inner, "module") else inner
 
 
 def _same_weights(one: torch.nn.Module, other: torch.nn.Module) -> bool:

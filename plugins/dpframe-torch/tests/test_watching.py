@@ -371,3 +371,119 @@ def test_a_claim_below_what_the_accountant_counted_is_named():
     extra = Script(Canaries(table(), 100, seed=0, out="more")).train(2)
     extra.engine.accountant.history = [(1.0, 0.1, 5)]
     assert any("counted 5 steps" in one for one in extra.audit().warnings)
+
+
+def binary_table(records=400):
+    """Records of five binary columns, so that most inputs occur several times."""
+    x = torch.randint(2, (records, 5)).float()
+    return torch.utils.data.TensorDataset(x, (x.sum(1) > 2).long())
+
+
+def small():
+    return torch.nn.Sequential(torch.nn.Linear(5, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+
+
+@pytest.mark.parametrize("kind", ["mislabelled", "as-they-are", "blank"])
+def test_equal_inputs_of_other_records_raise_no_false_alarm(kind):
+    canaries = Canaries(binary_table(), 30, kind, seed=0)
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    canaries.watch(model, optimizer)
+    for _ in range(4):
+        for x, y in DataLoader(canaries.train_set, batch_size=40, shuffle=True):
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+    warnings = canaries.audit(model).warnings
+    told = ["same inputs as the canaries"] if kind != "blank" else []
+    assert len(warnings) == len(told)
+    assert all(part in one for part, one in zip(told, warnings, strict=True))
+
+
+CONSISTENT_UNLESS = [
+    ("correct", {}, None),
+    ("other data", {"data": table()}, "canaries that are out were trained on"),
+    ("not watched", {"watch": False}, "was not watched"),
+    ("shuffled", {"poisson": False}, "not Poisson samples"),
+    ("no noise", {"silent": True}, "released without noise"),
+]
+
+
+@pytest.mark.parametrize(("case", "plan", "said"), CONSISTENT_UNLESS)
+def test_a_training_that_was_not_seen_or_not_claimed_is_never_consistent(
+    case, plan, said, monkeypatch
+):
+    """Finding no violation says nothing then; a green job must not follow."""
+    from opacus.optimizers import optimizer as opacus
+
+    plan = dict(plan)
+    if plan.pop("silent", False):
+        monkeypatch.setattr(opacus, "_generate_noise", lambda reference, **_: 0 * reference)
+    watch = plan.pop("watch", True)
+    canaries = Canaries(table(), 100, seed=0)
+    found = Script(canaries, noise=2.0, **plan).train(5, watch=watch).audit()
+    if said is None:
+        assert found.verdict == "consistent"
+        assert found.warnings == []
+    else:
+        assert found.verdict == "inconclusive"
+        assert said in found["rows"][0]["reason"]
+        assert said in str(found)
+
+
+def test_equal_scores_are_never_consistent():
+    script = Script(Canaries(table(), 100, seed=0), noise=2.0).train(2)
+    found = script.audit(score=lambda model, records: torch.zeros(len(records)))
+    assert found.verdict == "inconclusive"
+    assert "all scores are equal" in found.warnings[0]
+
+
+def test_adaptive_clipping_gets_no_false_alarm_and_missing_noise_is_named(monkeypatch):
+    from opacus.optimizers import adaclipoptimizer as opacus
+
+    def warnings(out):
+        canaries = Canaries(table(), 60, "random-gradient", seed=0, out=out)
+        options = {"clipping": "adaptive", "target_unclipped_quantile": 0.5}
+        options |= {"clipbound_learning_rate": 0.2, "max_clipbound": 10.0, "min_clipbound": 0.01}
+        script = Script(canaries, unclipped_num_std=2.0, **options).train(3)
+        return script.audit().warnings
+
+    assert warnings("right") == []
+    real = opacus._generate_noise
+    monkeypatch.setattr(opacus, "_generate_noise", lambda std, **rest: real(std=std / 2, **rest))
+    assert any("times the standard deviation" in one for one in warnings("halved"))
+
+
+def test_a_part_that_is_called_module_is_no_wrapper():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.module = torch.nn.Linear(12, 16).requires_grad_(False)
+            self.head = torch.nn.Linear(16, 4)
+
+        def forward(self, x):
+            return self.head(torch.relu(self.module(2 * x)))
+
+    canaries, model = Canaries(table(), 50, seed=0), Net()
+    optimizer = torch.optim.SGD(model.head.parameters(), lr=0.1)
+    canaries.watch(model, optimizer)
+    for x, y in DataLoader(canaries.train_set, batch_size=40, shuffle=True):
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    assert canaries.audit(model).warnings == []
+
+
+def test_an_optimiser_that_calls_a_closure_is_observed():
+    canaries, model = Canaries(table(), 50, seed=0), network()
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=5)
+    canaries.watch(model, optimizer)
+    x, y = next(iter(DataLoader(canaries.train_set, batch_size=400)))
+
+    def closure():
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    assert canaries.audit(model).warnings == []

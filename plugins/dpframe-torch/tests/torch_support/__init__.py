@@ -38,7 +38,9 @@ def plain(data, epochs=5, batch=40, rate=0.1, canaries=None, shuffle=True, **opt
 class Script:
     """A script with Opacus; mistakes are planted between `make_private` and the first step."""
 
-    def __init__(self, canaries, data=None, batch=40, noise=1.0, poisson=True, width=16, clip=1.0):
+    def __init__(
+        self, canaries, data=None, batch=40, noise=1.0, poisson=True, width=16, clip=1.0, **more
+    ):
         from opacus import PrivacyEngine
 
         self.canaries = canaries
@@ -53,6 +55,7 @@ class Script:
             noise_multiplier=noise,
             max_grad_norm=clip,
             poisson_sampling=poisson,
+            **more,
         )
 
     def train(self, epochs=2, loader=None, watch=True):
