@@ -275,7 +275,8 @@ def plan(
         rehearsal: Time a few draws to estimate the duration.
         power: Also print the smallest true loss that is detected with this probability.
         against: With --power: the trials needed if the true loss were X times the claimed one.
-        report: With --power: draw power against trials, as .svg, .png or .pdf; needs matplotlib.
+        report: With --power: draw power against trials, as .svg, .png or .pdf, or write an .html
+            page with the table too. Figures need matplotlib.
     """
     from dpframe.commands.plan import outlook
     from dpframe.commands.plot import check_name, write as write_picture
@@ -290,7 +291,8 @@ def plan(
     if report is not None:
         if power is None:
             raise DpframeError("--report FILE needs --power P")
-        check_name(report)
+        if not (page := report.suffix.lower() == ".html"):
+            check_name(report)
     found = outlook(
         audit,
         rehearse=rehearsal,
@@ -303,9 +305,15 @@ def plan(
     else:
         render_plan(found, console())
     if report is not None:
-        picture = figures.draw_power(found)
-        write_picture(picture, report)
-        say(f"{report}: {picture.caption}", stderr=as_json)
+        if page:
+            from dpframe.report.files import html  # jinja2 takes long to import
+
+            write_picture(html.power(found), report)
+            caption = "power as a table, and against trials"
+        else:
+            write_picture(picture := figures.draw_power(found), report)
+            caption = picture.caption or ""
+        say(f"{report}: {caption}", stderr=as_json)
 
 
 def show(

@@ -81,14 +81,18 @@ def save(
     return picture
 
 
-def write(picture: Picture, out: Path) -> None:
-    """Write a picture into a file of a name that was checked; raise OutputError if it fails."""
+def write(picture: Picture | str, out: Path) -> None:
+    """Write a picture, or a page, into a file of a checked name; raise OutputError if it fails."""
     from dpframe.report.figures.drawing import content
 
     mask = os.umask(0)
     os.umask(mask)
     try:
-        write_whole(out, content(picture, out.suffix[1:].lower()), 0o666 & ~mask)
+        if isinstance(picture, str):
+            data = picture.encode()
+        else:
+            data = content(picture, out.suffix[1:].lower())
+        write_whole(out, data, 0o666 & ~mask)
     except OSError as error:
         raise OutputError(f"{out}: cannot be written: {error.strerror}") from error
 

@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from dpframe import __version__
 from dpframe.common.text import escape
 from dpframe.errors import DpframeError
 from dpframe.report import group, phrases, sentences, words
@@ -71,6 +72,41 @@ def document(record: Record) -> str:
 def summary(record: Record) -> str:
     """Return the verdict and a small table, for a notebook: an element, not a page."""
     return environment().get_template("summary.html").render(values(record, brief=True))
+
+
+def power(plan: Any) -> str:
+    """Return a page with a plan's powers as a table, and against trials if they are drawn."""
+    from dpframe.report.terminal.plan import facts, meaning_of_power, power_table
+
+    heads, rows, rest = [""], list[list[str]](), list[str]()
+    if plan["power"]:
+        (heads, rows), rest = power_table(plan["power"]), [meaning_of_power(plan["power"])]
+    picture, caption = figure("draw_power", plan)
+    unknown = [
+        f"Power unknown, {plural(skip['cells'], 'cell')}: {skip['reason']}."
+        for skip in plan["without_power"]
+    ]
+    shown = {
+        "title": "Plan of an audit",
+        "headline": [f"Power of {plan['name']}", *(f"{key}: {text}." for key, text in facts(plan))],
+        **{"heads": heads, "rows": rows, "picture": picture, "caption": caption},
+        "looks": ["", *[Markup(' class="number"')] * len(heads)],
+        "rest": rest + unknown,
+        **{"warnings": [], "grave": False, "notes": [], "versions": f"dpframe {__version__}"},
+    }
+    return environment().get_template("scores.html").render(shown) + "\n"
+
+
+def figure(draw: str, found: Any) -> tuple[Markup, str]:
+    """Draw something as an element, and return its caption; without matplotlib the error."""
+    try:
+        from dpframe.report import figures
+        from dpframe.report.figures.drawing import inline
+
+        picture = getattr(figures, draw)(found)
+        return Markup(inline(picture)), picture.caption or ""
+    except (DpframeError, ImportError) as error:
+        return Markup(""), str(error)
 
 
 def environment() -> Environment:

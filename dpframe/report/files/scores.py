@@ -153,19 +153,9 @@ def _page(found: Found) -> str:
     ]
     notes += [f"{skip['estimator']}: left out: {skip['reason']}" for skip in found["skipped"]]
     versions = ", ".join(f"{name} {found['environment'][name]}" for name in ("dpframe", "numpy"))
-    picture, caption = _figure(found)
+    from dpframe.report.files.html import figure
+
+    picture, caption = figure("draw_scores", found)
     shown = {"picture": picture, "caption": caption, "rest": _rest(found), "notes": notes}
-    versions = f"Seed {found['seed']}; {versions}"
-    return _rendered("scores.html", found, **shown, versions=versions) + "\n"
-
-
-def _figure(found: Found) -> tuple[Markup, str]:
-    """Draw trade-off and ROC, and return the caption; without matplotlib the error."""
-    try:
-        from dpframe.report import figures
-        from dpframe.report.figures.drawing import inline
-
-        picture = figures.draw_scores(found)
-        return Markup(inline(picture)), picture.caption or ""
-    except (DpframeError, ImportError) as error:
-        return Markup(""), str(error)
+    shown |= {"title": "Scores made elsewhere", "versions": f"Seed {found['seed']}; {versions}"}
+    return _rendered("scores.html", found, **shown) + "\n"

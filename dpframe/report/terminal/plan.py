@@ -103,7 +103,7 @@ def render_plan(plan: Outlook, console: Console) -> None:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for name, text in _facts(plan):
+    for name, text in facts(plan):
         table.add_row(ink.text(name, "bold"), ink.text(text))
     show(console, ink.text(plan["name"], "bold"))
     show(console, table)
@@ -135,8 +135,7 @@ def render_plan(plan: Outlook, console: Console) -> None:
     if plan["power"]:
         console.print()
         print_fitted(_power(plan["power"], ink), ink, console)
-        models = " or ".join(sorted({row["model"] for row in plan["power"]}))
-        show(console, ink.text(POWER.format(plan["power"][0]["probability"], models), "dim"))
+        show(console, ink.text(meaning_of_power(plan["power"]), "dim"))
         factor = max((row["needed"] or 0) / row["trials"] for row in plan["power"])
         if factor > 1 and plan["seconds"] is not None:
             time = words.duration(factor * plan["seconds"])
@@ -149,7 +148,8 @@ def render_plan(plan: Outlook, console: Console) -> None:
             show(console, ink.text(f"– {what}, {cells}: {skip['reason']}"))
 
 
-def _facts(plan: Outlook) -> Iterator[tuple[str, str]]:
+def facts(plan: Outlook) -> Iterator[tuple[str, str]]:
+    """Yield names and values of the size and cost of a run."""
     repeats = f", {plan['repeats']} repeats of each" if plan["repeats"] > 1 else ""
     yield "cells", f"{plan['cells']}{repeats}; {plan['m']} with a claim that can be tested (m)"
     draws = [words.quantity(plan["draws"])]
@@ -179,22 +179,36 @@ POWER = (
 )
 
 
-def _power(rows: list[PowerRow], ink: Ink) -> Table:
-    table = ink.table(2)
-    table.add_column("cells", overflow="fold")
-    heads = ["claimed", "detectable"]
+def meaning_of_power(rows: list[PowerRow]) -> str:
+    """Explain the table of powers."""
+    models = " or ".join(sorted({row["model"] for row in rows}))
+    return POWER.format(rows[0]["probability"], models)
+
+
+def power_table(rows: list[PowerRow]) -> tuple[list[str], list[list[str]]]:
+    """Return titles and rows of the table of powers; the first column has names."""
+    heads = ["cells", "claimed", "detectable"]
     heads += [f"{multiple:g}×" for multiple in rows[0]["curve"]]
     if wanted := rows[0]["against"]:
         heads.append(f"trials, {wanted / rows[0]['claimed']:g}×")
-    for head in heads:
-        table.add_column(ink.text(head), justify="right", no_wrap=True)
+    lines = []
     for row in rows:
         shown = "no loss" if row["epsilon"] is None else f"ε ≥ {words.upper(row['epsilon'])}"
         texts = [words.brief(row["claimed"]), shown]
         texts += [f"{share:.2f}" for share in row["curve"].values()]
         if row["against"]:
             texts.append("none" if row["needed"] is None else words.quantity(row["needed"]))
-        name = f"{row['label']} ×{row['cells']}"
+        lines.append([f"{row['label']} ×{row['cells']}", *texts])
+    return heads, lines
+
+
+def _power(rows: list[PowerRow], ink: Ink) -> Table:
+    heads, lines = power_table(rows)
+    table = ink.table(2)
+    table.add_column(heads[0], overflow="fold")
+    for head in heads[1:]:
+        table.add_column(ink.text(head), justify="right", no_wrap=True)
+    for name, *texts in lines:
         table.add_row(ink.text(name, "bold"), *map(ink.text, texts))
     return table
 

@@ -4,10 +4,12 @@ import re
 
 import pytest
 from support import ROOT, made_records
+from support.html_pages import Page
 
 from dpframe.errors import DpframeError
 from dpframe.report import figures
 from dpframe.report.figures import comparison
+from dpframe.report.files import html
 from dpframe.results.store import as_record
 
 STYLE = ROOT / "dpframe" / "report" / "files" / "templates" / "style.css"
@@ -55,3 +57,24 @@ def test_power_is_drawn_against_trials_and_a_plan_without_a_curve_is_refused():
     assert "1 more claim is left out" in picture.caption
     with pytest.raises(DpframeError, match="no claim of this plan"):
         figures.draw_power({"name": "small", "power": rows[1:]})
+
+
+def test_the_page_of_a_plan_has_the_table_and_the_curve_and_fetches_nothing():
+    shown = {"cells": 2, "delta": 0.0, "unit": "trials", "epsilon": 1.25, "curve": {1.5: 0.1234}}
+    row = {"label": "lap<b>lace", "claimed": 1.0, "trials": 20, "probability": 0.8, **shown}
+    drawn = {1.5: [(10, 0.1), (20, 0.2)]}
+    row |= {"model": "noise", "against": 2.0, "needed": 321, "by_trials": drawn}
+    plan = {"name": "sm<i>all", "power": [row], "without_power": [{"reason": "odd", "cells": 3}]}
+    numbers = ("cells", "m", "repeats", "draw_groups", "searches", "draws", "calls", "memory_bytes")
+    plan |= dict.fromkeys(numbers, 2) | {"seconds": None, "level": 0.01, "confidence": 0.95}
+    text = html.power(plan | {"multiplicity": "holm"})
+    page = Page(text)
+    assert page.problems == []
+    assert page.tags["table"] == page.tags["svg"] == 1
+    for said in ("lap<b>lace ×2", "ε ≥ 1.25", "0.12", "321", "3 cells: odd", "Power of sm<i>all"):
+        assert said in page.text
+    assert "true loss 1.5 × claimed" in page.text
+    assert not page.tags["b"] + page.tags["script"] + page.tags["img"]
+    assert not re.search(r"(?:href|src)=.http|@import|url\(http", text)
+    without = Page(html.power(plan | {"multiplicity": "holm", "power": []}))
+    assert "No figure: no claim of this plan" in without.text
