@@ -1,7 +1,9 @@
 """`dpframe accountants` with fake accountants: correct, too low, loose, broken."""
 
 import csv
+import importlib.metadata
 import json
+import math
 import re
 import sys
 from pathlib import Path
@@ -15,7 +17,7 @@ from dpframe_libraries.accountants.questions import Question
 from dpframe_libraries.accountants.truth import intervals
 from typer.testing import CliRunner
 
-from dpframe import DpframeError
+from dpframe import DpframeError, GaussianDP
 
 FAKES = '''
 import math, os, sys
@@ -298,3 +300,59 @@ def test_the_grid_and_the_accountant_of_the_documents_work(tmp_path, monkeypatch
     found = CliRunner().invoke(app, options)
     assert found.exit_code == 0, found.output
     assert "my accountant" in found.output
+
+
+NIGHTLY = Path(questions.__file__).parent / "grids" / "nightly.toml"
+SAMPLED = Step("gaussian", 3.0, 50, "poisson", 0.2)
+PUBLIC = {  # answers that public reports call too low
+    "Opacus GDP 1.6.0, opacus issues 384 and 643": (SAMPLED, "add-remove", 1 / 48_000, 1.838478),
+    "dp-accounting RDP 0.6.0, differential-privacy issue 378": (
+        Step("gaussian", 1.0),
+        "replace",
+        1e-5,
+        4.728507,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_answers_that_public_reports_call_too_low_are_below_the_truth(name):
+    step, relation, delta, epsilon = PUBLIC[name]
+    question = Question((step,), relation, (delta,))
+    truths = intervals((step,), relation, (delta,))
+    found = {}
+    for told in (epsilon, truths[0].upper):
+        accountant = asking.Accountant(name, "", "upper", relation)
+        answer = asking.Answer((told,))
+        found[told] = [row.kind for row in judging.judged(question, accountant, truths, answer, 99)]
+    assert found == {epsilon: ["below"], truths[0].upper: [None]}
+
+
+def test_the_recorded_answer_for_opacus_is_that_of_its_formula():
+    """μ = rate √(steps (e^(1/σ²) − 1)), and the δ(ε) of μ-GDP."""
+    step, _, delta, epsilon = PUBLIC["Opacus GDP 1.6.0, opacus issues 384 and 643"]
+    mu = step.rate * math.sqrt(step.count * math.expm1(step.scale**-2))
+    assert GaussianDP(mu).epsilon_at(delta) == pytest.approx(epsilon, abs=1e-5)
+
+
+def test_the_recorded_answer_for_dp_accounting_is_that_of_the_library():
+    rdp = pytest.importorskip("dp_accounting.rdp")
+    if importlib.metadata.version("dp-accounting") != "0.6.0":
+        pytest.skip("another release")
+    from dp_accounting import GaussianDpEvent, NeighboringRelation
+
+    step, _, delta, epsilon = PUBLIC["dp-accounting RDP 0.6.0, differential-privacy issue 378"]
+    accountant = rdp.RdpAccountant(neighboring_relation=NeighboringRelation.REPLACE_ONE)
+    accountant.compose(GaussianDpEvent(step.scale))
+    assert accountant.get_epsilon(delta) == pytest.approx(epsilon, abs=1e-5)
+
+
+def test_the_nightly_grid_asks_what_public_reports_are_about():
+    """Large ε after one step (prv_accountant issues 36 and 42), and `replace` for RDP (378)."""
+    asked = questions.read_grid(NIGHTLY)
+    single = [one for one in asked if len(one.steps) == 1 and one.steps[0].count == 1]
+    steps = {(one.relation, one.steps[0]) for one in single}
+    assert ("replace", Step("gaussian", 1.0)) in steps
+    large = Step("gaussian", 0.1, 1, "poisson", 0.2)
+    assert ("add-remove", large) in steps
+    assert intervals((large,), "add-remove", (1e-5,))[0].lower > 40
