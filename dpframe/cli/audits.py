@@ -292,7 +292,7 @@ def plan(
         if power is None:
             raise DpframeError("--report FILE needs --power P")
         if not (page := report.suffix.lower() == ".html"):
-            check_name(report)
+            check_name(report, ", a page as .html")
     found = outlook(
         audit,
         rehearse=rehearsal,

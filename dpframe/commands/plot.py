@@ -97,10 +97,13 @@ def write(picture: Picture | str, out: Path) -> None:
         raise OutputError(f"{out}: cannot be written: {error.strerror}") from error
 
 
-def check_name(out: Path) -> None:
-    """Raise DpframeError if nothing can be drawn into a file of this name."""
+def check_name(out: Path, more: str = "") -> None:
+    """Raise DpframeError if nothing can be drawn into a file of this name.
+
+    The message ends with `more`, the other endings that the command takes.
+    """
     if out.suffix[1:].lower() not in FORMATS:
-        raise DpframeError(f"{out}: a figure is written as .svg, .png or .pdf")
+        raise DpframeError(f"{out}: a figure is written as .svg, .png or .pdf{more}")
     figures.need_matplotlib()
 
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Iterator
+from datetime import date, time
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -191,6 +192,8 @@ def toml(value: Any) -> str:
     # TOML writes inf, nan and exponents as Python does, and demands an escape for DEL.
     if isinstance(value, float):
         return repr(value)
+    if isinstance(value, date | time):  # a datetime is a date
+        return value.isoformat()
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

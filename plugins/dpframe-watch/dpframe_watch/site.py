@@ -50,8 +50,11 @@ class Row(NamedTuple):
 
     @property
     def anchor(self) -> str:
-        """The name of its row on the page."""
-        return re.sub(r"[^A-Za-z0-9.+-]", "-", "-".join(self.task))
+        """The name of its row on the page, another for each task."""
+        return ":".join(
+            re.sub(r"[^A-Za-z0-9.+-]", lambda found: f"_{ord(found[0]):x}_", part)
+            for part in self.task
+        )
 
 
 class Site:

@@ -13,8 +13,8 @@ import made
 import pytest
 from dpframe_watch import audits
 from dpframe_watch.commands import watch_app
-from dpframe_watch.registry import Registry
-from dpframe_watch.site import COLOURS, verdict_of, words_of
+from dpframe_watch.registry import Registry, Task
+from dpframe_watch.site import COLOURS, Row, verdict_of, words_of
 from typer.testing import CliRunner
 
 from dpframe import DpframeError, load
@@ -202,6 +202,18 @@ def test_pages_are_well_formed_and_links_lead_somewhere(tmp_path, pretended):
         assert all(entry.findtext(f"{atom}{name}") for entry in (feed, *feed.iter(f"{atom}entry")))
     for link in feed.iter(f"{atom}link"):
         assert link.get("href").startswith("https://a.b/c/")
+
+
+def test_each_row_of_the_page_has_a_name_of_its_own():
+    tasks = [Task("a-b", "c", "1"), Task("a", "b-c", "1"), Task("lib_a", "x", "1")]
+    tasks += [Task("lib-a", "x", "1"), Task("lib_5f_a", "x", "1")]
+    assert len({Row(task, "", "", "").anchor for task in tasks}) == len(tasks)
+
+
+@pytest.mark.parametrize("text", ["2026-11-24", "2026-11-24T01:02:03", "01:02:03.5"])
+def test_dates_in_a_registry_are_written_as_they_were_read(text):
+    value = {"since": tomllib.loads(f"it = {text}")["it"]}
+    assert tomllib.loads(f"it = {dpframe_watch.registry.toml(value)}")["it"] == value
 
 
 def test_a_badge_says_what_was_shown_and_is_not_green(tmp_path, pretended):
