@@ -68,9 +68,11 @@ ONCE = """
 from dpframe.engine.checkpoint import Store
 flush, flushes = Store.flush, []
 def flush_and_wait(store):
+    writes = bool(store._changed)  # not before the first chunk, which must compile
     flush(store)
-    flushes.append(store)
-    if len(flushes) == 12:  # far from the end; whoever is to stop it was too busy so far
+    if writes:
+        flushes.append(store)
+    if writes and len(flushes) == 12:  # far from the end; whoever is to stop it was too busy so far
         sys.stdin.read()
 Store.flush = flush_and_wait
 """

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from typing import Any
 
 BINS = 4
@@ -174,8 +175,8 @@ def _order(cells: list[Any], codes: list[int], kinds: int, numeric: bool) -> lis
     for code in range(kinds):
         found += [float(at) for at in _around(codes, code)]
     if kinds <= MOST_STEPS:
-        steps = list(zip(codes, codes[1:]))  # noqa: RUF007
-        found += [float(steps.count(step)) for step in itertools.permutations(range(kinds), 2)]
+        steps = Counter(zip(codes, codes[1:]))  # noqa: RUF007
+        found += [float(steps[step]) for step in itertools.permutations(range(kinds), 2)]
     return found
 
 
