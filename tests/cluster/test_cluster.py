@@ -161,6 +161,7 @@ def test_segments_grow_with_the_cluster() -> None:
     assert enlarged(1e9, 1) == 1  # one machine is spared nothing
     assert enlarged(1e9, 1000) == 14  # 71 a second, a tenth of what a scheduler can do
     assert enlarged(100, 1000) == 1
+    assert enlarged(0, 2) == 1  # a search alone has no pass
     # A run of 32 s on each of 10^5 cores: as long to hand out as to count.
     assert enlarged(3.2e6, 100_000) == 66
 
