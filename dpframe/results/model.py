@@ -208,8 +208,8 @@ class EstimateRecord(RecordPart):
     """scope of `epsilon_upper`: every event of the attack's decisions, every cut of its scores, or
     only the thresholds that the spec or the pilot chose. Null if `epsilon_upper` is not a limit"""
     interval: Point | None = None
-    """lower and upper limit on ε, in nats, that are approximate, Bayesian or assume more than the
-    bound does; never a bound. Null if the estimator gives none"""
+    """lower and upper limit on ε, in nats, that are approximate, Bayesian or based on stronger
+    assumptions; never a bound. Null if the estimator gives none"""
     delta: Probability
     """δ at which ε is estimated"""
     confidence: Probability
@@ -244,7 +244,7 @@ class PowerRecord(RecordPart):
     """The smallest true loss that the trials of a cell would have shown."""
 
     probability: Probability
-    """probability with which it would have been shown, that is: the claim refuted"""
+    """probability with which the claim would have been refuted at this loss"""
     epsilon: Number
     """the loss at the cell's δ, in nats"""
     model: str
@@ -310,7 +310,7 @@ class Basis(RecordPart):
     contrast: ContrastRecord
     """bound and claim at the δ with the strongest evidence"""
     resolution: Probability | None = None
-    """probability below which the sampler is measured, not the mechanism. Missing in old records"""
+    """probability below which events reveal only the sampler. Missing in old records"""
     extreme: EvidenceRecord | None = None
     """inputs of `p_extreme`. Missing in old records"""
 
@@ -384,8 +384,8 @@ class ExcessRecord(RecordPart):
     """A pair on which a query changes more than its noise is made for."""
 
     kind: Literal["change", "not a number", "shape", "raises"]
-    """`change`: by more than the sensitivity; the others are changes without a size: NaN or an
-    infinity on one side, another form of the answer, an exception on one side"""
+    """`change` for a change above the sensitivity; the others have no size: NaN or an infinity
+    on one side, a different form of the answer, an exception on one side"""
     pair: PairRecord
     """the pair"""
     change: Number | None
@@ -482,7 +482,7 @@ class CellRecord(RecordPart):
     """draws counted, on both datasets together; those of cells with one `draw_group` are the
     same"""
     draw_group: str | None
-    """name of the set of draws; cells with the same one share draws"""
+    """name of the set of draws; cells with the same name share draws"""
     looks: list[LookRecord] | None
     """the looks at these draws, this one included; null for an anytime estimator, which allows any
     number of looks"""
@@ -492,8 +492,8 @@ class CellRecord(RecordPart):
     """the extent of a search and its evidence against the claim; null without [search], and if the
     cell failed"""
     event: WitnessRecord | None = None
-    """on a fixed pair, the event farthest outside the claim, chosen after counting: it shows the
-    leak and bounds nothing. Null if the cell does not refute its claim by itself, if its counts are
+    """on a fixed pair, the event farthest outside the claim, chosen after counting, so it shows
+    the leak but gives no bound. Null if the cell does not refute its claim alone, if its counts are
     not of decisions or between cuts, or if answers may be of any kind. Missing in old records"""
     searched: bool = False
     """true if a search chose pair and attack, even if it failed; the attack of a failed cell is the
@@ -502,8 +502,8 @@ class CellRecord(RecordPart):
     """result of the query without noise; null if the mechanism defines none. Missing in old
     records"""
     power: PowerRecord | None = None
-    """the smallest loss that a consistent cell would have shown; null for other verdicts, without
-    `[run] power`, for bets, and if there is no model of a loss. Missing in old records"""
+    """the smallest loss that a consistent cell would have detected; null for other verdicts,
+    without `[run] power`, for bets, and if there is no model of a loss. Missing in old records"""
     slack: SlackRecord | None = None
     """parts of the difference between claimed and certified ε; null if nothing is certified, or the
     claim is not finite at the cell's δ. Missing in old records"""
@@ -600,11 +600,11 @@ class SkipRecord(RecordPart):
     estimator: str
     """label of the estimator"""
     swept: FreeTable
-    """swept keys and values; empty if all are meant"""
+    """swept keys and values; empty if it is skipped for all values"""
     reason: str
-    """why"""
+    """the reason"""
     expected: Verdict | None = None
-    """the verdict that `[[expect]]` names and a skipped combination misses; null without one"""
+    """the verdict that `[[expect]]` names for this combination; null if no rule matches"""
 
 
 class SummaryRecord(RecordPart):

@@ -44,7 +44,7 @@ COLUMNS = {
     "epsilon_upper": "the most that this attack can show, in nats; limits the attack, never the "
     "mechanism",
     "epsilon_upper_of": "scope of this limit: events, cuts or thresholds of the attack",
-    "interval_lower": "lower limit that is approximate, Bayesian or assumes more; not a bound",
+    "interval_lower": "lower limit: approximate, Bayesian or under stronger assumptions; not a bound",
     "interval_upper": "upper limit of the same",
     "confidence": "level of this one bound",
     "certified": "true if the bound is valid at finite samples, under `assumption`",
@@ -54,7 +54,7 @@ COLUMNS = {
     "trials_d": "draws counted on D",
     "trials_d_prime": "draws counted on D′",
     "draws": "draws counted, on both together",
-    "draw_group": "cells with the same one share draws",
+    "draw_group": "cells with the same value share draws",
     "seconds": "seconds spent on its draws",
     "reason": "the reason for the verdict, or for the failure",
 }

@@ -123,7 +123,7 @@ class SearchTable(TomlTable):
     """Known leaks: their names in a record, or parts of names. Pairs that show one are skipped.
     `dpframe show --next` prints them."""
     findings: Findings = 1
-    """Number of distinct leaks to list. If it is above 1, the search ends with the last of them."""
+    """Number of distinct leaks to list. If it is above 1, the search ends when all are found."""
     parameters: dict[str, Any] = {}
     """Parameters of the mechanism that the search varies: keys such as "mechanism.C", each a list
     of values or { low = …, high = …, log = true }."""
@@ -231,8 +231,8 @@ class RunTable(TomlTable):
     "never" only at `trials`. Other estimators need all of their trials."""
     verify: Annotated[int, Field(ge=0)] | Annotated[float, Field(ge=0, le=1)] = 2
     """Tasks of each kind that this machine repeats to verify other machines bit for bit. A whole
-    number: the first ones, and a decreasing share of the later ones. A fraction such as .1: this
-    share. They are chosen at random after their results arrive."""
+    number repeats the first tasks, and a decreasing share of later ones; a fraction such as .1
+    repeats this share. Tasks are chosen at random after their results arrive."""
     power: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Probability, such as 0.8: consistent cells state the loss they would have detected."""
     device: Literal["cpu", "gpu"] | None = None
