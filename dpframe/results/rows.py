@@ -44,7 +44,7 @@ COLUMNS = {
     "epsilon_upper": "the most that this attack can show, in nats; limits the attack, never the "
     "mechanism",
     "epsilon_upper_of": "scope of this limit: events, cuts or thresholds of the attack",
-    "interval_lower": "lower limit: approximate, Bayesian or under stronger assumptions; not a bound",
+    "interval_lower": "lower limit, approximate, Bayesian or under more assumptions; not a bound",
     "interval_upper": "upper limit of the same",
     "confidence": "level of this one bound",
     "certified": "true if the bound is valid at finite samples, under `assumption`",
