@@ -16,8 +16,8 @@ OWN_KEYS = ("attack.", "estimator.")
 MANY = 10_000  # repeats from which hundredths of a percent are shown
 WIDTH = 110  # of a page
 HEADS = ("n", "attack · estimator", "above the truth", "typical", "of true ε", "promise")
-CORNER_HEADS = ("estimator", "of a", "above", "promised", "one event", "paid", "promise")
-WHOLE_HEADS = ("audits", "what", "happened", "expected", "promised", "promise")
+CORNER_HEADS = ("estimator", "reads", "above", "promised", "one event", "share", "promise")
+WHOLE_HEADS = ("audits", "error", "observed", "expected", "promised", "promise")
 PROMISES = {"kept": "kept", "broken": "BROKEN", "failed": "failed", None: "nothing"}
 
 
@@ -77,8 +77,8 @@ def explanation(found: dict[str, Any]) -> Iterator[str]:
     more = "."
     if before:
         more = (
-            ". To choose thresholds or bins, or to learn, it first makes up to "
-            f"{words.quantity(before)} more, but no more than n."
+            f". Before that, it draws up to {words.quantity(before)} outputs, but no more than n, "
+            "to learn and to choose thresholds or bins."
         )
     yield (
         f"Each line repeats an audit {repeats} times on new draws of a mechanism with known ε: n "

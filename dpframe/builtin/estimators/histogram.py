@@ -171,7 +171,7 @@ class Binned(Estimator):
     """An estimator from the histograms of the scores, in bins of equal width."""
 
     bins: Annotated[int, Ge(2), Le(MOST_BINS)] | None = None
-    """Number of bins, the two open ones included; default: of Scott's width for these trials."""
+    """Number of bins, including the two open ones; default: by Scott's rule for these trials."""
     low: float | None = None
     """Lower end of the range; default: from the pilot."""
     high: float | None = None
@@ -352,7 +352,7 @@ class HistogramSplit(Binned, name="histogram-split"):
     )
 
     bins: Annotated[int, Ge(2), Le(MOST_BINS)] = 20
-    """Number of bins, the two open ones included. With more, their order is less certain."""
+    """Number of bins, including the two open ones. With more bins, their order is less certain."""
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         if not all(query.trials):  # the pilot took the only score
