@@ -267,7 +267,7 @@ class OneShot(Estimator, name="one-shot"):
     """d, if the scores are cosines: the scores of canaries that are out are then N(0, 1/d) and not
     fitted."""
     bins: Annotated[int, Ge(2), Le(MOST_BINS)] | None = None
-    """Bins of the histograms; default: of Scott's width."""
+    """Bins of the histograms; default: by Scott's rule."""
 
     def check(self) -> None:
         if self.law == "histogram" and self.dimension is not None:
