@@ -9,11 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpframe.plugins import Attack, HostMechanism, find_plugin
+from dpframe_pipelines.programs.queries import BEFORE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dpframe.plugins import Array, Floats, HostArray, Ints, Key, Pair, Target, Tree
+
+UNORDERED = "sort the rows in the adapter if the engine promises no order"
 
 KEPT = 24
 """Number of features whose intervals are learned: those that differ most between D and D′."""
@@ -79,13 +82,19 @@ class NamedFeatures(Attack, name="features"):
     def words(self, state: Tree, edge: float, above: bool, words: Mapping[int, str]) -> str | None:
         names = bytes(np.asarray(state["names"], np.uint8)).decode().split("\n")
         if self.look == "cut":
-            return f"the {names[0]} {_side(state, edge, above)}"
+            return f"the {names[0]} {_side(state, edge, above)}{_hint(names[0])}"
         told = self._learner.words(state, edge, above, words)
         if told is None:
             return None
-        column = int(state["column"])
-        of = "a weighted sum of features" if column < 0 else f"the {names[column]}"
-        return f"{of} is {told.partition(' is ')[2]}"
+        column, event = int(state["column"]), told.partition(" is ")[2]
+        if column < 0:
+            return f"a weighted sum of features is {event}"
+        return f"the {names[column]} is {event}{_hint(names[column])}"
+
+
+def _hint(name: str) -> str:
+    """Return what mends an adapter if the feature that differs is the order of an answer."""
+    return f" ({UNORDERED})" if name.startswith(BEFORE) else ""
 
 
 def _cuts(sides: tuple[HostArray, HostArray]) -> dict[str, Any]:

@@ -43,6 +43,9 @@ MOST_USERS = 64
 MANY = 40
 """Number of rows of a user with many rows."""
 
+SHARED = 100
+"""Users of each of two keys that are equally frequent, but for one user: more than thresholds."""
+
 FAR = 1e6
 """Distance of a number from its bounds, in widths of the bounds."""
 
@@ -67,7 +70,8 @@ class Case(NamedTuple):
         """The parts of the query, and the rows of both tables."""
         query = self.query
         parts = len(query.group) + (query.where is not None) + (query.having is not None)
-        return parts + (query.value != "COUNT(*)"), len(self.rows + self.mine + self.theirs)
+        parts += query.left + (query.value != "COUNT(*)")
+        return parts, len(self.rows + self.mine + self.theirs)
 
 
 class EditableTable:
@@ -118,6 +122,8 @@ class EditableTable:
         numbers = [c.name for c in (*self.columns, *self.joined) if not (c.categories or c.user)]
         for query in self._queries(keys, numbers):
             yield query._replace(join=self.on)
+            if self.on and query.where is None and query.having is None:
+                yield query._replace(join=self.on, left=True)
 
     def _queries(self, keys: list[str], numbers: list[str]) -> Iterator[Query]:
         user = self.names[self.user]
@@ -175,6 +181,10 @@ class EditableTable:
         yield low, one, "a user with the only row of its key"
         yield low, tuple(self.row(ME, n, 1.0) for n in range(MANY)), f"a user with {MANY} rows"
         yield mixed, one * MANY, f"a user with {MANY} rows of one key"
+        equal = tuple(self.row(f"u{n}", n % 2, 0.5) for n in range(2 * SHARED if self.keys else 0))
+        for key in range(2 if equal else 0):
+            row = self.row(ME, key, 1.0)
+            yield equal, (row,), "a user whose key decides which of two keys is more frequent"
         for at in (*self.keys, *self.numbers):
             yield low, (self.with_cell(one[0], at, None),), "a user with a missing value"
         yield (
@@ -232,7 +242,8 @@ class EditableTable:
 
     def pair(self, case: Case) -> Values:
         """Return a case as a pair: D and D′ hold the same query."""
-        d0, d1 = (self._data(case.query, case.rows + of) for of in (case.mine, case.theirs))
+        # The user comes first, because its rows cannot change the order of keys otherwise.
+        d0, d1 = (self._data(case.query, of + case.rows) for of in (case.mine, case.theirs))
         adjacency = "replace one user" if self.replace else "add or remove one user"
         words = f"{case.query.sql}; {case.words}" if case.words else case.query.sql
         return Values(d0=d0, d1=d1, adjacency=adjacency, description=words)
@@ -345,6 +356,8 @@ def smaller(case: Case) -> Iterator[Case]:
     """Yield simpler cases, from much simpler to slightly simpler."""
     query, rows, mine = case.query, case.rows, case.mine
     plain = case._replace(words="")
+    if query.left:
+        yield plain._replace(query=query._replace(left=False))
     if query.having is not None:
         yield plain._replace(query=query._replace(having=None))
     if query.where is not None:
@@ -375,9 +388,10 @@ def _parts(rows: tuple[Row, ...]) -> Iterator[tuple[Row, ...]]:
 class SqlEngine(Piped, name="sql-engine"):
     """An SQL engine: a program whose `prepare(params, table)` returns a function `ask(query)`.
 
-    It returns one private answer: rows, a frame, a dict by key, or a number. The table is
-    a list of dicts; `query.sql` is the text, and `query` has its parts. If queries join a table,
-    `table` is a dict of both, `data` and `other`, and `params` has `joined`.
+    It returns one private answer: rows, a frame, a dict by key, or a number. The order of rows
+    counts: sort them if the engine promises none. The table is a list of dicts; `query.sql` is the
+    text, and `query` has its parts. If queries join a table, `table` is a dict of both, `data` and
+    `other`, and `params` has `joined`.
     """
 
     users: ClassVar[int] = 1
@@ -461,7 +475,8 @@ def audit_sql(
     Args:
         answer: returns one private answer, called as `answer(table, query)`, or as
             `answer(rng, table, query)` with a NumPy generator for all of its randomness; or the
-            path of a program, as for `sql-engine`. An exception also counts as an answer.
+            path of a program, as for `sql-engine`. An exception also counts as an answer, and so
+            does the order of rows: sort them if the engine promises no order.
         columns: a dict for each column: `name`, and `user = True`, or `categories`, or `low` and
             `high`, as the engine is told.
         epsilon: the claimed ε of one query.

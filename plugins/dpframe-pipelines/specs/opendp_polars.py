@@ -32,7 +32,8 @@ def prepare(params, table):
         # The search for the scale takes a second, and sees no data unless it is misused.
         found = measurement(text, query, taken(params, table, query))
         rows = context(params, data, query)(found).collect().rows()
-        answer = [row[: len(query.group) + 1] for row in rows]
+        # OpenDP promises no order of keys.
+        answer = sorted((row[: len(query.group) + 1] for row in rows), key=str)
         return [row for row in answer if query.shows(row[-1])]
 
     return ask

@@ -23,6 +23,9 @@ def test_a_query_is_text():
     assert Query("COUNT DISTINCT", "user").sql == "SELECT COUNT(DISTINCT user) AS value FROM data"
     joined = Query("COUNT", where=("city", "a"), join="user").sql
     assert joined.endswith("FROM data JOIN other USING (user) WHERE city = 'a'")
+    joined = Query("COUNT", join="user", left=True)
+    assert joined.sql.endswith("FROM data LEFT JOIN other USING (user)")
+    assert queries.read(queries.told(joined)) == joined
     assert "IS NOT NULL" in Query("COUNT", where=("city", None)).sql
 
 
@@ -67,15 +70,26 @@ def test_parts_of_a_query_select_what_its_text_selects(bench):
     [
         [("a", 3.5), (None, 1.0)],
         [("city", "value"), ("a", 3.5), (None, 1.0)],
-        {"a": 3.5, None: 1.0},
-        {("a",): 3.5, (math.nan,): 1.0},
+        [("a", 3.5), (math.nan, 1.0)],
         [[np.str_("a"), np.float64(3.5)], [None, 1]],
     ],
-    ids=["rows", "header", "dict", "dict of tuples", "numpy"],
+    ids=["rows", "header", "missing", "numpy"],
 )
 def test_the_form_of_an_answer_does_not_matter(answer):
     found = queries.numbers(answer, KEYS)
-    assert found == [2, 0, 0, *(1, 0, 3.5), *(0, 0, 0), *(1, 0, 1.0)]
+    assert found == [2, 0, 0, *(1, 0, 3.5), *(0, 0, 0), *(1, 0, 1.0), *(0, 2, 1)]
+
+
+def test_the_order_of_rows_is_seen_and_a_dict_has_none():
+    for rows, places in (
+        ([("a", 3.5), (None, 1.0)], (0, 2, 1)),
+        ([(None, 1.0), ("a", 3.5)], (1, 2, 0)),
+        ([("z", 1.0), ("a", 3.5), ("a", 2.0), (None, 1.0)], (1, 4, 3)),
+        ([], (0, 0, 0)),
+    ):
+        assert queries.numbers(rows, KEYS)[-3:] == list(places)
+    for keys in ({"a": 3.5, None: 1.0}, {(math.nan,): 1.0, ("a",): 3.5}):
+        assert queries.numbers(keys, KEYS) == [2, 0, 0, 1, 0, 3.5, 0, 0, 0, 1, 0, 1.0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(("answer", "value"), [(4.0, 4.0), ([(4,)], 4.0), ([("n",), (4,)], 4.0)])
@@ -96,5 +110,8 @@ def test_unknown_and_repeated_keys_are_counted():
 def test_names_say_key_and_aggregate():
     names = queries.names_of(BY_CITY, KEYS)
     assert (names[3], names[5]) == ("number of rows of city = a", "COUNT(*) of city = a")
-    assert names[-1] == "COUNT(*) of city = NULL"
+    assert names[11] == "COUNT(*) of city = NULL"
+    assert names[12:] == [f"number of rows before that of city = {key}" for key in "ab"] + [
+        "number of rows before that of city = NULL"
+    ]
     assert queries.names_of(Query("COUNT"), [[]])[3::2] == ["number of answers", "COUNT(*)"]

@@ -15,6 +15,9 @@ TABLE = "data"
 OTHER = "other"
 """Name of the table that a query may join."""
 
+BEFORE = "number of rows before that of "
+"""Start of the names of the numbers that the order of an answer determines."""
+
 
 class Query(NamedTuple):
     """One aggregate of a table, perhaps joined with another one, perhaps by key."""
@@ -31,6 +34,8 @@ class Query(NamedTuple):
     """Least value of the aggregate in a row of the answer."""
     join: Optional[str] = None
     """The column on which the table is joined with the other one."""
+    left: bool = False
+    """True if LEFT JOIN keeps rows that match none."""
 
     @property
     def value(self) -> str:
@@ -44,7 +49,7 @@ class Query(NamedTuple):
         """The query as text."""
         found = f"SELECT {', '.join([*self.group, f'{self.value} AS value'])} FROM {TABLE}"
         if self.join is not None:
-            found += f" JOIN {OTHER} USING ({self.join})"
+            found += f" {'LEFT ' if self.left else ''}JOIN {OTHER} USING ({self.join})"
         if self.where is not None:
             column, value = self.where
             found += f" WHERE {column} {'IS NOT NULL' if value is None else '= ' + literal(value)}"
@@ -79,7 +84,8 @@ def told(query: Query) -> dict[str, Any]:
     """Return a query as plain values, without defaults."""
     found = {**query._asdict(), "group": list(query.group)}
     found["where"] = None if query.where is None else list(query.where)
-    return {name: value for name, value in found.items() if value not in (None, [])}
+    found = {name: value for name, value in found.items() if value not in (None, [])}
+    return found if query.left else {n: value for n, value in found.items() if n != "left"}
 
 
 def read(given: Any) -> Query:
@@ -107,27 +113,35 @@ def names_of(query: Query, keys: list[list[Any]]) -> list[str]:
     """Return the names of the numbers that `numbers` returns."""
     found = ["number of rows", "number of rows with other keys", "number of repeated keys"]
     for key in keys:
-        parts = [f"{n} = {'NULL' if v is None else v}" for n, v in zip(query.group, key)]
-        of = f" of {' and '.join(parts)}" if parts else ""
-        count = f"number of rows{of}" if parts else "number of answers"
+        of = f" of {_told(query.group, key)}" if query.group else ""
+        count = f"number of rows{of}" if query.group else "number of answers"
         found += [count, f"number of missing values{of}", f"{query.value}{of}"]
+    if query.group:
+        found += [BEFORE + _told(query.group, key) for key in keys]
     return found
+
+
+def _told(group: Tuple[str, ...], key: list[Any]) -> str:
+    return " and ".join(f"{n} = {'NULL' if v is None else v}" for n, v in zip(group, key))
 
 
 def numbers(answer: Any, keys: list[list[Any]]) -> list[float]:
     """Return the numbers of an answer, key by key; none of them is NaN.
+
+    All rows are before that of an absent key. The rows of a dict have no order.
 
     Args:
         answer: rows, each the keys and then the value, with or without a header; a frame; a dict
             of values by key; or one value.
         keys: all possible combinations of keys.
     """
-    rows = _rows(answer)
+    rows, ordered = _rows(answer), not isinstance(answer, dict)
     known = {tuple(map(_plain, key)): at for at, key in enumerate(keys)}
     width = len(keys[0]) if keys else 0
     found: list[float] = [float(len(rows)), 0.0, 0.0]
     values: dict[int, float] = {}
-    for row in rows:
+    places: dict[int, int] = {}
+    for place, row in enumerate(rows):
         at = known.get(tuple(_plain(cell) for cell in row[:width]))
         if at is None:
             found[1] += 1
@@ -135,10 +149,13 @@ def numbers(answer: Any, keys: list[list[Any]]) -> list[float]:
             found[2] += 1
         else:
             values[at] = _number(row[width] if len(row) > width else None)
+            places[at] = place
     for at in range(len(keys)):
         value = values.get(at, 0.0)
         missing = math.isnan(value)
         found += [float(at in values), float(missing), 0.0 if missing else value]
+    if width:
+        found += [float(places.get(at, len(rows)) if ordered else 0) for at in range(len(keys))]
     return found
 
 

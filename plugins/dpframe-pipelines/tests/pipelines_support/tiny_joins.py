@@ -1,7 +1,8 @@
-"""A private pipeline on a join in SQLite: right, or blind to how often a row matches.
+"""A private pipeline on a join in SQLite: right, or with one planted mistake.
 
 Users own a row of `data`. The rows of `other` belong to users too, or are public. The right form
-keeps one joined row of each user.
+keeps one joined row of each user. "unbounded" keeps all; "before" keeps one row of each user before
+the join, which multiplies it; "left" does so for LEFT JOIN only.
 """
 
 import sqlite3
@@ -11,7 +12,7 @@ VISITS = [{"name": "user", "user": True}, {"name": "spent", "low": 0.0, "high": 
 SHOPS = [{"name": "city", "categories": ["a", "b"]}, {"name": "spent", "low": 0.0, "high": 10.0}]
 
 
-def answer(rng, tables, query, bounded=True):
+def answer(rng, tables, query, mistake=""):
     """Return the rows of a private answer; the cities are public."""
     database = sqlite3.connect(":memory:")
     database.execute("CREATE TABLE data (user, city)")
@@ -23,8 +24,12 @@ def answer(rng, tables, query, bounded=True):
     if query.aggregate in ("SUM", "AVG"):  # AVG answers with a sum: the mistake is the join
         number, scale = "MIN(MAX(COALESCE(spent, 0), 0), 10)", 10.0
     text = query.sql.partition(" FROM ")[2].partition(" GROUP BY ")[0].partition(" HAVING ")[0]
-    text = f"SELECT city, {number}, MIN(data.rowid) FROM {text}"
-    text += f" GROUP BY {'user' if bounded else 'data.rowid, other.rowid'}"
+    if mistake == "before" or (mistake == "left" and query.left):
+        text = f"(SELECT *, MIN(rowid) FROM data GROUP BY user) AS {text}"
+        text = f"SELECT city, {number}, 0 FROM {text}"
+    else:
+        text = f"SELECT city, {number}, MIN(data.rowid) FROM {text}"
+        text += f" GROUP BY {'data.rowid, other.rowid' if mistake == 'unbounded' else 'user'}"
     joined = database.execute(text).fetchall()
     database.close()
     found = []

@@ -2,7 +2,7 @@
 
 Each user contributes one row of one key. The engine is told the users, the keys and the bounds of
 numbers. With GROUP BY it releases a key if enough users have it, by a noisy count; AVG is a noisy
-sum over a noisy count.
+sum over a noisy count. Rows come in the order of their keys.
 """
 
 import math
@@ -14,7 +14,7 @@ COLUMNS = [
     {"name": "spent", "low": 0.0, "high": 10.0},
 ]
 EPSILON, DELTA = 1.0, 1e-3
-MISTAKES = ("unbounded", "keys", "threshold", "average")
+MISTAKES = ("unbounded", "keys", "threshold", "average", "order")
 
 
 def answer(rng, table, query, mistake=""):
@@ -27,7 +27,7 @@ def answer(rng, table, query, mistake=""):
 
     threshold = 1 + math.log(1 / (2 * DELTA)) / epsilon
     found = []
-    for key, rows in bounded(table, query, mistake).items():
+    for key, rows in ordered(bounded(table, query, mistake), mistake):
         users = len({user for user, _ in rows})
         many = users if mistake == "threshold" else noisy(users, 1)
         if query.group and mistake != "keys" and many < threshold:
@@ -43,6 +43,12 @@ def answer(rng, table, query, mistake=""):
         if query.having is None or (value is not None and value >= query.having):
             found.append((*key, value))
     return found
+
+
+def ordered(found, mistake):
+    """Return keys and rows in the order of the keys, or of the exact number of rows."""
+    items = sorted(found.items(), key=lambda item: str(item[0]))
+    return sorted(items, key=lambda item: -len(item[1])) if mistake == "order" else items
 
 
 def bounded(table, query, mistake):
