@@ -19,12 +19,24 @@ from typing import Any, NamedTuple
 from filelock import FileLock, Timeout
 
 from dpframe import DpframeError, load, report
-from dpframe_watch.disclosure import reproduction, violated
+from dpframe_watch.disclosure import reproduction, violated, without_paths
 from dpframe_watch.registry import LATEST, Registry, Task, toml
 
 GRACE = 10.0  # seconds between asking a process to end and ending it
 LONGEST = 400  # characters of a reason
 NO_REASON = "no reason given"
+INTERRUPTED = (130, 143)  # exit codes of dpframe after Ctrl-C and SIGTERM
+
+BOUND = """
+import ctypes, os, runpy, sys
+
+end_with_parent = 1  # PR_SET_PDEATHSIG
+ctypes.CDLL(None).prctl(end_with_parent, 9)
+if os.getppid() != int(sys.argv.pop(1)):
+    os._exit(9)
+runpy.run_module("dpframe", run_name="__main__", alter_sys=True)
+"""
+"""Runs dpframe until its parent is killed: it holds the directory that a later run needs."""
 
 
 class Done(NamedTuple):
@@ -36,9 +48,14 @@ class Done(NamedTuple):
 
 
 def call(words: list[str], folder: Path, seconds: float | None = None) -> Done:
-    """Run a command of dpframe in a process of its own, because it may crash or hang."""
+    """Run a command of dpframe in a process of its own, because it may crash or hang.
+
+    Raises:
+        KeyboardInterrupt: a signal ended the command, so it has no result yet.
+    """
+    bound = ["-c", BOUND, str(os.getpid())] if sys.platform == "linux" else ["-m", "dpframe"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "dpframe", *words],
+        [sys.executable, *bound, *words],
         cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -47,7 +64,10 @@ def call(words: list[str], folder: Path, seconds: float | None = None) -> Done:
         errors="replace",
     )
     try:
-        return Done(0, process.communicate(timeout=seconds)[1])._replace(code=process.returncode)
+        said = process.communicate(timeout=seconds)[1]
+        if process.returncode in INTERRUPTED:
+            raise KeyboardInterrupt
+        return Done(process.returncode, said)
     except subprocess.TimeoutExpired:
         return Done(-1, "", timed_out=True)
     finally:
@@ -80,6 +100,9 @@ class State:
     def __init__(self, folder: Path) -> None:
         self.folder, self.file = folder, folder / "state.json"
         folder.mkdir(parents=True, exist_ok=True)
+        self._results, self._problems = self._read()
+
+    def _read(self) -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]]]:
         found: dict[str, Any] = {"schema": 1, "results": {}, "problems": {}}
         with contextlib.suppress(FileNotFoundError):
             try:
@@ -88,8 +111,7 @@ class State:
                 raise DpframeError(f"{self.file}: not JSON; restore it, or start again") from None
         if not isinstance(found, dict) or found.get("schema") != 1:
             raise DpframeError(f"{self.file}: not a state that this version can read")
-        self._results: dict[str, dict[str, str]] = found["results"]
-        self._problems: dict[str, dict[str, str]] = found["problems"]
+        return found["results"], found["problems"]
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
@@ -100,6 +122,7 @@ class State:
         except Timeout:
             raise DpframeError(f"{self.folder}: another process is using it") from None
         try:
+            self._results, self._problems = self._read()  # another process may have changed them
             yield
         finally:
             lock.release()
@@ -295,8 +318,7 @@ class Watch:
         said = said[max(0, said.find("environment '")) :]  # the lines before are progress messages
         lines = [line for line in said.splitlines() if not line.strip().startswith("WARNING")]
         said = textwrap.shorten(" ".join(lines), LONGEST, placeholder="…") or NO_REASON
-        # Paths and addresses belong to this machine and to this run.
-        said = re.sub(r"(?<![\w.…/])/(?:[\w.+-]+/)+|0x[0-9a-f]{6,}", "…", said)
+        said = "".join(c if c.isprintable() else " " for c in without_paths(said))
         for task in tasks:
             self.tell(f"{task.library} {task.version}, {task.adapter}: {said}")
             self.state.fail(task, said, key)

@@ -37,6 +37,14 @@ _RANGES = (
 )
 
 
+_OF_MACHINE = re.compile(r"(?<![\w.…/])/(?:[\w.+-]+/)+|0x[0-9a-f]{6,}")
+
+
+def without_paths(text: str) -> str:
+    """Remove the folders of files and addresses in memory: they belong to a machine and a run."""
+    return _OF_MACHINE.sub("…", text)
+
+
 def violated(record: Record) -> list[Any]:
     """Return the cells that refute their claim, the clearest first."""
     cells = [
@@ -82,7 +90,7 @@ def reproduction(record: Record, cell: Any, folders: Iterable[Path] = ()) -> str
     about = f"{cell.mechanism.label} violates its claim: {_claim(cell)}.\n{_seen(cell)}"
     if condition := _event(cell):
         body = condition.replace("\n", "\n        ")
-        told = f"event, {cell.search.event!r}, {int(cell.search.more_likely != 'D')}"
+        told = f"event, {without_paths(cell.search.event)!r}, {int(cell.search.more_likely != 'D')}"
         event = (
             f"def choose_event(runs):\n    def event(answer):\n        {body}\n\n    return {told}"
         )
@@ -143,7 +151,8 @@ def _datasets(cell: Any) -> tuple[str, str]:
             raise ValueError("it is too large")
     except (DpframeError, ValueError, OSError) as error:
         told = f"pair {pair.use}, {pair.params}: {error}"
-        d0 = d1 = f"None  # {TO_WRITE} the data: {' '.join(told.split())[:500]}"
+        told = " ".join(without_paths(told).split())[:500]
+        d0 = d1 = f"None  # {TO_WRITE} the data: {told}"
     return d0, d1
 
 
@@ -167,6 +176,8 @@ class _Expression:
 def _written(value: Any) -> Any:
     """Return a value whose `repr` is Python with NumPy; raise ValueError if it has none."""
     if hasattr(value, "dtype") and hasattr(value, "tolist"):
+        if value.dtype.kind not in "biufcSU":
+            raise ValueError(f"an array of {value.dtype} cannot be written as Python")
         return _Expression(f"np.array({value.tolist()!r}, dtype={str(value.dtype)!r})")
     if isinstance(value, dict):
         return {key: _written(inner) for key, inner in value.items()}
@@ -188,10 +199,22 @@ def _floats(value: Any) -> Any:
 
 def _arguments(cell: Any) -> dict[str, Any]:
     """Return what `prepare` gets."""
-    given = dict(cell.mechanism.params)
-    if cell.mechanism.use == "program":
-        return dict(given.get("params", {}))
-    return {key: value for key, value in given.items() if key != "environment"}
+    given = _params(cell)
+    return dict(given.get("params", {})) if cell.mechanism.use == "program" else given
+
+
+def _params(cell: Any) -> dict[str, Any]:
+    """Return the parameters of a mechanism, with the names of files instead of their paths."""
+
+    def shown(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: shown(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [*map(shown, value)]
+        return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
+
+    given = cell.mechanism.params
+    return {key: shown(value) for key, value in given.items() if key != "environment"}
 
 
 def _module(cell: Any, folders: Iterable[Path]) -> str:
@@ -204,7 +227,10 @@ def _module(cell: Any, folders: Iterable[Path]) -> str:
             source = path.read_text(encoding="utf-8").strip()
             if not OUR_NAMES & {*compile(source, name, "exec").co_names}:
                 return source
-    return f"from {Path(name).stem} import prepare  # {TO_WRITE} {Path(name).name} beside this"
+    stem, told = Path(name).stem, f"{TO_WRITE} {Path(name).name} beside this"
+    if stem.isidentifier():
+        return f"from {stem} import prepare  # {told}"
+    return f"import importlib  # {told}\n\nprepare = importlib.import_module({stem!r}).prepare"
 
 
 def _runs(record: Record, cell: Any) -> int:
@@ -259,14 +285,14 @@ def _facts(record: Record, cell: Any) -> Iterator[str]:
     where = cell.mechanism.params.get("environment")
     for one in record.environments:
         if one.name == where:
-            yield f"installed: Python {one.python}, {_code(', '.join(one.installed))}"
-    params = {key: value for key, value in cell.mechanism.params.items() if key != "environment"}
-    yield f"mechanism: {_code(cell.mechanism.use)} with {_code(params)}"
+            packages = without_paths(", ".join(one.installed))
+            yield f"installed: Python {one.python}, {_code(packages)}"
+    yield f"mechanism: {_code(cell.mechanism.use)} with {_code(_params(cell))}"
     yield f"claim: {_claim(cell)}"
     pair = _pair(cell)
     yield f"neighbours: {_code(pair.relation or 'not named')}; pair {_code(pair.use)}"
     if told := pair.params.get("description"):
-        yield f"the pair: {_code(told)}"
+        yield f"the pair: {_code(without_paths(told))}"
     if seen := _seen(cell):
         yield seen
     estimate = cell.estimate
@@ -285,7 +311,7 @@ def _mends(cell: Any) -> Iterator[str]:
         mend = "Clip the input of the query, or scale the noise for this change."
         mend = mend if one.kind == "change" else "Answers must have the same form on both datasets."
         yield f"The query without noise: {_code(one.words)}. {mend}"
-    words = cell.search.event if cell.search is not None else ""
+    words = without_paths(cell.search.event) if cell.search is not None else ""
     if words.startswith("raises "):
         yield (
             f"An exception depends on the data ({_code(words)}). Check only public "
@@ -338,8 +364,9 @@ def _seen(cell: Any) -> str:
     if cell.search is None:
         return ""
     one = cell.search
+    event = _code(without_paths(one.event))
     return (
-        f"event: {_code(one.event)}, {one.hits[0]:,} of {one.trials[0]:,} on D, {one.hits[1]:,} of "
+        f"event: {event}, {one.hits[0]:,} of {one.trials[0]:,} on D, {one.hits[1]:,} of "
         f"{one.trials[1]:,} on D′"
     )
 

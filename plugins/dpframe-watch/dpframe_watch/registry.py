@@ -20,7 +20,10 @@ LATEST = "latest"
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", max_length=80)]
 """A name that is also a valid file name."""
 
-Address = Annotated[str, StringConstraints(pattern=r"^https?://\S+$")]
+Address = Annotated[str, StringConstraints(pattern=r"^https?://[^\s\x00-\x1f\x7f]+$")]
+Title = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f\uFFFE\uFFFF]+$")]
+"""Text on one line that XML can contain."""
+
 Inside = Annotated[str, StringConstraints(pattern=r"^[^/\\:.][^/\\:]*(/[^/\\:.][^/\\:]*)*$")]
 """The path of a file in the folder of the registry or below it."""
 
@@ -83,7 +86,7 @@ class Library(_Table):
 
 class _Registry(_Table):
     schema_version: Annotated[Literal[1], Field(alias="schema")]
-    title: str = "Versions of libraries"
+    title: Title = "Versions of libraries"
     url: Address | None = None
     """Address of the site, for its feed."""
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.999

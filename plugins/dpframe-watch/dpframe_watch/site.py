@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import shutil
+from collections.abc import Iterable
 from decimal import ROUND_FLOOR, Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -81,6 +82,9 @@ class Site:
     def write(self, out: Path) -> None:
         """Write the site; other files in its directory are left alone.
 
+        The manifest lists a file before it is written, so that a later run removes it even if this
+        one is interrupted.
+
         Raises:
             DpframeError: something cannot be written.
         """
@@ -92,6 +96,8 @@ class Site:
                 inside = (out / name).resolve().is_relative_to(out.resolve())
                 if name not in files and inside:
                     (out / name).unlink(missing_ok=True)
+            out.mkdir(parents=True, exist_ok=True)
+            _list(manifest, {*before, *files})
             for name, content in files.items():
                 path = out / name
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -99,7 +105,7 @@ class Site:
                     shutil.copyfile(content, path)
                 else:
                     path.write_text(content, encoding="utf-8")
-            manifest.write_text("".join(f"{name}\n" for name in sorted(files)), encoding="utf-8")
+            _list(manifest, files)
         except OSError as error:
             raise DpframeError(f"{out}: {(error.strerror or str(error)).lower()}") from error
 
@@ -192,6 +198,12 @@ class Site:
             report=adapter.reports.get(result.task.version, "") if adapter else "",
             has_witness=(folder / "witness.py").is_file(),
         )
+
+
+def _list(manifest: Path, names: Iterable[str]) -> None:
+    new = manifest.with_name(f"{MANIFEST}.new")
+    new.write_text("".join(f"{name}\n" for name in sorted(names)), encoding="utf-8")
+    new.replace(manifest)
 
 
 def verdict_of(record: Record) -> tuple[str, Any]:

@@ -151,6 +151,47 @@ def test_data_are_written_as_python():
         disclosure._written([object()])
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array(["2026-11-24"], "datetime64[D]"),
+        np.array([(1, 2.0)], [("a", "i4"), ("b", "f8")]),
+        np.array([1, "x", None], object),
+    ],
+    ids=["dates", "records", "objects"],
+)
+def test_arrays_whose_text_numpy_cannot_read_are_not_written(values):
+    with pytest.raises(ValueError, match="cannot be written as Python"):
+        disclosure._written([values])
+
+
+def test_nothing_tells_where_files_lie_on_this_machine(records, tmp_path):
+    record = dpframe.load(records["nan"])
+    (cell,) = record.cells
+    home = "/home/me/secret project"
+    params = {"module": f"{home}/my-box.py", "params": {"table": f"{home}/x.csv", "n": [1, "a/b"]}}
+    event = f"raises ValueError in {home}/lib.py line 3"
+    cell = cell.model_copy(
+        update={
+            "mechanism": cell.mechanism.model_copy(update={"params": params}),
+            "search": cell.search.model_copy(update={"event": event}),
+            "pair": cell.pair.model_copy(
+                update={"use": "files", "params": {"d0": f"{home}/d.csv", "description": home}}
+            ),
+        }
+    )
+    text = disclosure.report(record, cell, [tmp_path])
+    assert "/home" not in text
+    assert "PARAMS = {'table': 'x.csv', 'n': [1, 'a/b']}" in text
+    assert "prepare = importlib.import_module('my-box').prepare" in text
+    assert "raises ValueError in …" in text
+    compile(disclosure.reproduction(record, cell, [tmp_path]), "witness.py", "exec")
+    cell = cell.model_copy(
+        update={"mechanism": cell.mechanism.model_copy(update={"use": "sql-engine"})}
+    )
+    assert "/home" not in disclosure.report(record, cell, [tmp_path])
+
+
 def test_what_cannot_be_written_is_left_to_the_reader(records, tmp_path):
     record = dpframe.load(records["nan"])
     (cell,) = record.cells

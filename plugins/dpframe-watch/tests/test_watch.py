@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import sys
+import time
 import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import dpframe_watch.registry
 import made
 import pytest
-from dpframe_watch import audits
+from dpframe_watch import audits, site
 from dpframe_watch.commands import watch_app
 from dpframe_watch.registry import Registry, Task
 from dpframe_watch.site import COLOURS, Row, verdict_of, words_of
@@ -155,6 +160,24 @@ def test_a_violation_without_a_public_report_is_withheld(tmp_path, pretended):
     assert "Private" not in page(registry)
 
 
+def test_a_withheld_record_leaves_a_site_whose_writing_was_interrupted(
+    tmp_path, pretended, monkeypatch
+):
+    registry = made.write_registry(tmp_path)
+
+    def stop(source, target):
+        shutil.copyfile(source, target)
+        if source.name == "witness.py":
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(site, "shutil", SimpleNamespace(copyfile=stop))
+        assert watch(registry, "site", "--private") not in (0, 1, 3)
+    assert [name for name in tree(tmp_path / "site") if name.endswith("witness.py")]
+    assert watch(registry) == watch(registry, "other") == 1
+    assert tree(tmp_path / "site") == tree(tmp_path / "other")
+
+
 class Checker(HTMLParser):
     """Every element that is opened is closed."""
 
@@ -180,7 +203,7 @@ def test_pages_are_well_formed_and_links_lead_somewhere(tmp_path, pretended):
     registry.write_text(
         registry.read_text().replace("schema = 1", 'schema = 1\nurl = "https://a.b/c"')
     )
-    pretended.says["0.9"] = "]]> \"quoted\" & <b>'bold'"
+    pretended.says["0.9"] = "]]> \"quoted\" & <b>'bold' \x1b[31m\x00\u202e"
     watch(registry)
     site = tmp_path / "site"
     checker = Checker()
@@ -272,6 +295,7 @@ MISTAKES = {
     "noisy_sum.py": ("gone.py", "there is no file gone.py"),
     "dpframe-tinylib.adapters": ("other.adapters", "libraries.dpframe-tinylib.adapters: field"),
     "schema = 1": ("schema = 2", "schema: input should be 1"),
+    '"Tiny <': ('"\\u0008 <', "title: string should match pattern"),
     '"1.0"': ('"1/0"', "versions.0: string should match pattern"),
     "title =": ("title", "expected '=' after a key"),
 }
@@ -311,6 +335,61 @@ def test_a_spec_runs_beside_its_files_and_in_the_environment_of_the_version(
     table = 'environments.dpframe-tinylib 2.0={ "requirements" = ["dpframe-tinylib==2.0"] }'
     assert words[1] == "in/audit.toml"
     assert {table, "audit.confidence=0.999"} < {*words}
+
+
+def command(tmp_path, monkeypatch, lines):
+    """Let `call` run a script instead of dpframe."""
+    path = tmp_path / "script"
+    path.write_text(f"#!/bin/sh\n{lines}\n")
+    path.chmod(0o700)
+    monkeypatch.setattr(audits.sys, "executable", str(path))
+    return path
+
+
+@pytest.mark.parametrize("code", [130, 143])
+def test_a_command_that_a_signal_ended_has_not_failed(code, tmp_path, monkeypatch):
+    command(tmp_path, monkeypatch, f"exit {code}")
+    with pytest.raises(KeyboardInterrupt):
+        audits.call(["run"], tmp_path)
+    command(tmp_path, monkeypatch, "echo why >&2; exit 2")
+    assert audits.call(["run"], tmp_path) == (2, "why\n", False)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not end children")
+def test_no_audit_outlives_a_killed_watch(tmp_path, monkeypatch):
+    (tmp_path / "dpframe.py").write_text(  # the folder of the command comes first
+        "import os, time\nopen('new', 'w').write(str(os.getpid()))\nos.rename('new', 'id')\n"
+        "time.sleep(600)\n"
+    )
+    code = "from pathlib import Path; from dpframe_watch import audits; "
+    code += f"audits.call(['run'], Path({str(tmp_path)!r}))"
+    parent = subprocess.Popen([sys.executable, "-c", code])
+    until = time.monotonic() + 120
+    while not (tmp_path / "id").exists() and time.monotonic() < until:
+        assert parent.poll() is None
+        time.sleep(0.02)
+    status = Path("/proc") / (tmp_path / "id").read_text().strip() / "stat"
+    parent.kill()
+    parent.wait()
+
+    def runs() -> bool:
+        try:
+            return ") Z " not in status.read_text()
+        except OSError:
+            return False
+
+    until = time.monotonic() + 60
+    while runs() and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not runs()
+
+
+def test_what_another_process_added_is_not_lost(tmp_path, pretended):
+    registry = made.write_registry(tmp_path, '["2.0"]')
+    early = audits.State(tmp_path / "registry.state")
+    assert watch(registry) == 0
+    with early.alone():
+        assert len(early.results) == 1
 
 
 def test_one_process_at_a_time(tmp_path, pretended):
