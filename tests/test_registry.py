@@ -1,6 +1,8 @@
 """Finding plugins, of which some are broken."""
 
 import importlib.metadata
+import os
+import sys
 import types
 
 import pytest
@@ -272,6 +274,94 @@ def test_a_package_without_an_entry_point_gets_a_hint(load, monkeypatch):
     assert "entry" not in hint("with-point")
     assert f"must declare it in its pyproject.toml: {point}" in hint("nowhere")
     assert "entry" not in hint("good-on")
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Installs plugins into a directory on the path, whose last change is hours ago."""
+    monkeypatch.delenv("DPFRAME_NO_PLUGINS", raising=False)
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.setattr(sys, "path", [str(site)])
+    changes = iter(range(1, 9))
+
+    def install(*names, now=False):
+        for name in names:
+            (site / f"{name}-1.dist-info").mkdir()
+            (site / f"{name}-1.dist-info" / "METADATA").write_text(f"Name: {name}\nVersion: 1\n")
+            (site / f"{name}-1.dist-info" / "entry_points.txt").write_text(
+                f"[dpframe]\n{name} = {name}\n"
+            )
+        if not now:
+            os.utime(site, ns=(0, next(changes) * 10**9))
+        return [distribution for distribution, _, _ in registry._installed()]
+
+    return install
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """Collects the times that all metadata are read."""
+    reads = []
+    read = importlib.metadata.entry_points
+
+    def entry_points(**selection):
+        reads.append(selection)
+        return read(**selection)
+
+    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+    return reads
+
+
+def test_installed_plugins_are_listed_again_only_after_a_change(
+    install, reads, tmp_path, monkeypatch
+):
+    assert install("one") == ["one"]
+    for _ in range(3):
+        assert [(d, v) for d, v, _ in registry._installed()] == [("one", "1")]
+    assert len(reads) == 1
+    assert install("two") == ["one", "two"]  # as in a notebook: `pip install two`
+    assert len(reads) == 2
+    (tmp_path / "site" / "one-1.dist-info").rename(tmp_path / "site" / "one-1.gone")
+    assert install() == ["two"]
+    monkeypatch.setattr(sys, "path", [])  # the directory is no longer on the path
+    assert registry._installed() == ()
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "site")])
+    assert [distribution for distribution, *_ in registry._installed()] == ["two"]
+
+
+def test_directories_that_change_now_are_read_every_time(install, reads):
+    """Two changes within the resolution of the file system's clock look like one."""
+    assert install("one", now=True) == ["one"]
+    assert [distribution for distribution, *_ in registry._installed()] == ["one"]
+    assert len(reads) == 2
+
+
+def test_a_finder_that_is_added_brings_its_plugins(install, monkeypatch):
+    assert install("one") == ["one"]
+
+    class Finder:
+        @staticmethod
+        def find_distributions(context):
+            class Other(importlib.metadata.Distribution):
+                def read_text(self, filename):
+                    texts = {
+                        "METADATA": "Name: other\nVersion: 2\n",
+                        "entry_points.txt": "[dpframe]\nother = other\n",
+                    }
+                    return texts.get(filename)
+
+                def locate_file(self, path):
+                    return path
+
+            return [Other()]
+
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            return None
+
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder()])
+    assert [distribution for distribution, *_ in registry._installed()] == ["one", "other"]
 
 
 def test_the_pair_of_a_record_is_made_again():

@@ -8,6 +8,9 @@ import importlib
 import importlib.metadata
 import inspect
 import os
+import sys
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pluggy
@@ -21,7 +24,6 @@ from dpframe.interfaces.plugin import API, Plugin, abstract, parameters, unreada
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
     from dpframe.interfaces.executor import Executor
 
@@ -91,12 +93,11 @@ class Loader:
 
         try:
             plugin = load()
-            marked = list(self._marked(plugin))
-            for name in marked:
-                if name not in (known := [*self.hooks.values(), EXECUTORS]):
-                    hint = did_you_mean(known, name)
-                    fail(what, f"implements {name}, which is not a hook of dpframe{hint}")
             self.manager.register(plugin, name=f"{distribution}:{what}")
+            for caller in self.manager.get_hookcallers(plugin) or ():
+                if not caller.has_spec():
+                    hint = did_you_mean([*self.hooks.values(), EXECUTORS], caller.name)
+                    fail(what, f"implements {caller.name}, which is not a hook of dpframe{hint}")
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # SystemExit too: one plugin must not end the program
@@ -131,10 +132,7 @@ class Loader:
         if self.is_complete or os.environ.get("DPFRAME_NO_PLUGINS", "") not in ("", "0"):
             return
         self.is_complete = True
-        points = importlib.metadata.entry_points(group=hookspecs.PROJECT)
-        for point in sorted(points, key=lambda point: (point.name, point.value)):
-            distribution = point.dist.name if point.dist else "unknown"
-            version = point.dist.version if point.dist else "unknown"
+        for distribution, version, point in _installed():
             self.add(distribution, version, f"entry point {point.name!r}", point.load)
 
     def add_file(self, path: Path) -> str:
@@ -203,6 +201,44 @@ class Loader:
         for name in dir(plugin):
             if self.manager.parse_hookimpl_opts(plugin, name) is not None:
                 yield name
+
+
+_Points = tuple[tuple[str, str, importlib.metadata.EntryPoint], ...]
+_kept: list[tuple[Any, _Points]] = []  # where plugins were looked for, and what was found
+
+
+def _installed() -> _Points:
+    """Return distribution, version and entry point of all installed plugins, sorted.
+
+    Reading the metadata of every distribution takes 15 ms, so the list is kept until a directory
+    on `sys.path` changes. Directories that changed in the last two seconds may change again within
+    the resolution of their clock, so what they contain is read again.
+    """
+    stamps = tuple(map(_stamp, sys.path))
+    key = (importlib.metadata.entry_points, tuple(sys.meta_path), tuple(sys.path), stamps)
+    for kept, found in _kept:
+        if kept == key:
+            return found
+    now = time.time_ns()
+    points = importlib.metadata.entry_points(group=hookspecs.PROJECT)
+    found = tuple(
+        (point.dist.name, point.dist.version, point)
+        if point.dist
+        else ("unknown", "unknown", point)
+        for point in sorted(points, key=lambda point: (point.name, point.value))
+    )
+    settled = all(changed < now - 2_000_000_000 for *_, changed in filter(None, stamps))
+    _kept[:] = [(key, found)] if settled else []
+    return found
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    """Identify a directory and its last change; None if there is none."""
+    try:
+        status = Path(path).stat()
+    except (OSError, TypeError, ValueError):
+        return None
+    return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
 _EXAMPLE = 'class Mine(HostMechanism, name="mine")'

@@ -76,17 +76,18 @@ def one_run_rejects(
             Φ(Φ⁻¹(x) − μ) for μ-GDP.
         error: in (0, 1).
     """
+    available = guesses / canaries
     right = error * correct / canaries
     wrong = error * (guesses - correct) / canaries
     for i in range(correct - 1, -1, -1):
-        larger = max(wrong, blow_up(right))
-        if larger == wrong:  # nothing changes any more
+        larger = blow_up(right)
+        if not larger > wrong:  # nothing changes any more
             break
         right = min(1.0, right + i / (guesses - i) * (larger - wrong))
         wrong = larger
-        if right + wrong > guesses / canaries:  # neither ever falls
+        if right + wrong > available:  # neither ever falls
             return True
-    return right + wrong > guesses / canaries
+    return right + wrong > available
 
 
 def one_run_fdp_p_value(
@@ -110,26 +111,24 @@ def one_run_fdp_epsilon(
 ) -> float:
     """Return a lower limit of ε at δ for any mechanism: (ε, δ)-DP is rejected up to it."""
     return _rejected_up_to(
-        canaries, guesses, correct, error, lambda e: lambda x: approximate_blow_up(x, e, delta)
+        canaries, guesses, correct, error, lambda epsilon: approximate_blow_up(epsilon, delta)
     )
 
 
 def one_run_gaussian_mu(canaries: int, guesses: int, correct: int, error: float) -> float:
     """Return a lower limit of μ, for Gaussian mechanisms: the smallest μ not rejected."""
-    return _rejected_up_to(
-        canaries, guesses, correct, error, lambda mu: lambda x: gaussian_blow_up(x, mu)
-    )
+    return _rejected_up_to(canaries, guesses, correct, error, gaussian_blow_up)
 
 
-def approximate_blow_up(x: float, epsilon: float, delta: float) -> float:
-    """Return max{0, 1 − δ − e^ε (1 − x), e^−ε (x − δ)}, that of (ε, δ)-DP."""
-    steep = 1 - delta - math.exp(min(epsilon, 700.0)) * (1 - x)
-    return max(0.0, steep, math.exp(-epsilon) * (x - delta))
+def approximate_blow_up(epsilon: float, delta: float) -> Callable[[float], float]:
+    """Return x ↦ max{0, 1 − δ − e^ε (1 − x), e^−ε (x − δ)}, that of (ε, δ)-DP."""
+    steep, flat, rest = math.exp(min(epsilon, 700.0)), math.exp(-epsilon), 1 - delta
+    return lambda x: max(0.0, rest - steep * (1 - x), flat * (x - delta))
 
 
-def gaussian_blow_up(x: float, mu: float) -> float:
-    """Return Φ(Φ⁻¹(x) − μ), that of μ-GDP."""
-    return float(special.ndtr(special.ndtri(x) - mu))
+def gaussian_blow_up(mu: float) -> Callable[[float], float]:
+    """Return x ↦ Φ(Φ⁻¹(x) − μ), that of μ-GDP."""
+    return lambda x: float(special.ndtr(special.ndtri(x) - mu))
 
 
 def _rejected_up_to(

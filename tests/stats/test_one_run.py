@@ -116,8 +116,8 @@ def test_a_randomised_response_is_not_refuted() -> None:
 
 
 CURVES = {
-    "gaussian": lambda x: gaussian_blow_up(x, 1.0),
-    "approximate": lambda x: approximate_blow_up(x, 1.5, 1e-3),
+    "gaussian": gaussian_blow_up(1.0),
+    "approximate": approximate_blow_up(1.5, 1e-3),
 }
 
 
@@ -151,8 +151,8 @@ def test_blow_up_of_approximate_dp(
     """It is f(1 − x) of the curve that has the larger of two lines."""
     x = counts[1] / counts[0]
     lines = (1 - delta - math.exp(epsilon) * (1 - x), math.exp(-epsilon) * (x - delta))
-    assert approximate_blow_up(x, epsilon, delta) == pytest.approx(max(0.0, *lines))
-    assert 0 <= approximate_blow_up(x, epsilon, delta) <= x * (1 + 1e-12)
+    assert approximate_blow_up(epsilon, delta)(x) == pytest.approx(max(0.0, *lines))
+    assert 0 <= approximate_blow_up(epsilon, delta)(x) <= x * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("guesses", [10, 40, 80])
@@ -162,7 +162,7 @@ def test_curves_of_a_randomised_response_are_not_refuted(guesses: int) -> None:
     mass = stats.binom.pmf(np.arange(guesses + 1), guesses, special.expit(epsilon))
     p_values = np.array(
         [
-            one_run_fdp_p_value(m, guesses, v, lambda x: approximate_blow_up(x, epsilon, 0.0))
+            one_run_fdp_p_value(m, guesses, v, approximate_blow_up(epsilon, 0.0))
             for v in range(guesses + 1)
         ]
     )
@@ -177,9 +177,7 @@ def test_curves_of_a_gaussian_mechanism_are_not_refuted() -> None:
     mu, m = 1.0, 40
     right = float(special.ndtr(mu / 2))
     mass = stats.binom.pmf(np.arange(m + 1), m, right)
-    p_values = np.array(
-        [one_run_fdp_p_value(m, m, v, lambda x: gaussian_blow_up(x, mu)) for v in range(m + 1)]
-    )
+    p_values = np.array([one_run_fdp_p_value(m, m, v, gaussian_blow_up(mu)) for v in range(m + 1)])
     for error in (0.3, 0.05, 1e-3):
         assert mass[p_values <= error].sum() <= error
     assert mass[p_values <= 0.3].sum() > 0.004

@@ -2,7 +2,6 @@
 
 import bisect
 import dataclasses
-import functools
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -444,7 +443,7 @@ class OneRunFDP(Guesses, name="one-run-fdp"):
 
     def lower(self, one: Guessed, delta: float, error: float, least: float) -> float:
         counts = one.canaries, one.guesses, one.correct
-        curve = functools.partial(one_run.approximate_blow_up, epsilon=least, delta=delta)
+        curve = one_run.approximate_blow_up(least, delta)
         if not one_run.one_run_rejects(*counts, curve, error):
             return least
         return one_run.one_run_fdp_epsilon(*counts, delta, error)
