@@ -325,7 +325,7 @@ def test_installed_plugins_are_listed_again_only_after_a_change(
     (tmp_path / "site" / "one-1.dist-info").rename(tmp_path / "site" / "one-1.gone")
     assert install() == ["two"]
     monkeypatch.setattr(sys, "path", [])  # the directory is no longer on the path
-    assert registry._installed() == ()
+    assert registry._installed() == []
     monkeypatch.setattr(sys, "path", [str(tmp_path / "site")])
     assert [distribution for distribution, *_ in registry._installed()] == ["two"]
 

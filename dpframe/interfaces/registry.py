@@ -23,7 +23,7 @@ from dpframe.interfaces.hookspecs import ReportFormat
 from dpframe.interfaces.plugin import API, Plugin, abstract, parameters, unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from dpframe.interfaces.executor import Executor
 
@@ -148,12 +148,11 @@ class Loader:
             entry.distribution == file.name for entry in self.entries
         ):
             return file.name  # given twice
-        if hooks := [*self._marked(module)]:
-            self.add(file.name, file.digest, "file", lambda: module)
-        else:
-            for cls in _defined_in(module):
-                if problem := self.accept(file.name, file.digest, cls.kind, cls):
-                    self.broken.append(Broken(file.name, file.digest, cls.__name__, problem))
+        self.add(file.name, file.digest, "file", lambda: module)
+        hooks = [caller.name for caller in self.manager.get_hookcallers(module) or ()]
+        for cls in [] if hooks else _defined_in(module):
+            if problem := self.accept(file.name, file.digest, cls.kind, cls):
+                self.broken.append(Broken(file.name, file.digest, cls.__name__, problem))
         wrong = [broken.error for broken in self.broken if broken.distribution == file.name]
         found = [entry for entry in self.entries if entry.distribution == file.name]
         ours = {(entry.kind, entry.name) for entry in self.entries if entry.distribution == BUILTIN}
@@ -196,23 +195,15 @@ class Loader:
         self.reports |= dict.fromkeys(map(str.lower, suffixes), report)
         return None
 
-    def _marked(self, plugin: Any) -> Iterator[str]:
-        """Yield the names in a plugin that are marked as hook implementations."""
-        for name in dir(plugin):
-            if self.manager.parse_hookimpl_opts(plugin, name) is not None:
-                yield name
+
+_kept: list[tuple[Any, list[Any]]] = []  # where plugins were looked for, and what was found
 
 
-_Points = tuple[tuple[str, str, importlib.metadata.EntryPoint], ...]
-_kept: list[tuple[Any, _Points]] = []  # where plugins were looked for, and what was found
-
-
-def _installed() -> _Points:
+def _installed() -> list[tuple[str, str, importlib.metadata.EntryPoint]]:
     """Return distribution, version and entry point of all installed plugins, sorted.
 
     Reading the metadata of every distribution takes 15 ms, so the list is kept until a directory
-    on `sys.path` changes. Directories that changed in the last two seconds may change again within
-    the resolution of their clock, so what they contain is read again.
+    on `sys.path` changes. One that changed in the last two seconds may change again unnoticed.
     """
     stamps = tuple(map(_stamp, sys.path))
     key = (importlib.metadata.entry_points, tuple(sys.meta_path), tuple(sys.path), stamps)
@@ -221,12 +212,10 @@ def _installed() -> _Points:
             return found
     now = time.time_ns()
     points = importlib.metadata.entry_points(group=hookspecs.PROJECT)
-    found = tuple(
-        (point.dist.name, point.dist.version, point)
-        if point.dist
-        else ("unknown", "unknown", point)
+    found = [
+        (point.dist.name, point.dist.version, point) if point.dist else (*["unknown"] * 2, point)
         for point in sorted(points, key=lambda point: (point.name, point.value))
-    )
+    ]
     settled = all(changed < now - 2_000_000_000 for *_, changed in filter(None, stamps))
     _kept[:] = [(key, found)] if settled else []
     return found
