@@ -1,9 +1,7 @@
 """Check a certificate of a dpframe audit without dpframe: `python certcheck.py CERT.json`.
 
-It recomputes bounds and verdicts from counts by the theorems below, rounded outwards. It cannot
-check that draws are independent, that events, weights and error shares were fixed before them, or
-that m is the spec's. It never shows privacy. Exit: 0 right, 1 refused, 2 unreadable, 3 NOT CHECKED.
-
+Bounds and verdicts follow from counts by the theorems below, rounded outwards; none shows privacy.
+It cannot check that draws are independent, events and weights fixed before them, or m the spec's.
 With probability 1 - a the rates (x, y) = (FPR, FNR) of an event lie in a region. A claim is wrong
 if y < 1 - delta(eps) - e^eps x for an eps, throughout (Dong, Roth, Su 2022). Terms, s a share of a:
 clopper-pearson  k, n, k', n', s: Pr[Bin(n, x) <= k] >= as/2 and Pr[Bin(n', y) <= k'] >= as/2.
@@ -13,6 +11,8 @@ joint            k, n, t, n', w, s: z, z' < C and w z + sqrt(1 - w^2) z' < D, wh
 total-variation  k, n, t, n', b: rates lie within sqrt(b/n)/2 + sqrt(ln(2/a)/(2n)) (Canonne 2020).
 one-run          m, r, v, s: B(v) + 2 m delta max_i (B(v - i) - B(v))/i <= as, where B(j) is
                  Pr[Bin(r, e^eps/(1 + e^eps)) >= j] (Steinke, Nasr, Jagielski 2023, theorem 5.2).
+one-run-fdp      m, r, v, s: (x, y) = (v, r - v) as/m; for i = v - 1 to 0, y grows to f(1 - x) and x
+                 by i/(r - i) times as much; x + y > r/m rejects f (Mahloujifar et al. 2024).
 betting          b, w, t, k, k', g, h, s: in round t, k draws from D and k' from D' had weights g, h
                  against the bound (b = 0), the claim (1) or it with rates raised (2). Wealth, sum_w
                  s prod g^k h^k', has mean <= 1 if E g + E h <= 2 there; 1/a rejects (Ville 1939).
@@ -36,9 +36,9 @@ CLOSE, MARGIN = Decimal("1e-6"), 1e-12  # of a stated bound, relative; of floats
 NORMAL, DP = NormalDist(), ("epsilon", "delta")
 CURVES = {"bound": DP, "pure-dp": DP, "approx-dp": DP, "gaussian-dp": ("mu",)}
 CURVES["subsampled-gaussian-dp"] = ("noise_multiplier", "sampling_probability")
-LN_2_PI = Decimal("1.83787706640934548356065947281123527972279494727556682563430308")
 # A term's fields, whole ones first, and the places of its design: those that no counts change.
-DESIGN = {"one-run": (4, 3, (0, 1, 3)), "betting": (8, 5, (1, 7)), "joint": (6, 4, (1, 3, 4, 5))}
+DESIGN = {"betting": (8, 5, (1, 7)), "joint": (6, 4, (1, 3, 4, 5))}
+DESIGN |= dict.fromkeys(("one-run", "one-run-fdp"), (4, 3, (0, 1, 3)))
 DESIGN |= dict.fromkeys(("clopper-pearson", "total-variation"), (5, 4, (1, 3, 4)))
 
 
@@ -50,41 +50,35 @@ def must(right: Any, why: str) -> None:
 
 @lru_cache(4096)
 def ln_factorial(n: int) -> Decimal:
-    """Return ln n! by Stirling's series of m!/(m (m - 1) ... (n + 1))."""
+    """Return ln n! - ln(2 pi)/2 by Stirling's series of m!/(m (m - 1) ... (n + 1))."""
     m, terms = n + 256, ((1, 12), (3, -360), (5, 1260), (7, -1680), (9, 1188))
-    series = LN_2_PI / 2 - m + sum(ONE / Decimal(divisor * m**power) for power, divisor in terms)
+    series = sum(ONE / Decimal(divisor * m**power) for power, divisor in terms) - m
     return (m + ONE / 2) * Decimal(m).ln() + series - Decimal(math.perm(m, 256)).ln()
 
 
-@lru_cache(100_000)
 def chance(n: int, k: int, p: Decimal) -> Decimal:
     """Return Pr[Bin(n, p) = k]."""
-    log = ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k)
+    log = ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k) + ln_factorial(0)
     return (log + k * p.ln() + (n - k) * (1 - p).ln()).exp()
 
 
 def tail(n: int, k: int, p: Decimal) -> tuple[Decimal, Decimal]:
-    """Return decimals around Pr[Bin(n, p) >= k], p in (0, 1)."""
-    if k <= 0 or k > n:
-        return (ONE, ONE) if k <= 0 else (ZERO, ZERO)
+    """Return decimals around Pr[Bin(n, p) >= k], p in (0, 1), k from 1 to n."""
     if (n - k) * p >= (k + 1) * (1 - p):  # k is below the mean
         return tuple(1 - each for each in tail(n, n - k + 1, 1 - p)[::-1])  # type: ignore
-    odds = p / (1 - p)  # a continued fraction 1/(1 - c_1/(1 + d_1/(1 - ...))) (Uspensky 1937)
-    for depth in (min(2**power, n - k) for power in range(3, 64)):
-        j = k + 2 * depth
-        low, high = ZERO, odds * ((n - k - depth) * (k + depth)) / (j * (j + 1))
-        for m in range(depth, 0, -1):
-            j = k + 2 * m
-            c = odds * ((n - k - m + 1) * (k + m - 1)) / ((j - 2) * (j - 1))
-            d = odds * (m * (n + m)) / ((j - 1) * j)
-            low, high = c / (1 + d / (1 - high)), c / (1 + d / (1 - low))
-        low, high = chance(n, k, p) / (1 - low), chance(n, k, p) / (1 - high)
-        if depth == n - k or (high - low) * 10**13 < low:
+    odds, first, up, down = p / (1 - p), chance(n, k, p), (ZERO, ONE), (ONE, ONE)
+    for m in range(1, n - k + 2):  # first/(1 - c_1/(1 + d_1/(1 - c_2/...))) (Uspensky 1937)
+        j = k + 2 * m
+        c = odds * ((n - k - m + 1) * (k + m - 1)) / ((j - 2) * (j - 1))
+        d = odds * (m * (n + m)) / ((j - 1) * j)
+        up, down = ((b, b - c * a) for a, b in (up, down))
+        low, high = sorted(first * a / b for a, b in zip(up, down, strict=True))
+        if (high - low) * 10**13 < low:
             break
+        up, down = ((b, b + d * a) for a, b in (up, down))
     return low * (1 - OUT), high * (1 + OUT)
 
 
-@lru_cache(100_000)
 def limit(k: int, n: int, level: Decimal, side: int) -> Decimal:
     """Return a number proved to be above U(k, n, level) (side 1) or below (-1); near it (0)."""
     if k >= n:
@@ -113,9 +107,8 @@ def region(theorem: str, term: Any, a: Decimal, side: int) -> list[tuple[Any, An
     """Return corners (x, y) of boxes that cover a region (side 1), or lie inside it (-1)."""
     k, n, j, n_true, *_, share = term
     if theorem == "total-variation":
-        rates = ((Decimal(k), n), (Decimal(n_true - j), n_true))
-        width = Decimal(share).sqrt() / 2 + ((2 / a).ln() / 2).sqrt() + side * OUT
-        return [tuple(count / t + width / Decimal(t).sqrt() for count, t in rates)]
+        w = Decimal(share).sqrt() / 2 + ((2 / a).ln() / 2).sqrt() + side * OUT
+        return [tuple((c + w * Decimal(t).sqrt()) / t for c, t in ((k, n), (n_true - j, n_true)))]
     own = min(a * share, ONE)
     if theorem == "clopper-pearson":
         return [((k, n, own / 2), (j, n_true, own / 2))]
@@ -143,9 +136,8 @@ def delta_at(curve: Any, epsilon: float) -> float:
 
 def gap(claim: Any, corner: tuple[Any, Any], side: int) -> Any:
     """Return how far a corner lies below the tangent of a curve there."""
-    ends = [each if isinstance(each, Decimal) else limit(*each, side) for each in corner]
-    x, y = sorted(min(each + claim[2], ONE) for each in ends)
-    kind, loss, q = claim[0]
+    (kind, loss, q), _, slack = claim
+    x, y = sorted(min((limit(*e, side) if type(e) is tuple else e) + slack, ONE) for e in corner)
     if CURVES[kind] is not DP:
         more = -loss * (NORMAL.inv_cdf(max(min(float(x), 1 - 1e-16), 1e-300)) + loss / 2)
         loss = math.log1p(q * math.expm1(min(max(more, 0), 700)))
@@ -156,7 +148,7 @@ def gap(claim: Any, corner: tuple[Any, Any], side: int) -> Any:
 def rejected(one: Any, found: Any, a: Decimal, claim: Any, side: int) -> bool:
     """Prove that possible terms reject a claim at a level (side 1), or that they do not (-1)."""
     theorem, terms, evidence = found["theorem"], found["terms"], one["estimate"]["evidence"]
-    bets, guesses, bins = (theorem == name for name in ("betting", "one-run", "total-variation"))
+    bets, guesses, bins = (theorem.startswith(it) for it in ("bet", "one-run", "total-variation"))
     (size, ints, fixed), trials = DESIGN[theorem], sorted(one["trials"])
     for term in terms:
         (j, k, t, n), whole, rest = term[:4], term[:ints], term[ints:]
@@ -175,17 +167,25 @@ def rejected(one: Any, found: Any, a: Decimal, claim: Any, side: int) -> bool:
     return any(below) == (side > 0)
 
 
-def by_guesses(_: Any, terms: Any, a: Decimal, claim: Any, side: int) -> bool:
+def by_guesses(one: Any, terms: Any, a: Decimal, claim: Any, side: int) -> bool:
     """Return True if a number of correct guesses in one run rejects a claim at a loss."""
     for (m, r, v, share), epsilon in product(terms, (*claim[1], Decimal(claim[0][1]))):
-        e = (epsilon * ONE).exp()
+        own, e = min(a * share, ONE) * (1 - side * CLOSE / 1000), (epsilon * ONE).exp()
         delta, q = Decimal(delta_at(claim[0], float(epsilon))) + claim[2] * (1 + e), e / (1 + e)
-        p, each, more, largest = tail(r, v, q)[side > 0], chance(r, v, q), ZERO, ZERO
-        for i in range(1, v + 1) if 0 < delta < 1 else ():
-            each = each * (v - i + 1) / (r - v + i) / e  # Pr[X = v - i]
-            largest = max(largest, (more := more + each) / i)
-        if delta < 1 and p + 2 * m * delta * largest <= a * share * (1 - side * CLOSE / 1000):
-            return True
+        if one["estimate"]["evidence"]["theorem"] == "one-run-fdp":
+            x, y = own * v / m, own * (r - v) / m
+            for i in range(v - 1, -1, -1):
+                new = max(y, (x - delta) / e, 1 - delta - e * (1 - x))
+                x, y = x + (new - y) * i / (r - i), new
+            if (x + y) * m > r:
+                return True
+        elif v and delta < 1:
+            p, each, more, largest = tail(r, v, q)[side > 0], chance(r, v, q), ZERO, ZERO
+            for i in range(1, v + 1) if delta else ():
+                each = each * (v - i + 1) / (r - v + i) / e  # Pr[X = v - i]
+                largest = max(largest, (more := more + each) / i)
+            if p + 2 * m * delta * largest <= own:
+                return True
     return False
 
 
@@ -216,9 +216,10 @@ def by_bets(one: Any, terms: Any, a: Decimal, claim: Any, side: int) -> bool:
     return above or (sum(wealth.values()) + 1 - sum(shares.values())) * (1 - OUT) * a >= 1
 
 
-def claim_of(claim: Any) -> Any:
+def claim_of(claim: Any, theorem: str) -> Any:
     """Return the kind and two parameters of a claimed curve, or None."""
-    if (kind := claim["kind"]) not in CURVES or kind == "bound":
+    kinds = ("pure-dp", "approx-dp") if theorem == "one-run-fdp" else CURVES
+    if (kind := claim["kind"]) not in kinds or kind == "bound":
         return None
     p, q, *_ = *(float(claim["parameters"][name] * ONE) for name in CURVES[kind]), 1.0
     must(p >= 0 <= q <= (kind != "pure-dp") and (kind, q) != ("approx-dp", 1), "impossible claim")
@@ -247,13 +248,13 @@ def check(certificate: Any) -> dict[int, str]:
         must(own, f"{one['id']}: its numbers are impossible")
         spent.append(level * price / error)
         known = evidence and evidence["theorem"] in DESIGN
-        curve = claim_of(one["claim"]) if basis and known else None
+        curve = claim_of(one["claim"], evidence["theorem"]) if basis and known else None
         if not known or (basis and not curve):
             left[place] = f"its {'claim' if known else 'theorem'} is unknown to this program"
         if known:
             near = ZERO if evidence["theorem"] == "betting" else CLOSE  # bets have S = 2 at it
             for side in (1,) * bool(bound) + (-1,) * bool(near):
-                loss = float(bound * (1 - side * near) + (side < 0) * near / 1000)
+                loss = float(bound * (1 - side * near) + (side < 0) * near / 50)
                 line = ("bound", loss, float(delta)), [Decimal(loss)], ZERO
                 must(rejected(one, evidence, level, line, side), f"{one['id']}: its bound is wrong")
         if not curve:
@@ -278,14 +279,13 @@ def check(certificate: Any) -> dict[int, str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Check a canonical certificate file, and return the exit code."""
+    """Check a file; return 0 if right, 1 if refused, 2 if unreadable, 3 if some is NOT CHECKED."""
     try:
         content: Any = json.loads(text := Path(*arguments).read_text(encoding="utf-8"))
         dump = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
         content.pop("digest")
         own = f"sha256:{hashlib.sha256(dump(content).encode()).hexdigest()}"
-        same = dump({**content, "certificate": 1, "digest": own}) + "\n" == text
-        must(same, "not in canonical form, or the digest is wrong")
+        must(dump(content | {"certificate": 1, "digest": own}) + "\n" == text, "bad form or digest")
         left, all_ = check(json.loads(text, parse_float=Decimal)), content["conclusions"]
     except Exception as error:  # whatever is not a certificate is refused
         print(f"REFUSED: {type(error).__name__}: {str(error)!a}")

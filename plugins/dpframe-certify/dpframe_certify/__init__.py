@@ -83,7 +83,7 @@ def certificate(record: Record) -> dict[str, Any]:
         DpframeError: the record certifies nothing, or is older than certificates.
     """
     whole = record.as_json()
-    cells = [cell for cell in whole["cells"] if (cell["estimate"] or {}).get("certified")]
+    cells = [_told(cell) for cell in whole["cells"] if (cell["estimate"] or {}).get("certified")]
     if not cells:
         raise DpframeError("the record certifies nothing: no estimator in it has a valid bound")
     if any(cell["basis"] and cell["basis"]["resolution"] is None for cell in cells):
@@ -107,6 +107,27 @@ def certificate(record: Record) -> dict[str, Any]:
     }
     digest = hashlib.sha256(canonical(found).encode()).hexdigest()
     return {**found, "digest": f"sha256:{digest}"}
+
+
+def _told(cell: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Add the guesses of `one-run-fdp` as evidence; its records have them as counts only."""
+    if cell["estimator"]["use"] != "one-run-fdp":
+        return cell
+    told, runs = cell["statistic"], sum(cell["trials"])
+    right = map(sum, zip(*cell["counts"]["correct"], strict=True))
+    made = [
+        (one + other) * runs for one, other in zip(told["inside"], told["outside"], strict=True)
+    ]
+
+    def evidence(correct: Iterable[int]) -> dict[str, Any]:
+        rules = zip(made, correct, told["shares"], strict=True)
+        return {
+            "theorem": "one-run-fdp",
+            "terms": [[told["canaries"] * runs, *one] for one in rules],
+        }
+
+    basis = cell["basis"] and {**cell["basis"], "extreme": evidence(made)}
+    return {**cell, "estimate": {**cell["estimate"], "evidence": evidence(right)}, "basis": basis}
 
 
 def _part(whole: Mapping[str, Any] | None, keys: Iterable[str]) -> dict[str, Any]:

@@ -38,7 +38,14 @@ from dpframe.plugins import (
 )
 from dpframe.stats.histograms import one_sided_radius
 from dpframe.stats.joint import bonferroni, holm, joint_staircases
-from dpframe.stats.one_run import one_run_epsilon, one_run_p_value
+from dpframe.stats.one_run import (
+    approximate_blow_up,
+    one_run_epsilon,
+    one_run_fdp_epsilon,
+    one_run_fdp_p_value,
+    one_run_p_value,
+    one_run_rejects,
+)
 from dpframe.stats.output_bets import Lines, largest_sum, largest_sum_of_line, lines
 
 CHECKER = Path(certcheck.__file__)
@@ -52,8 +59,11 @@ class Coins(Mechanism, name="coins"):
     canaries = True
     epsilon: float = 1.0
     is_curve: bool = False
+    is_approx: bool = False
 
     def claim(self, pair: Any) -> Any:
+        if self.is_approx:
+            return ApproxDP(2 * self.epsilon, 1e-5)
         return GaussianDP(self.epsilon) if self.is_curve else PureDP(self.epsilon)
 
     def sample(self, key: Any, data: Any, n: int) -> Any:
@@ -117,6 +127,16 @@ def certificates() -> dict[str, dict[str, Any]]:
             "mechanism": [{"use": "coins"}],
             "attack": [{"use": "canaries"}],
         },
+        "curves of one run": {
+            **spec(
+                {"use": "one-run-fdp", "params": {"guesses": [50, 200], "side": "both"}}, trials=2
+            ),
+            "mechanism": [
+                {"use": "coins"},
+                {"use": "coins", "label": "told", "params": {"epsilon": 1.5, "is_approx": True}},
+            ],
+            "attack": [{"use": "canaries"}],
+        },
         "bets": spec({"use": "betting"}, {"use": "histogram-split"}, multiplicity="bonferroni"),
         "certified bets": spec({"use": "certified-betting"}, trials=300, delta=1e-3),
         "bets on curves": spec({"use": "certified-betting"}, trials=300, delta=1e-3),
@@ -155,14 +175,14 @@ def code(text: str, folder: Path) -> int:
 @pytest.mark.parametrize(
     ("n", "k", "p"),
     [
-        *((10, 3, 0.5), (1, 1, 0.25), (1000, 0, 0.1), (1000, 1000, 0.5), (1000, 1001, 0.5)),
+        *((10, 3, 0.5), (1, 1, 0.25), (1000, 1, 0.1), (1000, 1000, 0.5)),
         *((1000, 60, 0.0625), (10**6, 500_300, 0.5), (10**6, 499_000, 0.5)),
         (10**7, 3, 2.0**-24),
     ],
 )
 def test_tails_are_enclosed(n: int, k: int, p: float) -> None:
     low, high = certcheck.tail(n, k, Decimal(p))
-    expected = 1.0 if k <= 0 else 0.0 if k > n else float(special.betainc(k, n - k + 1, p))
+    expected = float(special.betainc(k, n - k + 1, p))
     assert low <= high <= low * (1 + Decimal("1e-12"))
     assert float(low) == pytest.approx(expected, rel=2e-10, abs=0)
 
@@ -213,6 +233,47 @@ def test_curves_are_those_of_the_claims(x: float) -> None:
         assert x > exact or float(found) == pytest.approx(0, abs=1e-12)
 
 
+ONE_RUN = {"estimate": {"evidence": {"theorem": "one-run-fdp"}}}
+
+
+def rejects(m: int, r: int, v: int, level: float, claim: Any, raised: float, side: int) -> bool:
+    """True if guesses in one run reject a line by the checker's arithmetic, rounded to a side."""
+    curve = ("approx-dp", claim.epsilon, claim.delta), [], Decimal(raised)
+    terms = [(m, r, v, Decimal(1))]
+    found: bool = certcheck.by_guesses(ONE_RUN, terms, Decimal(level), curve, side)
+    return found
+
+
+@pytest.mark.parametrize("raised", [0.0, 1e-3])
+@pytest.mark.parametrize("claim", [ApproxDP(1.0, 1e-5), ApproxDP(3.0, 0.01), ApproxDP(0.0, 0.0)])
+@pytest.mark.parametrize(
+    ("m", "r", "v"),
+    [(100, 100, 100), (1000, 100, 98), (1000, 1000, 650), (200, 12, 12), (50, 1, 1), (50, 9, 0)],
+)
+def test_curves_of_one_run_are_refuted_at_the_same_error(
+    m: int, r: int, v: int, claim: Any, raised: float
+) -> None:
+    level = one_run_fdp_p_value(m, r, v, blow_up(claim, raised))  # rounded up by 3e-5
+    for near, is_beyond in ((0.9999, False), (1.0001, True)):
+        if 2e-12 < level * near < 1:  # the smallest p-value is 1e-12
+            assert one_run_rejects(m, r, v, blow_up(claim, raised), level * near) == is_beyond
+            assert [rejects(m, r, v, level * near, claim, raised, s) for s in (1, -1)] == [
+                is_beyond
+            ] * 2
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0, 40.0])
+@pytest.mark.parametrize("delta", [0.0, 0.1])
+def test_a_curve_of_one_run_by_hand(epsilon: float, delta: float) -> None:
+    """One guess about one canary is right with probability (e^ε + δ)/(1 + e^ε) at most."""
+    claim = ApproxDP(epsilon, delta)
+    right = (math.exp(epsilon) + delta) / (1 + math.exp(epsilon))
+    for side in (1, -1):
+        assert not rejects(1, 1, 1, right * (1 - 1e-7), claim, 0.0, side)
+        if right * (1 + 1e-7) < 1:
+            assert rejects(1, 1, 1, right * (1 + 1e-7), claim, 0.0, side)
+
+
 # --- certificates
 
 
@@ -224,7 +285,7 @@ def test_every_theorem_is_recomputed(certificates: dict[str, Any]) -> None:
         theorems |= {found and found["theorem"] for found in evidences}
         verdicts |= {one["verdict"] for one in contents["conclusions"]}
         assert len(left) == (name == "bets")
-    assert theorems == {"clopper-pearson", "joint", "total-variation", "one-run", "betting", None}
+    assert theorems == {*certcheck.DESIGN, None}
     assert verdicts == {"violated", "consistent", "inconclusive"}
 
 
@@ -300,6 +361,13 @@ def answer(
             for raised in (0.0, slack)
         ]  # fmt: skip
         return bound, both[0], both[1]
+    if theorem == "one-run-fdp":
+        bound = max(one_run_fdp_epsilon(m, r, v, delta, error * s) for m, r, v, s in terms)
+        both = [
+            min(one_run_fdp_p_value(m, r, v, blow_up(claim, raised)) / s for m, r, v, s in terms)
+            for raised in (0.0, slack)
+        ]
+        return bound, both[0], max(both)
     columns = np.array(terms, np.float64).T
 
     def boxes(level: float) -> Any:
@@ -319,6 +387,12 @@ def answer(
     query = Query(tuple(one["trials"]), delta, 1 - error, claim, slack)
     found = estimated(boxes, query, epsilon=0.0)
     return found.epsilon_lower or 0.0, found.p_value or 0.0, found.p_resolved or 0.0
+
+
+def blow_up(claim: Any, raised: float) -> Any:
+    """Return x ↦ f(1 − x) of a claimed line, with all rates raised."""
+    delta = claim.delta + raised * (1 + math.exp(claim.epsilon))
+    return lambda x: approximate_blow_up(x, claim.epsilon, delta)
 
 
 @functools.cache
@@ -602,6 +676,9 @@ def test_extreme_counts_of_another_theorem_are_refused(tmp_path: Path) -> None:
         ("total-variation", 100, [50, 100, 50, 100, 200], [0, 100, 100, 100, 200], (4, 1)),
         ("one-run", 1, [1000, 4, 2, 1.0], [1000, 4, 4, 1.0], (1, 100)),
         ("one-run", 1, [1000, 4, 2, 0.5], [1000, 4, 4, 0.5], (3, 1.0)),
+        ("one-run-fdp", 1, [1000, 9, 4, 1.0], [1000, 9, 9, 1.0], (1, 100)),
+        ("one-run-fdp", 1, [1000, 9, 4, 0.5], [1000, 9, 9, 0.5], (3, 1.0)),
+        ("one-run-fdp", 1, [1000, 9, 4, 1.0], [1000, 9, 9, 1.0], (0, 9)),
         ("clopper-pearson", 12, [6, 12, 6, 12, 0.5], [0, 12, 0, 12, 0.5], (4, 1.0)),
         ("clopper-pearson", 13, [6, 13, 7, 13, 0.5], [0, 13, 0, 13, 0.5], (4, 1.0)),
         ("joint", 8, [4, 8, 4, 8, 0.7, 0.5], [0, 8, 8, 8, 0.7, 0.5], (5, 1.0)),
@@ -622,7 +699,7 @@ def test_extreme_counts_of_another_design_are_refused(
     one["basis"]["extreme"]["terms"] = [most := [*most]]
     place, value = more
     most[place] = value
-    if theorem == "one-run":
+    if theorem.startswith("one-run"):
         most[2] = most[1]
     for verdict in ("inconclusive", "consistent"):
         assert code_of_bets(tmp_path, {**one, "verdict": verdict}) == 1
