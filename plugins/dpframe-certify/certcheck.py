@@ -31,9 +31,8 @@ from statistics import NormalDist
 from typing import Any
 
 setcontext(Context(prec=60, Emin=MIN_EMIN, Emax=MAX_EMAX))
-ZERO, ONE, OUT = Decimal(0), Decimal(1), Decimal("1e-25")
-CLOSE, MARGIN = Decimal("1e-6"), 1e-12  # of a stated bound, relative; of floats
-NORMAL, DP = NormalDist(), ("epsilon", "delta")
+ZERO, ONE, OUT, CLOSE = map(Decimal, ("0", "1", "1e-25", "1e-6"))  # CLOSE is for stated bounds
+NORMAL, DP, MARGIN = NormalDist(), ("epsilon", "delta"), 1e-12  # MARGIN is for floats
 CURVES = {"bound": DP, "pure-dp": DP, "approx-dp": DP, "gaussian-dp": ("mu",)}
 CURVES["subsampled-gaussian-dp"] = ("noise_multiplier", "sampling_probability")
 # A term's fields, whole ones first, and the places of its design: those that no counts change.
@@ -159,8 +158,9 @@ def rejected(one: Any, found: Any, a: Decimal, claim: Any, side: int) -> bool:
     both = ([tuple(t[at] for at in fixed) for t in each] for each in (evidence["terms"], terms))
     run, other = (Counter({*each} if bins or bets else each) for each in both)
     spent = sum(number * (bins or part[-1]) for part, number in (run | other).items())
-    same = theorem == evidence["theorem"] and (run == other or theorem in ("joint", "betting"))
-    must(same and spent <= 1 + CLOSE, f"{one['id']}: its counts are of another design")
+    whole = theorem in ("joint", "betting") or (run == other and spent >= 1 - CLOSE)
+    same = theorem == evidence["theorem"] and whole and spent <= 1 + CLOSE
+    must(same, f"{one['id']}: its counts are of another design")
     if bets or guesses:
         return (by_bets if bets else by_guesses)(one, terms, a, claim, side) == (side > 0)
     below = (all(gap(claim, at, side) > 0 for at in region(theorem, t, a, side)) for t in terms)
@@ -228,14 +228,14 @@ def claim_of(claim: Any, theorem: str) -> Any:
 
 def check(certificate: Any) -> dict[int, str]:
     """Check the conclusions of a certificate; return which were not checked, and why."""
-    audit, left, spent = certificate["audit"], {}, []
+    audit, failed, left, spent = certificate["audit"], certificate["failed"], {}, []
     m, error = audit["m"], 1 - audit["confidence"]
     tests, fall = {"holm": (m, 1), "bonferroni": (m, 0), "none": (1, 0)}[audit["multiplicity"]]
     found = [one["verdict"] for one in certificate["conclusions"]]  # in the order of tests
     rare, last = 0, found.count("violated")  # rare: for the sampler
     tested = [(one["id"], one["repeat"]) for one in certificate["conclusions"] if one["basis"]]
     right = found and "violated" not in found[last:] and len({*tested}) == len(tested)
-    right = right and type(m) is int and 0 <= m - len(tested) <= certificate["failed"]
+    right = right and type(m) is type(failed) is int and 0 <= m - len(tested) <= failed
     must(right and 0 < error < 1, "its tests, their order or its confidence are impossible")
     for place, one in enumerate(certificate["conclusions"]):
         basis, estimate, verdict = one["basis"], one["estimate"], one["verdict"]
@@ -260,7 +260,7 @@ def check(certificate: Any) -> dict[int, str]:
         if not curve:
             continue
         stated = sum(found[earlier] == "violated" for earlier in left)
-        claim = curve, one["claim"].get("losses", [])
+        claim = curve, [max(loss, ZERO) for loss in one["claim"].get("losses", [])]
         done = (min(place, last) - stated, last, last + rare)
         first, second, rarest = (error / price / max(1, tests - fall * n) for n in done)
         if verdict == "violated":
@@ -281,7 +281,7 @@ def check(certificate: Any) -> dict[int, str]:
 def main(arguments: list[str]) -> int:
     """Check a file; return 0 if right, 1 if refused, 2 if unreadable, 3 if some is NOT CHECKED."""
     try:
-        content: Any = json.loads(text := Path(*arguments).read_text(encoding="utf-8"))
+        content: Any = json.loads(text := Path(*arguments).read_bytes().decode())
         dump = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
         content.pop("digest")
         own = f"sha256:{hashlib.sha256(dump(content).encode()).hexdigest()}"

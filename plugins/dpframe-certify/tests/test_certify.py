@@ -561,8 +561,70 @@ FORGED: dict[str, Any] = {
     "another order": lambda c: c["conclusions"].reverse(),
     "a conclusion twice": lambda c: c["conclusions"].append(c["conclusions"][-1]),
     "a hostile name": lambda c: c["conclusions"][-1].update(id="\x1b[2J\u202e", verdict="violated"),
+    "a number of failures that is a truth value": lambda c: c.update(failed=False),
     "the theorem hidden": lambda c: first(c)["estimate"].update(evidence=None),
 }
+
+
+ONE_RUN_FORGED: dict[str, Any] = {
+    "a rule left out of both lists": lambda c: [each.pop() for each in both(c)],
+    "no rules": lambda c: [each.clear() for each in both(c)],
+    "more right guesses": lambda c: [one.__setitem__(2, one[2] + 1) for one in both(c)[0]],
+    "more right guesses than guesses": lambda c: both(c)[0][0].__setitem__(2, 10**4),
+    "more guesses": lambda c: [
+        one.__setitem__(1, one[1] + 1) for one in (*both(c)[0], *both(c)[1])
+    ],
+    "more guesses than canaries": lambda c: both(c)[0][0].__setitem__(1, 10**4),
+    "other canaries": lambda c: [one.__setitem__(0, 10**4) for one in (*both(c)[0], *both(c)[1])],
+    "a larger share": lambda c: [each[0].__setitem__(3, 1.0) for each in both(c)],
+    "a share that is no number": lambda c: both(c)[0][0].__setitem__(3, math.nan),
+    "a rule twice": lambda c: [each.append(each[0]) for each in both(c)],
+    "a truth value for a count": lambda c: both(c)[0][0].__setitem__(2, True),
+    "a nested list": lambda c: both(c)[0].__setitem__(0, [both(c)[0][0]]),
+    "another theorem": lambda c: [
+        each.update(theorem="one-run")
+        for each in (first(c)["estimate"]["evidence"], first(c)["basis"]["extreme"])
+    ],
+    "a larger bound": lambda c: first(c)["estimate"].update(
+        epsilon_lower=first(c)["estimate"]["epsilon_lower"] * (1 + 3e-6)
+    ),
+    "a smaller bound": lambda c: first(c)["estimate"].update(
+        epsilon_lower=first(c)["estimate"]["epsilon_lower"] * (1 - 3e-6)
+    ),
+    "another verdict": lambda c: first(c).update(
+        verdict="consistent" if first(c)["verdict"] == "violated" else "violated"
+    ),
+    "violated, by a loss below 0": lambda c: (
+        first(c).update(verdict="violated"),
+        first(c)["claim"].update(losses=[-5.0], parameters={"epsilon": 6.0, "delta": 1e-5}),
+    ),
+}
+
+
+def both(contents: Any) -> Any:
+    """Return the terms of the run and of the most extreme counts of the first conclusion."""
+    one = contents["conclusions"][0]
+    return one["estimate"]["evidence"]["terms"], one["basis"]["extreme"]["terms"]
+
+
+@pytest.mark.parametrize("name", ONE_RUN_FORGED)
+def test_forged_guesses_by_hand(certificates: dict[str, Any], tmp_path: Path, name: str) -> None:
+    whole = certificates["curves of one run"]
+    assert {one["verdict"] for one in whole["conclusions"]} == {"violated", "consistent"}
+    for one in whole["conclusions"]:
+        contents = {**whole, "audit": {**whole["audit"], "m": 1}}
+        contents["conclusions"] = [copy.deepcopy(one)]
+        assert code(written(contents), tmp_path) == 0
+        ONE_RUN_FORGED[name](contents)
+        assert code(written(contents), tmp_path) == 1
+
+
+def test_bytes_of_another_line_ending_are_refused(
+    certificates: dict[str, Any], tmp_path: Path
+) -> None:
+    file = tmp_path / "cert.json"
+    file.write_bytes(written(certificates["ranks"]).replace("\n", "\r\n").encode())
+    assert certcheck.main([str(file)]) == 1
 
 
 def first(contents: Any) -> Any:
@@ -689,11 +751,11 @@ def test_extreme_counts_of_another_design_are_refused(
     tmp_path: Path, theorem: str, trials: int, terms: Any, most: Any, more: tuple[int, Any]
 ) -> None:
     """Fewer bins, more guesses or a larger share could make any audit consistent."""
-    several = 2 if theorem == "clopper-pearson" else 1  # the decision, and its reverse
+    parts = {"joint": 1, "total-variation": 1}.get(theorem, round(1 / terms[-1]))
     one = of_bets("inconclusive", [])
     one["trials"] = [trials, trials]
-    one["estimate"]["evidence"] = {"theorem": theorem, "terms": [terms] * several}
-    one["basis"]["extreme"] = {"theorem": theorem, "terms": [most] * several}
+    one["estimate"]["evidence"] = {"theorem": theorem, "terms": [terms] * parts}
+    one["basis"]["extreme"] = {"theorem": theorem, "terms": [most] * parts}
     assert code_of_bets(tmp_path, one) == 0
     assert code_of_bets(tmp_path, {**one, "verdict": "consistent"}) == 1
     one["basis"]["extreme"]["terms"] = [most := [*most]]
