@@ -575,7 +575,8 @@ ONE_RUN_FORGED: dict[str, Any] = {
         one.__setitem__(1, one[1] + 1) for one in (*both(c)[0], *both(c)[1])
     ],
     "more guesses than canaries": lambda c: both(c)[0][0].__setitem__(1, 10**4),
-    "other canaries": lambda c: [one.__setitem__(0, 10**4) for one in (*both(c)[0], *both(c)[1])],
+    # More canaries matter by the number of them times δ.
+    "other canaries": lambda c: [one.__setitem__(0, 10**8) for one in (*both(c)[0], *both(c)[1])],
     "a larger share": lambda c: [each[0].__setitem__(3, 1.0) for each in both(c)],
     "a share that is no number": lambda c: both(c)[0][0].__setitem__(3, math.nan),
     "a rule twice": lambda c: [each.append(each[0]) for each in both(c)],
@@ -596,7 +597,7 @@ ONE_RUN_FORGED: dict[str, Any] = {
     ),
     "violated, by a loss below 0": lambda c: (
         first(c).update(verdict="violated"),
-        first(c)["claim"].update(losses=[-5.0], parameters={"epsilon": 6.0, "delta": 1e-5}),
+        first(c)["claim"].update(losses=[-5.0], parameters={"epsilon": 2.0, "delta": 0.1}),
     ),
 }
 
