@@ -392,7 +392,7 @@ def answer(
 def blow_up(claim: Any, raised: float) -> Any:
     """Return x ↦ f(1 − x) of a claimed line, with all rates raised."""
     delta = claim.delta + raised * (1 + math.exp(claim.epsilon))
-    return lambda x: approximate_blow_up(x, claim.epsilon, delta)
+    return approximate_blow_up(claim.epsilon, delta)
 
 
 @functools.cache
