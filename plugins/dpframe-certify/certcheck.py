@@ -78,12 +78,12 @@ def tail(n: int, k: int, p: Decimal) -> tuple[Decimal, Decimal]:
     return low * (1 - OUT), high * (1 + OUT)
 
 
-def limit(k: int, n: int, level: Decimal, side: int) -> Decimal:
+def limit(side: int, k: int, n: int, level: Decimal) -> Decimal:
     """Return a number proved to be above U(k, n, level) (side 1) or below (-1); near it (0)."""
     if k >= n:
         return ONE
     if side:
-        x = limit(k, n, level, 0)
+        x = limit(0, k, n, level)
         place = (x + side * min(x, 1 - x) * Decimal(10) ** power for power in range(-12, 0))
         proved = (p for p in place if (tail(n, n - k, 1 - p)[side > 0] - level) * side <= 0)
         return next(proved, Decimal(max(side, 0)))
@@ -106,8 +106,8 @@ def region(theorem: str, term: Any, a: Decimal, side: int) -> list[tuple[Any, An
     """Return corners (x, y) of boxes that cover a region (side 1), or lie inside it (-1)."""
     k, n, j, n_true, *_, share = term
     if theorem == "total-variation":
-        w = Decimal(share).sqrt() / 2 + ((2 / a).ln() / 2).sqrt() + side * OUT
-        return [tuple((c + w * Decimal(t).sqrt()) / t for c, t in ((k, n), (n_true - j, n_true)))]
+        far = Decimal(share).sqrt() / 2 + ((2 / a).ln() / 2).sqrt() + side * OUT
+        return [tuple((c + far * Decimal(t).sqrt()) / t for c, t in ((k, n), (n_true - j, n_true)))]
     own = min(a * share, ONE)
     if theorem == "clopper-pearson":
         return [((k, n, own / 2), (j, n_true, own / 2))]
@@ -136,7 +136,7 @@ def delta_at(curve: Any, epsilon: float) -> float:
 def gap(claim: Any, corner: tuple[Any, Any], side: int) -> Any:
     """Return how far a corner lies below the tangent of a curve there."""
     (kind, loss, q), _, slack = claim
-    x, y = sorted(min((limit(*e, side) if type(e) is tuple else e) + slack, ONE) for e in corner)
+    x, y = sorted(min((limit(side, *e) if type(e) is tuple else e) + slack, ONE) for e in corner)
     if CURVES[kind] is not DP:
         more = -loss * (NORMAL.inv_cdf(max(min(float(x), 1 - 1e-16), 1e-300)) + loss / 2)
         loss = math.log1p(q * math.expm1(min(max(more, 0), 700)))
@@ -284,8 +284,8 @@ def main(arguments: list[str]) -> int:
         content: Any = json.loads(text := Path(*arguments).read_bytes().decode())
         dump = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
         content.pop("digest")
-        own = f"sha256:{hashlib.sha256(dump(content).encode()).hexdigest()}"
-        must(dump(content | {"certificate": 1, "digest": own}) + "\n" == text, "bad form or digest")
+        content |= {"digest": f"sha256:{hashlib.sha256(dump(content).encode()).hexdigest()}"}
+        must(dump(content | {"certificate": 1}) + "\n" == text, "bad form or digest")
         left, all_ = check(json.loads(text, parse_float=Decimal)), content["conclusions"]
     except Exception as error:  # whatever is not a certificate is refused
         print(f"REFUSED: {type(error).__name__}: {str(error)!a}")

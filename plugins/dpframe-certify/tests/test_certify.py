@@ -206,7 +206,7 @@ def test_normal_tails(z: float) -> None:
 @pytest.mark.parametrize("level", ["1e-200", "1e-9", "0.01", "0.6", "0.9999"])
 def test_limits_are_enclosed(n: int, share: float, level: str) -> None:
     k = round(n * share)
-    low, high = (certcheck.limit(k, n, Decimal(level), side) for side in (-1, 1))
+    low, high = (certcheck.limit(side, k, n, Decimal(level)) for side in (-1, 1))
     exact = 1.0 if k == n else float(special.betainccinv(k + 1, n - k, float(level)))
     assert low <= high
     assert float(low) == pytest.approx(exact, rel=1e-9)
@@ -220,7 +220,7 @@ def test_corners_of_joint_regions(weight: float, wider: float) -> None:
     found = certcheck.region("joint", term, Decimal("0.001"), 1)
     for corner, values in zip(found, exact, strict=True):
         for limit, value in zip(corner, values, strict=True):
-            assert float(certcheck.limit(*limit, 1)) == pytest.approx(value, rel=wider)
+            assert float(certcheck.limit(1, *limit)) == pytest.approx(value, rel=wider)
 
 
 @pytest.mark.parametrize("x", [1e-9, 1e-3, 0.02, 0.1, 0.3])
