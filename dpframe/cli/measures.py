@@ -61,8 +61,8 @@ def score(
         claim: The claim to test, such as epsilon=1 or epsilon=1,delta=1e-5 or mu=1. The names
             select the kind of claim.
         estimators: Run only this estimator. Default: all that certify a bound. Repeatable.
-        overrides: Set a parameter of every estimator that has it: estimator.X=VALUE. VALUE is TOML
-            or a string. Repeatable.
+        overrides: Set a parameter of every estimator that has it: estimator.X=VALUE. VALUE is TOML;
+            anything else is a string. Repeatable.
         seed: Selects the scores that are set aside for a pilot.
         every: Also run estimators that certify no bound, and print the estimators left out and the
             curves.

@@ -74,7 +74,7 @@ Overrides = Annotated[
         "--set",
         metavar="KEY=VALUE",
         help="Change the spec. KEY is mechanism.X, pair.X, search.X, attack.X, estimator.X, "
-        "audit.X, run.X or environments.X. VALUE is TOML or a string. Repeatable.",
+        "audit.X, run.X or environments.X. VALUE is TOML; anything else is a string. Repeatable.",
     ),
 ]
 Trials = Annotated[

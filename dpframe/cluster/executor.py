@@ -410,10 +410,12 @@ def enlarged(segments: float, cores: int) -> int:
 
     The run has `segments` of usual size, about a second each.
     """
+    if not segments:  # a search alone
+        return 1
     tasks = SHARE * segments / cores / COST  # these keep the scheduler busy for SHARE of its time
     if tasks < cores:  # too large a cluster: handing out takes as long as counting
         tasks = min(cores, math.sqrt(segments / COST))
-    return max(1, math.floor(segments / tasks + 1e-9)) if tasks else 1  # a search has no segments
+    return max(1, math.floor(segments / tasks + 1e-9))
 
 
 def _plain(leaf: Any) -> Any:

@@ -84,8 +84,8 @@ def told(query: Query) -> dict[str, Any]:
     """Return a query as plain values, without defaults."""
     found = {**query._asdict(), "group": list(query.group)}
     found["where"] = None if query.where is None else list(query.where)
-    found = {name: value for name, value in found.items() if value not in (None, [])}
-    return found if query.left else {n: value for n, value in found.items() if n != "left"}
+    found["left"] = query.left or None
+    return {name: value for name, value in found.items() if value not in (None, [])}
 
 
 def read(given: Any) -> Query:
@@ -113,15 +113,15 @@ def names_of(query: Query, keys: list[list[Any]]) -> list[str]:
     """Return the names of the numbers that `numbers` returns."""
     found = ["number of rows", "number of rows with other keys", "number of repeated keys"]
     for key in keys:
-        of = f" of {_told(query.group, key)}" if query.group else ""
+        of = f" of {_key_words(query.group, key)}" if query.group else ""
         count = f"number of rows{of}" if query.group else "number of answers"
         found += [count, f"number of missing values{of}", f"{query.value}{of}"]
     if query.group:
-        found += [BEFORE + _told(query.group, key) for key in keys]
+        found += [BEFORE + _key_words(query.group, key) for key in keys]
     return found
 
 
-def _told(group: Tuple[str, ...], key: list[Any]) -> str:
+def _key_words(group: Tuple[str, ...], key: list[Any]) -> str:
     return " and ".join(f"{n} = {'NULL' if v is None else v}" for n, v in zip(group, key))
 
 
