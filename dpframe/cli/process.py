@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from dpframe.common.machine import adopt, descendants, end, running
+from dpframe.common.machine import adopt, descendants, end, end_with_parent, running
 
 
 def rest(keeps_counts: bool) -> str:
@@ -239,11 +239,7 @@ def _go_alone() -> None:
     """Undo the parent's signal settings in the child, and end the child if the parent is killed."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    if sys.platform == "linux":
-        import ctypes
-
-        end_with_parent = 1  # PR_SET_PDEATHSIG
-        ctypes.CDLL(None).prctl(end_with_parent, signal.SIGKILL)
+    end_with_parent()
 
 
 def _do(work: Callable[[], int], tell: int) -> NoReturn:

@@ -125,6 +125,14 @@ def adopt() -> None:
         ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
 
 
+def end_with_parent() -> None:
+    """Let the system kill this process as soon as the thread that started it ends; Linux only."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
 def descendants(process: int) -> list[int]:
     """Return the numbers of the processes below one, the nearest first."""
     found = [process]
