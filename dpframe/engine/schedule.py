@@ -133,7 +133,7 @@ class Schedule:
         return found
 
     def go_on(self, work: Work) -> None:
-        """Continue a paused pass with its next units; without any it is finished."""
+        """Give a paused pass its next units; a pass that gets none is finished."""
         self._give_out(work, () if work.out_of_time() else work.units())
 
     def _stop(self) -> None:

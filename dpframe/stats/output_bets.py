@@ -288,9 +288,9 @@ def _best(
 def _at(sides: _Sides, slope: Floats, delta: Floats, tilt: Floats) -> tuple[Floats, Floats, Floats]:
     """Return the best weights against lines at some ratios of the two sides, and their growth.
 
-    With multipliers λ, ν of the two sides' total mass, weights are (λ, ν) where the claim is met,
-    lie on e^ε g + h = e^ε λ + ν where D has too much, in proportion to the share, and stop where
-    the mass beyond is worth δ; and the same for D′.
+    λ and ν multiply the total mass of the two sides. Weights are (λ, ν) where the claim is met.
+    Where D has too much, they lie on e^ε g + h = e^ε λ + ν in proportion to its share, and grow no
+    further once the mass beyond is worth δ; where D′ has too much, likewise.
     """
     slope, delta = slope[..., None], delta[..., None]
     left, right = 1 - tilt[..., None], 1 + tilt[..., None]

@@ -1,4 +1,4 @@
-"""Releases by OpenDP 0.12 and later, and those that exist before 0.6.
+"""Releases by OpenDP 0.12 and later, and releases that versions before 0.6 have too.
 
 Releases that the library defines for numbers within bounds get such numbers: missing values become
 the lower bound, and all values are clipped. The library itself cleans groups.
