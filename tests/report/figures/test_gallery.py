@@ -59,6 +59,7 @@ def test_the_commands_work(spec, tmp_path):
 @pytest.fixture
 def pictures(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "docs")
+    monkeypatch.delenv("FIFTH", raising=False)  # of CI
     yield importlib.import_module("pictures")
     sys.modules.pop("pictures", None)
 
@@ -91,6 +92,18 @@ def test_the_site_shows_a_picture_below_each_command(pictures, tmp_path, monkeyp
     pictures.with_pictures(PAGE, PAGE + " ")
     assert len(drawn) == 2 * before
     assert not any(path.exists() for path in kept)  # older ones are not hoarded
+
+
+def test_the_fifths_draw_the_whole_gallery_together(pictures, monkeypatch):
+    ran = []
+    monkeypatch.setattr(pictures, "_draw", lambda runs, plots, folder: ran.append(runs))
+    monkeypatch.setattr(pictures, "_drawing", lambda page: [])
+    for fifth in "01234":
+        monkeypatch.setenv("FIFTH", fifth)
+        assert not [*pictures.pictures(PAGE)]
+    specs = [words[1] for part in ran for words in part]
+    assert sorted(specs) == sorted(spec for spec in RUNS if not spec.startswith("plugins/"))
+    assert all(ran)
 
 
 def test_other_pages_show_the_same_pictures_under_their_own_names(pictures, monkeypatch):
