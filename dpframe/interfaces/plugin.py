@@ -222,10 +222,8 @@ def _become_dataclass(cls: type[Plugin]) -> None:
 
 def _check_fields(cls: type[Plugin], own: dict[str, Any]) -> None:
     """Raise TypeError for a field that is part of the interface, or that cannot be hashed."""
-    kind: Any = next(base for base in cls.__mro__ if "kind" in base.__dict__)
-    interface = {*dir(kind), *(n for base in kind.__mro__ for n in inspect.get_annotations(base))}
     for field, hint in own.items():
-        if field in interface - kind.may_be_parameters:
+        if field in _interface(cls):
             raise TypeError(
                 f"{cls.__name__}.{field} is part of every {cls.kind}, not a parameter: set it "
                 "without an annotation, or rename the parameter"
@@ -243,6 +241,22 @@ def _check_fields(cls: type[Plugin], own: dict[str, Any]) -> None:
             f"{cls.__name__}.{field} is an inherited parameter: to change it, repeat its "
             f"annotation, {field}: … = …"
         )
+
+
+def _interface(cls: type[Plugin]) -> set[str]:
+    """Return the names that every plugin of its kind has, and that no parameter may have."""
+    kind: Any = next(base for base in cls.__mro__ if "kind" in base.__dict__)
+    annotated = {name for base in kind.__mro__ for name in inspect.get_annotations(base)}
+    return {*dir(kind), *annotated}.difference(kind.may_be_parameters)
+
+
+def not_annotated(cls: type[Plugin], name: str) -> str | None:
+    """Return a hint if a class sets a value that its author may have meant as a parameter."""
+    value = vars(cls).get(name)
+    if name in _interface(cls) or not isinstance(value, bool | int | float | str):
+        return None
+    field = f"{name}: {type(value).__name__} = {value!r}"
+    return f"{cls.__name__} sets it without an annotation; for a parameter write {field}"
 
 
 def _register(cls: type[Plugin]) -> None:

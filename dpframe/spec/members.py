@@ -14,7 +14,7 @@ from dpframe.common.machine import at_work
 from dpframe.common.text import cut, error_message
 from dpframe.errors import ParameterError, PluginError
 from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.interfaces.plugin import Plugin, names_in_specs
+from dpframe.interfaces.plugin import Plugin, names_in_specs, not_annotated
 from dpframe.interfaces.plugin_files import beside
 from dpframe.interfaces.registry import Entry, Registry
 from dpframe.spec.document import Path, Problems, accepts, describe, findings
@@ -221,7 +221,9 @@ def _make(
             start, *rest = finding.path or ("",)
             place = (*swept[start], *rest) if start in swept else (*own, *finding.path)
             inner = len(finding.path) > 1  # inside a parameter that is itself a table
-            hint = accepts(member.names, start) if finding.unknown and not inner else finding.hint
+            hint = finding.hint
+            if finding.unknown and not inner:
+                hint = not_annotated(member.entry.cls, str(start)) or accepts(member.names, start)
             problems.add(place, finding.message, hint)
     except ParameterError as error:
         if error.parameter not in later:

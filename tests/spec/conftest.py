@@ -35,6 +35,7 @@ class Rich(Mechanism, name="rich"):
     mode: Literal["zero", "keep"] = "zero"
     shape: tuple[int, ...] = ()
     size: int | str = 1
+    rounds = 3
 
     def check(self):
         if self.mode == "keep" and self.epsilon > 100:

@@ -201,6 +201,17 @@ ONE_WRONG = {
         "spec.toml:19: estimator[0].params.x: unknown parameter of estimator 'rate'\n"
         "   19 | params.x = 1\n   accepts: nothing",
     ),
+    "value of a class without an annotation": (
+        ('"plain"\nparams.epsilon = 1.0', '"rich"\nparams = { epsilon = 1.0, rounds = 2 }'),
+        "spec.toml:12: mechanism[0].params.rounds: unknown parameter of mechanism 'rich'\n"
+        "   12 | params = { epsilon = 1.0, rounds = 2 }\n"
+        "   Rich sets it without an annotation; for a parameter write rounds: int = 3",
+    ),
+    "name that every class has": (
+        ("params.epsilon = 1.0", 'params.epsilon = 1.0\nparams.name = "x"'),
+        "spec.toml:13: mechanism[0].params.name: unknown parameter of mechanism 'plain'\n"
+        '   13 | params.name = "x"\n   accepts: epsilon',
+    ),
     "element of a list": (
         ('"plain"', '"rich"\nparams.shape = [\n1,\n"2"]'),
         'spec.toml:14: mechanism[0].params.shape[1]: should be an integer, got "2"\n   14 | "2"]',
