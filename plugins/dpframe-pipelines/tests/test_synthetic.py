@@ -1,13 +1,15 @@
 """Audits of a small synthesizer: planted mistakes are found, the right form is not."""
 
 import json
+import re
 
 import numpy as np
 import pytest
 from dpframe_pipelines import audit_synthesizer
+from dpframe_pipelines.boxes import columns_of
 from dpframe_pipelines.programs.table_features import Features
-from dpframe_pipelines.synthetic import PlantedRecords, Synthesizer, constant_counts
-from pipelines_support import marginals
+from dpframe_pipelines.synthetic import PlantedRecords, Scouting, Synthesizer
+from pipelines_support import frames, marginals
 
 import dpframe
 from dpframe import records_params
@@ -33,7 +35,7 @@ def test_bounds_from_the_data_are_found_in_200_fits():
     cell, summary = audited(synthesizer("bounds"))
     assert cell.verdict == "violated"
     assert summary.calls <= 200
-    assert cell.search.event.startswith("the smallest value of age is above ")
+    assert re.match("the (smallest|largest|first|last) value of age is ", cell.search.event)
     assert cell.mechanism.use == "fit"
 
 
@@ -45,7 +47,7 @@ def test_an_order_of_rows_from_the_data_is_found_in_200_fits():
 
 
 def test_an_exact_count_is_found_because_it_does_not_vary():
-    cell, summary = audited(synthesizer("cell"), 400)
+    cell, summary = audited(synthesizer("cell"))
     assert cell.verdict == "violated"
     assert summary.calls <= 200
     count = "number of records with age from 25 to 50 and city = b"
@@ -54,32 +56,90 @@ def test_an_exact_count_is_found_because_it_does_not_vary():
     assert cell.search.neighbourhood.use == "planted-records"
 
 
+def scouting(fit, table=marginals.TABLE, adjacency="add-remove", seconds=None):
+    params = records_params(table, adjacency=adjacency, schema=marginals.SCHEMA)
+    columns = columns_of(marginals.SCHEMA, users=0)
+    return Scouting(fit, Features(marginals.SCHEMA, []), params, columns, 0, seconds)
+
+
+def edited(params):
+    """Return both tables of a pair."""
+    pair = dpframe.plugins.find_plugin("pair", "records").from_params(params)
+    return pair.d0, pair.d1
+
+
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
 def test_pairs_are_planted_for_counts_that_never_vary(adjacency):
-    params = records_params(marginals.TABLE, adjacency=adjacency, schema=marginals.SCHEMA)
-    features = Features(marginals.SCHEMA, [])
-
     def planted(mistake):
-        def fit(rng, rows):
-            return marginals.fit(rng, rows, 1.0, mistake)
-
-        return constant_counts(fit, features, params, 8, 0)
+        return scouting(synthesizer(mistake), adjacency=adjacency).constant_counts(8)
 
     assert not planted("")
     assert len(planted("seed")) == 5  # one for each kind of record
     (made,) = planted("cell")
-    pair = dpframe.plugins.find_plugin("pair", "records").from_params(made)
-    counts = [sum(25 <= age < 50 and city == "b" for age, city, _ in d) for d in (pair.d0, pair.d1)]
+    counts = [sum(25 <= age < 50 and city == "b" for age, city, _ in d) for d in edited(made)]
     assert counts == [4, 3]
 
 
-def test_no_pair_is_planted_for_tables_that_cannot_be_fitted():
-    schema = {"adjacency": "add-remove", "schema": marginals.SCHEMA}
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+@pytest.mark.parametrize("mistake", ["", *marginals.MISTAKES])
+def test_pairs_are_chosen_if_their_tables_differ_each_time(mistake, adjacency):
+    """The right synthesizer and a noisy mistake give no reason to choose a pair."""
+    scouts = scouting(synthesizer(mistake), adjacency=adjacency)
+    chosen = scouts.pairs(1)
+    assert scouts.fits <= 94
+    if mistake in ("", "twice", "order"):
+        return
+    rng = np.random.default_rng(1)
     features = Features(marginals.SCHEMA, [])
-    empty = records_params([], **schema)
-    assert constant_counts(lambda rng, rows: rows, features, empty, 8, 0) == []
-    usual = records_params(marginals.TABLE, **schema)
-    assert constant_counts(lambda rng, rows: 1 / 0, features, usual, 8, 0) == []
+    (pair,) = map(edited, chosen)
+    x, y = (np.array([features.of(synthesizer(mistake)(rng, d)) for _ in range(20)]) for d in pair)
+    cuts = np.concatenate([x, y])[:, None]
+    gaps = abs((x < cuts).mean(axis=1) - (y < cuts).mean(axis=1))
+    assert gaps.max() >= 0.8
+
+
+def test_a_threshold_for_rare_records_is_found_by_halving():
+    """Copies of a record appear if there are at least 7 of them."""
+
+    def fit(rng, rows):
+        return [row for row in rows if rows.count(row) >= 7 or row[1] != "c"]
+
+    low, high, *_ = scouting(fit)._records()
+    (pair,) = scouting(fit)._least(low, high, 20)
+    assert [data.count(high) for data in edited(pair)] == [6, 7]
+    (pair,) = scouting(fit, adjacency="replace")._least(low, high, 20)
+    assert [data.count(high) for data in edited(pair)] == [6, 7]
+    assert scouting(lambda rng, rows: rows)._least(low, high, 20) == []
+
+
+def test_no_pair_is_planted_for_tables_that_cannot_be_fitted():
+    assert scouting(lambda rng, rows: rows, []).pairs(8) == []
+    scouts = scouting(lambda rng, rows: 1 / 0)
+    assert scouts.pairs(8) == scouts.constant_counts(8) == []
+
+
+def test_scouting_ends_with_its_time():
+    scouts = scouting(lambda rng, rows: rows, seconds=-1.0)
+    assert scouts.pairs(8) == []
+    assert scouts.fits == 0
+
+
+@pytest.mark.parametrize("form", ["rows", "dicts", "columns", "frame"])
+def test_pairs_have_the_form_of_the_table(form):
+    names = [column["name"] for column in marginals.SCHEMA]
+    columns = dict(zip(names, map(list, zip(*marginals.TABLE, strict=True)), strict=True))
+    table = {"rows": marginals.TABLE, "columns": columns}.get(form)
+    if form == "dicts":
+        table = [dict(zip(names, row, strict=True)) for row in marginals.TABLE]
+    if form == "frame":
+        table = pytest.importorskip("pandas").DataFrame(columns)
+    seen = []
+    scouting(lambda rng, data: seen.append(data) or [], table).pairs(1)
+    assert {type(data) for data in seen} == {type(table)}
+    if form == "dicts":
+        assert {type(row) for data in seen for row in data} == {dict}
+    if form in ("columns", "frame"):
+        assert all([*data] == names for data in seen)
 
 
 def test_planted_pairs_come_first_and_in_place_of_others():
@@ -102,10 +162,19 @@ def test_a_function_needs_no_name():
     assert record.cells[0].mechanism.use == "pipeline"
 
 
-@pytest.mark.parametrize("fits", [64, 150])
-def test_no_more_fits_are_made_than_asked_for(fits):
+@pytest.mark.parametrize("fits", [64, 150, 200])
+def test_no_more_fits_are_made_than_asked_for(fits, monkeypatch):
+    scouts, begin = [], Scouting.__init__
+
+    def noted(self, *args):
+        scouts.append(self)
+        begin(self, *args)
+
+    monkeypatch.setattr(Scouting, "__init__", noted)
     _, summary = audited(synthesizer(), fits)
-    assert fits - 8 <= summary.calls <= fits
+    before = sum(one.fits for one in scouts)
+    assert (before > 0) == (fits == 200)
+    assert fits - 9 <= summary.calls + before <= fits
 
 
 def growth(p, q, epsilon):
@@ -136,26 +205,57 @@ def test_a_marginal_counted_twice_cannot_be_found_in_200_fits():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("mistake", ["bounds", "categories", "order", "seed"])
+@pytest.mark.parametrize("mistake", [one for one in marginals.MISTAKES if one != "twice"])
 def test_planted_mistakes_are_found_in_200_fits(mistake, seed):
     cell, summary = audited(synthesizer(mistake), seed=seed)
     assert cell.verdict == "violated"
     assert summary.calls <= 200
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_a_marginal_without_noise_is_found(seed):
-    cell, _ = audited(synthesizer("exact"), 400, seed=seed)
+def audited_frames(mistake, seed):
+    table = frames.table()
+    table = table if mistake == "missing" else table.fillna({"age": 35.0})
+    return audit_synthesizer(
+        lambda rng, data: frames.fit(rng, data, mistake),
+        table,
+        columns=marginals.SCHEMA,
+        epsilon=1.0,
+        fits=200,
+        seed=seed,
+    ).cells[0]
+
+
+@pytest.mark.parametrize(
+    ("mistake", "event"),
+    [
+        ("columns", "the place of column "),
+        ("type", "the code of the type of column age is "),
+        ("labels", "the first label of a row is above "),
+    ],
+)
+def test_the_form_of_a_frame_is_compared(mistake, event):
+    pytest.importorskip("pandas")
+    cell = audited_frames(mistake, 0)
     assert cell.verdict == "violated"
+    assert cell.search.event.startswith(event)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_the_right_synthesizer_is_consistent(seed):
-    cell, _ = audited(synthesizer(), 4000, seed=seed)
+@pytest.mark.parametrize("mistake", ["", *frames.MISTAKES])
+def test_mistakes_of_frames_are_found_in_200_fits(mistake, seed):
+    pytest.importorskip("pandas")
+    cell = audited_frames(mistake, seed)
+    assert cell.verdict == ("violated" if mistake else "consistent")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fits", [200, 4000])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_right_synthesizer_is_consistent(seed, fits):
+    cell, _ = audited(synthesizer(), fits, seed=seed)
     assert cell.verdict == "consistent"
-    assert cell.search.pairs == 20
+    assert cell.search.pairs == fits // 200
 
 
 PROGRAM = """

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import zlib
 from collections import Counter
 from typing import Any
 
@@ -72,6 +73,7 @@ class Features:
 
     def _named(self) -> list[str]:
         found = ["number of rows", "number of missing columns", "number of unexpected columns"]
+        found += ["first label of a row", "number of rows whose label is not their place"]
         for target in self._targets:
             told = ", ".join(str(cell) for cell in target)
             found += [
@@ -85,6 +87,9 @@ class Features:
                 f"number of values of {name} outside the schema",
                 f"number of values of {name} of another type",
                 f"number of different values of {name}",
+                f"place of column {name}",
+                f"code of the type of column {name}",
+                f"number of whole numbers of {name}",
             ]
         for column in self._schema:
             if "categories" not in column:
@@ -112,6 +117,7 @@ class Features:
         In an empty column, the smallest and the last number are the upper bound, the largest and
         the first number the lower bound. All rows are before the first one of an absent kind.
         """
+        labels, types = _labels(table), _types(table)
         names, rows = rows_of(table, self._columns)
         at = [names.index(name) if name in names else -1 for name in self._columns]
         records = [[row[place] if 0 <= place < len(row) else None for place in at] for row in rows]
@@ -119,6 +125,8 @@ class Features:
             float(len(rows)),
             float(sum(place < 0 for place in at)),
             float(sum(name not in self._columns for name in names)),
+            labels[0] if labels else 0.0,
+            float(sum(label != place for place, label in enumerate(labels))),
         ]
         for target in self._targets:
             apart = [sum(not _same(a, b) for a, b in zip(row, target)) for row in records]
@@ -138,6 +146,9 @@ class Features:
                 float(codes.count(len(self._bins[place]) - 1) - (len(cells) - len(there))),
                 float(len(there) - len(numbers) if numeric else 0),
                 float(len({repr(c) for c in there})),
+                float(at[place]),
+                _code(types.get(self._columns[place]) or (cells and type(cells[0]).__name__)),
+                float(sum(x.is_integer() for x in numbers)),
             ]
             if numeric:
                 extremes += [
@@ -160,6 +171,27 @@ class Features:
                 counts[index] += 1
             found += counts
         return found
+
+
+def _labels(table: Any) -> list[float]:
+    """Return the label of each row of a frame as a number; [] for other tables."""
+    index = getattr(table, "index", None)
+    if index is None or callable(index):  # a list has a method of that name
+        return []
+    return [float(one) if _number(one) and not _missing(one) else _code(one) for one in index]
+
+
+def _types(table: Any) -> dict[str, str]:
+    """Return the type of each column that is an array."""
+    if not hasattr(table, "columns") and not isinstance(table, dict):
+        return {}
+    names = table if isinstance(table, dict) else table.columns
+    return {str(n): str(table[n].dtype) for n in names if hasattr(table[n], "dtype")}
+
+
+def _code(value: Any) -> float:
+    """Return a number for a text or another value, the same in each process; 0 for none."""
+    return float(zlib.crc32(str(value).encode())) if value else 0.0
 
 
 def _order(cells: list[Any], codes: list[int], kinds: int, numeric: bool) -> list[float]:

@@ -15,7 +15,7 @@ SCHEMA = [
     {"name": "sex", "categories": ["f", "m"]},
 ]
 TABLE = [[20, "a", "f"], [35, "a", "m"], [41, "b", "f"], [58, "a", "f"], [66, "b", "m"]] * 4
-MISTAKES = ("bounds", "categories", "order", "cell", "exact", "twice", "seed")
+MISTAKES = ("bounds", "categories", "order", "frequency", "cell", "exact", "twice", "seed")
 BINS = 4
 
 
@@ -36,6 +36,8 @@ def fit(rng, rows, epsilon=1.0, mistake=""):
     if mistake == "order":  # rows of the city of the newest record come first, and so on
         newest = list(dict.fromkeys([city for _, city in reversed(binned)] + cities))
         cells.sort(key=lambda cell: newest.index(cell[1]))
+    if mistake == "frequency":  # the rows of the most frequent city come first
+        cells.sort(key=lambda cell: -[city for _, city in binned].count(cell[1]))
     # Two measurements may spend ε/4 each: twice the scale, where the mistake takes half of it.
     by_age = noisy(rng, binned, cells, epsilon if mistake == "twice" else epsilon / 2)
     if mistake == "twice":
