@@ -6,7 +6,7 @@ import hashlib
 import json
 import secrets
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,12 +23,13 @@ from dpframe_torch.records import (
     CanaryError,
     Kind,
     Making,
+    check_tokens,
     digest_of,
     fields_of,
     inputs_of,
     make,
 )
-from dpframe_torch.watching import Doubt, Watch, inner_of
+from dpframe_torch.watching import Doubt, Watch
 
 Bools = npt.NDArray[np.bool_]
 Whole = npt.NDArray[np.int64]
@@ -95,7 +96,8 @@ class Canaries:
             it is not a new audit; a warning says so if both use the same folder.
         records: your own canaries, instead of `kind`; `number` is then their number.
         classes: the number of labels; default: inferred.
-        vocabulary: token ids for `text`, or their number; default: inferred.
+        vocabulary: token ids for `text`, their number, or the tokenizer, whose special tokens are
+            left out; default: the tokens of the training set's first records.
         length: number of tokens in a `text` canary; default: that of a record.
         held_out: records that must not be used for training; the audit warns if one was.
         out: the folder of the run; None writes no files.
@@ -116,7 +118,7 @@ class Canaries:
         seed: int | None = None,
         records: Any = None,
         classes: int | None = None,
-        vocabulary: int | Sequence[int] | None = None,
+        vocabulary: Any = None,
         length: int | None = None,
         held_out: Any = None,
         out: str | Path | None = "runs/canaries",
@@ -201,14 +203,18 @@ class Canaries:
             optimizer: of the training; Opacus's wrapper for white-box canaries.
 
         Raises:
-            CanaryError: the canaries are white-box, but the optimiser has no per-record gradients.
+            CanaryError: the canaries are white-box, but the optimiser has no per-record gradients;
+                or a text canary has a token that the model does not know.
         """
         if (watched := self.watched) is not None:
             watched.detach()
-            if watched.model is inner_of(model):  # the training continues with a new optimiser
+            if watched.model is scoring.inner_of(
+                model
+            ):  # the training continues with a new optimiser
                 watched.attach(model, optimizer)
                 return
         fields = fields_of(self.records[0])
+        check_tokens(model, self.kind, self.records, fields)
         self.watched = Watch(
             self.run,
             self.kind,
@@ -216,6 +222,7 @@ class Canaries:
             inputs_of(self.records, fields),
             inputs_of(self._held_out(), fields),
             np.random.SeedSequence([STREAM, int(self.state["seed"]), 4]),
+            fields.inputs if isinstance(self.records[0], Mapping) else None,
         )
         self.watched.attach(model, optimizer)
         if self.kind != "random-gradient" and scoring.ranks()[1] == 1:

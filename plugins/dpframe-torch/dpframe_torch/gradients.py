@@ -119,9 +119,14 @@ class GradientCanaries:
                 )
             parts = samples if isinstance(samples, list) else [samples]
             if (made := sum(map(len, parts))) != len(slots):
+                what = (
+                    "call model.eval() for records not trained on"
+                    if made < len(slots)
+                    else "call the model itself after canaries.watch, not a copy or its forward()"
+                )
                 raise CanaryError(
                     f"{len(slots):,} records went through the model since the last step, but "
-                    f"{made:,} have gradients: call model.eval() for records not trained on"
+                    f"{made:,} have gradients: {what}"
                 )
             first = 0
             for part in parts:

@@ -27,7 +27,8 @@ REPLACING = ("mislabelled", "blank", "as-they-are")
 LABELS = ("labels", "label", "target", "y")
 INPUTS = ("input_ids", "pixel_values", "image", "inputs", "input_values", "x")
 MARKS = 16  # coordinates that distinguish blank inputs
-LOOKED_AT = 1_000  # records from which the number of classes, or of tokens, is inferred
+LOOKED_AT = 1_000  # records from which the classes, or the tokens, are inferred
+TRIES = 100  # to draw whole numbers that no other canary has
 
 
 class Fields(NamedTuple):
@@ -116,7 +117,7 @@ class Making(NamedTuple):
     data: Any
     rng: np.random.Generator
     classes: int | None
-    vocabulary: int | Sequence[int] | None
+    vocabulary: Any  # token ids, their number, or a tokenizer
     length: int | None
 
 
@@ -139,14 +140,16 @@ def make(kind: Kind, of: Making, places: Sequence[int] | npt.NDArray[np.int64]) 
         "blank": _blank,
         "as-they-are": lambda of, record, fields: record,
         "random-gradient": _placeholder,
-        "text": _text,
     }
     records = [of.data[int(place)] for place in places]
     fields = fields_of(records[0])
+    whole = _is_whole(records[0][fields.inputs])
+    if kind == "text" and not whole:
+        raise CanaryError("canaries of the kind 'text' need records of token ids")
+    if kind == "text" or (kind == "random-gradient" and whole):
+        return _whole(kind, of, records, fields)
     if kind in ("mislabelled", "blank") and of.classes is None:
         of = of._replace(classes=number_of_classes(of.data, fields, kind))
-    if kind == "text" and of.vocabulary is None:
-        of = of._replace(vocabulary=_tokens_in_use(of.data, fields))
     return [makers[kind](of, record, fields) for record in records]
 
 
@@ -176,39 +179,136 @@ def _blank(of: Making, record: Any, fields: Fields) -> Any:
 
 def _placeholder(of: Making, record: Any, fields: Fields) -> Any:
     """Return a record of random numbers; its gradient is replaced, so only its slot counts."""
-    if not torch.as_tensor(record[fields.inputs]).is_floating_point():
-        return _text(of._replace(vocabulary=of.vocabulary or 2), record, fields)
     inputs = _floats(record[fields.inputs], "random-gradient")
     noise = torch.from_numpy(of.rng.standard_normal(inputs.numel())).reshape(inputs.shape)
     return _changed(record, {fields.inputs: _as(noise.to(inputs.dtype), record[fields.inputs])})
 
 
-def _text(of: Making, record: Any, fields: Fields) -> Any:
-    """Return a random token sequence, as input and as label."""
-    own = record[fields.inputs]
-    length = of.length or len(own)
-    if isinstance(of.vocabulary, int):
-        tokens = of.rng.integers(of.vocabulary, size=length)
+def _whole(kind: str, of: Making, records: list[Any], fields: Fields) -> list[Any]:
+    """Return records with random whole numbers as inputs, no two of them equal.
+
+    Token sequences consist of tokens from the vocabulary. Inputs of one shape that need not be
+    sequences (kind "random-gradient") get each number from the same place of a random record, so
+    every number occurs there in the data.
+    """
+    shapes = {np.shape(record[fields.inputs]) for record in records}
+    columns = kind != "text" and (of.vocabulary, of.length) == (None, None) and len(shapes) == 1
+    if columns:
+        several = np.stack([np.asarray(record[fields.inputs]) for record in records])
+        rows, shape = several.reshape(len(several), -1), several.shape[1:]
+    elif any(len(shape) != 1 for shape in shapes):
+        raise CanaryError(
+            f"canaries of the kind {kind!r} need token sequences, not inputs of shape "
+            f"{next(shape for shape in shapes if len(shape) != 1)}"
+        )
     else:
-        tokens = of.rng.choice(np.asarray(of.vocabulary), size=length)
+        vocabulary = vocabulary_of(of.vocabulary, of.data, fields)
+
+    def draw(record: Any) -> Any:
+        if columns:
+            chosen = of.rng.integers(len(rows), size=rows.shape[1])
+            return rows[chosen, np.arange(rows.shape[1])].reshape(shape)
+        return of.rng.choice(vocabulary, size=of.length or len(record[fields.inputs]))
+
+    made, taken = [], set()
+    for record in records:
+        for _ in range(TRIES):
+            numbers = draw(record)
+            if (key := (numbers.shape, numbers.tobytes())) not in taken:
+                break
+        else:
+            raise CanaryError(
+                f"{len(records):,} canaries of the kind {kind!r} would not all differ: random "
+                f"inputs of shape {numbers.shape} repeat; choose fewer canaries, a larger "
+                "vocabulary= or a larger length="
+            )
+        taken.add(key)
+        made.append(_with_whole(record, numbers, fields))
+    return made
+
+
+def _with_whole(record: Any, numbers: npt.NDArray[Any], fields: Fields) -> Any:
+    """Return a record with other whole numbers; labels of every token change with them."""
     changes: dict[Any, Any] = {}
+    shape = np.shape(record[fields.inputs])
     for key in record if isinstance(record, Mapping) else range(len(record)):
         value = record[key]
         if key == fields.inputs:
-            changes[key] = _as(torch.from_numpy(tokens), value)
+            changes[key] = _as(torch.from_numpy(numbers), value)
         elif key == "attention_mask":
-            changes[key] = _as(torch.ones(length, dtype=torch.int64), value)
-        elif np.ndim(value) == 1:  # labels of every token, or ids without meaning here
-            same = tokens if key == fields.label else np.zeros_like(tokens)
+            changes[key] = _as(torch.ones(numbers.shape, dtype=torch.int64), value)
+        elif len(shape) == 1 and np.shape(value) == shape:  # or ids without meaning here
+            same = numbers if key == fields.label else np.zeros_like(numbers)
             changes[key] = _as(torch.from_numpy(same), value)
     return _changed(record, changes)
 
 
-def _tokens_in_use(data: Any, fields: Fields) -> int:
-    some = [data[i][fields.inputs] for i in range(min(len(data), LOOKED_AT))]
-    if any(np.asarray(one).dtype.kind not in "iu" for one in some):
-        raise CanaryError("canaries of the kind 'text' need records of token ids")
-    return max(int(np.max(np.asarray(one))) for one in some) + 1
+def vocabulary_of(given: Any, data: Any, fields: Fields) -> npt.NDArray[np.int64]:
+    """Return token ids, without those that a tokenizer or the data use for padding.
+
+    Args:
+        given: ids, their number, a tokenizer as of Hugging Face, or None to read the data.
+        data: token sequences.
+        fields: of their records.
+
+    Raises:
+        CanaryError: these are not at least two token ids.
+    """
+    if given is None:
+        found = _tokens_in_use(data, fields)
+    elif hasattr(given, "all_special_ids"):
+        found = np.setdiff1d(np.arange(len(given)), np.asarray(given.all_special_ids, np.int64))
+    elif isinstance(given, int) and not isinstance(given, bool):
+        found = np.arange(max(0, given))
+    else:
+        found = np.unique(np.asarray(given))
+    if found.dtype.kind not in "iu" or found.ndim != 1 or len(found) < 2 or found[0] < 0:
+        of = "the data have no" if given is None else "vocabulary:"
+        what = "" if given is None else f" {str(given)[:60]} gives no"
+        raise CanaryError(
+            f"{of}{what} two different token ids, which random token sequences need; pass the "
+            "number of tokens, their ids, or the tokenizer as vocabulary="
+        )
+    return np.asarray(found, np.int64)
+
+
+def _tokens_in_use(data: Any, fields: Fields) -> Any:
+    """Return the tokens of the first records, without masked ones."""
+    found = [np.zeros(0, np.int64)]
+    for place in range(min(len(data), LOOKED_AT)):
+        record = data[place]
+        tokens = np.asarray(record[fields.inputs])
+        mask = record.get("attention_mask") if isinstance(record, Mapping) else None
+        if mask is not None and np.shape(mask) == tokens.shape:
+            tokens = tokens[np.asarray(mask) != 0]
+        found.append(np.unique(tokens))
+    return np.unique(np.concatenate(found))
+
+
+def check_tokens(model: torch.nn.Module, kind: str, records: Sequence[Any], fields: Fields) -> None:
+    """Raise CanaryError if a text canary has a token that the model's embedding lacks."""
+    if kind != "text":
+        return
+    try:
+        tables = [model.get_input_embeddings()]  # of Hugging Face
+    except (AttributeError, NotImplementedError, TypeError):
+        tables = [one for one in model.modules() if isinstance(one, torch.nn.Embedding)]
+    size = max((int(getattr(one, "num_embeddings", 0)) for one in tables), default=0)
+    highest = max(int(np.max(np.asarray(one[fields.inputs]))) for one in records)
+    if size and highest >= size:
+        raise CanaryError(
+            f"vocabulary: a canary has the token {highest:,}, but the model's embedding has "
+            f"{size:,} tokens, from 0; pass vocabulary={size}, or the tokenizer, to Canaries, and "
+            "delete the file of this run"
+        )
+
+
+def _is_whole(inputs: Any) -> bool:
+    """True if an input consists of whole numbers."""
+    try:
+        return np.asarray(inputs).dtype.kind in "iub"
+    except (TypeError, ValueError, RuntimeError):
+        return False
 
 
 def _floats(inputs: Any, kind: str) -> Tensor:

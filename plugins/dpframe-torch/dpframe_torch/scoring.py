@@ -27,6 +27,8 @@ OFFLINE = 0.3
 """a of [Zarifzadeh2024]: if models trained without a record give it probability p, models trained
 with it are assumed to give it a p + 1 − a."""
 
+LONG = 200
+"""Letters of another library's message that are shown."""
 _DROPOUT = (torch.nn.modules.dropout._DropoutNd,)
 LOW_PRECISION = (torch.float16, torch.bfloat16)
 
@@ -75,6 +77,7 @@ class Scoring:
         Raises:
             CanaryError: the score is unknown, or a function does not return m scores.
         """
+        model = inner_of(model)  # a wrapper may keep gradients of single records between calls
         self._look_at(model)
         if callable(score):
             with evaluating(model):
@@ -98,9 +101,9 @@ class Scoring:
         models = list(references.values() if isinstance(references, Mapping) else references)
         for one in models:
             check_model(one)
-            if one is model:
+            if inner_of(one) is model:
                 raise CanaryError("references: one is the audited model itself")
-        losses = np.stack([self._losses(one, others) for one in models])
+        losses = np.stack([self._losses(inner_of(one), others) for one in models])
         coins = np.zeros(losses.shape, bool)
         if isinstance(references, Mapping) and inside is not None:
             coins = np.stack([inside(number) for number in references])
@@ -152,9 +155,9 @@ class Scoring:
             raise
         except Exception as error:
             raise CanaryError(
-                f"the canaries cannot be scored: {type(error).__name__}: {error}. Is it the model "
-                "that was trained on these records? If it takes them in another form, pass the "
-                "script's collate= and loss="
+                f"the canaries cannot be scored: {type(error).__name__}: {brief(error)}. Is it the "
+                "model that was trained on these records? If it takes them in another form, pass "
+                "the script's collate= and loss="
             ) from error
         if losses.shape != (len(records),):
             raise CanaryError(
@@ -167,6 +170,7 @@ class Scoring:
 
 def check_model(model: Any) -> None:
     """Raise CanaryError unless this is a model with weights."""
+    model = inner_of(model)
     if not isinstance(model, torch.nn.Module):
         raise CanaryError(
             f"model: {type(model).__name__} is not a torch.nn.Module; load a state_dict into a "
@@ -174,6 +178,23 @@ def check_model(model: Any) -> None:
         )
     if any(p.is_meta for p in model.parameters()):
         raise CanaryError("model: it is on the meta device, without weights; load them first")
+
+
+def inner_of(model: Any) -> Any:
+    """Return the model inside the wrappers of Opacus and of distributed training."""
+    wrapper = getattr(model, "_orig_mod", model)  # of torch.compile
+    classes = type(wrapper).__mro__
+    if any(one.__module__.startswith("opacus.") for one in classes) and hasattr(wrapper, "_module"):
+        return inner_of(wrapper._module)
+    if any("Parallel" in one.__name__ for one in classes) and hasattr(wrapper, "module"):
+        return inner_of(wrapper.module)
+    return model
+
+
+def brief(error: BaseException) -> str:
+    """Return the first line of a message, cut if it is long: some contain whole tensors."""
+    line = next(iter(str(error).splitlines()), "").rstrip(".:")
+    return line if len(line) <= LONG else f"{line[:LONG]} …"
 
 
 def _same(losses: Scores) -> Scores:

@@ -7,7 +7,7 @@ after the scores have been computed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import Any
@@ -20,7 +20,7 @@ from torch import Tensor
 from dpframe_torch.checks import RARE, NoiseMeter, p_of_evenness, p_of_missing, p_of_total
 from dpframe_torch.gradients import GradientCanaries
 from dpframe_torch.records import CanaryError, keys_of
-from dpframe_torch.scoring import check_model, gathered_objects, ranks
+from dpframe_torch.scoring import check_model, gathered_objects, inner_of, ranks
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -89,6 +89,7 @@ class Watch:
         inputs: of the canaries.
         held_out: inputs that must not be used for training.
         seed: of the directions of gradient canaries.
+        name: key of the inputs in records, which may be that of an argument of the model.
     """
 
     def __init__(
@@ -99,6 +100,7 @@ class Watch:
         inputs: Sequence[Tensor],
         held_out: Sequence[Tensor],
         seed: np.random.SeedSequence,
+        name: Any = None,
     ) -> None:
         self.run = run
         self.kind = kind
@@ -106,6 +108,7 @@ class Watch:
         self.canaries = Keys(inputs)
         self.held_out = Keys(held_out)
         self.seed = seed
+        self.name = name
         self.found: list[Tensor] = []  # places of canaries, for each batch
         self.held_out_rows = 0
         self.rows: list[int] = []  # of each step
@@ -141,7 +144,11 @@ class Watch:
         self.model = inner = inner_of(model)
         self.since = len(self.rows)
         self.start = [p.detach().clone() for p in inner.parameters() if p.requires_grad]
-        self.handles.append(inner.register_forward_pre_hook(self._forward, with_kwargs=True))
+        called = [inner]
+        if type(model).__name__ == "GradSampleModuleNoOp":  # it calls inner.forward, without hooks
+            called.append(model)
+        for one in called:
+            self.handles.append(one.register_forward_pre_hook(self._forward, with_kwargs=True))
         self.handles.append(inner.register_state_dict_post_hook(partial(self._saved)))
         self.handles.append(inner.register_load_state_dict_pre_hook(self._loaded))
         if optimizer is not None:
@@ -177,7 +184,7 @@ class Watch:
     def _forward(self, module: torch.nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
         if not (module.training and torch.is_grad_enabled()):
             return
-        inputs = _inputs(args, kwargs)
+        inputs = self._inputs(args, kwargs)
         if inputs is None:
             return
         mask = kwargs.get("attention_mask")
@@ -217,6 +224,19 @@ class Watch:
             self.loaded = (steps, len(self.rows))
             if run == self.run:
                 self.before = max(self.before, steps - len(self.rows))
+
+    def _inputs(self, args: Any, kwargs: dict[str, Any]) -> Tensor | None:
+        """Return the tensor of records among the arguments of a model.
+
+        It is the one with the name that inputs have in records, or else the first that has their
+        shape, or else the first of all.
+        """
+        found = list(_tensors([args, kwargs]))
+        own = self.canaries.inputs[0]
+        named = [one for name, one in found if name is not None and name == self.name]
+        shaped = [one for _, one in found if one.shape[1:] == own.shape]
+        chosen = next(iter([*named, *shaped, *(one for _, one in found)]), None)
+        return None if chosen is None else _unwrapped(chosen)
 
     # Findings.
 
@@ -291,6 +311,7 @@ class Watch:
                     "canaries.watch after make_private"
                 )
             found += uneven
+            found += self._of_other_parameters()
             found += map(Doubt, self.noise.warnings())
             found += map(Doubt, self._of_accountant(rows, engine))
         if self.unlike or (self.rows and self.loaded_unnamed == len(self.rows)):
@@ -420,6 +441,28 @@ class Watch:
                 )
         return [*map(Doubt, found)] if opacus else found
 
+    def _of_other_parameters(self) -> list[str]:
+        """Name parameters that changed although the watched optimiser does not train them."""
+        if self.loaded is not None or self.loaded_unnamed is not None:
+            return []
+        own = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
+        trainable = [p for p in self.model.parameters() if p.requires_grad]
+        if len(trainable) != len(self.start):
+            return []
+        changed = sum(
+            id(p) not in own and p.shape == old.shape and not torch.equal(p.detach(), old)
+            for p, old in zip(trainable, self.start, strict=True)
+        )
+        if not changed:
+            return []
+        text = (
+            f"{changed} of {len(trainable)} parameters changed although the watched optimiser does "
+            "not train them, so another one does: its steps were not checked"
+        )
+        if not hasattr(self.optimizer, "noise_multiplier"):
+            return [text]
+        return [Doubt(f"{text}, and the accountant's ε does not cover them")]
+
     def _of_accountant(self, rows: Floats, engine: Any) -> list[str]:
         history = getattr(getattr(engine, "accountant", None), "history", None)
         if not history:
@@ -460,13 +503,6 @@ class Watch:
         }
 
 
-def inner_of(model: Any) -> Any:
-    """Return the model inside the wrappers of Opacus and of distributed training."""
-    inner = getattr(model, "_module", model)
-    parallel = any("Parallel" in one.__name__ for one in type(inner).__mro__)
-    return inner.module if parallel and hasattr(inner, "module") else inner
-
-
 def _same_weights(one: torch.nn.Module, other: torch.nn.Module) -> bool:
     """True if two models have equal parameters, up to the rounding of half precision."""
     pairs = list(zip_longest(one.parameters(), other.parameters()))
@@ -490,9 +526,24 @@ def _differs(rows: Floats, n: int, low: float, high: float) -> bool:
     return p_of_total(rows.sum(), n * len(rows), low, high) < RARE
 
 
-def _inputs(args: Any, kwargs: dict[str, Any]) -> Tensor | None:
-    """Return the first tensor among the arguments of a model."""
-    for one in (*args, *kwargs.values()):
-        if torch.is_tensor(one) and one.ndim:
-            return one
-    return None
+def _tensors(value: Any, name: Any = None) -> Iterator[tuple[Any, Tensor]]:
+    """Yield the tensors in the arguments of a model with their names, in order."""
+    if torch.is_tensor(value):
+        if value.ndim:
+            yield name, value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _tensors(item, key)
+    elif isinstance(value, tuple | list):
+        for item in value:
+            yield from _tensors(item, name)
+
+
+def _unwrapped(tensor: Tensor) -> Tensor:
+    """Return all rows of a tensor, also inside `torch.func.vmap` over records."""
+    functorch = torch._C._functorch
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        place = functorch.maybe_get_bdim(tensor) if functorch.is_batchedtensor(tensor) else -1
+        tensor = functorch.get_unwrapped(tensor)
+        tensor = tensor.movedim(place, 0) if place >= 0 else tensor
+    return tensor

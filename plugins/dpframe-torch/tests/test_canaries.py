@@ -75,6 +75,81 @@ def test_text_canaries_are_random_token_sequences():
         assert max(record["input_ids"]) < 50
 
 
+class Tokenizer:
+    all_special_ids = (0, 1, 49)
+
+    def __len__(self):
+        return 50
+
+
+def test_tokens_of_text_canaries_come_from_the_vocabulary():
+    """By default the tokens in use, without padding; a tokenizer's without its special ones."""
+    mask = [1] * 6 + [0] * 2
+    data = [{"input_ids": [2, 3, 5, 7, 11, 13, 0, 0], "attention_mask": mask}] * 20
+
+    def tokens(vocabulary, length=200):
+        canaries = Canaries(data, 20, "text", vocabulary=vocabulary, length=length, out=None)
+        return {token for record in canaries.records for token in record["input_ids"]}
+
+    assert tokens(None) == {2, 3, 5, 7, 11, 13}
+    assert tokens(50) == set(range(50))
+    assert tokens([4, 4, 6]) == {4, 6}
+    assert tokens(Tokenizer()) == set(range(2, 49))
+    assert (
+        len({*map(str, Canaries(data, 16, "text", vocabulary=4, length=2, out=None).records)}) == 16
+    )
+
+
+@pytest.mark.parametrize("vocabulary", [0, 1, -3, True, 2.5, [], [3], [-1, 4], "abc", {1, 2}])
+def test_a_vocabulary_without_two_tokens_is_refused(vocabulary):
+    with pytest.raises(CanaryError, match="no two different token ids"):
+        Canaries([{"input_ids": [1, 2, 3]}] * 20, 5, "text", vocabulary=vocabulary, out=None)
+
+
+@pytest.mark.parametrize("kind", ["text", "random-gradient"])
+def test_equal_token_sequences_are_refused(kind):
+    with pytest.raises(CanaryError, match=r"20 canaries of the kind .* would not all differ"):
+        Canaries([{"input_ids": [1, 2, 3]}] * 20, 20, kind, vocabulary=2, length=4, out=None)
+
+
+class Language(torch.nn.Module):
+    def __init__(self, tokens):
+        super().__init__()
+        self.places, self.tokens = torch.nn.Embedding(999, 4), torch.nn.Embedding(tokens, 4)
+        self.head = torch.nn.Linear(4, tokens)
+
+    def get_input_embeddings(self):
+        return self.tokens
+
+    def forward(self, input_ids):
+        places = torch.arange(input_ids.shape[1])
+        return self.head(self.tokens(input_ids) + self.places(places))
+
+
+def test_tokens_that_the_model_does_not_know_are_refused_before_the_training():
+    data = [{"input_ids": torch.arange(1, 9), "labels": torch.arange(1, 9)}] * 40
+    canaries = Canaries(data, 20, "text", vocabulary=60, out=None)
+    canaries.watch(Language(60))
+    with pytest.raises(CanaryError, match="the token 59, but the model's embedding has 50 tokens"):
+        canaries.watch(Language(50))
+    usual = torch.nn.Sequential(torch.nn.Embedding(50, 4), torch.nn.Flatten())
+    with pytest.raises(CanaryError, match="pass vocabulary=50, or the tokenizer"):
+        canaries.watch(usual)
+
+
+@pytest.mark.parametrize("shape", [(12,), (3, 4)])
+def test_whole_numbers_in_place_of_a_record_occur_there_in_the_data(shape):
+    """Columns may have categories of their own; images of bytes keep their shape."""
+    most = torch.arange(2, 14).reshape(shape)
+    rows = (torch.rand(80, *shape) * most).to(torch.uint8)
+    canaries = Canaries(TensorDataset(rows, torch.arange(80) % 4), 60, "random-gradient", seed=0)
+    made = torch.stack([x for x, _ in canaries.records])
+    assert made.dtype == torch.uint8
+    assert made.shape == (60, *shape)
+    assert (made < most).all()
+    assert len(made.unique(dim=0)) == 60
+
+
 def test_an_interrupted_run_goes_on_with_the_same_canaries_until_it_is_audited():
     data = table()
     first = Canaries(data, 60, out="run")

@@ -253,3 +253,18 @@ def test_the_record_is_shown_reported_and_drawn(folder, capsys):
     run("plot", "run", "-o", "p.png")
     assert "<svg" in found._repr_html_()
     assert "was not watched" in found._repr_html_()
+
+
+def test_pages_of_another_librarys_message_are_cut():
+    canaries = Canaries(table(), 9, out=None)
+
+    def loss(model, batch):
+        raise RuntimeError(
+            f"clear the gradient of {list(range(99))} {list(range(999))}:\nand so on"
+        )
+
+    with pytest.raises(
+        CanaryError, match=r"RuntimeError: clear the gradient of .* …. Is it"
+    ) as found:
+        canaries.audit(network(), loss=loss)
+    assert len(str(found.value)) < 500

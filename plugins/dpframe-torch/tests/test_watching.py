@@ -473,6 +473,82 @@ def test_a_part_that_is_called_module_is_no_wrapper():
     assert canaries.audit(model).warnings == []
 
 
+@pytest.mark.parametrize("kind", ["mislabelled", "random-gradient"])
+def test_parameters_that_another_optimiser_trains_without_noise_are_named(kind):
+    """The head is trained with Opacus, the body without; only a watched optimiser is accounted."""
+    canaries, model = Canaries(table(), 60, kind, seed=0), network(64)
+    body = torch.optim.SGD(model[0].parameters(), lr=0.1)
+    engine = PrivacyEngine(accountant="rdp")
+    wrapped, optimizer, loader = engine.make_private(
+        module=model,
+        optimizer=torch.optim.SGD(model[2].parameters(), lr=0.1),
+        data_loader=DataLoader(canaries.train_set, batch_size=40),
+        noise_multiplier=2.0,
+        max_grad_norm=1.0,
+    )
+
+    def trained(by):
+        canaries.watch(wrapped, optimizer)
+        for x, y in loader:
+            wrapped.zero_grad()
+            torch.nn.functional.cross_entropy(wrapped(x), y).backward()
+            optimizer.step()
+            if by is not None:
+                by.step()
+            optimizer.zero_grad()
+        return canaries.audit(wrapped, engine.get_epsilon(DELTA), engine=engine)
+
+    assert not any("parameters changed" in one for one in trained(None).warnings)
+    found = trained(body)
+    assert any("2 of 4 parameters changed although" in one for one in found.warnings)
+    assert found.verdict == "inconclusive"
+
+
+class Wrapped(torch.nn.Module):
+    """A model whose records are not its first tensor, or within a mapping or a tuple."""
+
+    def __init__(self, form):
+        super().__init__()
+        self._module = torch.nn.Linear(12, 16)  # as a wrapper of Opacus calls what it wraps
+        self.head = torch.nn.Linear(16, 4)
+        self.form = form
+
+    def forward(self, *given, **named):
+        x = self.form(*given, **named)
+        return self.head(torch.relu(self._module(x)))
+
+
+FORMS = [
+    (lambda weights, x: weights[0] * x, lambda x: ((torch.ones(3), x), {})),
+    (lambda batch: batch["x"], lambda x: (({"other": torch.ones(3), "x": x},), {})),
+    (lambda pair: pair[1], lambda x: (([torch.ones(3), x],), {})),
+    (lambda other, image: image, lambda x: ((), {"other": torch.ones(len(x), 12), "image": x})),
+]
+
+
+@pytest.mark.parametrize(("form", "call"), FORMS)
+def test_records_are_recognised_among_the_arguments_of_a_model(form, call):
+    data = [{"image": x, "label": int(y)} for x, y in table()]
+    canaries, model = Canaries(data, 50, seed=0), Wrapped(form)
+
+    def losses(model, batch):
+        given, named = call(batch["image"])
+        return torch.nn.functional.cross_entropy(
+            model(*given, **named), batch["label"], reduction="none"
+        )
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.warns(UserWarning, match="give them to audit"):
+        canaries.watch(model, optimizer)
+    for batch in DataLoader(canaries.train_set, batch_size=40, shuffle=True):
+        losses(model, batch).mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    found = canaries.audit(model, loss=losses)
+    assert found.warnings == []
+    assert found["training"]["watched"]["records"] == len(canaries.train_set)
+
+
 def test_an_optimiser_that_calls_a_closure_is_observed():
     canaries, model = Canaries(table(), 50, seed=0), network()
     optimizer = torch.optim.LBFGS(model.parameters(), max_iter=5)

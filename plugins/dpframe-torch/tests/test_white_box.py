@@ -1,5 +1,7 @@
 """Gradient canaries: their slots, their scores, and the mistakes that they find in one run."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -54,6 +56,53 @@ def test_directions_over_several_parameters_are_found_again():
     canaries.audit(one.model)
     members = canaries.members
     assert scores[members].mean() > scores[~members].mean() + 1
+
+
+def by_vmap(model, x, y):
+    """Return gradients of single records, as scripts compute them in the mode "no_op"."""
+    names = [name for name, _ in model._module.named_parameters()]
+
+    def loss(values, x, y):
+        named = dict(zip(names, values, strict=True))
+        output = torch.func.functional_call(model._module, named, (x[None],))
+        return torch.nn.functional.cross_entropy(output, y[None])
+
+    values = tuple(p.detach() for p in model.parameters())
+    return torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, 0))(values, x, y)
+
+
+def by_loop(model, x, y):
+    """Return gradients of single records, from a backward pass for each."""
+    each = []
+    for one, label in zip(x, y, strict=True):
+        loss = torch.nn.functional.cross_entropy(model(one[None]), label[None])
+        each.append(torch.autograd.grad(loss, tuple(model.parameters())))
+    return [torch.stack(one) for one in zip(*each, strict=True)]
+
+
+@pytest.mark.parametrize("kind", ["mislabelled", "random-gradient"])
+@pytest.mark.parametrize("mode", ["functorch", "ew", by_vmap, by_loop])
+def test_every_way_to_compute_gradients_of_single_records_gives_the_same_scores(kind, mode):
+    def trained(mode):
+        torch.manual_seed(0)
+        canaries = Canaries(table(), 60, kind, seed=0, out=None)
+        one = Script(canaries, width=40, grad_sample_mode="no_op" if callable(mode) else mode)
+        if not callable(mode):
+            return one.train(2)
+        canaries.watch(one.model, one.optimizer)
+        for x, y in itertools.chain(one.loader, one.loader):
+            for p, samples in zip(one.model.parameters(), mode(one.model, x, y), strict=True):
+                p.grad_sample = samples
+            one.optimizer.step()
+            one.optimizer.zero_grad()
+        return one
+
+    found, usual = trained(mode).audit(), trained("hooks").audit()
+    assert found.warnings == usual.warnings == []
+    assert found.verdict == usual.verdict
+    seen = [one["training"]["watched"] for one in (found, usual)]
+    assert seen[0]["records"] == seen[1]["records"] > 0
+    assert found.epsilon_lower == pytest.approx(usual.epsilon_lower)
 
 
 REFUTED = ("noise off", "gradients not clipped", "clipped after averaging")
