@@ -37,11 +37,30 @@ _RANGES = (
 )
 
 
-_OF_MACHINE = re.compile(r"(?<![\w.…/])/(?:[\w.+-]+/)+|0x[0-9a-f]{6,}")
+_ROOT = (
+    r"(?:\bfile:/*(?:[A-Za-z]:[\\/]+)?|(?<![\w.…])[A-Za-z]:[\\/]+"
+    r"|(?<![\w.…:\\/])(?:\\\\(?=\w)|~?/(?=[\w.~+@%-])))"
+)
+"""The beginning of an absolute path."""
+
+_NAME = r"(?:[^\\/\n'\"`<>|:*?,;()]|(?<=\w)['’](?=\w)|\([^()\n\\/]*\))"
+_STEP = rf"{_NAME}*[\\/]+"
+"""A folder, whose name may contain spaces."""
+
+_HOME = rf"(?:home|Users)[\\/]+{_NAME}+(?=$|[\n\"`<>|:*?,;()]|'(?!\w))"
+"""The home directory itself, whose last part names a user."""
+
+_OF_MACHINE = re.compile(
+    rf"{_ROOT}(?:{_HOME}|(?:{_STEP})*(?:{_HOME})?)|\b0x[0-9a-f]{{6,}}", re.IGNORECASE
+)
 
 
 def without_paths(text: str) -> str:
-    """Remove the folders of files and addresses in memory: they belong to a machine and a run."""
+    """Remove the folders of files and addresses in memory: they belong to a machine and a run.
+
+    A folder's name may contain spaces, so words between two separators are removed with it. The
+    last part of a path is kept up to a space, because a sentence may follow.
+    """
     return _OF_MACHINE.sub("…", text)
 
 
@@ -87,7 +106,9 @@ def reproduction(record: Record, cell: Any, folders: Iterable[Path] = ()) -> str
         folders: where the module of the mechanism may lie.
     """
     d0, d1 = _datasets(cell)
-    about = f"{cell.mechanism.label} violates its claim: {_claim(cell)}.\n{_seen(cell)}"
+    about = (
+        f"{without_paths(cell.mechanism.label)} violates its claim: {_claim(cell)}.\n{_seen(cell)}"
+    )
     if condition := _event(cell):
         body = condition.replace("\n", "\n        ")
         told = f"event, {without_paths(cell.search.event)!r}, {int(cell.search.more_likely != 'D')}"
@@ -211,7 +232,7 @@ def _params(cell: Any) -> dict[str, Any]:
             return {key: shown(inner) for key, inner in value.items()}
         if isinstance(value, list):
             return [*map(shown, value)]
-        return Path(value).name if isinstance(value, str) and Path(value).is_absolute() else value
+        return without_paths(value).removeprefix("…") if isinstance(value, str) else value
 
     given = cell.mechanism.params
     return {key: shown(value) for key, value in given.items() if key != "environment"}
@@ -292,7 +313,7 @@ def _facts(record: Record, cell: Any) -> Iterator[str]:
     pair = _pair(cell)
     yield f"neighbours: {_code(pair.relation or 'not named')}; pair {_code(pair.use)}"
     if told := pair.params.get("description"):
-        yield f"the pair: {_code(without_paths(told))}"
+        yield f"the pair: {_code(told)}"
     if seen := _seen(cell):
         yield seen
     estimate = cell.estimate
@@ -364,7 +385,7 @@ def _seen(cell: Any) -> str:
     if cell.search is None:
         return ""
     one = cell.search
-    event = _code(without_paths(one.event))
+    event = _code(one.event)
     return (
         f"event: {event}, {one.hits[0]:,} of {one.trials[0]:,} on D, {one.hits[1]:,} of "
         f"{one.trials[1]:,} on D′"
@@ -378,7 +399,7 @@ def _down(value: float) -> str:
 
 def _code(value: Any) -> str:
     """Write a text of the record as code of Markdown, on one line."""
-    text = " ".join(str(value).split())
+    text = " ".join(without_paths(str(value)).split())
     fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
     pad = " " if text[:1] == "`" or text[-1:] == "`" else ""
     return f"{fence}{pad}{text}{pad}{fence}"

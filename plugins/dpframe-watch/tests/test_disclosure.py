@@ -169,7 +169,10 @@ def test_nothing_tells_where_files_lie_on_this_machine(records, tmp_path):
     record = dpframe.load(records["nan"])
     (cell,) = record.cells
     home = "/home/me/secret project"
-    params = {"module": f"{home}/my-box.py", "params": {"table": f"{home}/x.csv", "n": [1, "a/b"]}}
+    params = {
+        "module": f"{home}/my-box.py",
+        "params": {"table": f"{home}/x.csv", "n": [1, "a/b", r"C:\Users\me\y.csv"]},
+    }
     event = f"raises ValueError in {home}/lib.py line 3"
     cell = cell.model_copy(
         update={
@@ -182,7 +185,7 @@ def test_nothing_tells_where_files_lie_on_this_machine(records, tmp_path):
     )
     text = disclosure.report(record, cell, [tmp_path])
     assert "/home" not in text
-    assert "PARAMS = {'table': 'x.csv', 'n': [1, 'a/b']}" in text
+    assert "PARAMS = {'table': 'x.csv', 'n': [1, 'a/b', 'y.csv']}" in text
     assert "prepare = importlib.import_module('my-box').prepare" in text
     assert "raises ValueError in …" in text
     compile(disclosure.reproduction(record, cell, [tmp_path]), "witness.py", "exec")
@@ -190,6 +193,38 @@ def test_nothing_tells_where_files_lie_on_this_machine(records, tmp_path):
         update={"mechanism": cell.mechanism.model_copy(update={"use": "sql-engine"})}
     )
     assert "/home" not in disclosure.report(record, cell, [tmp_path])
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("raises ValueError in /home/me/secret project/lib.py line 3", "in …lib.py line 3"),
+        ('File "/home/jane doe/my lib/mod.py", line 3, in f', 'File "…mod.py", line 3, in f'),
+        ("PosixPath('/home/jane doe/data set.csv')", "PosixPath('…data set.csv')"),
+        (r"C:\Users\Jane Doe\lib.py, line 3", "…lib.py, line 3"),
+        (r"'C:\\Users\\Jane Doe\\lib.py'", "'…lib.py'"),
+        (r"C:\Program Files (x86)\Doe's\lib.py", "…lib.py"),
+        (r"at \\server\share\jane doe\x.py", "at …x.py"),
+        ("numpy 1.2 @ file:///home/jane/my pkgs/np-1.whl", "numpy 1.2 @ …np-1.whl"),
+        ("FILE://C:/Users/jane/y.csv", "…y.csv"),
+        ("~/jane/y z/w.py", "…w.py"),
+        ("/home/o'jane/x.csv: denied", "…x.csv: denied"),
+        ("/home/jane doe", "…"),
+        ("'/Users/jane doe': denied", "'…': denied"),
+        ("0x7f00aa00bb", "…"),
+    ],
+)
+def test_paths_of_every_kind_are_masked(text, shown):
+    found = disclosure.without_paths(text)
+    assert shown in found
+    assert not re.search("jane|doe|home|users|secret", found, re.IGNORECASE)
+
+
+@pytest.mark.parametrize(
+    "text", ["see https://example.org/a/b", "3/4 of a/b", "n / m and 1 / 2", "12 and/or 5 m/s"]
+)
+def test_other_texts_with_slashes_are_left_as_they_are(text):
+    assert disclosure.without_paths(text) == text
 
 
 def test_what_cannot_be_written_is_left_to_the_reader(records, tmp_path):
