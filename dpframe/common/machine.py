@@ -133,6 +133,26 @@ def end_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
+_BOUND = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, 9)
+if os.getppid() != int(sys.argv[1]):
+    os._exit(9)
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+
+def bound(command: list[str]) -> list[str]:
+    """Return a command that runs another one, which the system kills as soon as this thread ends.
+
+    No code runs between fork and exec, because a fork may deadlock in a process with threads. On
+    other systems than Linux, return the command itself.
+    """
+    if sys.platform != "linux":
+        return command
+    return [sys.executable, "-ISc", _BOUND, str(os.getpid()), *command]
+
+
 def descendants(process: int) -> list[int]:
     """Return the numbers of the processes below one, the nearest first."""
     found = [process]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import threading
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 from support.command_line import dpframe, worked
 
 from dpframe import environments as place
+from dpframe.common import machine
 from dpframe.environments import Wanted
 from dpframe.errors import DpframeError
 
@@ -283,3 +286,24 @@ def test_an_interpreter_of_ones_own() -> None:
     assert found.problem == ""
     assert found.python == "{}.{}.{}".format(*sys.version_info)
     assert any(package.startswith("numpy==") for package in found.installed)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not end children")
+def test_no_installer_outlives_a_killed_build(tmp_path: Path) -> None:
+    installer = "import os, time; open('new', 'w').write(str(os.getpid())); "
+    installer += "os.rename('new', 'id'); time.sleep(600)"
+    code = "import sys; from dpframe import environments; "
+    code += f"environments._run([sys.executable, '-c', {installer!r}], None)"
+    build = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
+    until = time.monotonic() + 120
+    while not (tmp_path / "id").exists() and time.monotonic() < until:
+        assert build.poll() is None
+        time.sleep(0.02)
+    number = int((tmp_path / "id").read_text())
+    assert machine.running(number)
+    build.kill()
+    build.wait()
+    until = time.monotonic() + 60
+    while machine.running(number) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not machine.running(number)

@@ -28,6 +28,10 @@ Inside = Annotated[str, StringConstraints(pattern=r"^[^/\\:.][^/\\:]*(/[^/\\:.][
 """The path of a file in the folder of the registry or below it."""
 
 
+OWN = ("index.html", "feed.xml", "records")
+"""Names that the site uses itself."""
+
+
 class _Table(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
@@ -132,6 +136,8 @@ class Registry:
             ) from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise DpframeError(f"{path}: {error}") from None
+        if (problem := self._collision()) is not None:
+            raise DpframeError(f"{path}: {problem}")
         for name, library in self.content.libraries.items():
             for label, adapter in library.adapters.items():
                 problem = adapter.problem()
@@ -139,6 +145,21 @@ class Registry:
                 if problem or lost:
                     problem = problem or f"there is no file {lost[0]}"
                     raise DpframeError(f"{path}: libraries.{name}.adapters.{label}: {problem}")
+
+    def _collision(self) -> str | None:
+        """Return a message if two names would be one file of the site, on any system."""
+        known = dict.fromkeys(OWN, "the site has a page, a feed or a folder of this name")
+        for name, library in self.content.libraries.items():
+            adapters = dict[str, str]()
+            if problem := known.get(name.lower()):
+                return f"libraries.{name}: {problem}; rename it, and set its `requirements`"
+            known[name.lower()] = f"differs from {name} in upper and lower case alone"
+            for label in library.adapters:
+                if other := adapters.get(label.lower()):
+                    told = f"differs from {other} in upper and lower case alone; rename it"
+                    return f"libraries.{name}.adapters.{label}: {told}"
+                adapters[label.lower()] = label
+        return None
 
     def tasks(self, library: str, version: str) -> Iterator[Task]:
         """List the audits of a version, in the order of the file."""

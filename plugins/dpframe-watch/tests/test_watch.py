@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -310,6 +311,95 @@ def test_mistakes_in_a_registry(tmp_path, old):
         Registry(registry)
     assert expected.lower() in str(found.value).lower()
     assert str(found.value).startswith(f"{registry}: ")
+
+
+@pytest.mark.parametrize("name", ["index.html", "FEED.xml", "records", "DPframe-tinylib"])
+def test_a_library_whose_name_the_site_uses_is_refused(name, tmp_path):
+    registry = made.write_registry(tmp_path)
+    text = registry.read_text().partition("[libraries")
+    other = "".join(text[1:]).replace("dpframe-tinylib", f'"{name}"')
+    registry.write_text(registry.read_text() + other)
+    with pytest.raises(DpframeError, match=f"libraries.{name}: .*; rename it, and set its `req"):
+        Registry(registry)
+
+
+def test_adapters_that_differ_in_case_alone_are_refused(tmp_path):
+    registry = made.write_registry(tmp_path)
+    other = registry.read_text().partition("[libraries.dpframe-tinylib.adapters")
+    registry.write_text(registry.read_text() + "".join(other[1:]).replace("noisy-sum", "Noisy-Sum"))
+    with pytest.raises(DpframeError, match="Noisy-Sum: differs from noisy-sum in upper"):
+        Registry(registry)
+
+
+@pytest.mark.parametrize(
+    "name", ["a/b", "..", "../up", "a b", "é", ".hidden", "a\\b", "", "x" * 81]
+)
+@pytest.mark.parametrize("place", ["dpframe-tinylib", "adapters.noisy-sum"])
+def test_names_that_would_leave_the_site_are_refused(name, place, tmp_path):
+    registry = made.write_registry(tmp_path)
+    new = f"adapters.'{name}'" if "." in place else f"'{name}'"
+    registry.write_text(registry.read_text().replace(place, new))
+    with pytest.raises(DpframeError, match="libraries"):
+        Registry(registry)
+
+
+KILLED = """
+import itertools, os, pathlib, shutil, signal, sys
+from dpframe_watch.audits import State
+from dpframe_watch.registry import Registry
+from dpframe_watch.site import Site
+
+folder = pathlib.Path(sys.argv[1])
+registry, state = Registry(folder / "registry.toml"), State(folder / "registry.state")
+private = Site(registry, state, private=True)
+site, out, left = Site(registry, state, private=False), folder / "site", 0
+
+
+def tree(place):
+    files = (path for path in place.rglob("*") if path.is_file())
+    return {path.relative_to(place).as_posix(): path.read_bytes() for path in files}
+
+
+def kill(event, arguments):
+    global left
+    if event == "open" and str(arguments[0]).startswith(str(out)) and arguments[2] & os.O_ACCMODE:
+        left -= 1
+        if left == 0:
+            with open(arguments[0], "w") as file:
+                file.write("half")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+site.write(folder / "whole")
+for number in itertools.count(1):
+    shutil.rmtree(out, ignore_errors=True)
+    private.write(out)
+    child = os.fork()
+    if not child:
+        left = number
+        sys.addaudithook(kill)
+        site.write(out)
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    if status == 0:
+        break
+    assert os.WTERMSIG(status) == signal.SIGKILL
+    site.write(out)
+    assert tree(out) == tree(folder / "whole"), number
+print(number - 1)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the test forks")
+def test_a_site_whose_writing_is_killed_is_whole_after_the_next_run(tmp_path, pretended):
+    """A public site is written over a private one, and killed at every file that it writes."""
+    made.write_registry(tmp_path)
+    watch(tmp_path / "registry.toml")
+    shutil.rmtree(tmp_path / "site")
+    code = [sys.executable, "-c", KILLED, str(tmp_path)]
+    done = subprocess.run(code, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= len(tree(tmp_path / "whole"))
 
 
 def test_a_spec_runs_beside_its_files_and_in_the_environment_of_the_version(
