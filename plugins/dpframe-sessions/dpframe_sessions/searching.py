@@ -47,6 +47,7 @@ def search_session(
     seed: int = 0,
     learn: int = 64,
     only: Sequence[str] | None = None,
+    messages: bool = False,
 ) -> Record:
     """Fail if an adversary who chooses queries from earlier answers refutes the claim.
 
@@ -74,6 +75,7 @@ def search_session(
         seed: the seed of all randomness passed to `step`.
         learn: sessions on each dataset for each candidate policy; 0 skips learning.
         only: the strategies to play; default: all.
+        messages: True if the adversary reads the messages of exceptions, and not their class alone.
 
     Returns:
         The record of the audit.
@@ -89,7 +91,7 @@ def search_session(
         if epsilon is None:
             raise DpframeError("epsilon: give the claim of the whole session")
         claim = ApproxDP(epsilon, delta) if delta else PureDP(epsilon)
-    params: dict[str, Any] = {"rounds": rounds}
+    params: dict[str, Any] = {"rounds": rounds} | ({"messages": True} if messages else {})
     seeded, step = _seeded(step)
     pair = Values(d0=d0, d1=d1, adjacency=adjacency)
     names = list(only) if only is not None else strategies(len(queries), learned=bool(learn))

@@ -26,6 +26,9 @@ class Session(HostMechanism):
     references: tuple[float, ...] = ()
     """For `learned`: a threshold for each query; larger answers count as above."""
 
+    messages: bool = False
+    """True if the message of an exception is part of the answer. A service may show it."""
+
     queries: ClassVar[tuple[Any, ...]]
     """Queries that the adversary may ask: any values; for `bisect`, ordered by threshold."""
 
@@ -57,4 +60,5 @@ class Session(HostMechanism):
             rng,
             data,
             self._policy,
+            messages=self.messages,
         )

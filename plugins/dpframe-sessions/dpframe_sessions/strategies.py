@@ -46,9 +46,9 @@ class Refusal:
         return hash(type(self))
 
 
-def refusal(error: type[Exception]) -> Refusal:
-    """Return the refusal for a class of exceptions."""
-    return _refusal(error.__name__)
+def refusal(error: type[Exception], message: str = "") -> Refusal:
+    """Return the refusal for a class of exceptions, and for a message if it counts."""
+    return _refusal(f"{error.__name__}: {message}" if message else error.__name__)
 
 
 @functools.cache
@@ -81,6 +81,8 @@ def play(
     rng: np.random.Generator,
     data: Any,
     policy: Policy = EMPTY,
+    *,
+    messages: bool = False,
 ) -> list[Any]:
     """Play one session.
 
@@ -93,6 +95,7 @@ def play(
         rng: for the service. A strategy draws nothing.
         data: the dataset.
         policy: of the strategy `learned`.
+        messages: True if the message of an exception is part of the answer.
 
     Returns:
         The answers, in order; a `Refusal` for each exception.
@@ -105,7 +108,7 @@ def play(
         try:
             answer = step(rng, state, queries[at])
         except Exception as error:  # such as a spent budget
-            answer = refusal(type(error))
+            answer = refusal(type(error), str(error) if messages else "")
         asked.append(at)
         answers.append(answer)
     return answers

@@ -66,6 +66,15 @@ class FailsFree(Filter):
         return noisy
 
 
+class TellsInWords(Filter):
+    """Tells the exact sum in the message of a refusal."""
+
+    def ask(self, cost, rng):
+        if self.spent + cost > EPSILON:
+            raise SpentError(f"no budget is left for the sum {self.total}")
+        return super().ask(cost, rng)
+
+
 class ReusesNoise:
     """Answers a sum and a count with the same draw of noise."""
 

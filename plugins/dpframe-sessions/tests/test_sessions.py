@@ -63,6 +63,16 @@ def test_a_policy_looks_at_the_last_answer():
     assert asked("learned", lambda q: None, rounds=3, policy=policy) == [2, 1, 3]
 
 
+def test_a_leak_in_the_message_of_a_refusal_is_found_on_request():
+    d0, d1 = services.PAIR
+    given = {"d0": d0, "d1": d1, "epsilon": 1.0, "only": ["fixed:2"], "trials": 500, "learn": 0}
+    queries = services.TellsInWords.costs
+    search_session(services.TellsInWords, services.step, queries, **given)
+    search_session(services.Filter, services.step, queries, **given, messages=True)
+    with pytest.raises(ViolationError, match="no budget is left for the sum"):
+        search_session(services.TellsInWords, services.step, queries, **given, messages=True)
+
+
 @pytest.mark.parametrize("strategy", ["", "fixed", "fixed:4", "first:1", "first:0,x", "learned"])
 def test_an_unknown_strategy_is_refused(strategy):
     with pytest.raises(ValueError):
