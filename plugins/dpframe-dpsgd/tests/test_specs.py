@@ -12,7 +12,7 @@ SMALL = [
     *("mechanism.steps=3", "mechanism.batch=10"),
 ]
 NEEDS_FIT = ("mistakes", "mistakes-record", "mistakes-sampling", "figure-08", "figure-10")
-SOME = ("figure-08", "figure-12", "mistakes")
+SOME = ("figure-08",)
 OF_FIGURES = {"figure-08", "figure-09", "figure-10", "figure-12"}
 
 
