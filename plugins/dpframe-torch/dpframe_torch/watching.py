@@ -143,7 +143,8 @@ class Watch:
             )
         self.model = inner = inner_of(model)
         self.since = len(self.rows)
-        self.start = [p.detach().clone() for p in inner.parameters() if p.requires_grad]
+        self.trainable = [p for p in inner.parameters() if p.requires_grad]
+        self.start = [p.detach().clone() for p in self.trainable]
         called = [inner]
         if type(model).__name__ == "GradSampleModuleNoOp":  # it calls inner.forward, without hooks
             called.append(model)
@@ -446,18 +447,17 @@ class Watch:
         if self.loaded is not None or self.loaded_unnamed is not None:
             return []
         own = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
-        trainable = [p for p in self.model.parameters() if p.requires_grad]
-        if len(trainable) != len(self.start):
-            return []
         changed = sum(
-            id(p) not in own and p.shape == old.shape and not torch.equal(p.detach(), old)
-            for p, old in zip(trainable, self.start, strict=True)
+            id(p) not in own
+            and (p.shape, p.dtype) == (old.shape, old.dtype)
+            and not torch.equal(p.detach().to(old.device), old)
+            for p, old in zip(self.trainable, self.start, strict=True)
         )
         if not changed:
             return []
         text = (
-            f"{changed} of {len(trainable)} parameters changed although the watched optimiser does "
-            "not train them, so another one does: its steps were not checked"
+            f"{changed} of {len(self.trainable)} parameters changed although the watched optimiser "
+            "does not train them, so another one does: its steps were not checked"
         )
         if not hasattr(self.optimizer, "noise_multiplier"):
             return [text]

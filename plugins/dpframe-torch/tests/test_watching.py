@@ -504,6 +504,26 @@ def test_parameters_that_another_optimiser_trains_without_noise_are_named(kind):
     assert found.verdict == "inconclusive"
 
 
+def test_other_trainable_parameters_raise_no_false_alarm():
+    """Freezing one layer and training another, and half precision after the training."""
+    canaries, model = Canaries(table(), 60, seed=0), network()
+    model[2].requires_grad_(False)
+    optimizer = torch.optim.SGD(model[2].parameters(), lr=0.1)
+    canaries.watch(model, optimizer)
+    model[0].requires_grad_(False)
+    model[2].requires_grad_(True)
+    for x, y in DataLoader(canaries.train_set, batch_size=40, shuffle=True):
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    assert canaries.watched._of_other_parameters() == []
+    with torch.no_grad():
+        model[0].weight += 1.0
+    assert "1 of 2 parameters changed" in canaries.watched._of_other_parameters()[0]
+    assert len(canaries.watched._of_other_parameters()) == 1
+    model.half()
+    assert canaries.watched._of_other_parameters() == []
+
+
 class Wrapped(torch.nn.Module):
     """A model whose records are not its first tensor, or within a mapping or a tuple."""
 
