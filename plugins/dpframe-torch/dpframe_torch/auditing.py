@@ -109,6 +109,18 @@ def guesses_of(score: Any, number: int) -> dict[str, Any]:
     return {"guesses": tuple(sorted({number, clearest})), "side": "both"}
 
 
+def check_claim(engine: Any, epsilon: Any, delta: Any) -> None:
+    """Raise CanaryError unless these can be a claim."""
+    if epsilon is not None and not (isinstance(epsilon, Real) and float(epsilon) >= 0):
+        raise CanaryError(f"epsilon: {epsilon!r} is not a number of at least 0")
+    if not (isinstance(delta, Real) and 0 <= float(delta) < 1):
+        raise CanaryError(f"delta: {delta!r} is not a number from 0 to below 1")
+    if engine is not None and not hasattr(engine, "accountant"):
+        raise CanaryError(
+            f"engine: {type(engine).__name__} has no accountant; pass Opacus's PrivacyEngine"
+        )
+
+
 def claim_of(engine: Any, epsilon: float | None, delta: float) -> tuple[Any, list[str]]:
     """Return the claim about a training run, and warnings about inconsistencies.
 
@@ -122,11 +134,9 @@ def claim_of(engine: Any, epsilon: float | None, delta: float) -> tuple[Any, lis
         delta: of the claim.
 
     Raises:
-        CanaryError: ε is not a number of at least 0.
+        CanaryError: ε or δ is not a number of its range, or the engine has no accountant.
     """
-    stated: Any = epsilon
-    if stated is not None and not (isinstance(stated, Real) and float(stated) >= 0):
-        raise CanaryError(f"epsilon: {epsilon!r} is not a number of at least 0")
+    check_claim(engine, epsilon, delta)
     history = list(getattr(getattr(engine, "accountant", None), "history", None) or ())
     if history and all(noise > 0 for noise, _, _ in history):
         event = dp_event.ComposedDpEvent(

@@ -282,6 +282,9 @@ class Canaries:
             CanaryError: the model belongs to another run, was not trained, or cannot be scored.
         """
         scoring.check_model(model)
+        auditing.check_claim(engine, epsilon, delta)
+        if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
+            raise CanaryError(f"batch: {batch!r} is not a number of canaries, at least 1")
         watched, remarks = self.watched, self._of_earlier_audits()
         if watched is not None:
             watched.check_model(model)
@@ -446,8 +449,9 @@ def _check(data: Any, number: int, kind: str, records: Any, seed: Any) -> None:
         raise CanaryError(f"number: {number!r} is not a number of canaries, at least 1")
     if records is None and number > len(data):
         raise CanaryError(f"number: {number:,} canaries, but the data have {len(data):,} records")
-    if records is not None and not len(records):
-        raise CanaryError("records: there are none")
+    if records is not None and not (hasattr(records, "__len__") and len(records)):
+        of = "there are none" if hasattr(records, "__len__") else "they have no length; pass a list"
+        raise CanaryError(f"records: {of}")
     if not len(data):
         raise CanaryError("train_set: it is empty")
     try:
@@ -457,8 +461,22 @@ def _check(data: Any, number: int, kind: str, records: Any, seed: Any) -> None:
             f"train_set: {type(data).__name__} has no record [0] ({type(error).__name__}: "
             f"{error}); wrap it in a torch.utils.data.Dataset"
         ) from None
+    if records is not None and _form(records[0]) != _form(data[0]):
+        raise CanaryError(
+            f"records: a canary is {_form(records[0])}, a record of the training set is "
+            f"{_form(data[0])}; they must have the same form, because batches contain both"
+        )
     if seed is not None and (not isinstance(seed, int) or seed < 0):
         raise CanaryError(f"seed: {seed!r} is not a whole number of at least 0")
+
+
+def _form(record: Any) -> str:
+    """Describe the parts of a record, which a batch needs to be equal in all records."""
+    if isinstance(record, Mapping):
+        return f"a mapping with {', '.join(sorted(map(str, record)))}"
+    if isinstance(record, tuple | list):
+        return f"a sequence of {len(record)}"
+    return type(record).__name__
 
 
 def _training_set(
@@ -500,6 +518,8 @@ def _read(folder: Path | None) -> dict[str, Any] | None:
         found = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise CanaryError(f"out: {folder} cannot be a folder of runs: {error.strerror}") from None
     except ValueError as error:
         raise CanaryError(f"{file}: not JSON: {error}") from None
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:

@@ -192,6 +192,8 @@ def _whole(kind: str, of: Making, records: list[Any], fields: Fields) -> list[An
     every number occurs there in the data.
     """
     shapes = {np.shape(record[fields.inputs]) for record in records}
+    if of.length is not None and (not isinstance(of.length, int) or of.length < 1):
+        raise CanaryError(f"length: {of.length!r} is not a number of tokens, at least 1")
     columns = kind != "text" and (of.vocabulary, of.length) == (None, None) and len(shapes) == 1
     if columns:
         several = np.stack([np.asarray(record[fields.inputs]) for record in records])

@@ -207,6 +207,9 @@ def test_attributes_that_would_not_match_are_refused():
         _ = canaries.train_set.nothing_of_the_kind
 
 
+ROWS = torch.zeros(20, 3)
+
+
 class Stream(IterableDataset):
     def __iter__(self):
         return iter([])
@@ -221,6 +224,11 @@ class Stream(IterableDataset):
         (table(20), {"number": 5, "kind": "odd"}, "is not one of"),
         (table(20), {"number": 5, "classes": 1}, "at least two classes"),
         (table(20), {"number": 5, "kind": "text"}, "token ids"),
+        ([([1, 2], 0)] * 20, {"number": 5, "kind": "text", "length": -1}, "number of tokens"),
+        (table(20), {"records": iter(table(3))}, "no length; pass a list"),
+        (table(20), {"records": [ROWS[0]]}, "a canary is Tensor, a record .* a sequence of 2"),
+        ([{"x": 1, "y": 0}] * 20, {"records": [{"x": 1}]}, "a mapping with x, a record .* x, y"),
+        (table(20), {"number": 5, "out": __file__}, "cannot be a folder of runs"),
         ([3.0] * 20, {"number": 5}, r"\(input, label\)"),
         ([(torch.zeros(FEATURES), 0.5)] * 20, {"number": 5}, "one whole number"),
         ([(torch.zeros(FEATURES),)] * 20, {"number": 5}, "need records with a label"),
@@ -275,9 +283,6 @@ def test_reruns_with_the_same_seed_are_named():
     assert "leave out seed=" in again
     assert warned(2) == []
     assert "2 times:" in warned(1)[0]
-
-
-ROWS = torch.zeros(20, 3)
 
 
 @pytest.mark.parametrize(

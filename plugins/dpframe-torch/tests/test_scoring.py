@@ -255,6 +255,21 @@ def test_the_record_is_shown_reported_and_drawn(folder, capsys):
     assert "was not watched" in found._repr_html_()
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"epsilon": "8"}, "epsilon: '8'"),
+        ({"delta": 2.0}, r"delta: 2\.0 is not"),
+        ({"batch": 0}, "batch: 0 is not"),
+        ({"engine": "opacus"}, "engine: str has no accountant"),
+    ],
+)
+def test_arguments_that_make_no_audit_are_refused_before_scoring(options, said):
+    canaries = Canaries(table(), 9, out=None)
+    with pytest.raises(CanaryError, match=said):
+        canaries.audit(network(), score=lambda model, records: 1 / 0, **options)
+
+
 def test_pages_of_another_librarys_message_are_cut():
     canaries = Canaries(table(), 9, out=None)
 
