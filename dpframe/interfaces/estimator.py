@@ -66,9 +66,10 @@ class Evidence(NamedTuple):
     "unconditional" (the same): tested together by `dpframe.stats.exact_test`;
     "joint" (k, n, t, n′, w, s): false and true positives, the weight and the share of
     `dpframe.stats.joint`; "total-variation" (k, n, t, n′, b): an event of histograms with b bins,
-    each histogram at a/2; "one-run" (m, r, v, s): canaries, guesses, right guesses; "betting"
-    (against, way, round, k, k′, g, h): draws from D and D′ in bins with the weights g and h, in one
-    of two ways to bet against the bound (0), the claim (1), or it with resolution (2).
+    each histogram at a/2; "one-run" and "one-run-fdp" (m, r, v, s): canaries, guesses, right
+    guesses; "betting" (against, way, round, k, k′, g, h): draws from D and D′ in bins with the
+    weights g and h, in one of two ways to bet against the bound (0), the claim (1), or it with
+    resolution (2).
     """
 
     theorem: str

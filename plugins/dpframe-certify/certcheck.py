@@ -4,18 +4,17 @@ Bounds and verdicts follow from counts by the theorems below, rounded outwards; 
 It cannot check that draws are independent, events and weights fixed before them, or m the spec's.
 With probability 1 - a the rates (x, y) = (FPR, FNR) of an event lie in a region. A claim is wrong
 if y < 1 - delta(eps) - e^eps x for an eps, throughout (Dong, Roth, Su 2022). Terms, s a share of a:
-clopper-pearson  k, n, k', n', s: Pr[Bin(n, x) <= k] >= as/2 and Pr[Bin(n', y) <= k'] >= as/2.
-joint            k, n, t, n', w, s: z, z' < C and w z + sqrt(1 - w^2) z' < D, where Pr[N > z] =
-                 Pr[Bin(n, x) <= k], Pr[N > z'] = Pr[Bin(n', 1 - y) >= t], N is standard normal,
-                 Pr[N > C] = as/10 and Pr[N > D] = 8as/10 (Liptak 1958).
-total-variation  k, n, t, n', b: rates lie within sqrt(b/n)/2 + sqrt(ln(2/a)/(2n)) (Canonne 2020).
-one-run          m, r, v, s: B(v) + 2 m delta max_i (B(v - i) - B(v))/i <= as, where B(j) is
-                 Pr[Bin(r, e^eps/(1 + e^eps)) >= j] (Steinke, Nasr, Jagielski 2023, theorem 5.2).
-one-run-fdp      m, r, v, s: (x, y) = (v, r - v) as/m; for i = v - 1 to 0, y grows to f(1 - x) and x
-                 by i/(r - i) times as much; x + y > r/m rejects f (Mahloujifar et al. 2024).
-betting          b, w, t, k, k', g, h, s: in round t, k draws from D and k' from D' had weights g, h
-                 against the bound (b = 0), the claim (1) or it with rates raised (2). Wealth, sum_w
-                 s prod g^k h^k', has mean <= 1 if E g + E h <= 2 there; 1/a rejects (Ville 1939).
+clopper-pearson (k, n, k', n', s): Pr[Bin(n, x) <= k] >= as/2 and Pr[Bin(n', y) <= k'] >= as/2.
+joint (k, n, t, n', w, s): z, z' < C and w z + sqrt(1 - w^2) z' < D; Pr[N > C] = as/10, Pr[N > D] =
+  8as/10, Pr[N > z] = Pr[Bin(n, x) <= k], Pr[N > z'] = Pr[Bin(n', 1 - y) >= t] (Liptak 1958).
+total-variation (k, n, t, n', b): rates lie within sqrt(b/n)/2 + sqrt(ln(2/a)/(2n)) (Canonne 2020).
+one-run (m, r, v, s): B(v) + 2 m delta max_i (B(v - i) - B(v))/i <= as, where B(j) is
+  Pr[Bin(r, e^eps/(1 + e^eps)) >= j] (Steinke et al. 2023, theorem 5.2), at all DELTA of a curve.
+one-run-fdp (m, r, v, s): (x, y) = (v, r - v) as/m; for i = v - 1 to 0, y grows to f(1 - x) and x
+  by i/(r - i) times as much; x + y > r/m rejects f (Mahloujifar et al. 2024).
+betting (b, w, t, k, k', g, h, s): in round t, k draws from D and k' from D' had weights g, h
+  against the bound (b = 0), the claim (1) or it with rates raised (2). Wealth, the sum over w of
+  s prod g^k h^k', has mean <= 1 if E g + E h <= 2 there; 1/a rejects (Ville 1939).
 """
 
 import hashlib
@@ -24,7 +23,7 @@ import math
 import sys
 from collections import Counter
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, setcontext
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import groupby, pairwise, product
 from pathlib import Path
 from statistics import NormalDist
@@ -35,6 +34,7 @@ ZERO, ONE, OUT, CLOSE = map(Decimal, ("0", "1", "1e-25", "1e-6"))  # CLOSE is fo
 NORMAL, DP, MARGIN = NormalDist(), ("epsilon", "delta"), 1e-12  # MARGIN is for floats
 CURVES = {"bound": DP, "pure-dp": DP, "approx-dp": DP, "gaussian-dp": ("mu",)}
 CURVES["subsampled-gaussian-dp"] = ("noise_multiplier", "sampling_probability")
+DELTA = [10.0**-n for n in range(13)] + [3e-5, 3e-4, 3e-3, 0.02, 0.05] + [n / 10 for n in range(10)]
 # A term's fields, whole ones first, and the places of its design: those that no counts change.
 DESIGN = {"betting": (8, 5, (1, 7)), "joint": (6, 4, (1, 3, 4, 5))}
 DESIGN |= dict.fromkeys(("one-run", "one-run-fdp"), (4, 3, (0, 1, 3)))
@@ -135,7 +135,7 @@ def delta_at(curve: Any, epsilon: float) -> float:
 
 def gap(claim: Any, corner: tuple[Any, Any], side: int) -> Any:
     """Return how far a corner lies below the tangent of a curve there."""
-    (kind, loss, q), _, slack = claim
+    (kind, loss, q), slack = claim
     x, y = sorted(min((limit(side, *e) if type(e) is tuple else e) + slack, ONE) for e in corner)
     if CURVES[kind] is not DP:
         more = -loss * (NORMAL.inv_cdf(max(min(float(x), 1 - 1e-16), 1e-300)) + loss / 2)
@@ -153,14 +153,14 @@ def rejected(one: Any, found: Any, a: Decimal, claim: Any, side: int) -> bool:
         (j, k, t, n), whole, rest = term[:4], term[:ints], term[ints:]
         own = {*map(type, whole)} == {int} and {*map(type, rest)} <= {int, Decimal}
         own = own and min(whole) >= 0 < min(rest) and max(whole) <= 10**12
-        order = t <= k <= j <= 10**6 if guesses else j <= k and t <= n and sorted((k, n)) == trials
+        order = j <= k and t <= n and sorted((k, n)) == trials
+        order = t <= k <= j <= 10**6 and not math.gcd(j, k) % sum(trials) if guesses else order
         must(own and (order or bets) and len(term) == size, f"{one['id']}: odd terms")
     both = ([tuple(t[at] for at in fixed) for t in each] for each in (evidence["terms"], terms))
     run, other = (Counter({*each} if bins or bets else each) for each in both)
     spent = sum(number * (bins or part[-1]) for part, number in (run | other).items())
     whole = theorem in ("joint", "betting") or (run == other and spent >= 1 - CLOSE)
-    same = theorem == evidence["theorem"] and whole and spent <= 1 + CLOSE
-    must(same, f"{one['id']}: its counts are of another design")
+    must(whole and theorem == evidence["theorem"] and spent <= 1 + CLOSE, "its design is another")
     if bets or guesses:
         return (by_bets if bets else by_guesses)(one, terms, a, claim, side) == (side > 0)
     below = (all(gap(claim, at, side) > 0 for at in region(theorem, t, a, side)) for t in terms)
@@ -169,29 +169,33 @@ def rejected(one: Any, found: Any, a: Decimal, claim: Any, side: int) -> bool:
 
 def by_guesses(one: Any, terms: Any, a: Decimal, claim: Any, side: int) -> bool:
     """Return True if a number of correct guesses in one run rejects a claim at a loss."""
-    for (m, r, v, share), epsilon in product(terms, (*claim[1], Decimal(claim[0][1]))):
-        own, e = min(a * share, ONE) * (1 - side * CLOSE / 1000), (epsilon * ONE).exp()
-        delta, q = Decimal(delta_at(claim[0], float(epsilon))) + claim[2] * (1 + e), e / (1 + e)
-        if one["estimate"]["evidence"]["theorem"] == "one-run-fdp":
+    (curve, raised), found = claim, False
+    exact, fdp = CURVES[curve[0]] is DP, one["estimate"]["evidence"]["theorem"] == "one-run-fdp"
+    lines, at = [curve[1:]] * exact, float(one["estimate"]["delta"])
+    for d in DELTA * (not exact) + [at] * (at > curve[2] * exact and not fdp):  # bit by bit
+        x = reduce(lambda x, n: x + (delta_at(curve, x + 0.5**n) > d) * 0.5**n, range(-5, 51), 0.0)
+        lines.append((x, max(d, delta_at(curve, x))))
+    for (m, r, v, share), (epsilon, rare) in product(terms, lines):
+        own, e = min(a * share, ONE) * (1 - side * CLOSE / 1000), Decimal(epsilon).exp()
+        delta, q = Decimal(rare) + raised * (1 + e), e / (1 + e)
+        if fdp:
             x, y = own * v / m, own * (r - v) / m
             for i in range(v - 1, -1, -1):
                 new = max(y, (x - delta) / e, 1 - delta - e * (1 - x))
                 x, y = x + (new - y) * i / (r - i), new
-            if (x + y) * m > r:
-                return True
+            found |= (x + y) * m > r
         elif v and delta < 1:
             p, each, more, largest = tail(r, v, q)[side > 0], chance(r, v, q), ZERO, ZERO
-            for i in range(1, v + 1) if delta else ():
+            for i in range(1, v + 1) if delta and p <= own else ():
                 each = each * (v - i + 1) / (r - v + i) / e  # Pr[X = v - i]
                 largest = max(largest, (more := more + each) / i)
-            if p + 2 * m * delta * largest <= own:
-                return True
-    return False
+            found |= p + 2 * m * delta * largest <= own
+    return found
 
 
 def by_bets(one: Any, terms: Any, a: Decimal, claim: Any, side: int) -> bool:
     """Return True if the wealth of bets rejects a claim, or a bound."""
-    (kind, p, _), _, slack = claim
+    (kind, p, _), slack = claim
     most = p if CURVES[kind] is DP else math.inf  # delta(eps) is the same from there on
     b = 0 if kind == "bound" else 1 if not slack and any(term[0] == 1 for term in terms) else 2
     r, estimate = float(one["basis"]["resolution"]) if b == 2 else 0.0, one["estimate"]
@@ -241,8 +245,8 @@ def check(certificate: Any) -> dict[int, str]:
         basis, estimate, verdict = one["basis"], one["estimate"], one["verdict"]
         evidence, look, slack = estimate["evidence"], basis.get("look", 1), basis.get("resolution")
         price, level = look * (look + 1) if look > 1 else 1, 1 - estimate["confidence"]
-        bound, delta = estimate["epsilon_lower"] * ONE, estimate["delta"]
-        own = not basis or (basis["confidence"] == audit["confidence"] and 0 <= slack < 1)
+        bound, delta = estimate["epsilon_lower"] * ONE, float(estimate["delta"] * ONE)
+        own = not basis or (basis["confidence"] == 1 - error and 0 <= slack < 1 <= basis["look"])
         own = own and {*map(type, (look, *one["trials"]))} == {int} and look > 0 <= delta < 1
         own = own and 0 < level < 1 and bound >= 0 and (verdict is None) == (not basis)
         must(own, f"{one['id']}: its numbers are impossible")
@@ -252,25 +256,21 @@ def check(certificate: Any) -> dict[int, str]:
         if not known or (basis and not curve):
             left[place] = f"its {'claim' if known else 'theorem'} is unknown to this program"
         if known:
-            near = ZERO if evidence["theorem"] == "betting" else CLOSE  # bets have S = 2 at it
-            for side in (1,) * bool(bound) + (-1,) * bool(near):
-                loss = float(bound * (1 - side * near) + (side < 0) * near / 50)
-                line = ("bound", loss, float(delta)), [Decimal(loss)], ZERO
+            by = ZERO if evidence["theorem"] == "betting" else CLOSE  # bets have S = 2 at it
+            for side in (1,) * bool(bound) + (-1,) * bool(by):
+                line = ("bound", float(bound * (1 - side * by) + (side < 0) * by / 50), delta), ZERO
                 must(rejected(one, evidence, level, line, side), f"{one['id']}: its bound is wrong")
         if not curve:
             continue
         stated = sum(found[earlier] == "violated" for earlier in left)
-        claim = curve, [max(loss, ZERO) for loss in one["claim"].get("losses", [])]
         done = (min(place, last) - stated, last, last + rare)
         first, second, rarest = (error / price / max(1, tests - fall * n) for n in done)
-        if verdict == "violated":
-            right = rejected(one, evidence, first, (*claim, slack), 1)
-        elif verdict == "inconclusive" and rejected(one, evidence, rarest, (*claim, ZERO), 1):
-            right, rare = rejected(one, evidence, second, (*claim, slack), -1), rare + 1
-        else:
-            side, a = {"consistent": (1, first), "inconclusive": (-1, second)}[verdict]
-            right = rejected(one, basis["extreme"], a, (*claim, slack), side)
-            right = right and rejected(one, evidence, rarest, (*claim, ZERO), -1)
+        side = {"violated": 1, "consistent": 1, "inconclusive": -1}[verdict]
+        sampled = side < 0 and rejected(one, evidence, rarest, (curve, ZERO), 1)
+        of = evidence if sampled or verdict == "violated" else basis["extreme"]
+        right = rejected(one, of, first if side > 0 else second, (curve, slack), side)
+        right = right and (of is evidence or rejected(one, evidence, rarest, (curve, ZERO), -1))
+        rare += sampled
         must(right or stated, f"{one['id']}: its counts do not imply {verdict}")
         if not right:
             left[place] = "depends on other verdicts that were not checked"

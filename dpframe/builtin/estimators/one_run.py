@@ -234,8 +234,8 @@ class Guesses(Estimator):
     """Guess the highest scores to be in and as many of the lowest to be out ("both"), only "in",
     only "out", or try all three ("any")."""
 
-    theorem: ClassVar[str] = ""
-    """Name of the theorem for `Evidence`, if there is one."""
+    theorem: ClassVar[str]
+    """Name of the theorem for `Evidence`."""
 
     def check(self) -> None:
         if self.guesses is not None and not self.guesses:
@@ -278,9 +278,9 @@ class Guesses(Estimator):
             *self.remarks(best, error, query),
             *coin_notes(m, runs, even),
         )
-        answer = Estimate(_point(best, query.delta), epsilon_lower=bound, notes=notes)
-        if self.theorem:
-            answer = answer._replace(evidence=Evidence(self.theorem, tuple(map(tuple, each))))
+        evidence = Evidence(self.theorem, tuple(map(tuple, each)))
+        point = _point(best, query.delta)
+        answer = Estimate(point, epsilon_lower=bound, notes=notes, evidence=evidence)
         if (claim := query.claim) is None:
             return answer
         p_value, telling = self._p_value(each, claim, query, 0.0)
@@ -440,6 +440,7 @@ class OneRunFDP(Guesses, name="one-run-fdp"):
     """
 
     reference: ClassVar[str] = "[Mahloujifar2024] (arXiv:2410.22235)"
+    theorem: ClassVar[str] = "one-run-fdp"
 
     def lower(self, one: Guessed, delta: float, error: float, least: float) -> float:
         counts = one.canaries, one.guesses, one.correct

@@ -14,19 +14,14 @@ from typing import Annotated, Any
 
 import typer
 
-from dpframe import (
-    ApproxDP,
-    GaussianDP,
-    Record,
-    SubsampledGaussianDP,
-    audit,
-    load,
-)
-from dpframe.plugins import Claim, DpframeError, hookimpl
-from dpframe.stats.output_bets import MOST_GROWTH
+from dpframe import Record, audit
+from dpframe.plugins import DpframeError, hookimpl
+from dpframe.results.store import subject
+from dpframe_certify.scores import canonical, record_of_scores
 
 RECORD = ("environment", "environments", "plugins")
 CELL = ("id", "repeat", "seed", "draw_group", "mechanism", "pair", "attack", "estimator")
+CLAIM = ("kind", "parameters", "profile")
 ESTIMATE = ("assumption", "delta", "confidence", "epsilon_lower", "evidence")
 BASIS = ("confidence", "look", "resolution", "extreme")
 
@@ -67,23 +62,20 @@ def with_bets(record: Record) -> Record:
     return again
 
 
-CLAIM = ("kind", "parameters", "profile")
-CURVES: dict[str, type[Claim]] = {
-    "pure-dp": ApproxDP,
-    **{cls.kind: cls for cls in (ApproxDP, GaussianDP, SubsampledGaussianDP)},
-}
-
-
-def certificate(record: Record) -> dict[str, Any]:
+def certificate(record: Record | Mapping[str, Any]) -> dict[str, Any]:
     """Return the certificate of a record: the conclusions of its certified cells, with evidence.
 
     Cells come in the order in which they are tested, by the p-values that decide their verdicts.
 
+    Args:
+        record: of a run; or the JSON values of an answer of `dpframe score`.
+
     Raises:
-        DpframeError: the record certifies nothing, or is older than certificates.
+        DpframeError: the record certifies nothing, is older than certificates, or has a verdict
+            that does not follow from numbers.
     """
-    whole = record.as_json()
-    cells = [_told(cell) for cell in whole["cells"] if (cell["estimate"] or {}).get("certified")]
+    whole = record.as_json() if isinstance(record, Record) else record_of_scores(record)
+    cells = [cell for cell in whole["cells"] if (cell["estimate"] or {}).get("certified")]
     if not cells:
         raise DpframeError("the record certifies nothing: no estimator in it has a valid bound")
     if any(cell["basis"] and cell["basis"]["resolution"] is None for cell in cells):
@@ -98,7 +90,7 @@ def certificate(record: Record) -> dict[str, Any]:
         "conclusions": [
             {
                 **_part(cell, (*CELL, "trials", "verdict")),
-                "claim": _claim(cell["claim"], cell["estimate"]),
+                "claim": _part(cell["claim"], CLAIM),
                 "estimate": _part(cell["estimate"], ESTIMATE),
                 "basis": _basis(cell["basis"]),
             }
@@ -109,39 +101,8 @@ def certificate(record: Record) -> dict[str, Any]:
     return {**found, "digest": f"sha256:{digest}"}
 
 
-def _told(cell: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Add the guesses of `one-run-fdp` as evidence; its records have them as counts only."""
-    if cell["estimator"]["use"] != "one-run-fdp":
-        return cell
-    told, runs = cell["statistic"], sum(cell["trials"])
-    right = map(sum, zip(*cell["counts"]["correct"], strict=True))
-    made = [
-        (one + other) * runs for one, other in zip(told["inside"], told["outside"], strict=True)
-    ]
-
-    def evidence(correct: Iterable[int]) -> dict[str, Any]:
-        rules = zip(made, correct, told["shares"], strict=True)
-        return {
-            "theorem": "one-run-fdp",
-            "terms": [[told["canaries"] * runs, *one] for one in rules],
-        }
-
-    basis = cell["basis"] and {**cell["basis"], "extreme": evidence(made)}
-    return {**cell, "estimate": {**cell["estimate"], "evidence": evidence(right)}, "basis": basis}
-
-
 def _part(whole: Mapping[str, Any] | None, keys: Iterable[str]) -> dict[str, Any]:
-    return {key: whole[key] for key in keys} if whole else {}
-
-
-def _claim(said: Mapping[str, Any] | None, estimate: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a claim; with the losses of its curve at which guesses in one run test it."""
-    found, theorem = _part(said, CLAIM), (estimate["evidence"] or {}).get("theorem")
-    if said and said["kind"] in CURVES and theorem == "one-run":
-        claim = CURVES[said["kind"]](**said["parameters"])
-        every = {claim.epsilon_at(delta) for delta in (estimate["delta"], *claim.telling_deltas)}
-        return {**found, "losses": sorted(e for e in every if e <= MOST_GROWTH)}
-    return found
+    return {key: whole[key] for key in keys if key in whole} if whole else {}
 
 
 def _basis(whole: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -162,18 +123,17 @@ def _order(cell: Mapping[str, Any]) -> tuple[bool, float]:
     return not violated, p_value * (look * (look + 1) if look > 1 else 1)
 
 
-def canonical(found: Mapping[str, Any]) -> str:
-    """Return the canonical JSON of a value."""
-    return json.dumps(found, sort_keys=True, separators=(",", ":"))
-
-
 app = typer.Typer(rich_markup_mode=None)
 
 
 @app.command()
 def certify(
     run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="A record, or the directory of a run.")
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="A record, the directory of a run, or what `dpframe score --json` printed.",
+        ),
     ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="To write.")],
     bets: Annotated[
@@ -191,8 +151,12 @@ def certify(
 
     Exit code: 0, or 2 if the record certifies nothing or cannot be read.
     """
-    record = load(run)
-    found = certificate(with_bets(record) if bets else record)
+    record = subject(run)
+    if bets:
+        if not isinstance(record, Record):
+            raise DpframeError(f"{run}: --bets repeats a run, but these scores were made elsewhere")
+        record = with_bets(record)
+    found = certificate(record)
     part, place = out.with_name(f".{out.name}.part"), key or out
     try:
         start = place.read_bytes()[:18] if key else b""

@@ -1,0 +1,162 @@
+"""The checker's arithmetic against exact sums and dpframe's own."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import Any
+
+import certcheck
+import numpy as np
+import pytest
+from certify_support.certificates import blow_up
+from scipy import special
+
+from dpframe import ApproxDP, GaussianDP, SubsampledGaussianDP
+from dpframe.builtin.estimators.one_run import Guessed, OneRun
+from dpframe.plugins import Query
+from dpframe.stats.joint import joint_staircases
+from dpframe.stats.one_run import one_run_fdp_p_value, one_run_rejects
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "p"),
+    [
+        *((10, 3, 0.5), (1, 1, 0.25), (1000, 1, 0.1), (1000, 1000, 0.5)),
+        *((1000, 60, 0.0625), (10**6, 500_300, 0.5), (10**6, 499_000, 0.5)),
+        (10**7, 3, 2.0**-24),
+    ],
+)
+def test_tails_are_enclosed(n: int, k: int, p: float) -> None:
+    low, high = certcheck.tail(n, k, Decimal(p))
+    expected = float(special.betainc(k, n - k + 1, p))
+    assert low <= high <= low * (1 + Decimal("1e-12"))
+    assert float(low) == pytest.approx(expected, rel=2e-10, abs=0)
+
+
+def test_tails_of_few_draws_are_exact_sums() -> None:
+    for n in (1, 2, 5, 30):
+        for k in range(1, n + 1):
+            for p in (Decimal("0.03"), Decimal("0.5"), Decimal("0.97")):
+                exact = sum(math.comb(n, j) * p**j * (1 - p) ** (n - j) for j in range(k, n + 1))
+                low, high = certcheck.tail(n, k, p)
+                assert low <= exact <= high
+
+
+@pytest.mark.parametrize("z", [-9.0, -2.0, 0.0, 0.5, 3.0, 6.99, 7.01, 12.0, 37.0])
+def test_normal_tails(z: float) -> None:
+    assert float(certcheck.normal_tail(z)) == pytest.approx(float(special.ndtr(-z)), rel=1e-13)
+
+
+@pytest.mark.parametrize("n", [1, 2, 300, 10**6])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("level", ["1e-200", "1e-9", "0.01", "0.6", "0.9999"])
+def test_limits_are_enclosed(n: int, share: float, level: str) -> None:
+    k = round(n * share)
+    low, high = (certcheck.limit(side, k, n, Decimal(level)) for side in (-1, 1))
+    exact = 1.0 if k == n else float(special.betainccinv(k + 1, n - k, float(level)))
+    assert low <= high
+    assert float(low) == pytest.approx(exact, rel=1e-9)
+    assert float(high) == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.parametrize(("weight", "wider"), [(0.02, 1e-3), (0.3, 1e-9), (0.98, 1e-9)])
+def test_corners_of_joint_regions(weight: float, wider: float) -> None:
+    (exact,) = joint_staircases([50], [1000], [400], [1000], [weight], 1e-3)
+    term = 50, 1000, 400, 1000, Decimal(weight), 1
+    found = certcheck.region("joint", term, Decimal("0.001"), 1)
+    for corner, values in zip(found, exact, strict=True):
+        for limit, value in zip(corner, values, strict=True):
+            assert float(certcheck.limit(1, *limit)) == pytest.approx(value, rel=wider)
+
+
+@pytest.mark.parametrize("x", [1e-9, 1e-3, 0.02, 0.1, 0.3])
+def test_curves_are_those_of_the_claims(x: float) -> None:
+    for q, mu in ((1.0, 1.0), (0.25, 2.0), (0.9, 0.3)):
+        claim = GaussianDP(mu) if q == 1 else SubsampledGaussianDP(q, 1 / mu)
+        exact = float(claim.tradeoff(np.array([x]))[0])
+        curve = "gaussian-dp", mu, q
+        found = certcheck.gap((curve, 0), (Decimal(x), Decimal(exact)), 0)
+        assert x > exact or float(found) == pytest.approx(0, abs=1e-12)
+
+
+def rejects(
+    counts: tuple[int, int, int],
+    level: float,
+    claim: Any,
+    raised: float,
+    side: int,
+    theorem: str = "one-run-fdp",
+) -> bool:
+    """True if guesses in one run reject a claim by the checker's arithmetic, rounded to a side."""
+    one = {"claim": {"kind": claim.kind, "parameters": claim.parameters()}}
+    one["estimate"] = {"delta": 1e-5, "evidence": {"theorem": theorem}}
+    curve = certcheck.claim_of(one["claim"], theorem), Decimal(raised)
+    terms = [(*counts, Decimal(1))]
+    found: bool = certcheck.by_guesses(one, terms, Decimal(level), curve, side)
+    return found
+
+
+@pytest.mark.parametrize("raised", [0.0, 1e-3])
+@pytest.mark.parametrize("claim", [ApproxDP(1.0, 1e-5), ApproxDP(3.0, 0.01), ApproxDP(0.0, 0.0)])
+@pytest.mark.parametrize(
+    ("m", "r", "v"),
+    [(100, 100, 100), (1000, 100, 98), (1000, 1000, 650), (200, 12, 12), (50, 1, 1), (50, 9, 0)],
+)
+def test_curves_of_one_run_are_refuted_at_the_same_error(
+    m: int, r: int, v: int, claim: Any, raised: float
+) -> None:
+    level = one_run_fdp_p_value(m, r, v, blow_up(claim, raised))  # rounded up by 3e-5
+    for near, is_beyond in ((0.9999, False), (1.0001, True)):
+        if 2e-12 < level * near < 1:  # the smallest p-value is 1e-12
+            assert one_run_rejects(m, r, v, blow_up(claim, raised), level * near) == is_beyond
+            assert [rejects((m, r, v), level * near, claim, raised, s) for s in (1, -1)] == [
+                is_beyond
+            ] * 2
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.5, 2.0, 40.0])
+@pytest.mark.parametrize("delta", [0.0, 0.1])
+def test_a_curve_of_one_run_by_hand(epsilon: float, delta: float) -> None:
+    """One guess about one canary is right with probability (e^ε + δ)/(1 + e^ε) at most."""
+    claim = ApproxDP(epsilon, delta)
+    right = (math.exp(epsilon) + delta) / (1 + math.exp(epsilon))
+    for side in (1, -1):
+        assert not rejects((1, 1, 1), right * (1 - 1e-7), claim, 0.0, side)
+        if right * (1 + 1e-7) < 1:
+            assert rejects((1, 1, 1), right * (1 + 1e-7), claim, 0.0, side)
+
+
+def test_losses_of_curves_are_those_of_the_claims() -> None:
+    for q, mu in ((1.0, 1.0), (0.25, 2.0), (0.01, 0.3)):
+        claim = GaussianDP(mu) if q == 1 else SubsampledGaussianDP(q, 1 / mu)
+        for epsilon in (0.0, 0.1, 1.0, 3.0, 6.0):
+            found = certcheck.delta_at(("gaussian-dp", mu, q), epsilon)
+            assert found == pytest.approx(claim.delta_at(epsilon), rel=1e-9, abs=1e-300)
+    for epsilon in (0.0, 0.4, 1.0, 2.0):
+        found = certcheck.delta_at(("approx-dp", 1.0, 0.01), epsilon)
+        assert found == pytest.approx(ApproxDP(1.0, 0.01).delta_at(epsilon), abs=1e-15)
+
+
+@pytest.mark.parametrize("raised", [0.0, 1e-3])
+@pytest.mark.parametrize(
+    "claim",
+    [
+        GaussianDP(1.0),
+        GaussianDP(0.05),
+        SubsampledGaussianDP(0.1, 1.0),
+        ApproxDP(1.0, 1e-7),
+        ApproxDP(1.0, 0.01),
+    ],
+)
+@pytest.mark.parametrize(("m", "r", "v"), [(100, 100, 80), (1000, 100, 90), (5000, 12, 12)])
+def test_a_claim_is_tested_by_guesses_at_the_same_losses(
+    m: int, r: int, v: int, claim: Any, raised: float
+) -> None:
+    query = Query((0, 1), 1e-5, 0.95, claim, raised)
+    level = OneRun().level(Guessed(m, r, v, 1.0), claim, 1.0, query, raised)
+    for near, is_beyond in ((0.9999, False), (1.0001, True)):
+        if level * near < 1:
+            for side in (1, -1):
+                own = level * near, claim, raised, side, "one-run"
+                assert rejects((m, r, v), *own) == is_beyond
