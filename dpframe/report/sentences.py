@@ -136,6 +136,8 @@ def _is_adjusted(record: Record) -> bool:
 
 # The limits of the verdict.
 
+POWER = " Its power: dpframe plan --power."
+
 
 def caveats(record: Record) -> Iterator[str]:
     """Explain the verdict and its limits, a sentence each."""
@@ -143,9 +145,10 @@ def caveats(record: Record) -> Iterator[str]:
     yield from _exact_sentences(record)
     yield from _witnesses(record)
     if any(cell.verdict == "consistent" for cell in cells):
+        known = any(cell.power for cell in cells)
         yield (
             "No violation found means that this attack, at this number of draws, certifies no more "
-            "loss than claimed; a stronger attack may."
+            f"loss than claimed; a stronger attack may.{'' if known else POWER}"
         )
     levels = {c.estimate.confidence for c in cells if c.estimate and c.estimate.certified}
     if m and (_is_adjusted(record) or m == 1) and levels:

@@ -29,7 +29,7 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
-setcontext(Context(prec=60, Emin=MIN_EMIN, Emax=MAX_EMAX))
+setcontext(Context(prec=50, Emin=MIN_EMIN, Emax=MAX_EMAX))
 ZERO, ONE, OUT, CLOSE = map(Decimal, ("0", "1", "1e-25", "1e-6"))  # CLOSE is for stated bounds
 NORMAL, DP, MARGIN = NormalDist(), ("epsilon", "delta"), 1e-12  # MARGIN is for floats
 CURVES = {"bound": DP, "pure-dp": DP, "approx-dp": DP, "gaussian-dp": ("mu",)}
@@ -78,6 +78,7 @@ def tail(n: int, k: int, p: Decimal) -> tuple[Decimal, Decimal]:
     return low * (1 - OUT), high * (1 + OUT)
 
 
+@lru_cache(4096)
 def limit(side: int, k: int, n: int, level: Decimal) -> Decimal:
     """Return a number proved to be above U(k, n, level) (side 1) or below (-1); near it (0)."""
     if k >= n:
@@ -263,14 +264,13 @@ def check(certificate: Any) -> dict[int, str]:
         if not curve:
             continue
         stated = sum(found[earlier] == "violated" for earlier in left)
-        done = (min(place, last) - stated, last, last + rare)
-        first, second, rarest = (error / price / max(1, tests - fall * n) for n in done)
         side = {"violated": 1, "consistent": 1, "inconclusive": -1}[verdict]
+        done = (min(place, last) - stated if side > 0 else last, last + rare)
+        a, rarest = (error / price / max(1, tests - fall * n) for n in done)
         sampled = side < 0 and rejected(one, evidence, rarest, (curve, ZERO), 1)
         of = evidence if sampled or verdict == "violated" else basis["extreme"]
-        right = rejected(one, of, first if side > 0 else second, (curve, slack), side)
+        right, rare = rejected(one, of, a, (curve, slack), side), rare + sampled
         right = right and (of is evidence or rejected(one, evidence, rarest, (curve, ZERO), -1))
-        rare += sampled
         must(right or stated, f"{one['id']}: its counts do not imply {verdict}")
         if not right:
             left[place] = "depends on other verdicts that were not checked"

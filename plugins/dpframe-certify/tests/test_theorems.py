@@ -89,7 +89,8 @@ def rejects(
     theorem: str = "one-run-fdp",
 ) -> bool:
     """True if guesses in one run reject a claim by the checker's arithmetic, rounded to a side."""
-    one = {"claim": {"kind": claim.kind, "parameters": claim.parameters()}}
+    told = {name: Decimal(value) for name, value in claim.parameters().items()}
+    one = {"claim": {"kind": claim.kind, "parameters": told}}
     one["estimate"] = {"delta": 1e-5, "evidence": {"theorem": theorem}}
     curve = certcheck.claim_of(one["claim"], theorem), Decimal(raised)
     terms = [(*counts, Decimal(1))]
