@@ -29,7 +29,7 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
-setcontext(Context(prec=50, Emin=MIN_EMIN, Emax=MAX_EMAX))
+setcontext(Context(prec=60, Emin=MIN_EMIN, Emax=MAX_EMAX))
 ZERO, ONE, OUT, CLOSE = map(Decimal, ("0", "1", "1e-25", "1e-6"))  # CLOSE is for stated bounds
 NORMAL, DP, MARGIN = NormalDist(), ("epsilon", "delta"), 1e-12  # MARGIN is for floats
 CURVES = {"bound": DP, "pure-dp": DP, "approx-dp": DP, "gaussian-dp": ("mu",)}
