@@ -4,6 +4,7 @@ import dataclasses
 import math
 import random
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -108,8 +109,11 @@ def verify(
             else:
                 blocks.append(partial(runner.run_all, [the_pass]))
         found.blocks = len(blocks)
-        found.drawn = min(len(blocks), max(1, math.ceil(share * len(blocks))))
-        for draw in random.SystemRandom().sample(blocks, found.drawn):
+        windows = Counter(id(block.args[0]) for block in blocks if block.func is _draw)
+        large = [block for block in blocks if _is_large(block, max(windows.values(), default=1))]
+        usual = [block for block in blocks if block not in large]
+        found.drawn = min(len(usual), max(1, math.ceil(share * len(blocks))))
+        for draw in [*large, *random.SystemRandom().sample(usual, found.drawn)]:
             draw()
         runner.check_sensitivities()
     cells = [*plan.searches, *(cell for one in plan.passes for cell, _ in one.cells)]
@@ -144,6 +148,19 @@ def _windows(
     runner.estimate(work)
     chunks = {window[1] for key in kept if (window := window_of(key)) is not None}
     return [partial(_draw, work, one, kept, found) for one in sorted(chunks, key=repr)]
+
+
+def _is_large(block: Any, parts: int) -> bool:
+    """True if a block is a window twice as long as `--blocks` makes them.
+
+    Such windows are always drawn again: a forger could join most draws in one window, which counts
+    as one block.
+    """
+    if block.func is not _draw:
+        return False
+    work, chunks, *_ = block.args
+    whole: int = work.the_pass.trials // work.the_pass.rows
+    return len(chunks) > 2 * math.ceil(whole / parts)
 
 
 def _draw(work: passes.Work, chunks: range, kept: dict[str, Saved], found: Verified) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import random
 import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.black_boxes import sample_in_this_process
 from support.command_line import dpframe
@@ -154,6 +156,38 @@ def test_a_forged_block_is_found_if_it_is_drawn(copied: Path) -> None:
     assert len(found.differences) == 2
     assert all("chunks" in each for each in found.differences)
     assert checked(copied, share=0.0).drawn == 1  # at least one
+
+
+def test_draws_that_were_joined_in_one_window_are_always_drawn_again(
+    copied: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A forger could join most draws in one block of several, which a small share hardly meets."""
+    file = blocks(copied)[0]
+    entries = read_entries(file)
+    assert entries is not None
+    for key in {name.partition("@")[0] for name in entries}:
+        last = f"{key}@30-32"
+        for start in range(8, 30, 2):
+            part = entries.pop(f"{key}@{start}-{start + 2}")
+            both = zip(entries[last].leaves, part.leaves, strict=True)
+            leaves = [np.add(one, other).tolist() for one, other in both]
+            entries[last] = entries[last]._replace(leaves=leaves)
+        entries[f"{key}@8-32"] = entries.pop(last)
+    write_entries(file, entries)
+    verifying = importlib.import_module("dpframe.commands.verify")
+    drawn, draw = [], verifying._draw
+
+    def drawing(work: Any, chunks: range, *more: Any) -> None:
+        drawn.append(chunks)
+        draw(work, chunks, *more)
+
+    monkeypatch.setattr(verifying, "_draw", drawing)
+    for _ in range(4):
+        found = checked(copied, share=0.0)
+        assert (found.blocks, found.drawn, found.differences) == (5, 1, [])
+        assert drawn[0] == range(8, 32)
+        assert len(drawn) == 2
+        drawn.clear()
 
 
 def test_forged_counts_are_found_without_drawing_them(copied: Path) -> None:
