@@ -140,7 +140,7 @@ def test_tokens_that_the_model_does_not_know_are_refused_before_the_training():
 @pytest.mark.parametrize("shape", [(12,), (3, 4)])
 def test_whole_numbers_in_place_of_a_record_occur_there_in_the_data(shape):
     """Columns may have categories of their own; images of bytes keep their shape."""
-    most = torch.arange(2, 14).reshape(shape)
+    most = torch.arange(14, 2, -1).reshape(shape)  # of each place
     rows = (torch.rand(80, *shape) * most).to(torch.uint8)
     canaries = Canaries(TensorDataset(rows, torch.arange(80) % 4), 60, "random-gradient", seed=0)
     made = torch.stack([x for x, _ in canaries.records])
