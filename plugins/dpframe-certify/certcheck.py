@@ -248,8 +248,8 @@ def check(certificate: Any) -> dict[int, str]:
         price, level = look * (look + 1) if look > 1 else 1, 1 - estimate["confidence"]
         bound, delta = estimate["epsilon_lower"] * ONE, float(estimate["delta"] * ONE)
         own = not basis or (basis["confidence"] == 1 - error and 0 <= slack < 1 <= basis["look"])
-        own = own and {*map(type, (look, *one["trials"]))} == {int} and look > 0 <= delta < 1
-        own = own and 0 < level < 1 and bound >= 0 and (verdict is None) == (not basis)
+        own = own and {*map(type, (look, *one["trials"]))} == {int} and min(one["trials"]) >= 0
+        own = own and 0 < level < 1 > delta >= 0 <= bound and (verdict is None) == (not basis)
         must(own, f"{one['id']}: its numbers are impossible")
         spent.append(level * price / error)
         known = evidence and evidence["theorem"] in DESIGN

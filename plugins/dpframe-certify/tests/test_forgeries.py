@@ -305,6 +305,7 @@ ONE_RUN_FORGED: dict[str, Any] = {
         verdict="consistent" if first(c)["verdict"] == "violated" else "violated"
     ),
     "trials that do not divide the guesses": lambda c: first(c).update(trials=[3, 4]),
+    "negative trials": lambda c: first(c).update(trials=[-1, 2]),
     "no trials": lambda c: first(c).update(trials=[0, 0]),
 }
 
