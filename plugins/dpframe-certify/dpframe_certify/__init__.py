@@ -14,10 +14,9 @@ from typing import Annotated, Any
 
 import typer
 
-from dpframe import Record, audit
+from dpframe import Record, audit, load
 from dpframe.plugins import DpframeError, hookimpl
-from dpframe.results.store import subject
-from dpframe_certify.scores import canonical, record_of_scores
+from dpframe_certify.scores import answer_at, canonical, record_of_scores
 
 RECORD = ("environment", "environments", "plugins")
 CELL = ("id", "repeat", "seed", "draw_group", "mechanism", "pair", "attack", "estimator")
@@ -151,7 +150,7 @@ def certify(
 
     Exit code: 0, or 2 if the record certifies nothing or cannot be read.
     """
-    record = subject(run)
+    record = answer_at(run) or load(run)
     if bets:
         if not isinstance(record, Record):
             raise DpframeError(f"{run}: --bets repeats a run, but these scores were made elsewhere")
