@@ -130,7 +130,9 @@ def test_tokens_that_the_model_does_not_know_are_refused_before_the_training():
     data = [{"input_ids": torch.arange(1, 9), "labels": torch.arange(1, 9)}] * 40
     canaries = Canaries(data, 20, "text", vocabulary=60, out=None)
     canaries.watch(Language(60))
-    with pytest.raises(CanaryError, match=r"the token 5\d, but the model's embedding has 50 tokens"):
+    with pytest.raises(
+        CanaryError, match=r"the token 5\d, but the model's embedding has 50 tokens"
+    ):
         canaries.watch(Language(50))
     usual = torch.nn.Sequential(torch.nn.Embedding(50, 4), torch.nn.Flatten())
     with pytest.raises(CanaryError, match="pass vocabulary=50, or the tokenizer"):
