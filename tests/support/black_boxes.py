@@ -135,4 +135,8 @@ def sample_in_this_process(patch: pytest.MonkeyPatch) -> None:
     from dpframe.workers import pool as workers
     from dpframe.workers.in_process import Here
 
-    patch.setattr(workers, "Workers", Here)
+    class InThisProcess(Here):
+        def start(self, number: int) -> None:
+            """No process is needed."""
+
+    patch.setattr(workers, "Workers", InThisProcess)
