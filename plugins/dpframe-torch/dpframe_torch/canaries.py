@@ -208,9 +208,8 @@ class Canaries:
         """
         if (watched := self.watched) is not None:
             watched.detach()
-            if watched.model is scoring.inner_of(
-                model
-            ):  # the training continues with a new optimiser
+            # The training continues with a new optimiser.
+            if watched.model is scoring.inner_of(model):
                 watched.attach(model, optimizer)
                 return
         fields = fields_of(self.records[0])
