@@ -8,7 +8,8 @@ import pytest
 from dpframe_pipelines import audit_synthesizer
 from dpframe_pipelines.boxes import columns_of
 from dpframe_pipelines.programs.table_features import Features
-from dpframe_pipelines.synthetic import PlantedRecords, Scouting, Synthesizer
+from dpframe_pipelines.scouting import Scouting
+from dpframe_pipelines.synthetic import PlantedRecords, Synthesizer
 from pipelines_support import frames, marginals
 
 import dpframe

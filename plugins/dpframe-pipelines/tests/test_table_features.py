@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from dpframe_pipelines.boxes import Column, columns_of
 from dpframe_pipelines.programs.table_features import Features, rows_of
-from dpframe_pipelines.synthetic import targets_of
+from dpframe_pipelines.scouting import targets_of
 
 SCHEMA = [
     {"name": "age", "low": 0, "high": 100},
