@@ -92,7 +92,8 @@ def _composed(claim: AccountedDP) -> PLDAccountant:
 
 @functools.lru_cache(maxsize=4096)
 def _epsilon(claim: AccountedDP, delta: float) -> float:
-    return float(_composed(claim).get_epsilon(delta)) if delta < 1 else 0.0
+    # The accountant walks over all losses above ε, in Python: the longest way is that to 0.
+    return float(_composed(claim).get_epsilon(delta)) if delta < _delta(claim, 0.0) else 0.0
 
 
 @functools.lru_cache(maxsize=4096)

@@ -35,8 +35,7 @@ NORMAL, DP, MARGIN = NormalDist(), ("epsilon", "delta"), 1e-12  # MARGIN is for 
 CURVES = {"bound": DP, "pure-dp": DP, "approx-dp": DP, "gaussian-dp": ("mu",)}
 CURVES["subsampled-gaussian-dp"] = ("noise_multiplier", "sampling_probability")
 DELTA = [10.0**-n for n in range(13)] + [3e-5, 3e-4, 3e-3, 0.02, 0.05] + [n / 10 for n in range(10)]
-# A term's fields, whole ones first, and the places of its design: those that no counts change.
-DESIGN = {"betting": (8, 5, (1, 7)), "joint": (6, 4, (1, 3, 4, 5))}
+DESIGN = {"betting": (8, 5, (1, 7)), "joint": (6, 4, (1, 3, 4, 5))}  # fields, whole ones, fixed
 DESIGN |= dict.fromkeys(("one-run", "one-run-fdp"), (4, 3, (0, 1, 3)))
 DESIGN |= dict.fromkeys(("clopper-pearson", "total-variation"), (5, 4, (1, 3, 4)))
 
@@ -55,6 +54,7 @@ def ln_factorial(n: int) -> Decimal:
     return (m + ONE / 2) * Decimal(m).ln() + series - Decimal(math.perm(m, 256)).ln()
 
 
+@lru_cache(64)
 def chance(n: int, k: int, p: Decimal) -> Decimal:
     """Return Pr[Bin(n, p) = k]."""
     log = ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k) + ln_factorial(0)
@@ -88,19 +88,19 @@ def limit(side: int, k: int, n: int, level: Decimal) -> Decimal:
         place = (x + side * min(x, 1 - x) * Decimal(10) ** power for power in range(-12, 0))
         proved = (p for p in place if (tail(n, n - k, 1 - p)[side > 0] - level) * side <= 0)
         return next(proved, Decimal(max(side, 0)))
-    x = (k + ONE) / (n + 1)
-    step = (x * (1 - x) / n).sqrt() * Decimal(-NORMAL.inv_cdf(max(float(level), 1e-300)))
-    while abs(step) > x / 10**13:  # Newton's method on a concave logarithm; no proof
+    z, c, step = Decimal(-NORMAL.inv_cdf(max(float(level), 1e-300))), k + ONE / 2, ONE
+    x = (c + z * z / 2 + z * (c * (1 - c / n) + z * z / 4).sqrt()) / (n + z * z)  # Wilson 1927
+    while abs(step) > x * max((1 - x) / Decimal(n * 10**7).sqrt(), ONE / 10**13):  # Halley
+        cdf, density = tail(n, n - k, 1 - x)[0], chance(n, n - k, 1 - x)
+        slope, off = (n - k) / (1 - x) * density / cdf, (cdf / level).ln(Context(prec=20))
+        step = off / max(slope + off * (slope + k / x - (n - k - 1) / (1 - x)) / 2, slope / 2)
         x = min(max(x + step, x / 8), (7 + x) / 8)
-        cdf = tail(n, n - k, 1 - x)[0]
-        step = (cdf / level).ln() * (1 - x) / (n - k) * cdf / chance(n, n - k, 1 - x)
     return x
 
 
 def normal_tail(z: float) -> Decimal:
     """Return Pr[N > z], to 1e-14 of it or of its complement."""
-    rare = Decimal(math.erfc(abs(z) / math.sqrt(2))) / 2
-    return rare if z > 0 else 1 - rare
+    return 1 - normal_tail(-z) if z < 0 else Decimal(math.erfc(z / math.sqrt(2))) / 2
 
 
 def region(theorem: str, term: Any, a: Decimal, side: int) -> list[tuple[Any, Any]]:
