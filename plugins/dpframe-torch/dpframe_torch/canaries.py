@@ -139,6 +139,8 @@ class Canaries:
         )
         places = np.sort(choice.choice(len(train_set), self.number, replace=records is not None))
         if records is not None:
+            if any(one is not None for one in (classes, vocabulary, length)):
+                raise CanaryError("records: they need no classes=, vocabulary= or length=")
             self.records = [records[i] for i in range(self.number)]
         else:
             of = Making(train_set, making, classes, vocabulary, length)

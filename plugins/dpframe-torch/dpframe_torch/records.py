@@ -146,9 +146,15 @@ def make(kind: Kind, of: Making, places: Sequence[int] | npt.NDArray[np.int64]) 
     whole = _is_whole(records[0][fields.inputs])
     if kind == "text" and not whole:
         raise CanaryError("canaries of the kind 'text' need records of token ids")
-    if kind == "text" or (kind == "random-gradient" and whole):
+    of_tokens = kind == "text" or (kind == "random-gradient" and whole)
+    of_classes = kind in ("mislabelled", "blank")
+    used = {"classes": of_classes, "vocabulary": of_tokens, "length": of_tokens}
+    for name in (name for name in used if getattr(of, name) is not None and not used[name]):
+        with_such = " of such inputs" if kind == "random-gradient" else ""
+        raise CanaryError(f"{name}: canaries of the kind {kind!r}{with_such} do not use it")
+    if of_tokens:
         return _whole(kind, of, records, fields)
-    if kind in ("mislabelled", "blank") and of.classes is None:
+    if of_classes and of.classes is None:
         of = of._replace(classes=number_of_classes(of.data, fields, kind))
     return [makers[kind](of, record, fields) for record in records]
 

@@ -106,6 +106,26 @@ def test_a_vocabulary_without_two_tokens_is_refused(vocabulary):
         Canaries([{"input_ids": [1, 2, 3]}] * 20, 5, "text", vocabulary=vocabulary, out=None)
 
 
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        ("mislabelled", {"vocabulary": Tokenizer()}),
+        ("blank", {"length": 8}),
+        ("as-they-are", {"classes": 10}),
+        ("random-gradient", {"vocabulary": np.arange(9)}),
+        ("own", {"vocabulary": np.arange(9)}),
+    ],
+)
+def test_an_argument_that_the_canaries_do_not_use_is_refused(kind, given):
+    with pytest.raises(CanaryError, match=r"do not use it|they need no"):
+        if kind == "own":
+            Canaries(table(), records=table(9, seed=9), out=None, **given)
+        Canaries(table(), 5, kind, out=None, **given)
+    tokens = [{"input_ids": [1, 2, 3]}] * 20
+    with pytest.raises(CanaryError, match="classes: canaries of the kind 'text' do not use it"):
+        Canaries(tokens, 5, "text", classes=3, out=None)
+
+
 @pytest.mark.parametrize("kind", ["text", "random-gradient"])
 def test_equal_token_sequences_are_refused(kind):
     with pytest.raises(CanaryError, match=r"20 canaries of the kind .* would not all differ"):
