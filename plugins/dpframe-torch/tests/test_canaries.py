@@ -117,10 +117,9 @@ def test_a_vocabulary_without_two_tokens_is_refused(vocabulary):
     ],
 )
 def test_an_argument_that_the_canaries_do_not_use_is_refused(kind, given):
+    own = {"records": table(9, seed=9)} if kind == "own" else {"kind": kind}
     with pytest.raises(CanaryError, match=r"do not use it|they need no"):
-        if kind == "own":
-            Canaries(table(), records=table(9, seed=9), out=None, **given)
-        Canaries(table(), 5, kind, out=None, **given)
+        Canaries(table(), 5, out=None, **own, **given)
     tokens = [{"input_ids": [1, 2, 3]}] * 20
     with pytest.raises(CanaryError, match="classes: canaries of the kind 'text' do not use it"):
         Canaries(tokens, 5, "text", classes=3, out=None)
