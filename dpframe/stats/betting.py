@@ -10,7 +10,7 @@ A claim (ε, δ) bounds every event S in both orders of D and D′: p ≤ e^ε q
 p on one side and q on the other. Against one event the bet is the likelihood ratio of the guess
 (q̂, p̂) to its projection (q₀, p₀) on that half-plane, the nearest point in KL(p̂‖p) + KL(q̂‖q)
 (after [Turner2024]). The mean of a factor is (1 + u)(1 + v) with u + v ≤ 0 under the claim, because
-(u, v) = 0 is the line that supports the half-plane there; so it is at most ((2 + u + v)/2)² ≤ 1.
+u + v = 0 is the boundary of the half-plane; so it is at most ((2 + u + v)/2)² ≤ 1.
 """
 
 from typing import Any, NamedTuple
@@ -29,11 +29,11 @@ TINY = 1e-300
 
 
 def project(q: Floats, p: Floats, slope: Floats, delta: Floats | float) -> tuple[Floats, Floats]:
-    """Return the nearest point of the line p = e^ε q + δ to a guess above it.
+    """Return the point of the line p = e^ε q + δ that is nearest to a guess.
 
     Args:
-        q: guessed probability on the side multiplied by e^ε, in (0, 1).
-        p: on the other side, in (0, 1), above the line.
+        q: guessed probability on the side multiplied by e^ε, in [0, 1].
+        p: on the other side, in [0, 1].
         slope: e^ε.
         delta: δ in [0, 1); all four broadcast.
 
@@ -157,9 +157,9 @@ def _excess(
 ) -> Floats:
     """Bound the logarithm by which a pair of draws is overpaid if a projection is inexact.
 
-    The mean of what a pair pays, 1 + u + v + uv, is a quadratic function of q on the line. Its
-    largest value there less 1 is 0 at the nearest point, and is given back elsewhere. So rounding
-    in a projection costs evidence and never creates any.
+    The mean of what a pair pays, 1 + u + v + uv, is a quadratic function of q on the line, at most
+    1 if the projection is exact. Otherwise the excess of its largest value is given back, so
+    rounding in a projection costs evidence and never creates any.
     """
     (bet_q, bet_p), (q, p) = bet, base
     with np.errstate(all="ignore"):  # values without a bet may be anything

@@ -127,7 +127,7 @@ def jeffreys_upper(successes: npt.ArrayLike, trials: npt.ArrayLike, error: npt.A
     """Return the 1 − error quantile of Beta(k + ½, n − k + ½), the posterior of p given k of n.
 
     Approximate: over all p its coverage scatters around 1 − error and dips below [Brown2001]. As
-    they advise it is 1 at k = n, so it is never below k/n for an error below ½.
+    they advise it is 1 at k = n, so it is never below k/n for an error up to 0.42.
 
     Args:
         successes: k, counts in [0, n].

@@ -167,7 +167,7 @@ def exact_region(
 
 
 def _first(holds: Callable[[Ints], Bools], number: int, end: int) -> Ints:
-    """Find for each of `number` rows the first place before `end` from which on it holds."""
+    """Return the first place from which `holds` is true in each row, or `end`."""
     low, high = np.zeros(number, np.int64), np.full(number, end)
     for _ in range(end.bit_length()):
         middle = (low + high) // 2

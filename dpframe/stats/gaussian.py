@@ -122,7 +122,7 @@ SUBSAMPLED_STEPS = 200
 
 
 def subsampled_gaussian_tradeoff(fpr: npt.ArrayLike, q: float, sigma: float) -> Floats:
-    """Return the worse of both curves of (1 − q) N(0, σ²) + q N(1, σ²) against N(0, σ²).
+    """Return the hull of both curves of (1 − q) N(0, σ²) + q N(1, σ²) against N(0, σ²).
 
     With G the curve of N(0, σ²) and N(1, σ²), x* = G(x*) and f_q(x) = q G(x) + (1 − q)(1 − x), it
     is f_q up to x*, f_q⁻¹ from f_q(x*) on, and between them the line of slope −1 that joins the two

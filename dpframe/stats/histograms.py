@@ -25,7 +25,7 @@ def bin_counts(edges: HostArray, scores: HostArray) -> HostArray:
 
 
 def half_line(edge: Any, *, is_above: bool) -> str:
-    """Describe the numbers at or above an edge, or below it: at most 0, not below 5e-324."""
+    """Describe the numbers from an edge up, or below it: "at most 0" for those < 5e-324."""
     edge = np.asarray(edge)[()]  # in the dtype of the scores
     with np.errstate(all="ignore"):  # subnormal numbers and infinities raise warnings
         before = np.nextafter(edge, edge.dtype.type(-np.inf))
@@ -149,8 +149,8 @@ def one_sided_radius(trials: npt.ArrayLike, bins: npt.ArrayLike, error: npt.Arra
     """Return the sharper τ = ½√(k/n) + √(ln(1/error)/(2n)), never larger than `canonne_radius`.
 
     One score moves TV by at most 1/n, so TV exceeds its mean by t with probability at most
-    exp(−2nt²) [McDiarmid1989]. Only the upper tail counts; nothing is rounded up to τ/2. Arguments
-    as above.
+    exp(−2nt²) [McDiarmid1989]. The lower tail gets no error, neither term is rounded up to τ/2.
+    Arguments as above.
     """
     n, k, a = (np.asarray(value, np.float64) for value in (trials, bins, error))
     return np.asarray(np.minimum(np.sqrt(k / n) / 2 + np.sqrt(-np.log(a) / (2 * n)), 1.0))

@@ -84,9 +84,9 @@ CONCENTRATIONS = 4.0 ** np.arange(1, 9)  # of the rates of blocks, if rates vary
 def log_chance_of_drift(sizes: Ints, hits: Ints) -> float:
     """Bound the chance that the frequency of events varies this much between blocks.
 
-    Bets of one unit in all are placed on rates that vary. Each bet has a width of blocks, which are
-    joined two by two, an event, and a concentration of the Beta distribution around the rate so far
-    from which the rate of the next block comes. Given the H hits among n independent draws all
+    One unit is split among bets on varying rates. Each bet has an event, a number of blocks that it
+    joins (a power of 2), and the concentration of a Beta distribution around the rate so far, from
+    which it draws the rate of the next block. Given the H hits among n independent draws, all
     choose(n, H) orders are equally likely. So a bet that pays choose(n, H) times the probability
     that it gave to this order pays one unit on average at most, and 1 / (all pay) bounds the chance
     (Markov's inequality).
@@ -101,7 +101,7 @@ def log_chance_of_drift(sizes: Ints, hits: Ints) -> float:
     while len(n) > 1:
         before = np.cumsum(n) - n
         rate = ((np.cumsum(h, axis=0) - h + 0.5) / (before + 1)[:, None])[..., None]
-        some = np.where(before > 0, 1.0, 0.0)[:, None, None]  # of the first block nothing is known
+        some = np.where(before > 0, 1.0, 0.0)[:, None, None]  # nothing precedes the first block
         a, b = (some * CONCENTRATIONS * part + (1 - some) / 2 for part in (rate, 1 - rate))
         others = n[:, None, None] - h[..., None]
         likely = (betaln(h[..., None] + a, others + b) - betaln(a, b)).sum(axis=0)
@@ -120,7 +120,7 @@ BLOCK, MOST_BLOCKS = 16, 1024
 
 
 def events_of(values: Floats) -> dict[tuple[float, bool], Bools]:
-    """Mark numbers beyond some thresholds; keys are (threshold, True if the threshold is in)."""
+    """Mark numbers beyond some thresholds; keys are (threshold, True if it is included)."""
     known = np.where(np.isnan(values), -np.inf, values) if values.dtype.kind == "f" else values
     places = np.unique((np.array(SHARES) * len(known)).astype(np.int64))
     found: dict[tuple[float, bool], Bools] = {}

@@ -107,7 +107,7 @@ def lines_of(
     return lines(slope[left], delta[left]) if left.any() else None
 
 
-GROUPS = 24  # of about the same mass, and as many of about the same share, of which all are cut
+GROUPS = 24  # steps of equal mass, and as many of equal angle; each step begins a group
 
 
 class Supposed(NamedTuple):
@@ -165,7 +165,7 @@ def weights(supposed: Supposed, claim: Lines) -> tuple[Floats, Floats]:
         claim: the claim to bet against.
 
     Returns:
-        (g, h), with S = 2: what a draw from D and what one from D′ multiplies the wealth by. All
+        (g, h), scaled to S = 2: factors of the wealth for a draw from D and for one from D′. All
         are 1 if the supposed output does not violate the claim.
     """
     sides = _Sides.of(supposed)
@@ -386,7 +386,7 @@ def bets_against_each(
     caution = CAUTION.reshape(-1, *[1] * (own.share.ndim - 1))  # both ways at once
     capped = own.capped(expit(np.log(slope) + caution))
     g, h, tilts = weights_against_each(capped, slope, delta, tilts)
-    # If δ is large, such a small violation may be none.
+    # If the capped output meets the claim, bet as without a cap.
     none = (g[1:] == 1).all(axis=-1, keepdims=True)
     for side in (g, h):
         side[1:] = np.where(none, side[:1], side[1:])

@@ -55,7 +55,7 @@ def bound(
         past: rounds that were bet on.
         delta: δ of the loss.
         error: probability that a bound is wrong.
-        opened: shares of the wealth, each with the number of the round from which on it is bet.
+        opened: shares of the wealth, each with the number of the round from which it is bet.
         resolution: error of every probability.
         claimed: a loss that is one of the ends.
     """
@@ -127,7 +127,7 @@ def profile_below(
 
     Weights that do not depend on (ε, δ) earn more against a smaller claim than against a larger
     one, and most against the truth itself. So a mixture of fixed weights, one for each point of a
-    grid, refutes all of its points at once. A mixture without most of these points earns less.
+    grid, refutes all of its points at once. Leaving out most points only lowers its wealth.
 
     Args:
         past: rounds that were bet on.

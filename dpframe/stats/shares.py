@@ -66,7 +66,7 @@ def learned(counts: Ints, middle: Floats | None = None, *, may_be_ratio: bool = 
 
 
 def _standardised(middle: Floats, pooled: Floats) -> Floats:
-    """Return the bins' distance from the median in standard deviations, as of a normal sample."""
+    """Return the bins' distance from the median, in units of half the 16–84 % range."""
     order = np.argsort(middle)
     middle_of = np.searchsorted(np.cumsum(pooled[order]) / pooled.sum(), (0.16, 0.5, 0.84))
     low, median, high = middle[order][np.minimum(middle_of, len(order) - 1)]
@@ -91,7 +91,7 @@ def _features(z: Floats, pooled: Floats) -> list[Floats]:
 
 
 def _regression(of: Floats, seen: Floats, x: Floats) -> tuple[Floats, float]:
-    """Fit a logistic regression with standard normal coefficients, by Laplace's approximation.
+    """Fit a logistic regression with a standard normal prior, by Laplace's approximation.
 
     Args:
         of: counts of D and D′ in the bins with any, shape [2, seen bins].

@@ -59,7 +59,7 @@ class Envelope(NamedTuple):
     slopes: Floats  # shape [m], ascending
     heights: Floats  # of the lines at `anchors`, shape [m]
     anchors: Floats
-    """A place on each line; 0 or near where it reaches 0, so that small values keep digits."""
+    """A place on each line: 0, or about where it is 0, so that small values keep digits."""
 
     def at(self, x: npt.ArrayLike) -> Floats:
         """Evaluate the envelope, and 0 where it is negative.
