@@ -1,1 +1,1 @@
-"""Attacks, one per file."""
+"""Attacks, by family."""

@@ -50,8 +50,8 @@ class Canaries(Attack, name="canaries"):
 class Identity(Attack, name="identity"):
     """The score is the output itself, for mechanisms that release a single number.
 
-    Larger outputs must mean D′. For symmetric noise the likelihood ratio rises with the output,
-    and then no attack is better. NaN stays NaN.
+    Larger outputs must mean D′. For log-concave noise the likelihood ratio never falls with the
+    output, so no attack is better. NaN stays NaN.
     """
 
     gives = "score"

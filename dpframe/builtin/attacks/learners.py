@@ -28,11 +28,11 @@ UNUSED = 1e9  # ridge that removes a feature from a candidate
 FLOOR = 1e-3
 EXACT = 512  # up to this many columns, steps use the whole curvature, not its largest eigenvalue
 FREE = 1e-6  # ridge of the intercept
-SMALLEST = 64  # columns are added up to a multiple of this; rows to its square, or a power of four
+SMALLEST = 64  # columns are padded to a multiple of this; rows to its square, or a power of four
 
 
 def padded(count: int) -> int:
-    """Return the padded number of rows: few shapes, few programs."""
+    """Return the padded number of rows; few shapes compile fast."""
     bits = (max(count, SMALLEST**2) - 1).bit_length()
     return 1 << (bits + bits % 2)
 
@@ -301,7 +301,7 @@ def trained(
 
 
 def _evened(part: tuple[HostArray, HostArray, HostArray], rng: np.random.Generator) -> Any:
-    """Repeat rows up to a power of four: few shapes, few programs."""
+    """Repeat rows up to a power of four; few shapes compile fast."""
     rows, base, signs = part
     size = padded(len(rows))
     taken = np.resize(rng.permutation(len(rows)), size)
@@ -322,7 +322,7 @@ WIDEST = 2**10  # features beyond which their products would take too long
 THIN = 0.5  # standard deviation of a score up to which its loss is about a parabola
 THIN_RIDGES = (1.0, 0.1, 1e-2, 1e-3, 1e-4)
 
-# Standard errors by which weights of their own must improve on one weight for all columns.
+# Standard errors by which separate weights must improve on one weight for all columns.
 LUCK = 1.0
 ALIKE = 0.05  # of a spread: largest difference of centres and spreads of similar columns
 

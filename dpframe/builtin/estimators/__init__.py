@@ -1,1 +1,1 @@
-"""Estimators in families; a file is called as its plugin is, with an underscore it is a part."""
+"""Estimators, one family per file; `choice`, `events` and `histogram_fits` are shared parts."""

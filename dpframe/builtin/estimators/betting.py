@@ -42,17 +42,14 @@ from dpframe.stats.output_bets import (
 from dpframe.stats.output_bounds import History, bound, history, in_agreement, profile_below
 from dpframe.stats.shares import learned, places
 
-TINY = 1e-300  # no p-value is below
-MOST = 690.0  # logarithms of larger wealths give smaller ones
+TINY = 1e-300  # smallest p-value
+MOST = 690.0  # log-wealth from which the p-value is `TINY`
 
 
 class Against(NamedTuple):
-    """A claim as lines, exactly and widened by rates known only up to the resolution.
+    """A claim as lines, exactly and widened by the resolution of the rates."""
 
-    None if no line leaves anything to bet against.
-    """
-
-    exact: Lines | None
+    exact: Lines | None  # None if no line leaves anything to bet against
     widened: Lines | None  # allows more; None if `exact` is
 
     def bets(self, supposed: Supposed) -> Sequence[Floats | None]:
@@ -116,7 +113,7 @@ def _supposed(
     return supposed, group[list(seen)]
 
 
-EDGES = 320  # cuts of scores; fewer of them are told apart from one another
+EDGES = 320  # cuts of scores; fewer of them may be different
 BEYOND = 44  # cuts outside the extremes, on each side
 
 

@@ -27,7 +27,7 @@ class ChosenEvent(NamedTuple):
     """An event that is chosen before the draws on which it is tested."""
 
     family: Family
-    cut: int  # steps of the ladder
+    cut: int  # its number of bins
     rank: int
     """Rank of the false score beyond which the event begins; 0: the event is the fixed cut."""
     weight: float
@@ -88,7 +88,7 @@ class _View:
 
     @property
     def promise(self) -> Floats:
-        """Predict the bound on ε of every cut, shape [steps + 1]; −inf for none."""
+        """Predict the bound on ε of every cut, shape [bins + 1]; −inf for none."""
         fpr, tpr = self.cautious_fpr, self.cautious_tpr
         n, n_true = self.trials
         weight = self.weights(fpr, tpr)

@@ -303,7 +303,7 @@ class Histogram(Binned, name="histogram"):
         return counts
 
     def _of_the_paper(self, found: Histograms, query: Query) -> Estimate:
-        """Return the interval of section 4.3: one radius for both, at all of the error."""
+        """Return the interval of section 4.3: one radius for both, with the whole error."""
         radius = max(self.radii(found, 1 - query.confidence))
 
         epsilons = np.linspace(0.0, largest_epsilon(found), LINES)

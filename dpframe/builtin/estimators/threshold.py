@@ -270,8 +270,8 @@ class ThresholdLoss(LimitedThreshold, name="threshold"):
 
     With Clopper-Pearson limits the bound is exact. With `limits = "joint"` and up to 1,000 trials
     on each side both rates are tested together, exactly: bounds are larger, and the direction
-    "either" costs nothing. Jeffreys limits are approximate: they give an interval, but no bound,
-    p-value or verdict.
+    "either" lowers only small bounds. Jeffreys limits are approximate: they give no bound,
+    p-value or verdict, but an interval.
     """
 
     limits: Literal["clopper-pearson", "joint", "jeffreys"] = "clopper-pearson"
@@ -375,7 +375,7 @@ class Credible(OneThreshold, name="credible"):
 
 
 def claimed_mass(posterior: credible.Posterior, claim: Claim) -> float:
-    """P_f for the curve of a claim [Koskela2024, equation 2.5]."""
+    """Return P_f for a claim's curve [Koskela2024, equation 2.5]."""
 
     def above_diagonal(fpr: float) -> float:
         return fpr - float(claim.tradeoff(np.array([fpr]))[0])
@@ -454,5 +454,5 @@ class GDP(LimitedThreshold, name="gdp"):
 
 
 def _epsilon(mu: float, delta: float) -> float:
-    """ε(δ) of μ-GDP; inf for an infinite μ."""
+    """Return ε(δ) of μ-GDP; inf for an infinite μ."""
     return float(gaussian.gaussian_epsilon(delta, mu)) if np.isfinite(mu) else np.inf

@@ -1,1 +1,1 @@
-"""Mechanisms, one per file."""
+"""Mechanisms, by family."""

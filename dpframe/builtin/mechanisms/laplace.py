@@ -327,7 +327,7 @@ class DPText(Calibrated, name="dptext"):
         return self.nan == "keep"
 
     def cdf(self, data: HostArray, x: HostArray) -> HostArray | None:
-        """Half of the formula's v give exponential noise, the others NaN."""
+        """Return the CDF: half of all v give exponential noise, others NaN."""
         if np.size(data) != 1:
             return None
         noise = x - np.ravel(data)[0]
@@ -347,7 +347,7 @@ class DPText(Calibrated, name="dptext"):
         return jnp.where(v > 0.5, 0.0 if self.nan == "zero" else jnp.nan, -log(1 - 2 * v))
 
     def log_density(self, data: Array, outputs: Array) -> Array:
-        """Infinite where noise that was NaN has become 0: an atom, for one dataset only."""
+        """Return ∞ if noise that was NaN has become 0: an atom, for one dataset only."""
         noise = (outputs - data).reshape(len(outputs), -1)
         logs = -noise / self.scale
         if self.nan == "zero":

@@ -1,1 +1,1 @@
-"""Neighbourhoods, one per file."""
+"""Neighbourhoods, by family."""

@@ -296,7 +296,7 @@ def on_zeros(bench: EditableTable) -> Iterator[Draft]:
 
 
 def each(bench: EditableTable) -> Iterator[Draft]:
-    """Try every category for every other one, and the bounds of each column."""
+    """Try every pair of categories, and the bounds of each column."""
     rows, first = bench.table.rows, bench.first()
     for at in bench.categories():
         for one, other in itertools.combinations(bench.columns[at].categories, 2):

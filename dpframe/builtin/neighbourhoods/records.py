@@ -31,7 +31,7 @@ TYPED = ("array", "integers", "arrays", "frame", "xy")
 
 
 class Memo:
-    """Checks of drafts, record by record; most tables of a search share records."""
+    """A cache of record checks, because most tables of a search share records."""
 
     def __init__(self, bench: EditableTable) -> None:
         self._bench, self._typed = bench, bench.form in TYPED

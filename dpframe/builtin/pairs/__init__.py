@@ -1,1 +1,1 @@
-"""Pairs of neighbouring datasets, one per file."""
+"""Pairs of neighbouring datasets, by family."""
