@@ -75,13 +75,13 @@ class Player:
 class Loudest:
     """The most extreme counts in the same rounds; they show if a claim could be refuted yet.
 
-    Cells with one claim and no layout share it, also those of passes that threads prepare at the
-    same time.
+    Cells that ask the same question without a layout share one, even if threads prepare their
+    passes at the same time.
     """
 
     def __init__(self, player: Player) -> None:
         self._players = {0: dataclasses.replace(player, state=None, trials=0, rounds=0)}
-        """Players by their draws, which fix the rounds: all but the last are whole."""
+        """By draws on each dataset, which fix the rounds: only the last may be cut."""
         self.estimates: dict[int, Estimate] = {}  # by draws on each dataset
         self._lock = threading.Lock()
 
@@ -104,7 +104,7 @@ class Loudest:
 
 @dataclasses.dataclass
 class Watch:
-    """One cell."""
+    """A cell of a pass in rounds, and its estimator."""
 
     cell: Cell
     place: PassPosition
@@ -119,11 +119,11 @@ class Watch:
 
     @property
     def over(self) -> bool:
-        """True if it takes no more rounds."""
+        """True if the cell needs no more rounds."""
         return self.settled is not None or self.problem is not None
 
     def feed(self, rounds: Rounds, *, stops: bool) -> None:
-        """Show it the rounds of its lane that it has not seen."""
+        """Show the estimator the rounds of its lane that it has not seen."""
         while self.player.rounds < rounds.upto[self.place.lane] and not self.over:
             number = self.player.rounds
             part = rounds.parts[number]
@@ -136,7 +136,7 @@ class Watch:
                 self.ends.append(part.end)
                 if stops:
                     found = self.player.settled()
-                    if found == "unreachable":  # decides nothing until extreme counts would violate
+                    if found == "unreachable":  # ignored until extreme counts would violate
                         loudest = self.loudest.after(self.ends)
                         found = found if loudest.settled() == "violated" else None
                     self.settled = found
@@ -145,7 +145,7 @@ class Watch:
 
 
 class Watches:
-    """All cells of a pass in rounds.
+    """The cells of a pass that is counted in rounds.
 
     `query_of` maps a cell and its stored rounds to its question and its look. `loudest` has the
     most extreme counts of all passes. With `stops`, cells stop once they are settled.
@@ -261,6 +261,6 @@ def _key_of(player: Player) -> Any:
     key = (player.estimator, player.query)
     try:
         hash(key)
-    except TypeError:  # a plugin's
+    except TypeError:  # a plugin that cannot be hashed
         return id(player)
     return key

@@ -60,7 +60,7 @@ class Store:
             return self._of(stream).get(key)
 
     def save(self, stream: Stream, key: str, saved: Saved) -> None:
-        """Store counts, unless there are more under the key already."""
+        """Store counts, unless as many or more are stored under the key."""
         with self._lock:
             known = self._of(stream).get(key)
             if known is None or sum(known.done) < sum(saved.done):
@@ -76,7 +76,7 @@ class Store:
 
     @property
     def due(self) -> bool:
-        """True if the last write is long enough ago."""
+        """True if `INTERVAL` has passed since the last write."""
         return time.monotonic() - self._written > INTERVAL
 
     def flush(self) -> None:
@@ -87,7 +87,7 @@ class Store:
         with self._lock:
             changed = sorted(self._changed)
         for stream in changed:
-            with self._lock:  # searches go on saving in threads of their own
+            with self._lock:  # searches keep saving from their own threads
                 entries = dict(self._entries[stream])
             try:
                 write_entries(self.directory / file_of(stream), entries)

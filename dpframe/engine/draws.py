@@ -183,7 +183,7 @@ class Draws:
             return found
 
         is_away = not self.executor.is_local and self._pays(which)
-        # One model after the other would keep one core busy.
+        # In sequence, slow releases would keep only one core busy.
         if is_away or (self.the_pass.slow and jax.default_backend() == "cpu"):
             draw, number = (by_executor, self.executor.under_way) if is_away else (here, None)
             pace = Pace(self._nbytes)

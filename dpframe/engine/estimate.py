@@ -120,7 +120,7 @@ def estimate_cell(
         asked = estimator, layout, query, promised
         try:
             extreme = _extreme(*asked)
-        except TypeError:  # arrays, or a plugin's parameters, cannot be remembered
+        except TypeError:  # arrays and some plugin parameters cannot be hashed
             extreme = _extreme.__wrapped__(*asked)
         return said(extreme=extreme)
     except CellError as error:
@@ -148,7 +148,7 @@ def slack(
         bound_of: returns the bound of the same counts in answer to another question.
 
     Returns:
-        None if the claimed ε is infinite at the cell's δ, or a bound at another level is missing.
+        None if the claimed ε is infinite at the cell's δ, or a bound is missing or infinite.
     """
     lower, claim, delta = found.epsilon_lower, query.claim, query.delta
     claimed = math.inf if claim is None else guarded("claim", claim.epsilon_at, delta)

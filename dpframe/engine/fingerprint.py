@@ -89,9 +89,8 @@ def question(
 ) -> str:
     """Return a digest of everything but names that decides the verdict on given counts.
 
-    `error` is the error probability of the answer at a first look; a pilot may choose the test by
-    it. `resolution` is the sampler's. `together` has the settings by which the audit judges its
-    cells together.
+    `error` is the allowed error at a first look; a pilot may choose the test by it. `resolution` is
+    the sampler's. `together` has the settings by which the audit judges its cells together.
     """
     mechanism, attack, estimator = cell.mechanism.value, cell.attack.value, cell.estimator.value
     run = resolved(run, mechanism, cell.trials)
@@ -111,7 +110,7 @@ def question(
 def question_of_search(
     cell: Cell, run: RunSettings, error: float, resolution: float, together: Sequence[Any]
 ) -> str:
-    """Return the same for a search, with everything that decides its draws."""
+    """Return a `question` about a search, which also covers everything that decides its draws."""
     assert cell.search is not None
     search = cell.search
     mechanism: Any = search.mechanism.value

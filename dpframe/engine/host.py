@@ -106,7 +106,7 @@ class HostDraws(draws.Draws):
                 yield outputs
 
     def check_addresses(self) -> None:
-        """Compare chunks drawn at equal and at different addresses; see `check_addresses`."""
+        """Compare chunks at equal and different addresses; see `independence.check_addresses`."""
         first: Any = self.the_pass.mechanisms[0]
         see = partial(self.independence.see, 0, 0, 0, counted=False)
         with self.source.lend(self.load, 2) as workers, self._clock.running():

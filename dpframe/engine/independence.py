@@ -247,7 +247,7 @@ class _Blocks:
         self._hits: Ints | None = None  # shape [blocks, events], known once the first come in
 
     def see_outputs(self, start: int, signals: list[Floats], rows: int) -> None:
-        """Count events of consecutive outputs: where their signals, shape [n] each, lie."""
+        """Count the events of consecutive outputs, given their signals, shape [n] each."""
         if not self._cuts:
             lacking = FIRST_ROWS - sum(len(known[0]) for known in self._first)
             self._first.append([signal[:lacking] for signal in signals])

@@ -259,7 +259,7 @@ def share_of_error(cell: Cell, plan: Plan) -> float:
 
 
 def resolution_of(cell: Cell, plan: Plan) -> float:
-    """Return the sampler's resolution: rarer events show its flaws; 0 for float64."""
+    """Return the probability below which events show flaws of the sampler; 0 if it is exact."""
     exact = plan.audit.run.precision == "float64" or isinstance(cell.mechanism.value, HostMechanism)
     return 0.0 if exact else FLOAT32_RESOLUTION
 

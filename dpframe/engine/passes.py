@@ -39,7 +39,7 @@ CHANGED = (
 PATIENCE = 5.0  # seconds beyond its time budget for the segments that a pass has begun
 FIRST_PATIENCE = 30.0  # the same for a pass that has counted nothing yet: it may be compiling
 CHUNKS = 4, 4  # chunks of D and of D′ that are checked
-SLOW_CHUNKS = 3, 1  # the same if releases are slow: the fewest that show 8 frozen rows
+SLOW_CHUNKS = 3, 1  # the same if releases are slow: the fewest that reveal 8 frozen rows
 
 
 class Work(ABC):
@@ -75,7 +75,7 @@ class Work(ABC):
         self.seconds = 0.0  # time spent on the pass, by all threads together
         self.keys: dict[str, str] = {}
         self.times = 1  # size of segments, as a multiple of the usual size
-        self._apart: dict[range, tuple[Tree, ...]] = {}  # windows that came in on one dataset
+        self._apart: dict[range, tuple[Tree, ...]] = {}  # windows counted on one dataset only
         self.window: range | None = None
         """Whole chunks of each dataset that are counted here; None: all, and the tail."""
         self._until: float | None = None
@@ -107,7 +107,7 @@ class Work(ABC):
         self.seconds = time.perf_counter() - started
 
     def _make_data(self) -> None:
-        # Asked once, so that the draws come from the compared data.
+        # Made once, so that draws use the data that was compared.
         self.made, digest = made_by(self.the_pass.pair)
         if digest != self.the_pass.data:
             raise CellError(CHANGED)
@@ -218,7 +218,7 @@ class Work(ABC):
         return None if self._until is None else self._until - time.perf_counter()
 
     def exceptions_of(self, lane: int) -> list[float] | None:
-        """Return the shares of exceptions among the answers on D and on D′; None if none count."""
+        """Return the shares of exceptions among the answers on D and on D′; None for arrays."""
         return None
 
     def out_of_time(self) -> bool:
@@ -383,7 +383,7 @@ class DeviceWork(Work):
         return self.draws.of_chunks(EVAL, lane, [(0, range(1)), (1, range(1))])
 
     def compile(self) -> None:
-        if self.executor.is_local and not self.the_pass.slow:  # or else counting takes the time
+        if self.executor.is_local and not self.the_pass.slow:  # else compiling early saves no time
             self.draw_and_count(0, Segment(0, 0, self.the_pass.rows))  # no chunk at all
 
     def draw_and_count(

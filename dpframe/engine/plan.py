@@ -113,7 +113,7 @@ class Plan:
 def plan(audit: Audit, prng: str, source: requests.WorkerSource | None = None) -> Plan:
     """Arrange the cells of an audit into passes over shared draws.
 
-    The source calls black boxes for the first time; default: worker processes that end with it.
+    `source` makes trial calls of black boxes; default: worker processes that this call ends.
     """
     with contextlib.ExitStack() as stack:
         source = source or stack.enter_context(source_of(audit.cells, audit.interpreters))

@@ -122,7 +122,7 @@ def question_of(
     )
     try:
         hash(question)
-    except TypeError:  # a plugin's, whose power could not be remembered
+    except TypeError:  # a plugin that cannot be hashed, so its power cannot be cached
         return "the parameters of the estimator cannot be compared"
     if question.model is None:
         return "no model of a loss for a claim with this curve"
@@ -379,7 +379,7 @@ def with_power(plan: Plan, results: Mapping[str, CellRecord]) -> dict[str, CellR
             continue
         try:
             loss = detectable(asked.of(min(results[cell.id].trials)), probability)
-        except CellError:  # an author's estimator, on other counts than those of the run
+        except CellError:  # a plugin's estimator fails on counts that the run did not have
             continue
         if loss is not None:
             found = PowerRecord(probability=probability, epsilon=loss, model=asked.model or "")

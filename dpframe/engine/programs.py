@@ -222,11 +222,11 @@ def count_segment(
 ) -> tuple[Tree, ...]:
     """Count a segment of one dataset: a pure function; call it in the task's precision.
 
-    Returns counts per scorer; every leaf [padded lanes, attacks, …], those asked for first, and
-    before that [slices, …] if the segment has some.
+    Returns counts per scorer, every leaf [padded lanes, attacks, …], the requested lanes first. If
+    the segment has slices, their axis comes before these.
     """
     padded = task.padded
-    if len(lanes) < task.lanes:  # one program serves all; those asked for come first
+    if len(lanes) < task.lanes:  # one program serves all; the requested lanes come first
         order = np.resize(np.array(lanes), len(jax.tree.leaves(task.zeros)[0]))
         padded = jax.tree.map(lambda leaf: leaf[order], padded)
     mechanisms, states, layouts = padded
@@ -263,7 +263,7 @@ def count_segment(
     number = len(segment.slices)
 
     def counted(leaf: Any) -> HostArray:
-        """Return counts of slices, from those of the rows before each end; else slot 0."""
+        """Return counts of slices, the differences of counts up to each end; else slot 0."""
         counts = np.asarray(leaf)
         return np.diff(counts[: number + 1], axis=0) if number else counts[0]
 

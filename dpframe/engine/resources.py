@@ -51,7 +51,7 @@ def ideal_layout(statistic: Statistic, dims: tuple[int, ...] = ()) -> Tree:
 
 
 def data_bytes(pair: Any) -> int:
-    """Return the bytes of both datasets of a pair, as arrays that are not shared."""
+    """Return the bytes of both datasets of a pair; arrays that they share count twice."""
     return sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves((pair.d0, pair.d1)))
 
 
@@ -127,7 +127,7 @@ class Footprint:
             self._data[the_pass.pair] = data_bytes(the_pass.pair)
         found: dict[str | int, int] = {}
         found["data"] = 2 * self._data[the_pass.pair]  # the pair's copy, and one on the device
-        # Random bits, noise, outputs and scores, lane after lane.
+        # Random bits, noise, outputs and scores of one lane at a time.
         found["outputs"] = the_pass.rows * threads * 4 * row
         for scorer in the_pass.scorers:
             if any(attack.learns() for attack in scorer.attacks):
@@ -239,7 +239,7 @@ MOST = 8  # boxes that get a trial call; others count as fast as these on averag
 
 
 class ReleaseTime(NamedTuple):
-    """Seconds of one release."""
+    """Seconds of one release, or of all releases of a run."""
 
     seconds: float
     known: bool = True  # False if the call did not return in time, so that it takes longer
@@ -320,7 +320,7 @@ def _pace(worker: Lent, the_pass: Pass, deadline: float) -> ReleaseTime:
 
 
 REHEARSED = 3
-"""Passes that are prepared and draw a little, including the one with the most draws."""
+"""Passes that are prepared and timed by a few draws, including the one with the most draws."""
 
 LONG_ENOUGH = 0.1  # seconds of drawing from which the rest is extrapolated
 ESTIMATE_SECONDS = 0.002  # seconds to estimate, judge and write one cell
@@ -370,7 +370,7 @@ def _traced_seconds(plan: Plan, threads: int) -> float | None:
 
 
 def _duration_size(the_pass: Pass) -> int:
-    """Return the coordinates of a pass, once for every lane."""
+    """Return the coordinates that a pass draws, counted once per lane."""
     return 2 * the_pass.trials * max(1, the_pass.elements) * len(the_pass.mechanisms)
 
 

@@ -160,7 +160,7 @@ class RoundSpan(NamedTuple):
 
     start: int
     end: int
-    full: bool  # True if it ends where rounds end, and not only where the trials do
+    full: bool  # False if the number of trials cuts it short
 
 
 class Rounds:
@@ -225,7 +225,7 @@ class Rounds:
         self.next = min((self.upto[lane] for lane in lacking), default=len(self.parts))
         before = set(self.active)
         self.active = [lane for lane in lacking if self.upto[lane] == self.next]
-        # The round that goes on beyond the first chunk has its slice of it, from these lanes.
+        # Keep the slice of the first chunk that begins the next round, if these lanes have it.
         begun = {self.next} & self._sums.keys() if before.issuperset(self.active) else set()
         self._missing = {number: self._missing[number] for number in begun}
         self._sums = {number: self._sums[number] for number in begun}
@@ -273,7 +273,7 @@ class Rounds:
 
     def add(self, dataset: int, segment: Segment, counts: Any) -> None:
         """Take in the counts of a segment, once; those of lanes that are not active are zero."""
-        del dataset  # the counts' own first axis
+        del dataset  # counts have an axis for it
         if segment.stop == segment.first:
             return
         if not segment.slices:
@@ -321,10 +321,10 @@ def _put(tree: Any, place: Any, new: Any) -> None:
         leaf[place] = value
 
 
-# The one check of counts that come in: from a thread, another machine, or a file.
+# Check all counts that arrive from a thread, another machine, or a file.
 #
-# Counts are integers of the shape of no counts, never negative. Most statistics also give their
-# number of scores, which is known beforehand: every row of a chunk is counted once.
+# Counts are integers, never negative, in the shape of empty counts. Most statistics can also tell
+# how many scores they counted, which is known: every row of a chunk is counted once.
 
 
 LARGEST = 1 << 62  # no count is larger, so totals fit in 64 bits
@@ -343,7 +343,7 @@ def checked_counts(
         lead: number of axes before that of the dataset.
 
     Raises:
-        WrongResultError: they cannot.
+        WrongResultError: they cannot be.
     """
     zeros: Any
     structure: Any

@@ -50,7 +50,7 @@ def run(
     executor: Executor | None = None,
     timings: dict[str, float] | None = None,
 ) -> list[CellRecord]:
-    """Run every pass of a plan.
+    """Run every pass and search of a plan.
 
     A failing plugin fails its own cells only: a pass that fails is run again cell by cell.
     However the run ends, its counts are in the store. When it returns, the ledger holds its looks.
@@ -114,7 +114,7 @@ def count(
     Nothing is estimated, so this is not a look at the draws. Arguments are as for `run`.
 
     Returns:
-        Why cells could not be counted, by id.
+        The reason for each cell that could not be counted, by its id.
     """
     with contextlib.ExitStack() as stack:
         source = source or stack.enter_context(source_of(plan.audit.cells, plan.audit.interpreters))
@@ -271,7 +271,7 @@ class Runner:
     def _with_event(
         self, work: Work, cell: Cell, place: PassPosition, found: CellRecord
     ) -> CellRecord:
-        """Add the event that shows the leak of a cell; a mistake of the attack loses the event."""
+        """Add the event that shows the leak of a cell; leave it out if the attack fails."""
         if found.basis is None or found.basis.p_resolved > 1 - found.basis.confidence:
             return found
         from dpframe.search.events import event_of

@@ -37,7 +37,7 @@ FEW = 8
 """Rows that are scored in a crowd of equal rows; a rare row is hardly ever among them."""
 
 ROUNDING = 1e-4  # relative difference of two scores that rounding may make
-LARGEST = 0.01  # share of the largest score below which small scores come from cancelling
+LARGEST = 0.01  # least scale of rounding, as a share of the largest score; see `_scale`
 
 
 def check_outputs_vary(chunks: Sequence[HostArray]) -> None:

@@ -226,7 +226,7 @@ class Schedule:
     def _give_out(self, work: Work, made: Iterable[Unit]) -> None:
         units = _Units(made)
         with self._change:
-            if work in self._open:  # else it was given up meanwhile
+            if work in self._open:  # else it was given up
                 if units:
                     self._ready[work] = units
                 else:
@@ -235,7 +235,7 @@ class Schedule:
 
     def _done(self, work: Work, counted: CountedSegment) -> None:
         with self._change:
-            if work in self._open:  # else it failed meanwhile
+            if work in self._open:  # else it failed
                 self._events.put(counted)
                 self._open[work] -= 1
                 if self._open[work] == 0 and work not in self._ready:

@@ -157,7 +157,7 @@ class Tracer:
             return trial_call.first_call(mechanism, cell, self.run, self.source)
         dtype = np.dtype(self.run.precision)
         leaves = unstacked(mechanism, dtype)
-        words = np.zeros(2, np.uint32)  # of no key in particular
+        words = np.zeros(2, np.uint32)  # of any key
         data = guarded("the pair", shape_of_dataset, cell.pair.value, dtype)
 
         def find() -> Shape:
@@ -261,7 +261,7 @@ def score_dims(attack: Attack, state: Tree, shape: Shape, dtype: np.dtype[Any]) 
 
 def _remember(known: dict[Any, Any], key: Any, what: str, find: Callable[[], Any]) -> Any:
     if key not in known:
-        # Until it is found: the thread that looks for it may be given up.
+        # A placeholder: this thread may be abandoned before it has found the value.
         known[key] = CellError(f"{what} {UNFINISHED}")
         try:
             known[key] = find()
