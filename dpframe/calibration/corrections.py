@@ -178,7 +178,7 @@ class _Told:
         self.tally = rounds.Tally((counts,), (1, 1), trials)
 
     def exceptions_of(self, lane: int) -> None:
-        """Nothing raises."""
+        """Return None: no draw raised."""
 
 
 def _mechanisms(truth: float, numbers: BoundCounts) -> list[dict[str, Any]]:
@@ -266,7 +266,7 @@ def _slack(error: float, audits: int, seed: int) -> Together:
     whole = Whole(rate, n, 1 - error, BoundCounts(true=1), "float32")
     counts = _generator(seed, "slack").binomial(n, rate - slack, (audits, 1))
     wrong = sum(whole.judged(row)[0].verdict == "violated" for row in counts)
-    # Both rates raised, the curve 1 − e^ε x is met at this false-positive rate.
+    # At this rate of false positives both raised rates lie on the curve 1 − e^ε x.
     met = (1 - rate - slack) * rate / (1 - rate) - slack
     return Together(
         "a wrong verdict if a float32 sampler is off by its resolution",

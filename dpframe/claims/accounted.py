@@ -92,7 +92,7 @@ def _composed(claim: AccountedDP) -> PLDAccountant:
 
 @functools.lru_cache(maxsize=4096)
 def _epsilon(claim: AccountedDP, delta: float) -> float:
-    # The accountant walks over all losses above ε, in Python: the longest way is that to 0.
+    # The accountant walks over all losses above ε, in Python: down to 0 takes longest.
     return float(_composed(claim).get_epsilon(delta)) if delta < _delta(claim, 0.0) else 0.0
 
 

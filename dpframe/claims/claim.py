@@ -141,7 +141,7 @@ class ApproxDP(Claim):
         return math.exp(min(self.epsilon, _LARGEST_EXPONENT))
 
     def epsilon_at(self, delta: float) -> float:
-        """Return the ε or δ whose line 1 − δ − e^ε x passes through the corner of the curve."""
+        """Return the ε whose line 1 − δ − e^ε x passes through the corner of the curve."""
         if delta < self.delta:
             return math.inf
         if delta == self.delta:
@@ -150,13 +150,13 @@ class ApproxDP(Claim):
         return math.log(height / self._corner) if height > self._corner else 0.0
 
     def delta_at(self, epsilon: float) -> float:
-        """Return the ε or δ whose line 1 − δ − e^ε x passes through the corner of the curve."""
+        """Return the δ whose line 1 − δ − e^ε x passes through the corner of the curve."""
         if epsilon >= self.epsilon:
             return self.delta
         return max(self.delta, 1 - self._corner * (1 + math.exp(min(epsilon, _LARGEST_EXPONENT))))
 
     def tradeoff(self, fpr: Floats) -> Floats:
-        """f(x) = max{0, 1 − δ − e^ε x, e^{−ε}(1 − δ − x)} [Dong2022, equation 5]."""
+        """Return max{0, 1 − δ − e^ε x, e^{−ε}(1 − δ − x)} [Dong2022, equation 5]."""
         import numpy as np
 
         rest = 1 - self.delta
@@ -200,7 +200,7 @@ class GaussianDP(Claim):
         return float(gaussian_delta(epsilon, self.mu))
 
     def tradeoff(self, fpr: Floats) -> Floats:
-        """f(x) = Φ(Φ⁻¹(1 − x) − μ) [Dong2022, equation 6]."""
+        """Return Φ(Φ⁻¹(1 − x) − μ) [Dong2022, equation 6]."""
         from dpframe.stats.gaussian import gaussian_tradeoff
 
         return gaussian_tradeoff(fpr, self.mu)
@@ -246,7 +246,7 @@ class LaplaceDP(Claim):
         return max(0.0, -math.expm1(min(0.0, epsilon - self.shift) / 2))
 
     def tradeoff(self, fpr: Floats) -> Floats:
-        """f(x) = 1 − e^μ x to x = e^{−μ}/2, e^{−μ}/(4x) to x = 1/2, then e^{−μ}(1 − x)."""
+        """Return 1 − e^μ x to x = e^{−μ}/2, e^{−μ}/(4x) to x = ½, then e^{−μ}(1 − x)."""
         import numpy as np
 
         x = np.asarray(fpr, np.float64)

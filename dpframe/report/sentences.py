@@ -67,7 +67,7 @@ def worst(record: Record) -> str | None:
 
 
 def common(record: Record) -> str:
-    """Name the attack and the estimator of all cells, those of them that are the same."""
+    """Name the attack and the estimator, each only if all cells share it."""
     found = group.groups(record.cells)
     naming = group.telling(found)
     return " · ".join(found[0].names[part] for part in (1, 2) if found and part not in naming)

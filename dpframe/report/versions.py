@@ -13,7 +13,7 @@ from dpframe.results.model import CellRecord, Record
 from dpframe.results.verdict import exceeds
 
 OWN = "this Python"  # name of the environment of dpframe itself
-VERSIONS = 2  # environments of a mechanism that make a matrix, at least
+VERSIONS = 2  # fewest environments of one mechanism that make a matrix
 SPARSE = 2  # a table is split if fewer than 1/SPARSE of its places are filled
 GRAVITY = ("violated", "failed", "inconclusive", None, "consistent")
 """Verdicts from the gravest; a place shows the gravest of its cells."""

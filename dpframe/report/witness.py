@@ -260,7 +260,7 @@ def _run(cell: CellRecord, record: Record | None) -> dict[str, Any]:
     found = {} if record is None else _drawing(record)
     if cell.is_searched:
         found["stop"] = "decided"
-        if cell.asked is not None:  # a slow box decides in a few draws, and learns from as many
+        if cell.asked is not None:  # a slow black box learns from as few draws as it decides by
             found["fit"] = min(max(cell.trials), MOST_LEARNED)
     return found
 

@@ -21,7 +21,7 @@ WORDS: dict[str | None, str] = {
     "failed": "failed",
     None: "no verdict",
 }
-"""Verdicts in words. None says "private": no audit can show that."""
+"""Verdicts in words, never "private": no audit can show that."""
 
 UNEXPECTED = "▶"
 

@@ -106,7 +106,7 @@ LEVEL = 1e-3  # probability that scores in the right direction are taken for rev
 def set_aside(count: int, rng: np.random.Generator) -> HostArray:
     """Choose scores that no bound uses; return booleans of shape [count].
 
-    A larger count keeps the choice among the first scores, because bets on a growing file must not
+    The choice among earlier scores does not depend on the count: bets on a growing file must not
     change.
     """
     chosen = rng.random(count) < SET_ASIDE

@@ -71,7 +71,7 @@ def _there_are(titles: Sequence[str]) -> str:
     return f"there are {listed([title or '(without a title)' for title in titles])}"
 
 
-MOST_BYTES = 1 << 32  # of a .csv file, which is read as a whole; an .npy file is not
+MOST_BYTES = 1 << 32  # of a text file, which is read as a whole; an .npy file is not
 BOOLEANS = {"true": True, "false": False}
 _PAIRS = ("in out", "member nonmember", "member non-member", "yes no", "train test")
 MEMBERSHIPS = {
