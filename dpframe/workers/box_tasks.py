@@ -35,7 +35,7 @@ PLACE = secrets.token_hex(8)
 
 
 class Sample(NamedTuple):
-    """Chunks that this machine has drawn; a place must draw the same before it is used.
+    """Chunks drawn on the audit's machine; a process must draw the same before it is used.
 
     Versions and digests do not cover indirect dependencies or the processor.
     """
@@ -95,7 +95,7 @@ class DrawBox(Task):
         return BoxOutputs(tuple(outputs), ending, workers.calls - before, PLACE)
 
     def checked(self, found: Any) -> BoxOutputs:
-        """Return a result if it has whole chunks of the box's type, and all or a reason."""
+        """Return a result if it has all chunks, in the box's type, or a reason for missing ones."""
         fits = isinstance(found, BoxOutputs) and isinstance(found.outputs, tuple)
         if not (fits and type(found.releases) is int and isinstance(found.place, str)):
             raise WrongResultError("no outputs")
@@ -200,7 +200,7 @@ def _prove(box: Box, sample: Sample, workers: Workers) -> None:
 
 
 def outputs_digest(outputs: Iterable[tuple[HostArray, requests.OutputDescription]]) -> str:
-    """Return a digest of outputs without their times; their division does not matter."""
+    """Return a digest of outputs without their times, however they are divided into parts."""
     hasher, first = hashlib.blake2b(digest_size=16), True
     for found, told in outputs:
         kept = found.copy()

@@ -162,17 +162,17 @@ class NoBoxes:
         self.words: dict[int, str] = {}
 
     def asked(self, releases: int) -> None:
-        """See `Source`."""
+        """See `WorkerSource`."""
 
     def note(self, told: OutputDescription) -> None:
-        """See `Source`."""
+        """See `WorkerSource`."""
 
     def lend(self, load: Load, number: int = 1) -> AbstractContextManager[list[Lent]]:
-        """See `Source`; raises SampleError."""
+        """See `WorkerSource`; raises SampleError."""
         raise SampleError("this run must not use a black box")
 
     def stop(self) -> None:
-        """See `Source`."""
+        """See `WorkerSource`."""
 
 
 @contextlib.contextmanager

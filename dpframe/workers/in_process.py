@@ -27,7 +27,7 @@ class Here:
     """
 
     def __init__(self, interpreters: Mapping[str, str] | None = None) -> None:
-        del interpreters  # no other one can be asked here
+        del interpreters  # boxes run under this interpreter only
         self.calls, self.most = 0, 1
         self.words: dict[int, str] = {}
         self.turn = threading.Lock()
@@ -35,7 +35,7 @@ class Here:
 
     @property
     def released(self) -> int:
-        """See `Source`; no release is under way when this is read."""
+        """See `WorkerSource`; no release is under way when this is read."""
         return self.calls
 
     def __enter__(self) -> Here:
@@ -59,7 +59,7 @@ class Here:
         requests.take_note(self.words, told)
 
     def stop(self) -> None:
-        """See `Source`; there is nothing to end."""
+        """See `WorkerSource`; there is nothing to end."""
 
 
 class _Inline:

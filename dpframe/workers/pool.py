@@ -151,7 +151,7 @@ class UnderWay:
 
 
 class Workers:
-    """Worker processes of one run, at most `most`; a process starts when it is first needed.
+    """Worker processes of one run, `most` lent at a time; one starts when it is first needed.
 
     Default: one per core, at least two, because a fault of a box's randomness may show only between
     processes. `interpreters` has the path of each environment's interpreter by name.
@@ -180,7 +180,7 @@ class Workers:
 
     def start(self, number: int) -> None:
         """Start processes before they are needed, so that they import in the meantime."""
-        with contextlib.suppress(SampleError), self._change:  # else it is raised when they are lent
+        with contextlib.suppress(SampleError), self._change:  # raised again when they are lent
             self._idle += [WorkerProcess(remarks=self._remarks) for _ in range(number)]
 
     @contextlib.contextmanager
@@ -204,7 +204,7 @@ class Workers:
                 self._change.notify_all()
 
     def stop(self) -> None:
-        """See `Source`; also called when a run ends in order."""
+        """See `WorkerSource`; also called when a run ends in order."""
         with self._change:
             self.stopped = True
             processes = [*self._idle, *self._busy]
@@ -451,10 +451,10 @@ class _Worker:
 
     def _ask(self, deadline: float) -> None:
         if self.process.holds is None:
-            self.process.hear(deadline)  # that it is ready
+            self.process.hear(deadline)  # "ready"
         self.process.topic, self.process.imported = self.load.topic, self.load.code
         self.process.topics.add(self.load.topic)
-        self._sent_code = self.load.as_code  # another worker may bring it meanwhile
+        self._sent_code = self.load.as_code  # another worker may send the code later
         self.process.say(*self.load.message())
         self._asked = True
 

@@ -76,7 +76,7 @@ from dpframe_worker.module_sampler import main
 sys.dont_write_bytecode = bytecode
 main()
 """
-"""Load the worker program under another name, since a black box may have a `dpframe` beside it."""
+"""Load the worker program under another name: a black box may have a `dpframe` beside it."""
 
 ONE_THREAD = (
     *("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS"),
@@ -111,7 +111,7 @@ def external_load(
         raise SampleError(f"the program cannot be read: {error}") from None
 
 
-# Any worker.
+# Workers in any interpreter.
 
 
 WORKER_PROCESS_START = (
@@ -147,7 +147,7 @@ class WorkerProcess:
         self._remarks = remarks or Remarks()
         self._process = _started(interpreter)
         self._heard: queue.SimpleQueue[Packet | None] = queue.SimpleQueue()
-        self.nonsense: str | None = None  # the fault that came instead of an answer, if any
+        self.nonsense: str | None = None  # the fault of its last answer, if it was invalid
         self.topics: set[str] = set()
         """The boxes that it has held: one may have broken it for others."""
         self._key = NO_KEY  # of the last request: an answer to another one is refused
@@ -298,7 +298,7 @@ def _started(interpreter: str | None) -> subprocess.Popen[bytes]:
 
 
 def end(*processes: WorkerProcess) -> None:
-    """End processes and all of their descendants, within half a second.
+    """End processes and all of their descendants, usually within half a second.
 
     The first signal can be handled, the second cannot.
     """

@@ -1,4 +1,4 @@
-"""Draw from black boxes through an executor, on the machine that runs the audit."""
+"""Draw from black boxes through an executor: the part on the machine that runs the audit."""
 
 import contextlib
 import threading
@@ -16,8 +16,8 @@ from dpframe.workers.executor import OTHER, Checked, result
 from dpframe.workers.program.query import Queried
 from dpframe.workers.requirements import Requirements, requirements
 
-TRIES = 3  # machines on which the process of a box may end before the box is blamed
-LATE = 5.0  # seconds after the deadline in which a place must answer
+TRIES = 3  # processes that a box may lose before it fails
+LATE = 5.0  # seconds after the deadline in which a process must answer
 
 
 class RemoteBoxes:
@@ -69,7 +69,7 @@ class RemoteBoxes:
 
     @contextlib.contextmanager
     def lend(self, load: requests.Load, number: int = 1) -> Iterator[list[requests.Lent]]:
-        """See `Source`; several workers at once are to be compared, so they run here."""
+        """See `WorkerSource`; several workers are lent to be compared, so they run here."""
         if number > 1:
             with self.local.lend(load, number) as workers:
                 yield [_Watched(self, worker, load) for worker in workers]
@@ -140,11 +140,11 @@ def _repeats(load: requests.Load, request: requests.Request, shape: Shape | None
 
 
 class _Remote:
-    """A worker at any free place of the executor."""
+    """A worker in any free process of the executor."""
 
     def __init__(self, boxes: RemoteBoxes, load: requests.Load) -> None:
         self._boxes, self._load, self.told = boxes, load, requests.OutputDescription()
-        self._late = pool.TO_LOAD  # beyond the deadline: the first time a place has to load
+        self._late = pool.TO_LOAD  # beyond the deadline: at first a process has to load the box
 
     def draw(
         self, request: requests.Request, shape: Shape | None, deadline: float | None
@@ -194,8 +194,8 @@ class _Remote:
             # The machine may have ended it. A box without a seed is not tried again: leaving out
             # the draws during which its process ended would bias the counts.
             seedable = self._load.content[0][request.lane].seedable
-            is_the_places = ending == "unlent" or (ending == "lost" and seedable)
-            if not is_the_places or len(avoid) + 1 >= TRIES:
+            may_retry = ending == "unlent" or (ending == "lost" and seedable)
+            if not may_retry or len(avoid) + 1 >= TRIES:
                 return drawn
             avoid |= {drawn.place or f"attempt {len(avoid)}"}
         raise requests.Stopped

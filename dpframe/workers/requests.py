@@ -36,7 +36,7 @@ class Stopped(Exception):  # noqa: N818  # nothing is wrong
 
 
 class Overdue(Exception):  # noqa: N818
-    """A process did not answer in time; it continues."""
+    """A process did not answer in time; it may still be at work."""
 
 
 class RaisedError(SampleError):
@@ -59,7 +59,7 @@ class Load:
         self.number = next(self._numbers)
         self.content = mechanisms, data
         self.topic = repr([(type(m).__qualname__, m.params()) for m in mechanisms])
-        """Equal for all pairs of a search: workers are shared, and prints repeated, by topic."""
+        """Equal for all pairs of a search. Lending is fair, and prints shown once, by topic."""
         self.as_code = False  # True if the modules of the mechanisms are sent too
         self.sent: Any = None  # a place for `RemoteBoxes`
         self._message: tuple[dict[str, Any], bytes] | None = None
@@ -123,7 +123,7 @@ class Load:
 
 _PICKLING = threading.RLock()
 
-# A class that travels as code brings its fields along, and there must be one MISSING only.
+# A class that is sent as code includes its fields, but MISSING must stay a singleton.
 copyreg.pickle(type(dataclasses.MISSING), lambda _: "MISSING")
 
 
@@ -211,7 +211,7 @@ class Lent(Protocol):
 
         Raises:
             SampleError: the box, or its process, failed to return outputs.
-            Overdue: the deadline has passed; the process is ended.
+            Overdue: the deadline has passed; `lend` then ends the process.
             Stopped: the run ends.
         """
 
@@ -249,7 +249,7 @@ class WorkerSource(Protocol):
         """Take in the texts of codes."""
 
     def lend(self, load: Load, number: int = 1) -> AbstractContextManager[list[Lent]]:
-        """Lend `number` workers at once, or the largest possible number.
+        """Lend `number` workers at once; a source with only one lends it several times.
 
         Raises:
             SampleError: no worker can load it.

@@ -27,11 +27,11 @@ class Requirements(NamedTuple):
     """Path of the program that it runs, and digest of its code."""
     environment: Environment | None = None  # the environment of the program
     folder: str = ""
-    """Its interpreter below the directory of all environments; "" if it lies elsewhere."""
+    """Path of its interpreter below the directory of all environments; "" if it is elsewhere."""
 
 
 def requirements(mechanisms: tuple[Any, ...], environments: Iterable[Environment]) -> Requirements:
-    """Return the requirements of boxes of one kind, as this machine meets them."""
+    """Return the requirements of boxes of one kind: the versions and code of this machine."""
     first = mechanisms[0]
     if not isinstance(first, ForeignMechanism):
         kind: Any = type(first)

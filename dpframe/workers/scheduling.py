@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-BUNDLE = 0.5  # seconds of work in a task: progress is smooth, and little is lost with it
+BUNDLE = 0.5  # seconds of work in a task: short, for smooth progress and small losses
 GRACE = 1.0  # seconds that the first releases get, however small the time budget is
 NBYTES = 1 << 24  # bytes of outputs that a task holds at most
 
@@ -114,7 +114,7 @@ def at_once(calls: Sequence[Callable[[], T]], most: int) -> list[T]:
         return [found.result() for found in [threads.submit(call) for call in calls]]
 
 
-Which = tuple[Any, range]  # a stream of draws, and chunks of it
+Which = tuple[Any, range]  # a source of draws, such as a dataset, and chunks of it
 
 Submit = Callable[[Callable[[], Any]], "Future[Any]"]  # lets a thread make a call
 

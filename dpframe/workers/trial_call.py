@@ -55,8 +55,8 @@ def first_call(
 ) -> address.Shape:
     """Call a black box in two workers, if there are two, and return the shape of its outputs.
 
-    Both workers make the same calls, so that a later comparison finds boxes whose processes
-    produce the same noise in step.
+    Both workers make the same calls, so that a later comparison finds boxes whose noise is the same
+    in every process.
 
     Raises:
         CellError: the box cannot be used.

@@ -67,7 +67,7 @@ class Frame(NamedTuple):
 
 
 class Packet(NamedTuple):
-    """Bytes of the length of a message, not checked yet."""
+    """The bytes of one message, not checked yet."""
 
     head: bytes | bytearray
     rest: bytearray

@@ -35,7 +35,7 @@ _MOST = 1 << 30  # bytes that one call may return
 
 
 def main() -> None:
-    """Serve a run with mechanisms that are pickled."""
+    """Serve a run whose mechanisms are pickled."""
     adopt()
     own = os.getpid()  # read before a box can replace the function
     with within(free_bytes()):  # code that asks for more memory gets an exception
@@ -80,7 +80,7 @@ class MechanismSampler(Sampler):
                     if data.error is not None:
                         raise data.error
                     outputs = mechanism.sample(rng, data.state, rows)
-                    # An array would lose masks, and parts of rows of several things.
+                    # An array would lose masks, and the structure of rows with several parts.
                     more = isinstance(outputs, tuple) and not _is_plain(outputs)
                     more = more or isinstance(outputs, list) or encoding.is_masked(outputs)
                     if task["dims"] is None and more:
@@ -332,7 +332,7 @@ class ArrayScribe(Scribe):
 
 
 def _block(answers: Any) -> tuple[HostArray | None, bool]:
-    """Return answers of one type and shape as an array, and if they are Python's own floats."""
+    """Return answers of one type and shape as an array; True if they are Python's floats."""
     if isinstance(answers, np.ndarray):
         big = answers[:1].nbytes > encoding.WHOLE
         return (None if big or not is_real(answers.dtype) else answers), False
@@ -349,7 +349,7 @@ def _block(answers: Any) -> tuple[HostArray | None, bool]:
 
 
 def _wider(rows: HostArray, columns: int) -> HostArray:
-    """Return rows of answers with more columns, without numbers in them."""
+    """Pad rows of answers to more columns, which hold no numbers."""
     if rows.shape[1] == columns:
         return rows
     found = np.full((len(rows), columns), encoding.ABSENT, np.uint64)

@@ -116,10 +116,10 @@ class Scribe:
                     try:
                         alarm.start()
                         answer = release()
-                    finally:  # inside, because an alarm before the stop is an answer
+                    finally:  # inside: an alarm before the stop is an answer too
                         alarm.stop()
                 except (Exception, SystemExit) as error:
-                    alarm.stop()  # it may have rung before
+                    alarm.stop()  # the alarm may have interrupted the first stop
                     if not raises or isinstance(error, (MemoryError, encoding.UnreadableError)):
                         raise
                     answer = self.raised(error)

@@ -22,7 +22,7 @@ _exit, _getpid, _unpack = os._exit, os.getpid, struct.unpack
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":")).encode
 
 _SECONDS = 0.1  # between two messages with outputs; unsent outputs are lost if the process ends
-_NBYTES = 1 << 20  # outputs in one message, about
+_NBYTES = 1 << 20  # bytes of outputs in one message, approximately
 _WORDS = 256  # texts in one message: they must fit into its header
 
 
@@ -32,7 +32,7 @@ class Chunk(NamedTuple):
     outputs: Any  # an array, or what `Scribe.lay_out` returned
     nbytes: int
     answering: bool = False  # answers of any kind, as rows of 64-bit words
-    natives: frozenset[tuple[int, ...] | None] = frozenset()  # see `scribe.native_shapes`
+    natives: frozenset[tuple[int, ...] | None] = frozenset()  # see `releases.native_shapes`
 
 
 class Prepared(NamedTuple):
@@ -78,7 +78,7 @@ class Sampler:
         Args:
             task: `lane`, `data` (the number of the input dataset), `stream` and `dataset` (the
                 address with the chunk), `first` and `stop` of the chunks, `rows` of each, and
-                `answers`: how releases are asked for, null for arrays of numbers.
+                `answers`: the terms of asking for answers, null for arrays of numbers.
 
         Yields:
             Messages with the outputs of one or several chunks.
@@ -144,7 +144,7 @@ class Sampler:
     def released(
         self, prepared: Prepared, release: Callable[[], Any], rows: int, how: dict[str, Any]
     ) -> Chunk:
-        """Make releases; if the shared state raised an exception, it is every answer.
+        """Make releases; if building the shared state raised, every answer is that exception.
 
         `how` has `raises`, `time` and `limit` of `Scribe.ask`, and `width` of the rows.
         """

@@ -74,10 +74,7 @@ _INF = float("inf")
 
 @lru_cache(maxsize=1 << 12)
 def code_of_kind(kind: str) -> int:
-    """Return 64 bits that stand for a kind; the last bit is set if it is the whole answer.
-
-    This is the case for exceptions and for unreadable answers.
-    """
+    """Return 64 bits that stand for a kind; the last marks exceptions and unreadable answers."""
     return code(kind) & ~1 | (kind.startswith(RAISES) or kind.endswith(UNREADABLE))
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from .codes import ABSENT_NUMBER, MOST_NUMBERS, NAN, PLACES, UnreadableError
 from .codes import bytes_of, code, in_short, name_of, number_of, sized
 
-_IN_PYTHON = 1 << 9  # the flag of classes that Python code defines, and of some others
+_IN_PYTHON = 1 << 9  # Py_TPFLAGS_HEAPTYPE: classes defined in Python, and some others
 
 _BASES = (
     *((bool, "bool_"), (int, "int_"), (float, "float_"), (complex, "complex_")),
@@ -31,7 +31,7 @@ def read_other(reader: Any, value: Any, kind: Any) -> str:
     package, *bases = (str(one.__module__).partition(".")[0] for one in kind.__mro__)
     for library, read in _FRAMES.items():
         if library in (package, *bases) and (found := read(reader, value, kind)) is not None:
-            own = shown(value)[0] if library != package else []  # a class that extends one of it
+            own = shown(value)[0] if library != package else []  # a subclass of one of its classes
             own += [("attrs", value.attrs)] if getattr(value, "attrs", None) else []
             return f"{found} with {read_shown(reader, value, own)}" if own else str(found)
     if package == "pyarrow":
@@ -110,7 +110,7 @@ def read_pairs(reader: Any, value: Any, pairs: list[tuple[str, Any]]) -> str:
 
 
 def read_shown(reader: Any, value: Any, pairs: list[tuple[str, Any]]) -> str:
-    """Read an object as what it shows in public, some of which may have nothing to read."""
+    """Read an object by its public attributes; those that show nothing are read by class."""
     reader.objects += 1
     try:
         return read_pairs(reader, value, pairs)
@@ -119,7 +119,7 @@ def read_shown(reader: Any, value: Any, pairs: list[tuple[str, Any]]) -> str:
 
 
 def _read_object(reader: Any, value: Any) -> str:
-    """Read the attributes that are asked for, else what the object shows in public."""
+    """Read the requested attributes of an object, else its public ones."""
     if reader.attributes and (known := [a for a in reader.attributes if hasattr(value, a)]):
         return read_fields(reader, value, known)
     if isinstance(value, BaseException) and not hasattr(type(value), "__dataclass_fields__"):
@@ -131,7 +131,7 @@ def _read_object(reader: Any, value: Any) -> str:
 
 
 def read_hidden(reader: Any, value: Any) -> str:
-    """Read the class of an object that may hold content without an attribute."""
+    """Read a part that may hide content by its class alone; refuse it as a whole answer."""
     if reader.objects:  # a part of an object that shows more
         reader.part(b"o", sized(name_of(type(value)).encode()))
         return name_of(type(value))
@@ -143,7 +143,7 @@ def read_hidden(reader: Any, value: Any) -> str:
 
 
 def shown(value: Any) -> tuple[list[tuple[str, Any]], bool]:
-    """Return the public attributes of an object, and if it may hold anything else."""
+    """Return the public attributes of an object, and True if it may hold anything else."""
     kind, slots = type(value), []
     for base in kind.__mro__:
         own = base.__dict__.get("__slots__", ())
@@ -217,7 +217,7 @@ def _read_array_like(reader: Any, value: Any, package: str) -> str:
         return name_of(type(value)) + ", " + _read_numpy(reader, value)
     array = value.__array__()
     held = shown(value)[0]
-    if isinstance(value, type(array)):  # NumPy hands on what such a class adds: its `__dict__`
+    if isinstance(value, type(array)):  # a subclass of ndarray adds only its `__dict__`
         held = sorted(getattr(value, "__dict__", {}).items())
     reader.part(b"J", sized(package.encode()))
     kind = name_of(type(value)) + " as " + _read_numpy(reader, array)
@@ -267,7 +267,7 @@ def content_of(value: Any, dtype: Any) -> bytes:
 def used_bytes(dtype: Any) -> tuple[int, int]:
     """Return the bytes of a number of a dtype that hold it, and those that it occupies.
 
-    The long double of x86 has ten bytes; those up to the next 12 or 16 hold anything.
+    The long double of x86 has ten bytes; the rest of its 12 or 16 bytes is arbitrary.
     """
     size = dtype.itemsize // (2 if dtype.kind == "c" else 1)
     if dtype.char not in "gG" or size <= 8 or sys.modules["numpy"].finfo(dtype).nmant != 63:
@@ -291,7 +291,7 @@ def _read_numpy(reader: Any, value: Any) -> str:
             reader.part(sized(name.encode()))
             held.append(f"{name}: {_read_numpy(reader, value[name])}")
         return f"{kind} with {', '.join(held)}"
-    if dtype.kind in "OT":  # texts of any length are kept elsewhere, as objects are
+    if dtype.kind in "OT":  # texts of any length are stored by reference, as objects are
         reader.part(b"Q", sized(repr(shape).encode()))
         return str(reader.several(kind, value.ravel().tolist()))
     reader.part(before, sized(content_of(value, dtype)))
@@ -371,7 +371,7 @@ def _read_column(reader: Any, column: Any, title: str) -> str:
             _read_index(reader, column.index)
     if hasattr(column, "to_list"):
         values = column.to_list()
-    elif hasattr(column, "isna") and column.isna().any():  # NumPy has no word for missing
+    elif hasattr(column, "isna") and column.isna().any():  # NumPy has no missing value
         values = list(column)
     else:
         values = column.to_numpy().tolist()

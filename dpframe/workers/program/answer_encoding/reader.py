@@ -116,7 +116,7 @@ class Reader:
             self.add_all([float(byte >> place & 1) for place in range(7, -1, -1)])
         return f"bytes of length {len(content)}"
 
-    # What holds other values.
+    # Containers.
 
     def container(self, value: Any) -> str:
         kind = type(value)
@@ -221,7 +221,7 @@ class Reader:
 
 @lru_cache(maxsize=1 << 10)
 def _head(keys: tuple[str, ...]) -> tuple[bytes, list[tuple[str, str]], list[str]]:
-    """Return the texts that are keys of a table as bytes, with labels, and in order."""
+    """Return the bytes of a table's text keys, the keys with labels, and the sorted keys."""
     found = [(b"s" + sized(bytes_of(key)), repr(key).strip("'"), key) for key in keys]
     content = b"K" + sized(b"".join(sized(code_of) for code_of, _, _ in found))
     names = [(key, label) for _, label, key in found]
