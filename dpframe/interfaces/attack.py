@@ -182,7 +182,7 @@ class Attack(Plugin, kind="attack"):
         return answers.numbers
 
     def words(self, state: Tree, edge: float, above: bool, words: Mapping[int, str]) -> str | None:
-        """Describe the event of a search's bet for the report.
+        """Describe an event for the report.
 
         Args:
             state: what `fit` returned.

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 KINDS = ", ".join(f'"{kind}"' for kind in KINDS_OF_SCORES)
 NONE = (Mechanism.cdf, HostMechanism.cdf)  # `cdf` of mechanisms that do not define it
-MOST = 256  # bins of exact shares; more would make the record larger than a figure can show
+MOST = 256  # bins with exact shares; more would enlarge the record, and no figure shows them
 SLACK = 1e-9  # rounding of probabilities
 
 
 def guarded(what: str, call: Callable[..., Any], *args: Any) -> Any:
-    """Return the result of plugin code; what it raises fails a cell, and never the run.
+    """Call plugin code and return its result; an exception fails a cell, never the run.
 
     Raises:
         CellError: it raised something; a CellError passes as it is.
@@ -197,7 +197,7 @@ def _places(counts: Any, statistic: dict[str, Any]) -> HostArray | None:
 
 
 def _checked(given: Any, length: int) -> Floats:
-    """Return values of a distribution function; raise CellError if they are not."""
+    """Return the values of a distribution function; raise CellError if they are not of one."""
     try:
         values = np.asarray(given, np.float64)
     except (TypeError, ValueError):

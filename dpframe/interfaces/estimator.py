@@ -435,7 +435,7 @@ def _depth(boxes: Floats, claim: Claim) -> float:
 
 
 def _staircases(boxes: Floats) -> Floats:
-    """Boxes as staircases with one corner, shape [k, corners, 2]."""
+    """Return boxes as staircases with one corner, and staircases as they are."""
     return boxes[:, None, :] if boxes.ndim == 2 else boxes
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 from dpframe.errors import CellError
 
 wanted: ContextVar[Callable[[], bool]] = ContextVar("wanted", default=lambda: True)
-"""Returns False once a task was given up. Long tasks call it; executors that know set it."""
+"""Returns False once a task was given up. Long tasks call it; an executor that can tell sets it."""
 
 
 class RefusedError(CellError):

@@ -336,7 +336,7 @@ class ProgramFile(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of its bytes; hex digits."""
+        """First 16 hex digits of the SHA-256 of its bytes."""
         return hashlib.sha256(self.path.read_bytes()).hexdigest()[:16]
 
     @classmethod

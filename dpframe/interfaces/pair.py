@@ -18,14 +18,14 @@ BLOCK = 1 << 20
 def same(one: Any, other: Any) -> bool:
     """Compare two values bit for bit, types included.
 
-    NaN equals NaN, −0.0 is not 0.0, and 1 is not 1.0. Values of unknown types compare as
-    different, so that the pair is still tested.
+    NaN equals NaN, −0.0 is not 0.0, and 1 is not 1.0. Values of unknown types are equal if their
+    pickles are; in doubt they differ, so that the pair is still tested.
     """
     return _same(one, other, {}, {})
 
 
 def _same(one: Any, other: Any, within: dict[int, int], beside: dict[int, int]) -> bool:
-    """Compare two values inside others.
+    """Compare two values that may be inside containers.
 
     `within` and `beside` map the containers around both values, by identity, to their depths,
     because a container may hold itself.
@@ -90,7 +90,7 @@ def _same_objects(one: Any, other: Any) -> bool:
 
 
 def _columns(table: Any) -> list[Any]:
-    """Return the index of a table, and name, type and values of its columns."""
+    """Return the index of a table, and the name, type and values of each column."""
     parts = [(str(name), str(table[name].dtype), np.asarray(table[name])) for name in table.columns]
     return [list(getattr(table, "index", ())), *parts]
 
@@ -109,7 +109,7 @@ class Pair(Plugin, kind="pair"):
 
     may_be_parameters = frozenset({"adjacency", "description"})
 
-    if TYPE_CHECKING:  # as a property, because a parameter or an attribute may stand for that
+    if TYPE_CHECKING:  # a property, because a parameter or an attribute may take its place
 
         @property
         def adjacency(self) -> str:
@@ -236,13 +236,13 @@ def untraceable(pair: Pair) -> str | None:
     if structures[0] != structures[1]:
         return "D and D′ are pytrees with different structures"
     both = [[np.asarray(leaf) for leaf in jax.tree.leaves(data)] for data in (d0, d1)]
-    same = [x.shape for x in both[0]] == [y.shape for y in both[1]]
+    same_shapes = [x.shape for x in both[0]] == [y.shape for y in both[1]]
     for x, y in zip(*both, strict=True):
         rows_alone = x.ndim == y.ndim > 0 and x.shape[1:] == y.shape[1:]
-        if x.dtype != y.dtype or not (same or rows_alone):
+        if x.dtype != y.dtype or not (same_shapes or rows_alone):
             of = [f"{array.dtype} of shape {array.shape}" for array in (x, y)]
             return f"D is {of[0]}, D′ is {of[1]}: they may differ only in the number of rows"
-    if not same and any(len({len(leaf) for leaf in leaves}) > 1 for leaves in both):
+    if not same_shapes and any(len({len(leaf) for leaf in leaves}) > 1 for leaves in both):
         return "the arrays of D and D′ differ in their number of rows"
     return None
 
@@ -291,7 +291,7 @@ class Neighbourhood(Plugin, kind="neighbourhood"):
 
     may_be_parameters = frozenset({"adjacency"})
 
-    if TYPE_CHECKING:  # as a property, because a parameter or an attribute may stand for that
+    if TYPE_CHECKING:  # a property, because a parameter or an attribute may take its place
 
         @property
         def adjacency(self) -> str:

@@ -167,7 +167,7 @@ OF_THE_STATEMENT = ("name", "api", "kind", "leaves")
 
 
 def _check_statement(cls: type[Plugin], name: str | None) -> None:
-    """Raise TypeError for a class statement that would not do what its author means."""
+    """Raise TypeError for a class statement that breaks the rules of plugins."""
     title = cls.__name__
     kinds = [base for base in cls.__mro__ if "kind" in base.__dict__ and base is not cls]
     if not kinds:
@@ -215,7 +215,7 @@ def _become_dataclass(cls: type[Plugin]) -> None:
     )
     described = cls.__dict__.get("__doc__")
     dataclasses.dataclass(frozen=True, kw_only=True)(cls)
-    cls.__doc__ = described  # rather than the signature that dataclass would put there
+    cls.__doc__ = described  # not the signature that dataclass would put there
     fields = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
     cls.leaves = tuple(field for field in fields if _is_float(hints[field]))
 

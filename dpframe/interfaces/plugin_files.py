@@ -108,20 +108,20 @@ class SpecFile(str):
 # Python files that a command line names as plugins: read once, and the same in every process.
 
 
-# The prefix of their module names, which hides no other module.
+# Prefix of their module names, so that they hide no other module.
 PREFIX = "dpframe_file_"
 CODE = "__dpframe_code__"  # attribute of such a module with the digest of its code
 
 
 class PluginFile(NamedTuple):
-    """A file that was given."""
+    """A Python file with plugins that the command line names."""
 
     module: str
     """Name of the module that it becomes."""
     path: str
     """Absolute."""
     digest: str
-    """SHA-256 of its bytes; hex digits."""
+    """First 16 hex digits of the SHA-256 of its bytes."""
 
     @property
     def name(self) -> str:
@@ -175,7 +175,7 @@ def offer(files: Iterable[Iterable[str]]) -> None:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the files that were given."""
+    """Finds the files that `offer` has made importable."""
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
         file = _given.get(fullname)

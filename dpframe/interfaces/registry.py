@@ -65,7 +65,7 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class Broken:
-    """Something a distribution offered that could not be used, and why."""
+    """An offer of a distribution that cannot be used, and the reason."""
 
     distribution: str
     version: str
@@ -196,7 +196,7 @@ class Loader:
         return None
 
 
-_kept: list[tuple[Any, list[Any]]] = []  # where plugins were looked for, and what was found
+_kept: list[tuple[Any, list[Any]]] = []  # the places that were searched for plugins, and the result
 
 
 def _installed() -> list[tuple[str, str, importlib.metadata.EntryPoint]]:

@@ -117,7 +117,7 @@ def count_true(mask: Array) -> Array:
 
 
 def _reached(edges: Array, scores: Array) -> Array:
-    """Count the edges [k] that are at most each score, as int32; traced.
+    """Count, for each score, the edges [k] that are at most the score, as int32; traced.
 
     Bisection gathers an edge for each score, which takes most of the time; so the first halvings
     compare every score with the same few edges.
@@ -133,7 +133,7 @@ def _reached(edges: Array, scores: Array) -> Array:
     while step := step // 2:
         own = edges.at[found + (step - 1)].get(mode="promise_in_bounds")
         found = jnp.where(own <= scores, found + step, found)
-    return jnp.minimum(found, number)  # infinity reaches what was appended
+    return jnp.minimum(found, number)  # a score of inf also reaches the padding
 
 
 _TOGETHER = 4  # halvings, so 15 edges
