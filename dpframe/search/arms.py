@@ -114,8 +114,8 @@ class Arm(ABC):
         `words` are texts of codes of kinds and values; arrays have none.
 
         Returns:
-            The attack, the event in the attack's words if it has any, in terms of scores, and the
-            dataset under which the event is more likely.
+            The attack; the event in the attack's words, if it has any; the event in terms of
+            scores; and the dataset under which it is more likely.
         """
         side, cut = divmod(number, self.seen.above.shape[1])
         return *self._event(cut, words, is_above=side in (0, 2)), 1 if side < 2 else 0
@@ -130,7 +130,7 @@ class Arm(ABC):
 
     @abstractmethod
     def _outputs(self, column: int, words: Mapping[int, str]) -> list[list[Output]]:
-        """Return outputs on D and on D′: True if at or above a cut, and a function for the text."""
+        """Return, for outputs on D and D′, True if at or above a cut, and a function for a text."""
 
     @abstractmethod
     def _took_in(self) -> None:
@@ -148,7 +148,7 @@ def chunks_at_first(trials: int, rows: int) -> int:
 
 
 def chunks_to_learn_from(drawn: int, learned: int, enough: int) -> int:
-    """Return the chunks that attacks learn from, `learned` until there are enough new ones."""
+    """Return the chunks that attacks learn from: `learned`, until enough new ones are drawn."""
     is_due = learned < enough and drawn >= 16 * learned
     return min(drawn // 4, enough) if is_due else learned
 
@@ -310,7 +310,7 @@ UNDONE = "some draws of a round are missing: a search bets on whole rounds"
 
 
 class LearnedDraws(passes.DeviceWork):
-    """Draws of a traced mechanism, counted by attacks that learned from the first of them."""
+    """Draws of a traced mechanism, scored by attacks that learned from the first of them."""
 
     own_layouts: list[Tree]  # one per attack
     digest: str  # digest of everything that determines the meaning of a count

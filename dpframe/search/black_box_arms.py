@@ -25,7 +25,7 @@ GROWTH = 0.5  # answers of a round, as a share of those before
 ROOM = 1 << 30
 """Bytes of answers that all pairs of a search may keep; beyond them, attacks stop learning."""
 
-AGAIN = 2  # attacks learn again after this multiple of the answers at which they last did
+AGAIN = 2  # attacks learn again once there are this many times as many answers
 
 MOST_LEARNED = 1 << 17
 """Answers per dataset from which attacks stop learning; they learn from half of them."""
@@ -240,7 +240,7 @@ class KeptChoices:
         self._sizes: list[int] = []
         self._taken = 0
         self._most_begun: int | None = None  # pairs begun until half of the time was spent
-        self._until, self._seconds = 0, 0.0  # draws of the last try to be repeated, and its seconds
+        self._until, self._seconds = 0, 0.0  # draws of the interrupted search, and its seconds
         usual = (0, *(1 << power for power in range(LOOK.bit_length())))
         match self._load("looks"):  # a file may hold anything
             case Saved(leaves=sizes) if all(type(one) is int and one in usual for one in sizes):

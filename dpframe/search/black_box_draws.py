@@ -273,7 +273,7 @@ def _parsed(line: str, rows: int) -> KeptRound:
     return KeptRound((both[:rows], both[rows:]), natives, found["one"], words, paces)
 
 
-HANDOVER = 0.1  # seconds for sending a box to a free worker; the rest is waiting
+HANDOVER = 0.1  # seconds to send a box to a free worker; longer delays are waiting
 
 
 class BlackBoxDraws:
@@ -352,7 +352,7 @@ class BlackBoxDraws:
         return _padded(rows, columns)[:, :columns]
 
     def check_addresses(self) -> None:
-        """Compare chunks drawn at equal and at different addresses; see `check_addresses`."""
+        """Compare chunks at equal and different addresses; see `independence.check_addresses`."""
 
         def draw(worker: Lent, dataset: int) -> HostArray:
             where = (self.stream.of("addresses"), dataset, 0, 1, self.sizes.rows_of(0))

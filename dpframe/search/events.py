@@ -49,7 +49,7 @@ class TailCuts(BinCounts):
 def above(statistic: Statistic, counts: Tree) -> Ints:
     """Return the number of draws at or above each cut, shape [2, cuts]: on D, on D′.
 
-    The statistic is `Cuts` or counts decisions; these have one cut, "decides D′".
+    The statistic counts bins or decisions; decisions have one cut, "decides D′".
     """
     (leaf,) = jax.tree.leaves(counts)
     found = np.asarray(leaf, np.int64)
@@ -109,7 +109,7 @@ def event_of(
     if basis is None or is_answer or trials != found.trials[1] or not known:
         return None
     attack = cell.attack.value
-    if attack.gives == "decision":  # bets count decisions as these do, and have no edges for them
+    if attack.gives == "decision":  # statistics of bets count decisions likewise, without edges
         statistic = DecisionCounts()
     layout, state = own_part(work.layouts, place), own_part(work.states, place)
     cuts = np.asarray(statistic.edges(layout)) if isinstance(statistic, BinCounts) else np.ones(1)
@@ -185,7 +185,7 @@ SLOW_FROM = 1 << 12
 """Answers per dataset from which compiled attacks, which are slow to learn, are used."""
 
 WIDEST = 64  # numbers of an answer up to which compiled attacks are used
-TRIED = 64  # answers that are scored alone and together, to see that the scores are equal
+TRIED = 64  # answers that are scored alone and together, to compare the scores
 BLOCK = 1 << 14  # answers that are scored at a time
 
 
@@ -241,7 +241,7 @@ class AnswerEvents:
     ) -> tuple[int, str | None, str]:
         """Describe the event "at or above the cut" of a column of `Seen.above`, or its complement.
 
-        Returns the attack, the event in the attack's words if it has any, and in terms of scores.
+        Returns the attack, the event in the attack's words, if any, and in terms of scores.
         """
         place, cut = attack_at([len(one.cuts) for one in self.learned], column)
         place, attack, state, cuts = self.learned[place]

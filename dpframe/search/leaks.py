@@ -51,7 +51,7 @@ def leak_of(
 
 
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|“[^”]*”")
-# Not those of lines, as in mean.py:14, nor in names.
+# Numbers, but not those of lines, as in mean.py:14, or inside names.
 _NUMBER = re.compile(r"(?<![:\w])[-+−]?\d[\d_]*(\.\d+)?([eE][-+]?\d+)?")
 
 
@@ -77,7 +77,7 @@ def name_of(leak: Leak, arm: arms.Arm, neighbourhood: Neighbourhood) -> str:
 
 
 class KnownLeaks:
-    """The leaks that a search sets aside; the spec gives parts of their names."""
+    """The leaks that a search sets aside: those it has listed, and those that the spec ignores."""
 
     def __init__(self, ignored: Sequence[str]) -> None:
         self._ignored, self._listed = ignored, set[str]()
@@ -100,7 +100,7 @@ def is_of(part: str, name: str) -> bool:
 
 
 def clearest(seen: wealth.Seen, points: Sequence[wealth.Point]) -> int | None:
-    """Return the first of the events about farthest outside a claim; None if all are inside.
+    """Return the first event nearly as far outside a claim as any; None if all are inside.
 
     Attacks are in the order of the spec, the plainest first.
     """

@@ -99,7 +99,7 @@ class ArmMaker:
             where = settings.run, settings.plan.prng, settings.store, self._tried, settings.executor
             arm = arms.TracedArm(about, drawn, *where, self._count)
         arm.setting = setting
-        # Pairs of equal parameters may compare as different, because of a NaN.
+        # Pairs with equal parameters may compare as different if one is NaN.
         if arm.group in self._groups:
             return None
         self._groups.add(arm.group)
@@ -135,7 +135,7 @@ class ArmMaker:
             _check_kind(mechanism, choice.value)
         made, data = made_by(pair)
         rows = settings.run.chunk or trace.declared_rows(mechanism)
-        # Chunks that grow have no number of rows.
+        # Growing chunks have no fixed number of rows.
         group = draw_group(cell, data=data, precision="", prng=settings.plan.prng, rows=rows or 0)
         stream = Stream(cell.seed, self.group([group], setting), cell.repeat, EVAL)
         asking = asking_of(cell)
@@ -212,7 +212,7 @@ class ArmMaker:
 
 
 def rows_of(trials: int, usual: int) -> int:
-    """Return the rows of a chunk, of which the first draws of a pair take three or more."""
+    """Return the rows of a chunk, small enough that first draws of a pair fill three or more."""
     return min(ROWS, usual, 1 << max(4, int(arms.SHARE * trials / 3).bit_length() - 1))
 
 

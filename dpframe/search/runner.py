@@ -114,7 +114,7 @@ class SearchRunner:
                 self._events.put(self._searched(cell))
             except Stopped:
                 return
-            except BaseException as error:  # otherwise the caller would wait forever
+            except BaseException as error:  # else the caller would wait forever
                 self._events.put(error)
                 return
 
@@ -152,7 +152,7 @@ SMALLEST = 1e-300  # smallest p-value in a record
 
 
 def finding(search: SearchRun, seconds: float) -> CellRecord:
-    """Return the record of a cell, with the pair and the event that earned most as its witness."""
+    """Return the record of a cell, with the witness of the search and its most telling event."""
     if search.arms and all(arm.known for arm in search.arms) and not search.outcomes:
         raise CellError(ALL_KNOWN)
     if not search.has_bet:

@@ -36,7 +36,7 @@ FOR_BOUND = 1 << 20
 """Draws after which a search that uses all of its trials draws for its bound, even without a
 refutation."""
 
-PROMISING = 3.0  # standard errors beyond a claim, which chance hardly gives the best event
+PROMISING = 3.0  # standard errors beyond a claim that the best event hardly reaches by chance
 LUCK = 1.0  # standard errors that the best event of a pair reaches by chance, approximately
 
 MOST_FRUITLESS = 16  # largest number of unusable proposals in a row
@@ -101,8 +101,8 @@ class SearchRun:
         """Every pair that was begun, in order, with its arm if it has one."""
         self._waiting: list[tuple[Pair, Setting]] = []  # proposed, and not drawn from yet
         self._asked_at = 0  # draws at the last proposal
-        self._fruitless = 0  # proposals in a row before which nothing was drawn
-        self._raised: set[int] = set()  # kinds on pairs on which every answer was an exception
+        self._fruitless = 0  # proposals in a row without draws between them
+        self._raised: set[int] = set()  # kinds of exceptions, of pairs with no other answers
         self._rounds: list[HostArray] = []  # what was counted, round by round
         self._zs: dict[int, tuple[Any, float]] = {}  # results of `_z`, with their arguments
 
@@ -290,11 +290,13 @@ class SearchRun:
         proposed = list(dict.fromkeys(proposed))
         waiting: list[tuple[Pair, Setting]] = [(pair, ()) for pair in proposed]
         if self.search.parameters:
-            waiting = self._set(proposed, rng)
+            waiting = self._with_settings(proposed, rng)
         fresh = [one for one in dict.fromkeys(waiting) if one not in self._known]
         self._waiting = fresh[: black_box_draws.MOST_PAIRS - len(self.arms)]
 
-    def _set(self, pairs: Sequence[Pair], rng: np.random.Generator) -> list[tuple[Pair, Setting]]:
+    def _with_settings(
+        self, pairs: Sequence[Pair], rng: np.random.Generator
+    ) -> list[tuple[Pair, Setting]]:
         """Choose settings of the mechanism for new pairs, and for those with the largest gains."""
         ranges = self.search.parameters
         if not self._known:
@@ -365,7 +367,7 @@ class SearchRun:
         return self._z(arm) / math.sqrt(arm.seen.trials)
 
     def _z(self, arm: Arm) -> float:
-        """Standard errors by which the farthest event lies outside the target."""
+        """Return the standard errors by which the farthest event lies outside the target."""
         key = (arm.trials, self.target(arm))
         if self._zs.get(id(arm), ((), 0.0))[0] != key:
             guess = farthest(arm.seen, key[1])

@@ -29,7 +29,7 @@ FINE = 8  # neighbouring losses of the grid that share one event, chosen for the
 GRID = np.concatenate([[0.0], np.geomspace(0.01, 40.0, 560 * FINE - 1)])
 """Losses that bounds are taken from, 0.19 % apart."""
 
-OPEN = 1.002  # a loss that is not refuted, as a multiple of a bound by bets on the whole output
+OPEN = 1.002  # a loss not yet refuted, as a multiple of a bound by bets on the whole output
 RUINED = 100.0  # logarithm of a wealth that refutes a loss at every level of an audit
 
 
@@ -38,7 +38,7 @@ class Seen(NamedTuple):
 
     above: Ints  # draws at or above each cut, shape [2, cuts]: on D, on D′
     trials: int  # draws on each side
-    cuts: tuple[int, ...] = ()  # number of cuts of each attack, ascending; () for one attack
+    cuts: tuple[int, ...] = ()  # number of cuts of each attack, by column; () for one attack
 
     def of_attack(self, event: int) -> Ints:
         """Count the draws between the cuts of the attack of an event, shape [2, its cuts + 1]."""
@@ -112,7 +112,7 @@ def paid(before: Seen, fresh: Seen, points: Sequence[Point], least: float = 0.0)
 
 @functools.lru_cache(maxsize=1024)
 def _loudest(before: int, fresh: int, points: tuple[Point, ...]) -> Floats:
-    """Return the gain of a round if every answer differs, before the round and in it."""
+    """Return the gain of a round if every answer differs, in it and before it."""
     past, now = (Seen(np.array([[0], [n]]), n) for n in (before, fresh))
     earned = paid(past, now, points)
     return np.zeros(WAYS) if earned is None else earned
@@ -178,7 +178,7 @@ class PairWealth:
         self.best[at] = np.maximum(self.best[at], self.log_wealth(at))
 
     def log_wealth(self, at: Ints) -> Floats:
-        """Logarithm of the wealth of all shares together, at some places of the grid."""
+        """Return the logarithm of the wealth of all shares, at some places of the grid."""
         each = [
             np.logaddexp(*earned[:, at]) - math.log(2) + math.log(share)
             for share, earned in self.shares.values()
@@ -238,7 +238,7 @@ class Wealth:
         self.together = np.zeros(WAYS)
         """Logarithms of the wealth bet as one sum against the claim, for each way to bet."""
         self.apart: dict[int, Floats] = {}
-        """The same for each arm alone, in the order of their first bets."""
+        """The same, by arm, in the order of their first bets."""
         self.best = 0.0  # largest logarithm of the wealth against the claim
         self.history: list[tuple[int, float]] = []
         """(draws per dataset, logarithm of the wealth against the claim) after each round."""
@@ -334,7 +334,7 @@ class Wealth:
         return float(np.logaddexp(mean(self.together), apart) - math.log(2))
 
     def bound(self, error: float, number: int = 0) -> float:
-        """Lower bound on the loss of an arm's pair, in the units of the first pair's claim.
+        """Bound the loss of an arm's pair from below, in units of the first pair's claim.
 
         Args:
             error: probability that a bound of any arm is wrong at any time.
@@ -412,5 +412,5 @@ class Wealth:
 
 
 def _share(number: int) -> float:
-    """Share of the nth arm: 1/2, 1/6, 1/12, …; they add up to 1, however many arms there are."""
+    """Return the share of the nth arm: 1/2, 1/6, 1/12, …; they never sum to more than 1."""
     return 1 / ((number + 1) * (number + 2))
