@@ -4,8 +4,8 @@
 
 It takes five minutes of processor time; --points 3 --repeats 2 --to FILE draws a coarse one. Every
 estimator of specs/against-the-field.toml reads the same scores, of Laplace and of Gaussian noise
-that lose more than they claim. Trials are all draws on a dataset, including the pilot, a tenth of
-them, if an estimator needs one. Bounds are medians over repeats. The draws to the verdict are the
+that lose more than they claim. Trials are all draws on a dataset; a tenth of them are the pilot of
+the estimators that need one. Bounds are medians over repeats. The draws to the verdict are the
 smallest number at which half of the repeats refute the claim at 5 %. `betting` stops when it does;
 the others must fix the number in advance. The tables are printed in Markdown.
 """

@@ -33,7 +33,7 @@ STEPS = 46  # halvings of an interval: 40 nats to 6e-13
 
 @dataclasses.dataclass(frozen=True)
 class Grid(BinCounts):
-    """Counts between quantiles of the pilot's scores, dense in both tails, and the pilot's own."""
+    """Counts between quantiles of the pilot's scores, dense in both tails; keeps its counts."""
 
     def bind(self, pilot0: HostArray, pilot1: HostArray) -> dict[str, HostArray]:
         both = np.concatenate([pilot0, pilot1])
@@ -131,7 +131,7 @@ class Baseline(Estimator):
 
 
 Test = Callable[[float, float, float], float]
-"""The p-value of (ε, δ)-DP, all probabilities blurred by a resolution; it rises with ε."""
+"""The p-value of (ε, δ)-DP if each probability is off by up to a resolution; rises with ε."""
 
 
 def from_test(p_value: Test, query: Query, epsilon: float) -> Estimate:

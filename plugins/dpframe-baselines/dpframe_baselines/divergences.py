@@ -186,7 +186,7 @@ class AuditoriumRenyi(Baseline, name="auditorium-renyi"):
 
 def response_divergence(epsilon: float, alpha: float) -> float:
     """Return D_α of randomised response, the largest under ε-DP [Kairouz2015, theorem 2.1]."""
-    # (e^{αε} + e^{(1−α)ε})/(1 + e^ε), divided by e^{(α−1)ε} above and below.
+    # (e^{αε} + e^{(1−α)ε})/(1 + e^ε), with e^{(α−1)ε} factored out.
     log = math.log1p(math.exp((1 - 2 * alpha) * epsilon)) - math.log1p(math.exp(-epsilon))
     return epsilon + log / (alpha - 1)
 
