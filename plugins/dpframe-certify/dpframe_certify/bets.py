@@ -75,7 +75,7 @@ class CertifiedBetting(Estimator, name="certified-betting"):
     def refuted(
         self, layout: Tree, counts: Ints, query: Query, rounds: Sequence[int] = ()
     ) -> HostArray:
-        """Play many audits."""
+        """Return which audits are refuted."""
         found: HostArray = _betting().refuted(layout, counts, query, rounds)
         return found
 
@@ -101,7 +101,7 @@ class CertifiedBetting(Estimator, name="certified-betting"):
             return found
         terms = [*_against_bound(state.rounds, query, found.epsilon_lower or 0.0)]
         if found.epsilon_lower and not terms:
-            return found  # only other bets than its own refute a bound: rare
+            return found  # rare: only bets against other ε refute it
         if query.claim is not None:
             kinds = (CLAIM, WIDENED) if _apart(found) else (WIDENED,)
             terms += [term for kind in kinds for term in _against_claim(state.rounds, query, kind)]

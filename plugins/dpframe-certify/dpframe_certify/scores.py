@@ -36,9 +36,9 @@ def answer_at(path: Path) -> dict[str, Any] | None:
 def record_of_scores(answer: Mapping[str, Any]) -> dict[str, Any]:
     """Return an answer about scores in the form of a record, with the fields of a certificate.
 
-    Of the canaries of one run, these are bounds at the first δ, and verdicts. Of scores on two
-    datasets, these are bounds alone: each holds by itself at the confidence, so together they
-    decide nothing about a claim.
+    For canaries of one run it has bounds at the first δ, and verdicts. For scores on two datasets
+    it has only bounds, as each holds by itself at the confidence, so together they decide nothing
+    about a claim.
 
     Raises:
         DpframeError: it is incomplete, or a verdict does not follow from counts.
