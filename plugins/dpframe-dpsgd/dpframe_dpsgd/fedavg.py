@@ -202,7 +202,7 @@ class FederatedTraining(Mechanism):
         norms = jnp.linalg.norm(updates, axis=1)
         found = updates @ seen / jnp.maximum(norms, 1e-12) / self.clip
         shift = norms / self.clip
-        # The other clients and canaries are noise beside a canary, whose size the spread shows.
+        # For one canary all other updates are noise; the spread of the scores shows its size.
         spread = NORMAL_MAD * jnp.median(jnp.abs(found))
         variance = jnp.maximum(spread, self.noise_multiplier) ** 2
         ratio = (2 * shift * found - shift**2) / (2 * variance)

@@ -21,7 +21,7 @@ class Limits(NamedTuple):
 
 
 def exchangeable_moments(tests: npt.ArrayLike) -> tuple[float, float, float, float]:
-    """Estimate μ_j = Pr[j given tests of one trial are all 1] without bias, for j = 1 … 4.
+    """Estimate μ_j = Pr[j fixed tests of one trial are all 1] without bias, for j = 1 … 4.
 
     Args:
         tests: zeros and ones, shape [n, K], K ≥ 1.

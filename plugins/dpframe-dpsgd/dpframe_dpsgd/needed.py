@@ -22,7 +22,7 @@ RAREST = 1e-4
 def models_needed(truth: Curve, claim: Curve, confidence: float) -> float:
     """Return the number of models per dataset from which the best threshold refutes a claim.
 
-    Let a trainer have the error rates (a, f(a)). Among n of its models, the error rates (x, y) of
+    Let a trainer have the error rates (a, f(a)) of the claim. Among n models the rates (x, y) of
     the true curve occur with probability about e⁻ⁿᴷ, where K = kl(x, a) + kl(y, f(a)) and kl is the
     divergence of two coins [Hoeffding1963, theorem 1]. The claim is refuted if this probability is
     below 1 − confidence for the a that maximises it. The threshold is the best one.

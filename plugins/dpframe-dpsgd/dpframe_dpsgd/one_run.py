@@ -49,7 +49,7 @@ class OneRunDPSGD(DenseTraining, name="dpsgd-one-run"):
         return dataclasses.replace(super().resolve(pair), records=records)
 
     def batch_of(self, key: Key, data: Records, step: Array) -> Batch:
-        # Half of the canaries are out, so an array for all of them would be one third padding.
+        # Half of the canaries are out, so an array for all of them would be partly padding.
         first = self.records or 0
         canaries = len(data.present) - first
         length = batch_length(first, self.rate) + batch_length(canaries, self.rate / 2)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 STARTS: tuple[Kind, ...] = ("held-out", "mislabelled", "blank")
 COMPARED = 64  # models on each side for each comparison of records
-PACE = 0.05  # step size of the ascent, over the range of a feature
+PACE = 0.05  # step size of the ascent, as a share of a feature's range
 
 
 class SearchedCanary(CanaryPair, name="searched-canary"):

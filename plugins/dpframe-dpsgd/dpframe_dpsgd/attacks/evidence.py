@@ -38,7 +38,7 @@ def _distance(scores0: Floats, scores1: Floats, claim: Claim | None) -> float:
     cuts = np.unique(scores1)
     above = n - np.searchsorted(np.sort(scores0), cuts)
     below = np.searchsorted(np.sort(scores1), cuts)
-    # Two errors are added on either side [Agresti1998], so that few draws prove little.
+    # Two hits and two misses are added [Agresti1998], so that few draws prove little.
     fpr, fnr = (above + 2) / (n + 4), (below + 2) / (m + 4)
     curve = (lambda a: 1 - a) if claim is None else claim.tradeoff
     step = np.sqrt(fpr * (1 - fpr) / n)
