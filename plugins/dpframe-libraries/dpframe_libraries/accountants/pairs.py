@@ -76,7 +76,7 @@ class Grid:
     infinite: float
     """Mass that the upper distribution puts at an infinite loss."""
     certain: float = 0.0
-    """Mass that the lower distribution puts there: of outputs that only one dataset can have."""
+    """The lower one's: the probability of outputs that only one dataset can have."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,7 @@ sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # behind all librar
 from diffprivlib import mechanisms, models, tools
 from library_tables import codes, matrix, numbers, rounded
 
-warnings.filterwarnings("ignore")  # each of them again in every release
+warnings.filterwarnings("ignore")  # would be repeated in every release
 
 
 def prepare(params, data):
@@ -63,7 +63,7 @@ def _linear_regression(params, data):
 
 
 def _classifier(make, answer):
-    """A model of classes: the last column of the table has their names."""
+    """Return a classifier's release; the last column has the class names."""
 
     def of(params, data):
         x, bounds = _features(params, data)
@@ -87,7 +87,7 @@ def _norm(bounds):
 
 
 def _clipped_sum(params, data):
-    """The query behind additive mechanisms; a table that is not clean has no such sum."""
+    """Return the sum, always of cleaned values, that additive mechanisms release."""
     return float(sum(numbers({**params, "clean": True}, data)))
 
 
@@ -111,7 +111,7 @@ def _mechanism(params, data):
 
 
 def _choice(params, data):
-    """The category that most records have, by mechanisms that choose."""
+    """Return a release of the first category or of a frequent one."""
     name, categories = params["mechanism"], list(params["categories"])
     found = codes({**params, "clean": True}, data)
     if name == "Binary":

@@ -101,7 +101,7 @@ def form(params, home):
         def support(report, value):
             return report[value] > best
 
-    else:  # of a noisy number, the part that distinguishes 0 from 1
+    else:  # a noisy number, clipped to the range of the exact one
 
         def support(report, value):
             return min(max(report[value], 0.0), 1.0)

@@ -96,5 +96,5 @@ def _engine(params, table):
     return release
 
 
-# The first step imports modules that set variables of the process: a box would be started anew.
+# The first step sets variables of the process, after which a box would be restarted.
 _step({"noise_multiplier": 1.0, "sample_rate": 1.0}, torch.zeros(1, 1))()

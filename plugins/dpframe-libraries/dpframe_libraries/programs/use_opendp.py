@@ -175,7 +175,7 @@ def _group_sums(text):
 
 
 def _margins(most):
-    """Return the name of the largest group; releases of the library differ."""
+    """Return margins that limit a group's size; library releases differ."""
     for name in ("max_length", "max_partition_length"):
         try:
             return [dp.polars.Margin(by=["group"], **{name: most})]

@@ -20,7 +20,7 @@ def event(step):
     """Return the event of one release: noise in units of the bound on the norm of a record."""
     scale = step["scale"]
     if step["noise"] == "randomized-response":
-        # Its parameter is the probability of an answer that is uniform on both.
+        # Its parameter is the probability of a uniform answer.
         return dp_event.RandomizedResponseDpEvent(2 / (1 + math.exp(scale)), 2)
     kinds = {
         "gaussian": dp_event.GaussianDpEvent,
@@ -53,7 +53,7 @@ def asked(make):
 
 
 def composed(question, pessimistic):
-    """Compose the distributions of steps, of which some have no event."""
+    """Compose distributions instead of events, which some steps lack."""
     if question["relation"] != "add-remove":
         raise NotImplementedError("asked under add-remove alone")
     makers = {
