@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def dpframe_mechanisms() -> list[type[Mechanism]]:
-    """Protocols that ask each user for one report, for many, or for many attributes."""
+    """Return protocols with one report per user, many reports, or many attributes."""
     from dpframe_local import longitudinal, multidimensional, protocols, shuffled
 
     return [

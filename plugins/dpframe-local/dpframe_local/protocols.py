@@ -31,7 +31,7 @@ class Protocol(Mechanism):
     """One report about one value."""
 
     epsilon: Annotated[float, Gt(0)] = 1.0
-    """The claimed loss of two values."""
+    """The claimed ε for any two values."""
     k: Annotated[int, Ge(2), Le(MOST_VALUES)] = 4
     """Number of values."""
 
@@ -118,9 +118,9 @@ class SUE(Unary, name="sue"):
 
 
 class OUE(Unary, name="oue"):
-    """Optimised unary encoding: 1 stays 1 w.p. ½, 0 becomes 1 w.p. 1/(e^ε + 1) [Wang2017].
+    """Optimised unary encoding: 1 stays 1 w.p. ½, 0 becomes 1 w.p. 1/(e^ε + 1).
 
-    Section 4. Claim: ε; true, and tight.
+    [Wang2017, section 4]. Claim: ε; true, and tight.
     """
 
     def rates(self, numpy: Any = jnp) -> tuple[Any, Any]:
@@ -128,9 +128,9 @@ class OUE(Unary, name="oue"):
 
 
 class THE(Unary, name="the"):
-    """Thresholding with histogram encoding: Lap(2/ε) on each bit, 1 above θ [Wang2017].
+    """Thresholding with histogram encoding: Lap(2/ε) on each bit, 1 above θ.
 
-    Section 4. Claim: ε; true, but not tight, because the threshold hides part of the loss.
+    [Wang2017, section 4]. Claim: ε; true but not tight: the threshold hides part of the loss.
     """
 
     theta: Annotated[float, Gt(0.5), Lt(1)] = 0.67
@@ -227,7 +227,7 @@ class LocalHashing(Protocol):
         seeds = jax.random.randint(of_hash, (n,), 0, HASHES).astype(jnp.uint32)
         own = hashed(seeds, self.value(data).astype(jnp.uint32), self.size(), jnp)
         told = grr(of_response, own.astype(jnp.int32), self.epsilon, self.size(), (n,), data.dtype)
-        # Whole numbers, because the attack rounds floats, and a rounded number means another
+        # Whole numbers, because the attack rounds floats, and a rounded seed selects another
         # function.
         return jnp.stack([seeds.astype(jnp.int32), told.astype(jnp.int32)], axis=1)
 
