@@ -111,7 +111,7 @@ class Piped(ForeignMechanism):
     columns: tuple[Column, ...]
     """The columns of its tables, as declared to the pipeline."""
     epsilon: Annotated[float, Gt(0)]
-    """The claim."""
+    """The claimed ε."""
     delta: Annotated[float, Ge(0), Lt(1)] = 0.0
     """The claimed δ."""
     variant: str = ""

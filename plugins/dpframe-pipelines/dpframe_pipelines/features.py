@@ -93,7 +93,7 @@ class NamedFeatures(Attack, name="features"):
 
 
 def _hint(name: str) -> str:
-    """Return what mends an adapter if the feature that differs is the order of an answer."""
+    """Return the remedy if the feature that differs is the order of an answer."""
     return f" ({UNORDERED})" if name.startswith(BEFORE) else ""
 
 

@@ -24,19 +24,19 @@ CONTEST = 5
 """Fits of each table that is tried before the search, to choose the first pairs."""
 
 CONFIRMED = 10
-"""Fits of the tables of a pair after which it is chosen."""
+"""Fits of both tables of a pair before it is chosen."""
 
 AGAIN = 3
-"""Pairs that are fitted again, at least, before a single one is chosen."""
+"""Best pairs that are fitted again, even if fewer are wanted."""
 
 GROUPS = 3
-"""Pairs that are tried whose records differ in some of the columns alone."""
+"""Tried pairs whose records differ in some of the columns only."""
 
 FEW = 2
 """Fits of a table that show if its records are dropped."""
 
 MOST_EQUAL = 16
-"""Equal records that a table has at most if the least number is sought that shows in an output."""
+"""Largest number of equal records tried, to find the fewest that show in an output."""
 
 MOST_COUNTS = 2
 """Pairs that are tried because a count did not vary."""
@@ -107,7 +107,7 @@ class Scouting:
         ]
         found = self._chosen(tried, most)
         if not found and others:
-            # The values of some columns in half of the records, and those of the others.
+            # Half of the records have some columns at one bound, the others low in all.
             crossed = [low] * (size - size // 2) + [far] * (size // 2)
             one = [h if f == lo else lo for lo, h, f in zip(low, high, far, strict=True)]
             tried = [self._pair(crossed, one, "values of two columns not related in the others")]

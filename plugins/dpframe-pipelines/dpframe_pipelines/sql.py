@@ -44,7 +44,7 @@ MANY = 40
 """Number of rows of a user with many rows."""
 
 SHARED = 100
-"""Users of each of two keys that are equally frequent, but for one user: more than thresholds."""
+"""Users of each of two keys of about equal frequency: more than thresholds ask for."""
 
 FAR = 1e6
 """Distance of a number from its bounds, in widths of the bounds."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dpframe.plugins import Earned, Pair, Record
 
 FITS_OF_A_PAIR = 200
-"""A search begins with one pair for each this many fits."""
+"""A search begins with one pair per this many fits."""
 
 SHARE = 0.25
 """Share of the time limit after which no more tables are tried before the search."""
@@ -43,7 +43,7 @@ class Synthesizer(Piped, name="synthesizer"):
     """
 
     def features(self) -> Features:
-        """The features of a synthetic table."""
+        """Return features of a synthetic table."""
         told = [column.params() for column in self.columns]
         return Features(told, targets_of(self.columns))
 

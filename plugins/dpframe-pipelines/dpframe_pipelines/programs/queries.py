@@ -128,7 +128,7 @@ def _key_words(group: Tuple[str, ...], key: list[Any]) -> str:
 def numbers(answer: Any, keys: list[list[Any]]) -> list[float]:
     """Return the numbers of an answer, key by key; none of them is NaN.
 
-    All rows are before that of an absent key. The rows of a dict have no order.
+    An absent key counts as after all rows. The rows of a dict have no order.
 
     Args:
         answer: rows, each the keys and then the value, with or without a header; a frame; a dict

@@ -115,7 +115,7 @@ class Features:
         """Return the features of a table, as many as there are names; none of them is NaN.
 
         In an empty column, the smallest and the last number are the upper bound, the largest and
-        the first number the lower bound. All rows are before the first one of an absent kind.
+        the first number the lower bound. An absent kind counts as after all rows.
         """
         labels, types = _labels(table), _types(table)
         names, rows = rows_of(table, self._columns)
