@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class FiniteDP(Claim):
-    """Return the loss of outputs with these probabilities on D and on D′, in the worse direction.
+    """The loss of outputs with these probabilities on D and on D′, in the worse direction.
 
     Raises:
         ValueError: the two datasets have different numbers of outputs.

@@ -41,7 +41,7 @@ class NearestWord(Mechanism, name="nearest-word"):
     """The word that is nearest to a word's embedding plus noise [Feyisetan2020].
 
     The noise has a density proportional to e^{−ε|x|}: a uniform direction, and a gamma-distributed
-    length with as many degrees as dimensions. Words are numbers. Coordinate j of the embedding of
+    length of shape `dimensions`. Words are numbers. Coordinate j of the embedding of
     word w is 10 times the fractional part of (w + 1)√p_j, where p_j is the jth prime. Claim: ε
     times the Euclidean distance between the two embeddings; true. With the mistake: wrong.
     """

@@ -59,7 +59,7 @@ def of_steps(epsilon: float, delta: float, steps: int) -> ApproxDP | None:
 
 
 def changed(pair: Pair) -> int:
-    """Coordinates in which D and D′ differ."""
+    """Count coordinates that differ."""
     return int(np.count_nonzero(_differences(pair)))
 
 

@@ -21,7 +21,7 @@ class NoisyMax(EachByOne):
     """Answers plus noise of scale 2/ε."""
 
     def index_probabilities(self, data: Floats, law: Law) -> Floats:
-        """Probability that each noisy answer is the largest, in float64.
+        """Return the probability that each noisy answer is largest.
 
         Args:
             data: answers, shape [k].
@@ -64,7 +64,7 @@ class ReportNoisyMax2(NoisyMax, name="report-noisy-max-2"):
 
 
 class ReportNoisyMax3(NoisyMax, name="report-noisy-max-3"):
-    """The largest answer plus Lap(2/ε) itself [Ding2018, algorithm 7].
+    """The largest noisy answer, with noise Lap(2/ε) [Ding2018, algorithm 7].
 
     Claim: ε-DP if each answer changes by up to 1; wrong for more than two answers. If all k answers
     change together, outputs below all of them lose kε/2.
@@ -76,10 +76,10 @@ class ReportNoisyMax3(NoisyMax, name="report-noisy-max-3"):
 
 
 class ReportNoisyMax4(NoisyMax, name="report-noisy-max-4"):
-    """The largest answer plus exponential noise of mean 2/ε itself [Ding2018, algorithm 8].
+    """The largest noisy answer, with exponential noise of mean 2/ε [Ding2018, algorithm 8].
 
     Claim: ε-DP if each answer changes by up to 1; wrong: outputs below the largest answer on D′ are
-    impossible on D′. On D their probability is at most (1 − e^{−ε/2})^k.
+    impossible on D′. On D they have (1 − e^{−ε/2})^k if all k answers are equal and 1 lower.
     """
 
     def sample(self, key: Key, data: Array, n: int) -> Array:

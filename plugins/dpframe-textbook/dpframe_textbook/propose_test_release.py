@@ -46,8 +46,7 @@ class ProposeTestRelease(Mechanism, name="propose-test-release"):
             told = jnp.ones(n, bool)
             noise = noise * moves[0]
         else:
-            # If even changing all values does not suffice, the last entry is 1, the range of the
-            # values.
+            # The appended entry is for β ≥ 1, which no change of the median exceeds.
             distance = jnp.argmax(jnp.append(moves > self.beta, True))
             noisy = distance + laplace(of_test, (n,), data.dtype) / self.epsilon
             told = noisy > -jnp.log(2 * self.delta) / self.epsilon
