@@ -37,7 +37,7 @@ Whole = npt.NDArray[np.int64]
 FILE = "canaries.json"
 SCHEMA = 1
 MOST_RUNS = 1_000  # in one folder, whose noise is compared
-MOST_COMPARED = 50_000  # records whose inputs are compared with the canaries, about
+MOST_COMPARED = 50_000  # records, about, whose inputs are compared with canaries
 STREAM = 0xD9F4A3E  # so that coins differ from the numbers of a script that uses the same seed
 
 

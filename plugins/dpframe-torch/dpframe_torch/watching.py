@@ -72,7 +72,7 @@ class Keys:
         return None
 
     def shared(self, others: Iterable[Tensor] = ()) -> Bools:
-        """Return True for records with the input of another one of them, or of another record."""
+        """Return True for each record whose input another record or one of `others` has."""
         keys = self._keys().numpy()
         _, inverse, number = np.unique(keys, return_inverse=True, return_counts=True)
         elsewhere = [int(keys_of(one[None])) for one in others]
@@ -278,7 +278,7 @@ class Watch:
             epsilon: of the claim.
             engine: Opacus's PrivacyEngine, or None.
             others: returns inputs of records that are no canaries. It is called only if canaries
-                seem to be missing or misplaced, because records with equal inputs look so too.
+                seem to be missing or misplaced, because equal inputs cause the same.
         """
         found = torch.cat([torch.zeros(0, dtype=torch.int64), *(one.cpu() for one in self.found)])
         own = np.bincount(found[found >= 0].numpy(), minlength=len(members))
@@ -345,7 +345,7 @@ class Watch:
         return found
 
     def _of_canaries(self, seen: Any, rows: Floats, members: Bools) -> list[str]:
-        """Compare canaries that no other record looks like with what was trained on."""
+        """Compare the canaries with unique inputs with what was trained on."""
         found: list[str] = []
         given = int(rows.sum())
         inside, outside = int(members.sum()), int((~members).sum())
@@ -395,7 +395,7 @@ class Watch:
                 "drop_last, a subset or an augmentation leaves them out"
             )
             found.append(Doubt(text) if missing > inside / 2 else text)
-        # Given their sizes, uniform batches have at most a binomial variable's spread of canaries.
+        # In uniform batches of given sizes the canaries' number varies at most like a binomial.
         hits, share = int(seen[members].sum()), inside / max(1, self.records)
         rare = share < 1 and p_of_missing(given - hits, max(1, given), 1 - share) < RARE
         if rare and hits < 0.9 * given * share and not found:
@@ -518,7 +518,7 @@ def _same_weights(one: torch.nn.Module, other: torch.nn.Module) -> bool:
 
 
 def _differs(rows: Floats, n: int, low: float, high: float) -> bool:
-    """True if steps use more or fewer records than n give, each with probability low to high.
+    """True if steps use more or fewer of n records than probabilities low to high allow.
 
     Differences below 2 % are ignored: they hardly change ε, and drop_last causes them.
     """
