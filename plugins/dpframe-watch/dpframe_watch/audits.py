@@ -36,7 +36,7 @@ if os.getppid() != int(sys.argv.pop(1)):
     os._exit(9)
 runpy.run_module("dpframe", run_name="__main__", alter_sys=True)
 """
-"""Runs dpframe until its parent is killed: it holds the directory that a later run needs."""
+"""Runs dpframe and ends it with its parent, to free the directory for a later run."""
 
 
 class Done(NamedTuple):

@@ -139,7 +139,7 @@ def _template(name: str) -> str:
 
 
 def _event(cell: Any) -> str | None:
-    """Return the body of a function that tests for the witness event, or None if it cannot."""
+    """Return the body of a function that tests for the witness event, or None if there is none."""
     words = cell.search.event if cell.search is not None else ""
     if raised := re.fullmatch(r"raises ([A-Za-z_]\w*)\b[^,]*", words):
         return f"return type(answer).__name__ == {raised[1]!r}"

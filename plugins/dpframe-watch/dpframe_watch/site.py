@@ -38,7 +38,7 @@ class Row(NamedTuple):
     certified: str = "–"
     draws: str = "–"
     date: str = ""
-    alarms: float = 0.0  # false ones in its record, on average, if all claims were true
+    alarms: float = 0.0  # expected false alarms in its record if all claims hold
     problem: str = ""  # why it could not be audited again
     report: str = ""  # address of a public report
     earlier: tuple[tuple[str, str], ...] = ()  # key and date of older records
