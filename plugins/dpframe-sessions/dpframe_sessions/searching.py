@@ -25,7 +25,7 @@ from dpframe.pytest import UndecidedError, ViolationError
 from dpframe_sessions.session import Session
 from dpframe_sessions.strategies import Start, Step, learn_policy, strategies
 
-UNLIMITED = 2**40  # trials if the time decides
+UNLIMITED = 2**40  # trials if only time limits
 FIT = 0x5E55  # the stream of the sessions that a policy is learned from
 
 
