@@ -2,8 +2,8 @@
 
 The address of a draw is (seed, draw group, repeat, stream, chunk, dataset). The first four, a
 `Stream`, are hashed into a base key. Chunk and dataset are folded in by NumPy, for all chunks of a
-segment at once, so programs receive keys and derive none. Keys are never stored. `threefry` makes
-them JAX's.
+segment at once, so programs receive keys and derive none. Keys are never stored. `threefry` turns
+them into JAX's.
 
 Processes of black boxes do not need JAX, so it is imported inside the functions that use it.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 SCHEME = 1
-"""Must change if addresses come to mean other draws: old counts are never mixed with new."""
+"""Must change if an address gets other draws, so that old counts are never mixed with new."""
 
 HOST = "as the pair made them"
 """Replaces the precision in the address of a black box; part of the scheme."""
@@ -99,7 +99,7 @@ def evidence_of(cell: Cell, *, data: str) -> Stream:
 
 
 def generator_name(name: str) -> str:
-    """Return the generator's proper name, for the record."""
+    """Return the name of a generator for the record; "default" becomes its own name."""
     return THREEFRY if name == "default" else name
 
 
@@ -287,7 +287,7 @@ def of_answers(asking: Asking, numbers: int, native: Sequence[int] | None) -> Sh
 
 
 class Shard(NamedTuple):
-    """One of several equal parts of a run, from 1."""
+    """One of several equal parts of a run, numbered from 1."""
 
     number: int
     of: int

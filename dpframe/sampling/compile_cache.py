@@ -42,7 +42,7 @@ _kept_in: list[Path] = []  # the directory of programs, if they are kept
 def keep_executables(directory: Path | None) -> None:
     """Keep whole programs in a directory from now on; None stops this.
 
-    No other user may write to it, since its programs are run.
+    No other user may write to it, because its programs are run.
     """
     _kept_in[:] = [] if directory is None else [directory]
 
@@ -234,7 +234,7 @@ def _settings() -> tuple[Any, ...]:
 
 
 def settings_in_words() -> tuple[str, ...]:
-    """Return these settings and those of the whole process as texts; of some values only the type.
+    """Return these settings and those of the process as texts, some values by their type alone.
 
     The directory of compiled programs is left out because it changes no program, and the choice of
     the device because the device itself is in the key.
@@ -381,7 +381,7 @@ def _bind_entries() -> None:
 
 @functools.cache
 def compiler_options() -> dict[str, Any]:
-    """Return options for every program: 512-bit vectors if XLA knows of them.
+    """Return options for every program: 512-bit vectors if XLA has them.
 
     LLVM prefers 256 bits on every CPU; these loops run up to 1.9 times as fast with 512. A
     processor without them ignores the option; a version of XLA that does not know it raises.

@@ -25,7 +25,7 @@ def made_by(pair: Pair) -> tuple[tuple[Any, Any], str]:
 
 
 def data_digest(data: tuple[Any, Any]) -> str:
-    """Return the digest of D and D′ as a pair makes them, whatever the precision of the run.
+    """Return the digest of D and D′ as a pair makes them; the run's precision does not matter.
 
     Arrays and pytrees of arrays are read as a whole, other values part by part.
 
@@ -100,7 +100,7 @@ class ValueReader:
 
     def parts_of(self, value: Any) -> list[Any]:
         """Return the parts from which Python copies an object, as pickle does."""
-        if isinstance(value, enum.Enum):  # releases of Python copy its members in different ways
+        if isinstance(value, enum.Enum):  # versions of Python copy its members in different ways
             return [type(value), (value._value_,)]
         # Libraries register ways to pickle exceptions with their tracebacks (tblib, for Dask): the
         # digest must not depend on what else is imported.

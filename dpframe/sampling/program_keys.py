@@ -41,7 +41,7 @@ has certainly imported the present files."""
 BEGAN = time.time()
 
 _LIBRARIES = {"jax", "jaxlib", "numpy", "scipy", "ml_dtypes", "opt_einsum", "pydantic"}
-"""Known by their versions; a program with code of other libraries has no key."""
+"""Their code is not read; a program with code of any other library has no key."""
 
 _PLAIN = (str, bytes, int, float, complex, bool, type(None), type(...), range)
 
@@ -220,14 +220,14 @@ def _inside(value: Any, found: dict[str, None]) -> Iterator[tuple[str, Any, set[
         return
     text, used = content.code_text(value.__code__)
     found[f"{place} does {text}"] = None
-    for name in used:  # among them the modules that it imports itself
+    for name in used:  # including modules that the function imports
         _check_covered(name)
     for name, one in _used(value, used):
         yield f"{place}.{name}", one, used
 
 
 def _is_ours(module: str | None) -> bool:
-    """True if the code of a module is read; False if its library's version covers it."""
+    """True if the code of a module is read for a key, False for known libraries."""
     top = (module or "").partition(".")[0]
     if top == "dpframe":
         _check_covered(module)

@@ -1,6 +1,6 @@
 """Threefry-2x32 with 13 rounds as a JAX key type, written so that XLA fuses it.
 
-The generator is Threefry-2x32 of [Salmon2011]. Their library Random123 knows of no statistical flaw
+The generator is Threefry-2x32 of [Salmon2011]. Their library Random123 reports no statistical flaw
 with 13 or more rounds; the generators of the paper pass TestU01's BigCrush. JAX's own key type is
 the same function with 20 rounds.
 
@@ -52,7 +52,7 @@ def _seed(seed: jax.Array) -> jax.Array:
 
 
 def _fold_in(key: jax.Array, data: Any) -> jax.Array:
-    """Return the block at counter (0, data). It is draw `data` too: fold a key, or draw."""
+    """Return the block at counter (0, data), also draw number `data`: either fold a key or draw."""
     number = jnp.asarray(data).astype(np.uint32)
     return jnp.stack(threefry2x32((key[0], key[1]), (jnp.zeros_like(number), number)))
 
@@ -112,7 +112,7 @@ def implementation() -> Any:
 
 
 def base_key(stream: Stream, prng: str) -> jax.Array:
-    """Return the key of a stream; keys of chunks go on from it."""
+    """Return the key of a stream, from which those of its chunks are derived."""
     return key_of(jnp.asarray(words_of(stream, 8)), prng)
 
 
