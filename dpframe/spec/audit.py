@@ -69,7 +69,7 @@ class Cell:
     seed: int
     expected: str | None  # the verdict that the last matching [[expect]] rule names
     search: Search | None = None
-    """Replaces pair and attack, which are the first ones of the search, and later its witness."""
+    """Chooses pair and attack; the cell has the first ones, and after the search its witness's."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -124,7 +124,7 @@ def _build(
     axes = sweep.read_axes(document, members, problems)
     _check_size(members, axes, sections.audit, problems)
     seconds = sections.run.seconds if sections.run is not None else None
-    variants = _patiently(lambda: make_variants(members, axes, problems), seconds, problems)
+    variants = _limited(lambda: make_variants(members, axes, problems), seconds, problems)
     if sections.run is not None and sections.run.stop != "never":
         _check_anytime(members, problems)
     wanted = wanted_of(sections.environments, problems)
@@ -137,7 +137,7 @@ def _build(
     assert sections.run is not None
     kind = SearchGrid if sections.search is not None else CellGrid
     grid = kind(document, sections.audit, members, axes, variants=variants, problems=problems)
-    cells = _patiently(lambda: grid.cells(rules), seconds, problems)
+    cells = _limited(lambda: grid.cells(rules), seconds, problems)
     skipped = grid.skips(rules)
     if not cells and not problems:
         reasons = dict.fromkeys(skip.reason for skip in skipped)
@@ -157,7 +157,7 @@ def _build(
     )
 
 
-def _patiently(work: Callable[[], T], seconds: float | None, problems: Problems) -> T:
+def _limited(work: Callable[[], T], seconds: float | None, problems: Problems) -> T:
     """Run plugin code with a time limit; a call that takes longer is a mistake."""
     try:
         return machine.with_timeout(work, seconds)
@@ -168,7 +168,7 @@ def _patiently(work: Callable[[], T], seconds: float | None, problems: Problems)
 
 
 def _check_anytime(members: Members, problems: Problems) -> None:
-    """Cells can stop early only if an estimator may be asked before the end."""
+    """Note a mistake if no estimator allows its cells to stop early."""
     classes: list[Any] = [member.entry.cls for member in members.of_kind["estimator"]]
     if "estimator" not in members.broken and not any(cls.anytime for cls in classes):
         problems.add(
@@ -187,7 +187,7 @@ def _check_size(
     cells = math.prod(filter(None, sizes)) * (audit.repeats if audit else 1)
     if cells > MOST_CELLS:
         problems.add(("sweep",), f"makes {cells:,} cells; dpframe takes up to {MOST_CELLS:,}")
-        problems.raise_if_any()  # looking at each of them would take too long
+        problems.raise_if_any()  # examining each of them would take too long
 
 
 def wanted_of(tables: Mapping[str, EnvironmentTable], problems: Problems) -> tuple[Wanted, ...]:

@@ -20,7 +20,7 @@ from dpframe.spec.sweep import Range, SweptKey, freeze, planned, read_ranges, va
 
 
 class ResolvedPlugin(NamedTuple):
-    """A chosen plugin and what identifies it."""
+    """A chosen plugin, and the values that identify it in ids of cells."""
 
     choice: Choice[Any]
     identity: list[Any]
@@ -147,7 +147,7 @@ class CellGrid:
         return self._choices[key]
 
     def _target(self, mechanism: Member, index: Picks) -> ClaimedMechanism | None:
-        """Return a mechanism resolved for its pair; None, and a mistake is added, if not."""
+        """Return a mechanism resolved for its pair; None after noting a mistake."""
         source = self._pair_of(mechanism)
         key = (mechanism, self._picks(mechanism, index), self._picks(source, index))
         if key not in self._targets:
@@ -155,7 +155,7 @@ class CellGrid:
             pair = self._choice(source, index).choice.value
             known = (source, key[2])
             if known not in self._equal:
-                # The first access to the data shows if there is room for them.
+                # The first access to the data shows if they fit into memory.
                 with within(self._free):
                     self._equal[known] = self._compare(source, pair)
             usable = self._equal[known] is not None

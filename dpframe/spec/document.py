@@ -80,7 +80,7 @@ class Locator:
             self._root = _Node(1, {})
 
     def line(self, path: Path) -> int | None:
-        """Return the line, counted from 1, where a path begins to exist; None if it never does.
+        """Return the line, counted from 1, where a path first occurs; None if it does not.
 
         An element of a list that spans several lines is found on its own line.
         """
@@ -222,7 +222,7 @@ def plain(value: Any, path: Path = ()) -> Any:
         path: its place in the document.
 
     Raises:
-        PackingError: it is nested too deeply, an integer is too large, or text is not Unicode.
+        SpecValueError: it is nested too deeply, an integer is too large, or text is not Unicode.
     """
     if len(path) > DEEPEST:
         raise SpecValueError(path[:1], "is nested too deeply")
@@ -384,7 +384,7 @@ def findings(error: ValidationError, value: Any, noun: str, owner: str = "") -> 
     for details in error.errors(include_url=False):
         finding = _finding(details, value, noun, owner)
         known = found.setdefault((finding.path, finding.missing), finding)
-        if known.message != finding.message:  # the members of a union, each with its complaint
+        if known.message != finding.message:  # a mistake for each member of a union
             message = f"{known.message}, or {finding.message}"
             found[finding.path, finding.missing] = known._replace(message=message)
         if finding.unknown:
@@ -417,7 +417,7 @@ def _finding(details: ErrorDetails, value: Any, noun: str, owner: str) -> Mistak
 
 
 def _existing(value: Any, location: Sequence[str | int]) -> Path:
-    """Return the part of a location that the value has; pydantic adds names of union members."""
+    """Return the part of a location that exists; pydantic appends the names of union members."""
     path: list[str | int] = []
     for step in location:
         if not holds(value, (step,)):

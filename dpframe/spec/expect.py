@@ -132,7 +132,7 @@ def read_rules(
                 accepted = names(key, place, value)
             elif isinstance(value, list) and one not in swept.get(key, ()):
                 accepted = frozenset(map(freeze, value))
-            else:  # a list that is itself one of the swept values
+            else:  # also a list that is one of the swept values
                 accepted = frozenset({one})
             # The same key may occur in quotes and as nested tables.
             conditions[key] = accepted & conditions.get(key, accepted)

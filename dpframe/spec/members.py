@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _Table = EntryTable | PairTable | SearchTable
 
 
-@dataclasses.dataclass(frozen=True, eq=False)  # eq=False: each entry is itself, and hashable
+@dataclasses.dataclass(frozen=True, eq=False)  # eq=False: compared by identity, so hashable
 class Member:
     """An entry of the spec with the plugin it means.
 

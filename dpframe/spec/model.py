@@ -75,7 +75,7 @@ Draws = Annotated[int, Field(ge=1, le=MOST_TRIALS)]
 
 
 class TomlTable(Described, BaseModel):
-    """A TOML table: nothing unknown, nothing converted."""
+    """A TOML table; it refuses unknown keys and converts no value."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
 
@@ -287,7 +287,7 @@ SEARCHED_BY: dict[str, list[dict[str, Any]]] = {
     ],
     "estimator": [{"use": "betting"}],
 }
-"""Defaults of a spec with [search]; each mechanism meets the attacks that suit its kind."""
+"""Defaults of a spec with [search]; each mechanism gets the attacks that suit its kind."""
 
 SWEEPABLE = ("seed", "trials", "delta", "confidence")
 """Keys of [audit] that may differ between cells."""

@@ -178,7 +178,7 @@ def _value(text: str) -> Any:
         return plain(text.strip())
     except RecursionError:
         raise SpecValueError((), "is nested too deeply") from None
-    except ValueError:  # what Python says of so long a number
+    except ValueError:  # Python refuses numbers of so many digits
         raise SpecValueError((), "is not readable TOML: a number is too long") from None
     return plain(parsed["value"]) if len(parsed) == 1 else text.strip()
 

@@ -60,7 +60,7 @@ def read(path: str | os.PathLike[str]) -> Document:
         raise SpecError([_of_a_run(name, text) or no_toml]) from None
     except RecursionError:
         raise SpecError([f"{name}: is nested too deeply"]) from None
-    except ValueError:  # what Python says of so long a number
+    except ValueError:  # Python refuses numbers of so many digits
         most = sys.get_int_max_str_digits()
         digits = re.search(rf"(?:\d_?){{{most + 1}}}", text)
         line = text[: digits.start() if digits else 0].count("\n") + 1
@@ -217,7 +217,7 @@ def read_sections(document: Document, registry: Registry, problems: Problems) ->
 
 
 def read_environments(data: Mapping[str, Any]) -> dict[str, model.EnvironmentTable]:
-    """Return the environments if all of them are valid."""
+    """Return the environments; none if one of them is not valid."""
     tables = data.get("environments")
     try:
         return model.ENVIRONMENTS.validate_python(tables if isinstance(tables, dict) else {})
