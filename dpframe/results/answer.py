@@ -56,7 +56,7 @@ def checked(estimate: Any, *, certified: bool, tested: bool) -> Estimate:
     p_value, p_resolved = found.p_value, found.p_resolved
     if p_value is None or p_resolved is None or p_value <= p_resolved:
         return found
-    # Raised error rates reject no more.
+    # Raising the error rates cannot make the claim easier to reject.
     if p_value > p_resolved * (1 + ROUNDING):
         raise CellError(f"estimate gave p_resolved {p_resolved}, which is below p_value {p_value}")
     return found._replace(p_resolved=p_value)
@@ -75,7 +75,7 @@ def _number(name: str, value: Any) -> float:
         raise CellError(f"estimate gave {shown(value)} for {name}; it must be a number")
     try:
         return float(value)
-    except Exception as error:  # an integer above all floats, or a plugin's own number class
+    except Exception as error:  # an integer too large for a float, or a number class of a plugin
         raise CellError(
             f"estimate gave {shown(value)} for {name}; it is too large for a float"
         ) from error

@@ -64,7 +64,7 @@ def cell_record(
         certified: True if the bound of the estimate is valid.
         query: question that the estimator answered.
         truth: exact curve of the mechanism for this pair, if known.
-        exceptions: shares of exceptions among the answers on D and on D′; None if none count.
+        exceptions: shares of exceptions among the answers on D and on D′; None for arrays.
         notes: remarks beside the estimator's own.
         looks: looks at the draws.
         draw_group: name of the set of draws.

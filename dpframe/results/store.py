@@ -84,7 +84,7 @@ def write(record: Record, directory: Path) -> Path:
 
 
 def set_aside(directory: Path) -> Path | None:
-    """Rename a file called like the record that no run wrote; return its new path.
+    """Rename a file that has the record's name but was written by no run; return its new path.
 
     Returns None if the file may be a damaged record, or cannot be read.
     """

@@ -51,7 +51,7 @@ def text(value: str) -> str:
 
 
 def profile_problem(points: Sequence[Sequence[float]]) -> str | None:
-    """Say why points (ε, δ) cannot be lower bounds on a privacy profile; None if they can."""
+    """Return why points (ε, δ) cannot be lower bounds of a privacy profile; None if they can."""
     for epsilon, delta in points:
         if not (0 <= epsilon < math.inf and 0 <= delta <= 1):
             return f"has δ ≥ {delta} at ε = {epsilon}"

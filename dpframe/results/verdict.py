@@ -89,7 +89,7 @@ def judged(cells: Sequence[CellRecord], m: int, multiplicity: str) -> list[CellR
     for (place, cell, _, basis, price), p, p_sampled in zip(tests, adjusted, resolved, strict=True):
         error = 1 - basis.confidence
         if error not in factors:
-            # What the p-value of the most extreme counts would be multiplied by.
+            # The factor for the p-value of the most extreme counts.
             left = m - sum(each <= error for each in resolved)
             factors[error] = {"holm": max(1, left), "bonferroni": m, "none": 1}[multiplicity]
         verdict, reason = _verdict(cell, p, p_sampled, price, factors[error])
@@ -146,7 +146,7 @@ def _would_show(cell: CellRecord) -> str:
 
 
 def is_refuted_together(cell: CellRecord) -> bool:
-    """True if all pairs of a search together refute a claim that the bound of none exceeds."""
+    """True if the pairs of a search refute a claim together, but no bound of one exceeds it."""
     return cell.verdict == VIOLATED and (cell.reason or "").startswith(TOGETHER)
 
 
@@ -216,8 +216,8 @@ SAW_NOTHING = "this attack saw nothing: every score was equal"
 def saw_nothing(cell: CellRecord) -> bool:
     """True if every draw from D and from D′ got the same decision, or the same score.
 
-    Equal scores fall into one bin, whose grid has only one edge value because the scores of its
-    pilot were equal, or whose edges are adjacent floats.
+    Equal scores fall into one bin. Either its edges are adjacent floats, or all finite edges are
+    equal because the scores of the pilot were.
     """
     name, edges = cell.statistic.get("name"), cell.statistic.get("edges", [])
     if not isinstance(cell.counts, list):
