@@ -36,13 +36,13 @@ from dpframe.search.black_box_arms import draws_needed
 from dpframe.workers.in_process import Here
 from dpframe.workers.pool import Workers
 
-UNLIMITED = 2**40  # trials if the time decides
+UNLIMITED = 2**40  # trials if only the time is limited
 GIVEN = "given"  # the name of a test's own pair
 OUTPUTS = ("time", "bits", "messages")  # parts of an answer that may be asked for
 ANSWERS = ("each-by-one", "one-by-one")  # neighbours of a vector of query answers
 BOUNDS = ("low", "high", "integer")  # of query answers, in a schema
 STEPS = 10  # width of the answers in steps, if it is not given
-RNG = ("rng", "generator", "random_state", "random", "key", "seed")  # no names of a dataset
+RNG = ("rng", "generator", "random_state", "random", "key", "seed")  # names of a generator
 
 
 class Terms(NamedTuple):
@@ -58,7 +58,7 @@ class Terms(NamedTuple):
     query: Callable[[Any], Any] | None  # the value without noise, which is compared exactly
     sensitivity: float | None
     norm: float
-    attributes: Sequence[str]  # that are read from an answer that is an object
+    attributes: Sequence[str]  # attributes to read from an answer that is an object
     raises: str | None
     limit: float | None
     outputs: Mapping[str, bool] | None
@@ -130,7 +130,7 @@ class AuditOutcome(NamedTuple):
 
     record: Record
     sentence: str
-    error: Exception | None  # that the test fails with
+    error: Exception | None  # with which the test fails; None if it passes
 
 
 def over_one_pair(

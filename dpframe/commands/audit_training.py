@@ -26,7 +26,7 @@ from dpframe.plugins import Attack, Claim, Estimator, HostArray, HostMechanism, 
 from dpframe.results.model import Record
 from dpframe.sampling.content import ValueReader, code_text, data_digest, is_found_by_name
 
-LARGEST_SEED = 2**63  # seeds are below
+LARGEST_SEED = 2**63  # seeds are smaller
 FEWEST = 10  # models per dataset for a pilot or an attack, unless fewer are trained
 
 

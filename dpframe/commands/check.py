@@ -53,8 +53,8 @@ def _unmeetable(plan: Plan) -> Iterator[str]:
             yield f"{_name(cell)}: expected {cell.expected}, but cannot be run: {reason}"
     for the_pass in plan.passes:
         for cell, _ in the_pass.cells:
-            if cell.expected is not None and (silence := _without_verdict(cell)):
-                yield f"{_name(cell)}: expected {cell.expected}, but gets no verdict: {silence}"
+            if cell.expected is not None and (why := _without_verdict(cell)):
+                yield f"{_name(cell)}: expected {cell.expected}, but gets no verdict: {why}"
 
 
 def _without_verdict(cell: Cell) -> str | None:

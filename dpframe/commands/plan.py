@@ -141,9 +141,9 @@ SHOWN = (1.1, 1.25, 1.5, 2.0)
 """True losses whose power is listed, as multiples of the claim."""
 
 
-PAIRS = 8  # of a simulated search
+PAIRS = 8  # pairs of a simulated search
 
-MOST_DRAWN = 4  # questions whose power is drawn against trials, because each takes seconds
+MOST_DRAWN = 4  # curves of power against trials, at most; each takes seconds
 
 
 def _by_trials(asked: Question) -> dict[float, list[tuple[int, float]]]:
@@ -206,7 +206,7 @@ def powers(
 def _refutes(asked: Question, loss: float, rng: np.random.Generator) -> bool:
     """Simulate a search, and return True if it refutes the claim.
 
-    One of the pairs has the true loss, told by two outputs with equal error rates; the others lose
+    One of the pairs has the true loss, shown by two outputs with equal error rates; the others lose
     nothing. Draws and bets are those of `SearchRun` and `TracedArm`: draws that attacks learn from
     choose no bets. Bets on scores need more draws than bets on decisions.
     """

@@ -203,7 +203,7 @@ def _complete(earlier: Record, plan: Plan) -> bool:
     """True if this run would repeat the earlier one."""
     audit = plan.audit
     drawn = {cell.id: (p.stream.group, p.data) for p in plan.passes for cell, _ in p.cells}
-    # Cells that stop on their own have what they need, however few.
+    # Cells that stop once decided have enough trials, however few.
     stops = audit.run.stop == "decided" and audit.run.seconds is None
     wanted = [
         (cell.id, "ok", None if stops else [cell.trials] * 2, *drawn[cell.id])

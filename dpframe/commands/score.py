@@ -407,7 +407,7 @@ def ask(
             found = answer(query, host_generator(stream))
             tested = certified and query.claim is not None
             estimates.append(checked(found, certified=certified, tested=tested))
-    except Exception as raised:  # a plugin's mistake is a line of the table
+    except Exception as raised:  # a plugin's mistake becomes a row of the table
         estimates, error = [], raised
     return EstimatorAnswers(estimates, certified, error, time.perf_counter() - started)
 

@@ -1,4 +1,4 @@
-"""One part of a run, counted on its own, and parts put together again."""
+"""Count one part of a run on its own, and merge the parts."""
 
 from __future__ import annotations
 

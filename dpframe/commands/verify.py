@@ -135,7 +135,7 @@ def verify(
 def _windows(
     runner: Runner, the_pass: Pass, kept: dict[str, Saved], sums: Store, found: Verified
 ) -> list[partial[None]]:
-    """Estimate a pass from the sum of its windows, and return what draws each window again."""
+    """Estimate a pass from the sum of its windows; return a call for each that redraws it."""
     work = runner.work_on(the_pass)
     work.prepare()
     work.begin()
