@@ -22,7 +22,7 @@ def free_bytes() -> int | None:
     """Return the memory that this process may still take without swapping or being killed.
 
     Returns:
-        None if the system does not tell.
+        None if the system does not report it.
     """
     free = [left for left in (_of_system(), *map(_of_group, _groups())) if left is not None]
     return min(free, default=None)
@@ -156,9 +156,9 @@ def bound(command: list[str]) -> list[str]:
 def descendants(process: int) -> list[int]:
     """Return the numbers of the processes below one, the nearest first."""
     found = [process]
-    for number in found:  # grows meanwhile
+    for number in found:  # grows during the loop
         for listed in Path("/proc").glob(f"{number}/task/*/children"):
-            with contextlib.suppress(OSError):  # it has ended meanwhile
+            with contextlib.suppress(OSError):  # it has ended
                 found += map(int, listed.read_text(encoding="ascii").split())
     return found[1:]
 
@@ -232,7 +232,7 @@ def at_work(what: str, place: Any = None) -> Iterator[None]:
 
 
 def doing(thread: int | None) -> str | None:
-    """Return the plugin code that a thread is calling."""
+    """Return the name of the plugin call that a thread is in; None if it is in none."""
     call = None if thread is None else _calls.get(thread)
     return None if call is None else call.what
 

@@ -21,7 +21,7 @@ PARSING = threading.Lock()  # Python 3.11 cannot parse on several threads; `insp
 
 
 def escape(text: str, keep: str = "") -> str:
-    """Escape control and bidirectional characters, and halves of characters, before printing.
+    """Escape control and bidirectional characters, and lone surrogates, before printing.
 
     Args:
         text: labels, keys, file names or text of plugins; may contain any character.
@@ -38,7 +38,7 @@ def escape(text: str, keep: str = "") -> str:
 
 
 def shown(value: object) -> str:
-    """Name a value in a message, whatever its `repr` does."""
+    """Return a value for a message, even if its `repr` fails or is long."""
     try:
         found = escape(repr(value))
     except Exception:
