@@ -2,8 +2,8 @@
 
 For an author's tests: `check_mechanism(NoisySum(epsilon=1.0))` raises `NotKeptError`, an
 AssertionError that names every promise that is broken. The built-ins are checked by the same
-functions. A correct plugin is accused with a probability below 1e-5, and not again with the same
-version of dpframe, because nothing here depends on the time.
+functions. A correct plugin is accused with a probability below 1e-5. Runs of the same version of
+dpframe give the same result, because nothing here depends on the time.
 """
 
 import dataclasses

@@ -23,7 +23,7 @@ from dpframe.testing.plugins import ERROR, LeftOut, Trial
 TRIALS_EACH = 1000  # scores per dataset of one audit
 REPEATS = 200  # audits at a truth
 CONFIDENCE = 0.9  # of calibrated bounds: one in ten may exceed the truth
-LEVELS = (0.9, 0.99, 0.999)  # a wrong radius can look right at one of them
+LEVELS = (0.9, 0.99, 0.999)  # a wrong bound can look right at one of them
 CORNERS = ((100, 50), (200, 200 / (1 + math.e)), (10_000, 20))
 """Draws on each dataset, and the mean number of errors of the better decision rule. The p-value,
 which is slow, is tested at the first."""
@@ -323,7 +323,7 @@ def _not_vacuous(asked: ScoredEstimator) -> None:
 
 
 def _bets_are_fair(asked: ScoredEstimator) -> None:
-    """Wealth must not grow on average if the claim is true, whatever the earlier rounds were."""
+    """Test that wealth does not grow on average if the claim is true, after any earlier rounds."""
     if not type(asked.estimator).anytime:
         raise LeftOut("it does not claim to be valid at every number of trials at once")
     _certifying(asked)

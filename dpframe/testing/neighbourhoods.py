@@ -79,7 +79,7 @@ TRIALS: tuple[Trial, ...] = (
 
 CALLS = 4  # number of calls, each with the evidence of the earlier pairs
 SEED = 3
-SPENT = 1000  # draws per dataset that the history gives for each pair
+SPENT = 1000  # draws per dataset of each pair in the history
 
 
 @dataclasses.dataclass(frozen=True)

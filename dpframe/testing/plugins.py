@@ -36,7 +36,7 @@ class Finding:
 
 
 class LeftOut(Exception):  # noqa: N818  # it is no error
-    """Raised, with the reason, by a trial that does not apply."""
+    """Raised, with the reason, by a trial that does not apply or cannot be run."""
 
 
 # A promise, and a function of the subject that raises if it is broken: AssertionError with the
@@ -200,7 +200,7 @@ def example(cls: type[Plugin], given: Collection[str] = ()) -> dict[str, Any]:
     """Return values for required parameters not given: 1 if it is allowed, else the nearest value.
 
     Raises:
-        DpframeError: a required parameter is a text, a tuple or the like.
+        DpframeError: a required parameter is not a number, a boolean or a choice.
     """
     described = json_schema(cls)
     properties, definitions = described.get("properties", {}), described.get("$defs", {})
