@@ -101,7 +101,7 @@ def _checked(found: Floats, tail: Callable[[Floats, Indices], Floats], error: Fl
     """Replace limits whose tail probability is not the error.
 
     SciPy's inverse of the beta distribution is wrong in places (1.17: where a parameter is exactly
-    1000; NaN near errors of 1e-300), its forward function is not. If the two disagree, the limit is
+    1000; NaN near errors of 1e-300); its forward function is not. If the two disagree, the limit is
     bisected and ends on its conservative side. `tail` is monotone and takes limits and indices of
     entries.
     """

@@ -149,7 +149,7 @@ def one_sided_radius(trials: npt.ArrayLike, bins: npt.ArrayLike, error: npt.Arra
     """Return the sharper τ = ½√(k/n) + √(ln(1/error)/(2n)), never larger than `canonne_radius`.
 
     One score moves TV by at most 1/n, so TV exceeds its mean by t with probability at most
-    exp(−2nt²) [McDiarmid1989]. The lower tail gets no error, neither term is rounded up to τ/2.
+    exp(−2nt²) [McDiarmid1989]. The lower tail gets no error, and no term is rounded up to τ/2.
     Arguments as above.
     """
     n, k, a = (np.asarray(value, np.float64) for value in (trials, bins, error))

@@ -9,7 +9,7 @@ so the largest mean of g(x) + h(y) under the claim is
 The draws are independent, so the mean of what a pair pays is a b (2/S)² ≤ ((a + b)/S)² ≤ 1, with a
 and b the means of g and h: whatever the weights, if they were chosen before the draws. The weights
 whose logarithm grows fastest are the ratios of the truth to its reverse information projection on
-the claim [Grunwald2024]. For (ε, δ) they have a closed form but for the ratio of the two sides.
+the claim [Grunwald2024]. For (ε, δ) they have a closed form given the ratio of the two sides.
 Events are the weights that take two values.
 """
 

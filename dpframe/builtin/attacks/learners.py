@@ -96,8 +96,8 @@ def best_ridge(
 def ridge_regression(sides: Sequence[HostArray], ridge: float, near: Linear) -> Linear:
     """Maximise the mean log-likelihood of two classes less ½ ridge ‖w‖².
 
-    Rows on D and on D′ are standardised, shape [n, columns] each. `near` is where to begin, such as
-    what some of the rows gave.
+    Rows on D and on D′ are standardised, shape [n, columns] each. `near` is the start, such as the
+    fit to some of the rows.
     """
     width = sides[0].shape[1]
     given = table(sides)

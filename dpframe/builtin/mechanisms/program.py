@@ -34,7 +34,7 @@ class Program(ForeignMechanism, name="program"):
     environment.
     """
 
-    module: SpecFile  # type: ignore[misc]  # elsewhere the class says it
+    module: SpecFile  # type: ignore[misc]  # a class variable elsewhere
     """The file, relative to the spec; the command line names it too, with --plugin."""
     given: Given = Table("{}")
     """The `params` that `prepare` gets."""
@@ -49,7 +49,7 @@ class Program(ForeignMechanism, name="program"):
     spec_names = {"given": "params"}  # noqa: RUF012  # a class variable of every plugin
 
     @property
-    def seedable(self) -> bool:  # type: ignore[override]  # elsewhere the class says it
+    def seedable(self) -> bool:  # type: ignore[override]  # a class variable elsewhere
         return self.seeded
 
     def check(self) -> None:

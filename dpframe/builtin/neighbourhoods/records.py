@@ -151,7 +151,7 @@ class RecordEdits(Neighbourhood, name="records"):
                 "shows as much in less time",
             )
         try:
-            self._bench  # noqa: B018  # the schema is looked at
+            self._bench  # noqa: B018  # reads the schema
         except ValueError as error:
             raise ParameterError("schema", str(error)) from None
         if self.form == "record" and len(found.rows) != 1:
@@ -160,7 +160,7 @@ class RecordEdits(Neighbourhood, name="records"):
         one = self._made(Memo(self._bench), set(), planned(self._bench), 1)
         if not one:
             raise ParameterError("form", f"{self.form!r}: no edit of this table can take that form")
-        one[0].check()  # fails without the library that makes frames, for one
+        one[0].check()  # raises without pandas, for example
 
     def params(self) -> dict[str, Any]:
         # pydantic would write inf and NaN as null.
