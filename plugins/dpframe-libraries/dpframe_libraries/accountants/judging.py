@@ -150,7 +150,7 @@ def shrunk(
             tried.add(question)
             answer = ask(row.accountant, question)
             truths = (
-                (row.truth,)  # not looked at
+                (row.truth,)  # not used
                 if answer.failure
                 else intervals(question.steps, question.relation, question.deltas)
             )

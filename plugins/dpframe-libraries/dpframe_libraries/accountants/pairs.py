@@ -181,8 +181,8 @@ def _on_grid(pair: _Pair, h: float) -> Grid:
         low, high = float(losses.min()), float(losses.max())
     elif losses.size:
         low, high = min(low, float(losses.min())), max(high, float(losses.max()))
-    # The largest atom is on the grid, since the curve has a corner there; or else the limit near
-    # which a sampled release that missed the record gathers.
+    # The grid contains the largest atom, where the curve has a corner; without atoms, the limit
+    # near which losses of a sampled release without the record gather.
     anchor = float(losses.max()) if losses.size else pair.limit
     first = anchor - h * (math.ceil((anchor - low) / h - _ALIGNED) + 2)
     size = math.ceil((high - first) / h - _ALIGNED) + 3
@@ -195,7 +195,7 @@ def _on_grid(pair: _Pair, h: float) -> Grid:
     if losses.size:
         place = (losses - first) / h
         index = np.clip(np.floor(place + _ALIGNED).astype(int), 0, size - 2)
-        # With mass and mass / e^loss kept, as interpolation does.
+        # Keeps mass and mass / e^loss, as interpolation does.
         share = -np.expm1(np.maximum(0.0, place - index) * -h) / -math.expm1(-h)
         np.add.at(upper, index, masses * (1 - share))
         np.add.at(upper, index + 1, masses * share)

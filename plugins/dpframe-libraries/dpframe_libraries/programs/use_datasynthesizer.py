@@ -12,7 +12,7 @@ import tempfile
 import numpy as np
 import pandas as pd
 
-sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # behind all libraries
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # after all libraries
 
 from DataSynthesizer.DataDescriber import DataDescriber
 from DataSynthesizer.lib.PrivBayes import get_noisy_distribution_of_attributes

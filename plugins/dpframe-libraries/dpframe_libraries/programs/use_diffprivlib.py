@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 
-sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # behind all libraries
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # after all libraries
 
 from diffprivlib import mechanisms, models, tools
 from library_tables import codes, matrix, numbers, rounded

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 from numba import jit
 
-sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # behind all libraries
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # after all libraries
 
 from library_tables import number, records
 

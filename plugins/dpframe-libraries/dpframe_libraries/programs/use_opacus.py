@@ -12,7 +12,7 @@ import warnings
 
 import torch
 
-sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # behind all libraries
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # after all libraries
 
 from library_tables import matrix, rounded
 from opacus import PrivacyEngine, accountants

@@ -11,7 +11,7 @@ import json
 import os
 import sys
 
-sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # behind all libraries
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # after all libraries
 
 from library_tables import codes, number, numbers, records
 

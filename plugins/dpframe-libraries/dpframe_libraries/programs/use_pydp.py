@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # behind all libraries
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # after all libraries
 
 from library_tables import numbers
 from pydp.algorithms import laplacian

@@ -7,7 +7,7 @@ import os
 import sys
 from importlib.metadata import distribution
 
-sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # behind all libraries
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # after all libraries
 
 from library_tables import matrix, numbers
 
