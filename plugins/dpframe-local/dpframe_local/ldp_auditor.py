@@ -43,7 +43,7 @@ def guess_rate(protocol: Protocol) -> float:
     """Return the probability that the attack guesses the user's own value.
 
     Ties of SHE are broken at random here. LDP-Auditor's rounding breaks them and favours some
-    values, in both of its rates: its result differs little.
+    values, but in both of its rates, so its result differs little.
 
     Raises:
         ValueError: the attack of this protocol is not known.

@@ -182,8 +182,8 @@ class SubsetSelection(Protocol, name="subset-selection"):
     def truth(self, pair: Pair) -> FiniteDP:
         zero, one = self._values(pair)
         size, rate = self.omega or 1, float(self.rate(np))
-        with_other = (size - 1) / (self.k - 1)  # that the other value is in a set with the own one
-        without = size / (self.k - 1)  # that it is in a set without
+        with_other = (size - 1) / (self.k - 1)  # of the other value in a set with the own one
+        without = size / (self.k - 1)  # in a set without the own one
         both = np.array(
             [
                 [(1 - rate) * (1 - without), (1 - rate) * without],
