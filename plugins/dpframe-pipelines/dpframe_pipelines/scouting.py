@@ -125,7 +125,7 @@ class Scouting:
         return found
 
     def _least(self, low: Any, high: Any, size: int) -> list[dict[str, Any]]:
-        """Return the pair with the least number of equal records that shows in the outputs.
+        """Return the pair with the fewest equal records that show in the outputs.
 
         Rare records may be dropped below a threshold.
         """

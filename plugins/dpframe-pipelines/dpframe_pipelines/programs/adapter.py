@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any, Callable
 
-sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # behind all libraries
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # after all libraries
 
 import queries
 from table_features import Features
