@@ -79,7 +79,7 @@ class ReportNoisyMax4(NoisyMax, name="report-noisy-max-4"):
     """The largest noisy answer, with exponential noise of mean 2/ε [Ding2018, algorithm 8].
 
     Claim: ε-DP if each answer changes by up to 1; wrong: outputs below the largest answer on D′ are
-    impossible on D′. On D they have (1 − e^{−ε/2})^k if all k answers are equal and 1 lower.
+    impossible on D′, but have probability (1 − e^{−ε/2})^k on D if k equal answers are 1 lower.
     """
 
     def sample(self, key: Key, data: Array, n: int) -> Array:

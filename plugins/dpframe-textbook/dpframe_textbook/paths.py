@@ -60,7 +60,7 @@ class Noises:
         return outputs, np.array([left.sum() for _, left in ends])
 
     def _density(self, answers: Floats) -> tuple[Floats, Floats]:
-        """Nodes of the threshold's noise, and its probability at each."""
+        """Return nodes of the threshold's noise, and its probability at each."""
         unit = min(self.threshold, self.answer or self.threshold)
         kinks = np.append(answers, 0.0) / unit
         at, weights = nodes(kinks, REACH * self.threshold / unit)
@@ -69,7 +69,7 @@ class Noises:
 
 
 def paths(queries: int, cutoff: int) -> int:
-    """Number of outputs."""
+    """Count the outputs."""
     most = min(cutoff, queries)
     stopped = sum(math.comb(last, most - 1) for last in range(queries))
     return stopped + sum(math.comb(queries, above) for above in range(most))
