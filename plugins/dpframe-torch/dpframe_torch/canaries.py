@@ -421,7 +421,7 @@ class Canaries:
         return [] if data is None else [data[i] for i in range(len(data))]
 
     def _other_inputs(self) -> Iterator[Tensor]:
-        """Yield the inputs of records of the training set that are no canaries, some of many."""
+        """Yield inputs of the training set's other records; if there are many, of some."""
         fields, source = fields_of(self.records[0]), self.train_set.source
         others = source[source >= 0]
         for place in others[:: max(1, len(others) // MOST_COMPARED)]:

@@ -383,7 +383,7 @@ class Watch:
                     "data"
                 )
             )
-        # Given their sizes, no batch has a record with probability ∏(1 − b/n) ≤ exp(−Σb/n).
+        # A record is in no batch with probability ∏(1 − b/n) ≤ exp(−Σb/n), b being the sizes.
         missing = inside - present
         chance = math.exp(-given / max(1, self.records))
         if given >= self.records and p_of_evenness(seen[members], len(rows)) < RARE / 2:
