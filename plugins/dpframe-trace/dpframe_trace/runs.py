@@ -130,7 +130,7 @@ class _Difference(NamedTuple):
     file: str = ""
     line: int = 0
     judged: bool = True
-    """False if the difference itself may be private, as a different amount of data filled in."""
+    """False if the difference may be private, such as how many missing values are filled in."""
 
 
 def judge_differences(
