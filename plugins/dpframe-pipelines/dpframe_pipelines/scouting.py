@@ -24,7 +24,7 @@ CONTEST = 5
 """Fits of each table that is tried before the search, to choose the first pairs."""
 
 CONFIRMED = 10
-"""Fits of both tables of a pair before it is chosen."""
+"""Fits of each table of a pair before it is chosen."""
 
 AGAIN = 3
 """Best pairs that are fitted again, even if fewer are wanted."""
@@ -107,7 +107,7 @@ class Scouting:
         ]
         found = self._chosen(tried, most)
         if not found and others:
-            # Half of the records have some columns at one bound, the others low in all.
+            # Half of the records are high in some of the columns, the others in none.
             crossed = [low] * (size - size // 2) + [far] * (size // 2)
             one = [h if f == lo else lo for lo, h, f in zip(low, high, far, strict=True)]
             tried = [self._pair(crossed, one, "values of two columns not related in the others")]
