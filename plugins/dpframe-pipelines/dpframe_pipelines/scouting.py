@@ -96,23 +96,23 @@ class Scouting:
         """
         if self._usual is None:
             return []
-        low, high, far, *others = self._records()
+        low, high, mixed, lacking = self._records()
         size = len(self._usual.rows[0])
         halves = [low] * (size - size // 2) + [high] * (size // 2)
         tried = [
             *self.constant_counts(MOST_COUNTS),
             self._pair([low] * size, high, "all others at the lower bounds"),
             self._pair(halves, high, "half of the others at each bound"),
-            *(self._pair([high] * size, other, "all others equal") for other in others),
+            *(self._pair([high] * size, one, "all others equal") for one in mixed[1:] + lacking),
         ]
         found = self._chosen(tried, most)
-        if not found and others:
+        if not found and mixed:
             # Half of the records are high in some of the columns, the others in none.
-            crossed = [low] * (size - size // 2) + [far] * (size // 2)
-            one = [h if f == lo else lo for lo, h, f in zip(low, high, far, strict=True)]
+            crossed = [low] * (size - size // 2) + [mixed[0]] * (size // 2)
+            one = [h if m == lo else lo for lo, h, m in zip(low, high, mixed[0], strict=True)]
             tried = [self._pair(crossed, one, "values of two columns not related in the others")]
-            found = self._chosen(tried, most) or self._chosen(self._least(low, high, size), most)
-        return found
+            found = self._chosen(tried, most)
+        return found or self._chosen(self._least(low, high, size), most)
 
     def _chosen(self, tried: Sequence[dict[str, Any]], most: int) -> list[dict[str, Any]]:
         apart = [(self._apart(params, CONTEST), params) for params in tried]
@@ -182,12 +182,13 @@ class Scouting:
             found.setdefault(mine, {**self._given, "edit": change, "description": words})
         return list(found.values())[:most]
 
-    def _records(self) -> list[list[Any]]:
+    def _records(self) -> tuple[Any, Any, list[Any], list[Any]]:
         """Return plain records.
 
         Returns:
-            The lower bounds, the upper ones, and upper ones in some of the columns and lower ones
-            in the others; also one that lacks the values that records of the given table lack.
+            The lower bounds; the upper ones; records with upper bounds in some of the columns and
+            lower ones in the others, if there are several columns; and one that lacks the values
+            that records of the given table lack, if there are such.
         """
         given = self._usual.rows[0]
         record = dict(zip(self._names, given[0], strict=False))
@@ -197,8 +198,7 @@ class Scouting:
                 ends[0][column.name], ends[1][column.name] = low, high
         low, high = (list(end.values()) for end in ends)
         number = min(GROUPS, len(low)) if len(low) > 1 else 0
-        found = [low, high]
-        found += [
+        mixed = [
             [(low, high)[place % number == at][place] for place in range(len(low))]
             for at in range(number)
         ]
@@ -206,9 +206,8 @@ class Scouting:
             any(row[place] != row[place] or row[place] is None for row in given)
             for place in range(len(low))
         ]
-        if any(lacks):
-            found.append([None if lost else cell for lost, cell in zip(lacks, high, strict=True)])
-        return found
+        lacking = [None if lost else cell for lost, cell in zip(lacks, high, strict=True)]
+        return low, high, mixed, [lacking] * any(lacks)
 
     def _pair(self, rows: list[Any], new: Any, words: str) -> dict[str, Any]:
         """Return a pair whose D′ has a new record, or has it in place of another one."""

@@ -240,6 +240,15 @@ class EditableTable:
         share = [0.0, 1.0, None, float(rng.random())][int(rng.integers(4))]
         return self.row(user, int(rng.integers(8)), share)
 
+    def are_neighbours(self, case: Case) -> bool:
+        """True if the tables of a case differ in one user; both have that user if it is replaced.
+
+        An engine may know the number of users if only replacing them has to stay secret.
+        """
+        both = (case.mine, case.theirs)
+        there = (any(not isinstance(row, Joined) for row in rows) for rows in both)
+        return case.mine != case.theirs and (not self.replace or all(there))
+
     def pair(self, case: Case) -> Values:
         """Return a case as a pair: D and D′ hold the same query."""
         # The user comes first, because its rows cannot change the order of keys otherwise.
@@ -330,7 +339,7 @@ class UsersAndQueries(Neighbourhood, name="sql"):
         found: dict[Pair, None] = {}
         for case in itertools.islice(cases(), 20 * self.batch + len(history)):
             pair = bench.pair(case)
-            if case.mine != case.theirs and pair not in seen:
+            if bench.are_neighbours(case) and pair not in seen:
                 found[pair] = None
                 if len(found) == self.batch:
                     break
@@ -542,7 +551,7 @@ def shrink(
     budget = Budget(trials, seconds, record.audit.confidence, record.seed)
     while True:
         case = bench.case(Values.from_params(record.cells[0].pair.params))
-        tried = [bench.pair(one) for one in smaller(case) if one.mine != one.theirs]
+        tried = [bench.pair(one) for one in smaller(case) if bench.are_neighbours(one)]
         if not tried:
             return record
         budget = budget._replace(seed=budget.seed + 1)

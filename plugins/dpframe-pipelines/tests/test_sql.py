@@ -54,6 +54,8 @@ def test_every_pair_differs_in_one_user_and_has_one_query(neighbourhood):
         rest = [[r for r in data["rows"] if r[bench.user] != ME] for data in (pair.d0, pair.d1)]
         assert rest[0] == rest[1]
         assert bench.case(pair) == case
+        if bench.replace:
+            assert all(ME in [r[bench.user] for r in d["rows"]] for d in (pair.d0, pair.d1))
         if bench.joined:
             others = [data["other"]["rows"] for data in (pair.d0, pair.d1)]
             kept = [[row for row in rows if row[0] != ME] for rows in others]
@@ -227,6 +229,23 @@ def test_a_finding_is_shrunk(mistake, users):
     assert len({row[0] for row in pair.d0["rows"]}) == users
     assert len(pair.d0["rows"]) <= 2
     assert "WHERE" not in smallest.pair.params["description"]
+
+
+def test_a_replaced_user_is_never_shrunk_to_nobody():
+    """The number of users is public here; only the sum breaks the claim."""
+
+    def answer(rng, table, query):
+        if query.value in ("COUNT(*)", "COUNT(DISTINCT who)"):
+            return len({row["who"] for row in table})
+        return sum(row["spent"] or 0.0 for row in table) + rng.laplace(0, 10)
+
+    columns = [{"name": "who", "user": True}, {"name": "spent", "low": 0.0, "high": 10.0}]
+    how = {"columns": columns, "epsilon": 1.0, "change": "replace", "confidence": 0.99}
+    found = audit_sql(answer, **how, trials=4000, seed=3)
+    assert found.cells[0].verdict == "violated"
+    pair = shrink(found, answer, trials=2000).cells[0].pair.params
+    assert [len({row[0] for row in pair[d]["rows"]}) for d in ("d0", "d1")] == [1, 1]
+    assert "SUM" in pair["description"]
 
 
 def test_only_a_finding_is_shrunk():

@@ -113,6 +113,28 @@ def test_a_threshold_for_rare_records_is_found_by_halving():
     assert scouting(lambda rng, rows: rows)._least(low, high, 20) == []
 
 
+@pytest.mark.parametrize("rows", [[[1.0], [2.0], [3.0]], [[1.0], [None], [3.0]], [[1.0]]])
+@pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
+def test_a_table_of_one_column(rows, adjacency):
+    columns = [{"name": "age", "low": 0, "high": 9}]
+    private = lambda rng, table: [[float(rng.integers(9))]]  # noqa: E731
+    for fit, verdict in ((lambda rng, table: table, "violated"), (private, "consistent")):
+        record = audit_synthesizer(
+            fit, rows, columns=columns, epsilon=1.0, adjacency=adjacency, fits=200
+        )
+        assert record.cells[0].verdict == verdict
+
+
+def test_a_table_of_one_column_of_categories_that_drops_rare_ones():
+    columns = [{"name": "city", "categories": ["a", "b"]}]
+
+    def fit(rows):
+        return [row for row in rows if rows.count(row) >= 3]
+
+    record = audit_synthesizer(fit, [["a"]] * 9, columns=columns, epsilon=1.0, fits=200)
+    assert record.cells[0].verdict == "violated"
+
+
 def test_no_pair_is_planted_for_tables_that_cannot_be_fitted():
     assert scouting(lambda rng, rows: rows, []).pairs(8) == []
     scouts = scouting(lambda rng, rows: 1 / 0)
