@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import re
 from typing import Any, ClassVar
@@ -193,3 +194,28 @@ def test_both_are_padded_to_one_shape() -> None:
             assert made.values["x"].tolist() == [[1.0, 1.0]] * n + [[0.0, 0.0]] * (3 - n)
             assert made.values["y"].dtype == int
     assert pair.as_traced(long, long) == (long, long)
+
+
+class Rows(list):
+    """A list with an attribute."""
+
+    def __init__(self, rows: list[int], name: str) -> None:
+        super().__init__(rows)
+        self.name = name
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({1}, {1.0}),
+        (frozenset({0.0}), frozenset({-0.0})),
+        ({(1, "a")}, {(True, "a")}),
+        (np.array([complex(0.0, 1.0)]), np.array([complex(-0.0, 1.0)])),
+        (np.array([(0.0, 1)], "f8,i4"), np.array([(-0.0, 1)], "f8,i4")),
+        (Rows([1, 2], "left"), Rows([1, 2], "right")),
+    ],
+)
+def test_values_that_compare_as_equal_but_differ(one: Any, other: Any) -> None:
+    assert one == other or np.array_equal(one, other)
+    assert not pair.same(one, other)
+    assert pair.same(one, copy.deepcopy(one))

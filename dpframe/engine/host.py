@@ -291,6 +291,7 @@ class HostWork(passes.Work):
     def draw_and_count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
         active = self.active
         drawn: list[list[HostArray]] = [[] for _ in active]
+        known = max((self._known(lane, index, segment) for lane in active), default=0)
         started = time.monotonic()
         try:
             for lane, found in zip(active, drawn, strict=True):
@@ -300,7 +301,7 @@ class HostWork(passes.Work):
             pass  # the chunks drawn so far count
         rows = self.the_pass.rows
         done = min(sum(map(len, of_lane)) // rows for of_lane in drawn)
-        self.draws.pace.measured(done, time.monotonic() - started)
+        self.draws.pace.measured(done - known, time.monotonic() - started)
         segment = segment._replace(stop=segment.first + done)
         if done and self.the_pass.shape.asking is not None:
             self._look_for_exceptions(index, segment, dict(zip(active, drawn, strict=True)))
@@ -343,6 +344,12 @@ class HostWork(passes.Work):
             self._kinds.update(answers.kinds[answers.raised][:KINDS].tolist())
         raised = {lane: int(answers.raised.sum()) for lane, answers in found.items()}
         self._raised[index, segment.first] = raised
+
+    def _known(self, lane: int, index: int, segment: Segment) -> int:
+        """Return the number of chunks from the first on that were drawn before."""
+        chunks = range(segment.first, segment.stop)
+        unknown = (chunk for chunk in chunks if (lane, index, chunk) not in self._seen)
+        return next(unknown, segment.stop) - segment.first
 
     def _outputs(self, lane: int, index: int, segment: Segment) -> Iterator[HostArray]:
         chunks = range(segment.first, segment.stop)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import threading
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -157,6 +158,7 @@ class _Planner:
         self._unusable = {one.name: one.problem for one in audit.environments if one.problem}
         self._m = self._certifying = 0
         self._turn = object()
+        self._change = threading.Lock()  # one thread at a time takes the current cell
 
     def go_on(self) -> None:
         """Examine the cells that are left."""
@@ -165,16 +167,18 @@ class _Planner:
             while self.left:
                 cell = self.left[0]
                 found = self._look(cell)
-                if self._turn is not turn:
-                    return
-                self.left.popleft()
-                self._take(cell, found)
+                with self._change:
+                    if self._turn is not turn:
+                        return
+                    self._take(self.left.popleft(), found)
 
     def give_up(self, reason: str) -> None:
         """Fail the current cell; it counts among the tests."""
-        self._turn = object()
-        cell = self.left.popleft()
-        self._take(cell, _Look(type(cell.estimator.value).certifies, reason))
+        with self._change:
+            self._turn = object()
+            if self.left:  # else the call returned at the last moment
+                cell = self.left.popleft()
+                self._take(cell, _Look(type(cell.estimator.value).certifies, reason))
 
     def plan(self) -> Plan:
         """Return the plan."""

@@ -175,7 +175,8 @@ class Schedule:
 
     def _do(self, work: Work, unit: Unit | None) -> None:
         """Prepare a pass, or count one of its units."""
-        self._doing[threading.current_thread()] = work
+        with self._change:
+            self._doing[threading.current_thread()] = work
         try:
             if unit is None:
                 work.prepare()
@@ -192,7 +193,8 @@ class Schedule:
                     self._close(work, error)
                 self._change.notify_all()
         finally:
-            self._doing.pop(threading.current_thread(), None)
+            with self._change:
+                self._doing.pop(threading.current_thread(), None)
 
     def _next(self, only_host: bool) -> tuple[Work, Unit | None] | None:
         """Return the next unit of a prepared pass, else a pass to prepare; None if all is done."""

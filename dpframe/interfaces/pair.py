@@ -42,12 +42,16 @@ def _same(one: Any, other: Any, within: dict[int, int], beside: dict[int, int]) 
     if isinstance(one, np.generic) or type(one) in _ARRAYS:  # other types may have masks
         return _same_arrays(np.asarray(one), np.asarray(other), within, beside)
     if isinstance(one, dict | list | tuple):
+        attributes = [(getattr(one, "__dict__", None), getattr(other, "__dict__", None))]
         if isinstance(one, dict):  # the order of items is data too
             one, other = ([x for item in each.items() for x in item] for each in (one, other))
-        parts = zip(one, other, strict=False)
+        parts = [*zip(one, other, strict=False), *attributes]
         return len(one) == len(other) and all(_same(x, y, within, beside) for x, y in parts)
+    if isinstance(one, set | frozenset) and one == other:
+        mates = {member: member for member in other}  # 1.0 finds 1
+        return all(_same(x, mates[x], within, beside) for x in one)
     if isinstance(one, float):
-        return repr(one) == repr(other)
+        one, other = repr(one), repr(other)
     known = isinstance(one, int | str | bytes | bytearray | set | frozenset | None)
     return bool(one == other) if known else _same_objects(one, other)
 
@@ -62,6 +66,11 @@ def _same_arrays(
         return False
     if one.dtype.hasobject:
         return _same(one.tolist(), other.tolist(), within, beside)
+    parts = [(one[name], other[name]) for name in one.dtype.names or ()]
+    if one.dtype.kind == "c":
+        parts = [(one.real, other.real), (one.imag, other.imag)]
+    if parts:
+        return all(_same_arrays(x, y, within, beside) for x, y in parts)
     one, other = np.atleast_1d(one), np.atleast_1d(other)
     rows = max(1, BLOCK * len(one) // max(1, one.size))
     for first in range(0, len(one), rows):

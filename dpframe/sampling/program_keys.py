@@ -323,6 +323,7 @@ def surroundings() -> str:
     device = jax.devices()[0]
     versions = [__version__, sys.version, jax.__version__, version("jaxlib")]
     versions += [np.__version__, scipy.__version__, sysconfig.get_platform()]
+    versions += [version(name) for name in ("ml_dtypes", "opt_einsum", "pydantic")]
     versions += [device.platform, device.device_kind, device.client.platform_version]
     environment = sorted(
         f"{k}={v}" for k, v in os.environ.items() if k.startswith(("XLA", "LIBTPU"))

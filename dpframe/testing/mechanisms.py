@@ -11,6 +11,7 @@ import numpy as np
 
 from dpframe.engine import independence, sanity, trace
 from dpframe.errors import CellError, WorthlessError
+from dpframe.interfaces.pair import same
 from dpframe.plugins import Claim, HostArray, HostMechanism, Mechanism, Pair
 from dpframe.sampling import address, threefry
 from dpframe.testing import plugins
@@ -156,9 +157,11 @@ def _input_left(played: Played) -> None:
     if played.traced:
         raise LeftOut("JAX arrays cannot be changed")
     before = copy.deepcopy(played.data)
+    # Copies of unknown types may have other pickles, so they are compared as texts.
+    equal = same if same(before, played.data) else lambda one, other: str(one) == str(other)
     for index in (0, 1):
         played.call(0, index)
-    assert str(before) == str(played.data), "sample changes the data that it is given"
+    assert equal(before, played.data), "sample changes the data that it is given"
 
 
 def _compiled(played: Played) -> None:

@@ -37,10 +37,10 @@ def result(executor: Executor, task: Task, until: float | None = None) -> Any:
     try:
         found = future.result(left)
     except TimeoutError:
-        if future.done():
-            raise  # raised by the task itself
-        future.cancel()
-        raise Overdue from None
+        if not future.done():
+            future.cancel()
+            raise Overdue from None
+        found = future.result()  # it came at the last moment, or the task itself raised this error
     return executor.taken(task, found) if isinstance(executor, Checked) else task.checked(found)
 
 

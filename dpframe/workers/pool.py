@@ -291,7 +291,12 @@ class Workers:
         spare = self._idle[: max(0, len(self._idle) - most)]
         self._idle = self._idle[len(spare) :]
         end(*spare)
-        taken += [WorkerProcess(interpreter, self._remarks) for _ in range(number - len(taken))]
+        try:
+            while len(taken) < number:
+                taken.append(WorkerProcess(interpreter, self._remarks))
+        except BaseException:  # nothing would end processes that are neither idle nor busy
+            end(*taken)
+            raise
         self._busy.update(taken)
         return taken
 

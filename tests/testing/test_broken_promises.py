@@ -189,6 +189,31 @@ class Greedy(HostMechanism, name="greedy"):
         return data + np.random.default_rng(next(STEPS)).laplace(size=(n, 2))
 
 
+class Meddling(HostMechanism, name="meddling"):
+    """Changes one number in the middle of a long table."""
+
+    def sample(self, rng: Any, data: Any, n: int) -> Any:
+        data[len(data) // 2] += 1
+        return rng.laplace(size=(n, 2))
+
+
+class Long(Pair, name="long"):
+    """Arrays that NumPy abbreviates in print."""
+
+    adjacency = "replace one record"
+
+    @property
+    def d0(self) -> Any:
+        return TABLES[0]
+
+    @property
+    def d1(self) -> Any:
+        return TABLES[1]
+
+
+TABLES = np.zeros(5000), np.ones(5000)
+
+
 class Own(Pair, name="own"):
     """Data of its own that can be changed."""
 
@@ -246,6 +271,11 @@ def test_a_mechanism_with_another_fault(mechanism: Any, promise: str, says: str)
     found = finding("mechanism", of_mechanisms.Played(mechanism, Own()), promise)
     assert found.result == "broken"
     assert says in found.detail
+
+
+def test_a_change_in_the_middle_of_a_large_input_is_seen() -> None:
+    played = of_mechanisms.Played(Meddling(), Long())
+    assert finding("mechanism", played, "does not change its input").result == "broken"
 
 
 # Attacks.

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from dpframe import HostMechanism
 from dpframe.sampling.address import EVAL, Stream
+from dpframe.workers.executor import result
 from dpframe.workers.in_process import Here
 from dpframe.workers.requests import Load, Request
 
@@ -42,3 +44,16 @@ def test_threads_take_turns_and_leave_the_generators_as_they_were() -> None:
         list(threads.map(draw, range(2)))
     assert MET == []
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before
+
+
+def test_a_result_that_comes_as_the_time_ends_is_taken() -> None:
+    class Late(Future[int]):
+        def result(self, timeout: float | None = None) -> int:
+            if not self.done():
+                self.set_result(7)
+                raise TimeoutError
+            return super().result(timeout)
+
+    executor: Any = SimpleNamespace(submit=lambda task: Late())
+    task: Any = SimpleNamespace(checked=lambda found: found)
+    assert result(executor, task, until=0.0) == 7

@@ -130,6 +130,27 @@ def test_who_wants_two_is_not_passed(lender: Workers, monkeypatch: pytest.Monkey
     assert order == [2, 1]
 
 
+def test_no_process_is_left_if_another_cannot_start(
+    lender: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    ended: list[Any] = []
+
+    def start(*given: Any) -> Any:
+        if made:
+            raise OSError("no more processes")
+        made.append(Process(*given))
+        return made[-1]
+
+    monkeypatch.setattr("dpframe.workers.pool.WorkerProcess", start)
+    monkeypatch.setattr("dpframe.workers.pool.end", lambda *given: ended.extend(given))
+    with pytest.raises(OSError, match="no more"), lender.lend(Load((Box(),), ((0.0,), (1.0,))), 2):
+        pass
+    assert ended == made
+    assert not lender._busy
+    assert not lender._idle
+
+
 def test_who_waits_when_the_run_ends_is_told(lender: Workers) -> None:
     load = Load((Box(),), ((0.0,), (1.0,)))
     told = threading.Event()

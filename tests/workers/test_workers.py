@@ -299,6 +299,22 @@ def test_progress_moves_within_a_call(workers: Workers) -> None:
     assert any(done % 16 for done in seen)
 
 
+def test_chunks_of_the_first_check_are_not_timed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are counted in no time, so the next tasks would be far too large."""
+    timed: list[int] = []
+    measured = pace.Pace.measured
+
+    def noted(self: Any, number: int, seconds: float) -> None:
+        timed.append(number)
+        measured(self, number, seconds)
+
+    monkeypatch.setattr(pace.Pace, "measured", noted)
+    document = spec({"use": "box"}, trials=64, run={"chunk": 16})
+    assert record(document, Here())["cells"][0]["status"] == "ok"
+    assert timed[:2] == [0, 0]
+    assert sum(timed) == 2 * 3
+
+
 def test_here_is_a_source_too() -> None:
     here = Here()
     assert record(spec({"use": "box"}), here)["summary"]["calls"] == here.calls > 0
