@@ -24,6 +24,7 @@ from dpframe_torch.records import (
     Kind,
     Making,
     check_tokens,
+    copy_of,
     digest_of,
     fields_of,
     inputs_of,
@@ -60,7 +61,9 @@ class TrainingSet(Dataset[Any]):  # type: ignore[misc]  # PyTorch's types are no
                 "Subset from range(len(canaries.train_set)), or pass the subset to Canaries"
             )
         source = int(self.source[place])
-        return self.data[source] if source >= 0 else self.inside[-1 - source]
+        # A copy, because a script that changes records in place would change only canaries that
+        # are in, and their scores would show the coins.
+        return self.data[source] if source >= 0 else copy_of(self.inside[-1 - source])
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and "data" in self.__dict__ and hasattr(self.data, name):
@@ -141,10 +144,11 @@ class Canaries:
         if records is not None:
             if any(one is not None for one in (classes, vocabulary, length)):
                 raise CanaryError("records: they need no classes=, vocabulary= or length=")
-            self.records = [records[i] for i in range(self.number)]
+            made = [records[i] for i in range(self.number)]
         else:
             of = Making(train_set, making, classes, vocabulary, length)
-            self.records = make(kind, of, places)
+            made = make(kind, of, places)
+        self.records = [copy_of(one) for one in made]  # the data may change while they are used
         self._right = self._right_labels(train_set, places)
         self._members: Bools = tosses.random(self.number) < 0.5
         self._data, self._places = train_set, places
@@ -280,8 +284,15 @@ class Canaries:
                 The audit also compares these steps with the observed ones.
 
         Raises:
-            CanaryError: the model belongs to another run, was not trained, or cannot be scored.
+            CanaryError: the model belongs to another run, was not trained, or cannot be scored; or
+                the script changed `records`.
         """
+        if digest_of(self.records) != self.state["canaries"]:
+            raise CanaryError(
+                "canaries.records changed after Canaries was called, so scores could show the "
+                "coins instead of what the model learned: change copies of these records only, "
+                "and train again"
+            )
         scoring.check_model(model)
         auditing.check_claim(engine, epsilon, delta)
         if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:

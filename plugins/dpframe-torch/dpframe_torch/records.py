@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -381,6 +382,17 @@ def keys_of(inputs: Tensor, mask: Tensor | None = None) -> Tensor:
             whole = whole * mask.reshape(len(mask), -1)[:, :MOST_LOOKED_AT].long()
         weights = _token_weights()[: whole.shape[1]].to(rows.device)
     return (whole * weights).sum(1)
+
+
+def copy_of(record: Any) -> Any:
+    """Return a copy of a record that shares no memory with it."""
+    if type(record) is Tensor:  # many times faster than deepcopy
+        return record.detach().clone()
+    if type(record) is dict:
+        return {key: copy_of(value) for key, value in record.items()}
+    if type(record) in (tuple, list):
+        return type(record)(copy_of(value) for value in record)
+    return copy.deepcopy(record)
 
 
 def digest_of(records: Sequence[Any]) -> str:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, distributed
 from torch.nn import functional
 
-from dpframe_torch.records import LABELS, CanaryError, fields_of
+from dpframe_torch.records import LABELS, CanaryError, copy_of, fields_of
 
 Scores = npt.NDArray[np.float64]
 Result = TypeVar("Result")
@@ -81,7 +81,8 @@ class Scoring:
         self._look_at(model)
         if callable(score):
             with evaluating(model):
-                found = np.asarray(torch.as_tensor(score(model, list(self.records))).detach().cpu())
+                records = [copy_of(one) for one in self.records]
+                found = np.asarray(torch.as_tensor(score(model, records)).detach().cpu())
             if found.shape != (len(self.records),):
                 raise CanaryError(
                     f"score: returned shape {found.shape}; one score for each of the "
@@ -149,7 +150,7 @@ class Scoring:
     def _of_batch(self, model: torch.nn.Module, records: list[Any], device: Any) -> Scores:
         dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), None)
         try:
-            batch = moved(self.collate(records), device)
+            batch = moved(self.collate([copy_of(one) for one in records]), device)
             losses = self.loss(model, batch if dtype is None else _rounded(batch, dtype))
         except CanaryError:
             raise

@@ -7,7 +7,7 @@ import pytest
 import torch
 from dpframe_torch import Canaries, CanaryError
 from dpframe_torch.records import keys_of
-from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 from torch_support import CLASSES, FEATURES, network, plain, table
 
 FAR = 5.0
@@ -210,6 +210,69 @@ def test_altered_coins_and_data_are_noticed(folder):
     file.write_text("[]")
     with pytest.raises(CanaryError, match="not the file of a run"):
         Canaries(table(), 60, out="run")
+
+
+class Files(Dataset):
+    """Records that are read anew at every access, as from files."""
+
+    def __len__(self):
+        return 300
+
+    def __getitem__(self, i):
+        draws = torch.Generator().manual_seed(i)
+        return 255 * torch.rand(FEATURES, generator=draws), i % CLASSES
+
+
+class InPlace(Dataset):
+    """A transform that changes the records that it gets."""
+
+    def __init__(self, data):
+        self.data = data
+
+    def __len__(self):
+        return len(self.data)
+
+    def __getitem__(self, i):
+        x, y = self.data[i]
+        return x.sub_(127.0).div_(74.0), y
+
+
+@pytest.mark.parametrize("kind", ["mislabelled", "blank", "as-they-are", "own"])
+def test_a_transform_in_place_does_not_change_the_canaries(kind):
+    """It would change those that are in, and their scores would show the coins."""
+    own = {"records": [Files()[i] for i in range(100)]} if kind == "own" else {"kind": kind}
+    canaries = Canaries(Files(), 100, seed=0, **own)
+    kept = torch.stack([x for x, _ in canaries.records]).clone()
+    model = plain(InPlace(canaries.train_set), epochs=1, rate=1e-6, canaries=canaries)
+    assert torch.equal(torch.stack([x for x, _ in canaries.records]), kept)
+    assert canaries.audit(model, 1.0).verdict != "violated"
+
+
+def test_canaries_share_nothing_with_the_data_or_with_what_collates_them():
+    def collate(records):
+        labels = torch.tensor([record.pop("y") for record in records])
+        return {"x": torch.stack([record.pop("x") for record in records]), "y": labels}
+
+    def loss(model, batch):
+        return torch.nn.functional.cross_entropy(model(batch["x"]), batch["y"], reduction="none")
+
+    data = [{"x": x.clone(), "y": int(y)} for x, y in table()]
+    canaries = Canaries(data, 50, "as-they-are", seed=0)
+    model, references = network(), {0: network()}
+    before = canaries.audit(model, loss=loss, collate=collate, references=references)
+    for record in data:
+        record["x"].zero_()
+    list(DataLoader(canaries.train_set, 40, collate_fn=collate))
+    after = canaries.audit(model, loss=loss, collate=collate, references=references)
+    assert before["scores"] == after["scores"]
+
+
+def test_changed_records_of_canaries_are_refused():
+    canaries = Canaries(table(), 60, seed=0)
+    model = plain(canaries.train_set, epochs=1)
+    canaries.train_set.inside[int(np.flatnonzero(coins(canaries))[0])][0].add_(1.0)
+    with pytest.raises(CanaryError, match=r"records changed after .* change copies .* train again"):
+        canaries.audit(model)
 
 
 def test_coins_are_hidden_until_the_audit():
