@@ -18,6 +18,8 @@ from dpframe.results.verdict import CONSISTENT, INCONCLUSIVE, VIOLATED, judged
 from dpframe.sampling.address import PILOT, Stream
 from dpframe.scores import count, tables
 
+NOTHING_TESTED = "all scores are equal, so nothing was tested"
+
 
 def takes_canaries(estimator: Estimator) -> bool:
     """True if the estimator applies to the canaries of one run."""
@@ -207,8 +209,10 @@ def score_one_run(
             tested.append((row, found))
     cells = judged([cell for _, cell in tested], max(1, len(certify)), "holm")
     for (row, _), cell in zip(tested, cells, strict=True):
-        reason = _reason(cell, len(canaries.scores))
-        row.update(verdict=cell.verdict, p_adjusted=cell.p_adjusted, reason=reason)
+        reason, verdict = _reason(cell, len(canaries.scores)), cell.verdict
+        if verdict == CONSISTENT and len(np.unique(canaries.scores)) == 1:  # NaN is one value
+            reason, verdict = f"no violation found, but {NOTHING_TESTED}", INCONCLUSIVE
+        row.update(verdict=verdict, p_adjusted=cell.p_adjusted, reason=reason)
     verdicts = [row["verdict"] for row in rows if row["verdict"] is not None]
     sides = [whole.scores[~whole.members], whole.scores[whole.members]]
     apart = [whole.scores[aside & side] for side in (~whole.members, whole.members)]

@@ -1,7 +1,7 @@
 """Check a certificate of a dpframe audit without dpframe: `python certcheck.py CERT.json`.
 
 Bounds and verdicts follow from counts by the theorems below, rounded outwards; none shows privacy.
-It cannot check that draws are independent, events and weights fixed before them, or m the spec's.
+It cannot check that draws are independent, events, ranks and weights fixed before, m the spec's.
 With probability 1 - a the rates (x, y) = (FPR, FNR) of an event lie in a region. A claim is wrong
 if y < 1 - delta(eps) - e^eps x for an eps, throughout (Dong, Roth, Su 2022). Terms, s a share of a:
 clopper-pearson (k, n, k', n', s): Pr[Bin(n, x) <= k] >= as/2 and Pr[Bin(n', y) <= k'] >= as/2.
@@ -99,12 +99,12 @@ def limit(side: int, k: int, n: int, level: Decimal) -> Decimal:
 
 
 def normal_tail(z: float) -> Decimal:
-    """Return Pr[N > z], to 1e-14 of it or of its complement."""
+    """Return Pr[N > z], to 2e-13 of it or of its complement for |z| < 30."""
     return 1 - normal_tail(-z) if z < 0 else Decimal(math.erfc(z / math.sqrt(2))) / 2
 
 
 def region(theorem: str, term: Any, a: Decimal, side: int) -> list[tuple[Any, Any]]:
-    """Return corners (x, y) of boxes that cover a region (side 1), or lie inside it (-1)."""
+    """Return corners (x, y) of boxes that cover a region, rounded outwards (1) or inwards (-1)."""
     k, n, j, n_true, *_, share = term
     if theorem == "total-variation":
         far = Decimal(share).sqrt() / 2 + ((2 / a).ln() / 2).sqrt() + side * OUT

@@ -65,6 +65,15 @@ def test_verdicts() -> None:
     json.loads(dumps(dpframe.score_one_run(SCORES, MEMBERS, claim=PureDP(1.0))))
 
 
+@pytest.mark.parametrize("value", [0.0, float("nan")])
+def test_equal_scores_test_nothing(value: float) -> None:
+    given = {"claim": PureDP(0.1), "lower_is_member": False, "every": True}
+    found = dpframe.score_one_run(np.full(1000, value), MEMBERS, **given)
+    decided = [row for row in found["rows"] if row["verdict"]]
+    assert {row["verdict"] for row in decided} == {"inconclusive"}
+    assert all("equal, so nothing was tested" in row["reason"] for row in decided)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
