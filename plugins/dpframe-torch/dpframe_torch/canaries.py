@@ -206,7 +206,8 @@ class Canaries:
 
         Args:
             model: the model to train, or Opacus's wrapper around it.
-            optimizer: of the training; Opacus's wrapper for white-box canaries.
+            optimizer: of the training; Opacus's wrapper for white-box canaries. Without it, every
+                batch counts as a step.
 
         Raises:
             CanaryError: the canaries are white-box, but the optimiser has no per-record gradients;

@@ -152,8 +152,8 @@ class Watch:
             self.handles.append(one.register_forward_pre_hook(self._forward, with_kwargs=True))
         self.handles.append(inner.register_state_dict_post_hook(partial(self._saved)))
         self.handles.append(inner.register_load_state_dict_pre_hook(self._loaded))
+        self.optimizer = optimizer
         if optimizer is not None:
-            self.optimizer = optimizer
             opacus = hasattr(optimizer, "noise_multiplier")
             self.noise.start(optimizer if opacus else None)
             # A plain optimiser may call its closure, with the forward pass, during the step.
@@ -195,19 +195,25 @@ class Watch:
         if self.held_out.inputs:
             self.held_out_rows += int((self.held_out.find(inputs, keys) >= 0).sum())
         self.pending.append((len(inputs), slots))
+        if self.optimizer is None:  # every batch counts as a step
+            self._count()
 
     def _step(self, *_: Any) -> None:
         """Observe the released gradient of a step, after clipping and noise."""
-        self.found += [slots for _, slots in self.pending]
-        if len(self.found) > MOST_BATCHES:
-            self.found = [torch.cat([one[one >= 0] for one in self.found])]
-        self.rows.append(sum(rows for rows, _ in self.pending))
         if hasattr(self.optimizer, "accumulated_iterations"):
             self.accumulated = self.optimizer.accumulated_iterations
         if self.gradients is not None:
             self.gradients.after_step()
         if hasattr(self.optimizer, "noise_multiplier") and ranks()[1] == 1:
             self.noise.look(self.optimizer)
+        self._count()
+
+    def _count(self) -> None:
+        """Count the batches of a step."""
+        self.found += [slots for _, slots in self.pending]
+        if len(self.found) > MOST_BATCHES:
+            self.found = [torch.cat([one[one >= 0] for one in self.found])]
+        self.rows.append(sum(rows for rows, _ in self.pending))
         self.pending.clear()
 
     def _saved(self, module: Any, state: Any, prefix: str, metadata: Any) -> None:
@@ -288,16 +294,17 @@ class Watch:
         rows = np.array([sum(one) for one in every], float)
         apart = ~self.canaries.shared()
         found = self._of_canaries(seen[apart], rows, members[apart])
-        uneven = self._of_batches(rows, seen[apart & members], epsilon)
+        uneven = self._of_batches(rows, seen[apart & members], epsilon, engine)
         if (found or uneven) and seen.any():
             apart = ~self.canaries.shared(others())
             found = self._of_canaries(seen[apart], rows, members[apart])
-            uneven = self._of_batches(rows, seen[apart & members], epsilon)
+            uneven = self._of_batches(rows, seen[apart & members], epsilon, engine)
         if self.held_out_rows:
             found.append(
                 f"records of held_out were trained on, {self.held_out_rows:,} times: "
                 "measurements on them say nothing about new data"
             )
+        found += map(Doubt, self.noise.warnings())
         if self.optimizer is None:
             found.append("the optimiser was not watched: batches and noise were not checked")
         elif not self.rows and not self.before:
@@ -315,7 +322,6 @@ class Watch:
                 )
             found += uneven
             found += self._of_other_parameters()
-            found += map(Doubt, self.noise.warnings())
             found += map(Doubt, self._of_accountant(rows, engine))
         if self.unlike or (self.rows and self.loaded_unnamed == len(self.rows)):
             found.append(
@@ -332,10 +338,12 @@ class Watch:
             )
         made = self.before + len(self.rows)
         if self.before:
-            found.append(
+            text = (
                 f"{self.before:,} of {made:,} steps were made by an earlier process, so their "
-                "batches and noise were not checked, and gradient scores do not include them"
+                "canaries, batches and noise were not checked, and gradient scores do not include "
+                "them"
             )
+            found.append(Doubt(text) if self.before > made / 2 else text)
         if self.loaded and (step := self.loaded[0] + len(self.rows) - self.loaded[1]) != made:
             text = (
                 f"the weights are those after step {step:,} of {made:,}: "
@@ -351,13 +359,14 @@ class Watch:
         inside, outside = int(members.sum()), int((~members).sum())
         present, absent = int((seen[members] > 0).sum()), int((seen[~members] > 0).sum())
         if not given:
+            unseen = len(rows) or (self.optimizer is None and not self.before)
             return [
                 Doubt(
                     "the model was given no batch in train mode and with gradients, so neither its "
                     "records nor its batches were checked: it was trained in eval mode, as a copy, "
                     "or compiled after canaries.watch (watch the compiled model)"
                 )
-            ] * (len(rows) > 0)
+            ] * bool(unseen)
         if not len(seen):
             return [
                 Doubt(
@@ -395,24 +404,38 @@ class Watch:
                 "drop_last, a subset or an augmentation leaves them out"
             )
             found.append(Doubt(text) if missing > inside / 2 else text)
+        elif missing > inside / 2:
+            found.append(
+                Doubt(
+                    f"only {present:,} of {inside:,} canaries that are in were trained on in the "
+                    "steps that were watched: this training is too short to show a violation"
+                )
+            )
         # In uniform batches of given sizes the canaries' number varies at most like a binomial.
         hits, share = int(seen[members].sum()), inside / max(1, self.records)
         rare = share < 1 and p_of_missing(given - hits, max(1, given), 1 - share) < RARE
         if rare and hits < 0.9 * given * share and not found:
-            found.append(
+            text = (
                 f"canaries were recognised {hits:,} times in what was trained on, and "
                 f"{given * share:,.0f} times were expected: an augmentation changes some of them, "
                 "a sampler prefers other records, or other data are trained on too"
             )
+            found.append(Doubt(text) if hits < given * share / 2 else text)
         return found
 
-    def _of_batches(self, rows: Floats, seen: Any, epsilon: float | None) -> list[str]:
+    def _of_batches(self, rows: Floats, seen: Any, epsilon: float | None, engine: Any) -> list[str]:
         steps, n = len(rows), self.records
         if steps < FEWEST_STEPS or not n:
             return []
-        found, opacus = [], hasattr(self.optimizer, "expected_batch_size")
+        found = []
+        accounted = engine is not None or hasattr(self.optimizer, "expected_batch_size")
         rate = min(rows.mean() / n, 1.0)
-        if (opacus or epsilon is not None) and rate < 0.999:
+        if (accounted or epsilon is not None) and rate < 0.999:
+            meaning = (
+                "Opacus's accountant assumes Poisson sampling, so its ε does not hold here"
+                if accounted
+                else "do not claim an ε whose accountant assumes Poisson sampling, as Opacus's does"
+            )
             if p_of_evenness(rows, n) < RARE:
                 size = round(float(np.median(rows)))
                 dropped = (
@@ -422,13 +445,12 @@ class Watch:
                 )
                 found.append(
                     f"batches are not Poisson samples: nearly all have {size:,} records, as from a "
-                    f"shuffled loader{dropped}; an accountant that assumes Poisson sampling, as "
-                    "Opacus's does, gives an ε that does not hold for this training"
+                    f"shuffled loader{dropped}; {meaning}"
                 )
             elif p_of_evenness(seen, steps) < RARE:
                 found.append(
                     "batches are not Poisson samples: all canaries were seen about equally "
-                    "often, as from a shuffled loader; the accountant's ε does not hold"
+                    f"often, as from a shuffled loader; {meaning}"
                 )
         wanted = getattr(self.optimizer, "expected_batch_size", None)
         if wanted:
@@ -442,7 +464,7 @@ class Watch:
                     f"expected_batch_size is {wanted:g}: the batch size that is trained with is "
                     "not the one that is accounted for"
                 )
-        return [*map(Doubt, found)] if opacus else found
+        return [*map(Doubt, found)] if accounted else found
 
     def _of_other_parameters(self) -> list[str]:
         """Name parameters that changed although the watched optimiser does not train them."""

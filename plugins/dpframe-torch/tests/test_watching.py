@@ -232,6 +232,29 @@ def test_a_training_that_goes_on_in_another_process_gets_no_false_warning():
     assert f"{made} of {3 * made} steps were made by an earlier process" in warning
 
 
+@pytest.mark.parametrize(
+    ("later", "verdict"), [(0, "inconclusive"), (2, "inconclusive"), (3, "consistent")]
+)
+def test_steps_of_an_earlier_process_are_consistent_only_if_at_least_half_were_watched(
+    later, verdict
+):
+    """The earlier process trained on other data; the later one trains on the canaries."""
+    first = Canaries(table(), 100)
+    model = plain(table(seed=9), canaries=first, epochs=2, rate=1e-3)
+    canaries, resumed = Canaries(table(), 100), network()
+    optimizer = torch.optim.SGD(resumed.parameters(), lr=0.01)
+    canaries.watch(resumed, optimizer)
+    resumed.load_state_dict(torch.load(io.BytesIO(saved(model)), weights_only=True))
+    for x, y in [*DataLoader(canaries.train_set, 40)] * later:
+        torch.nn.functional.cross_entropy(resumed(x), y).backward()
+        optimizer.step()
+    found = canaries.audit(resumed, 1.0)
+    assert found.verdict == verdict
+    assert any("steps were made by an earlier process" in one for one in found.warnings)
+    if verdict == "inconclusive":
+        assert "steps were made by an earlier process" in found["rows"][0]["reason"]
+
+
 def test_gradient_canaries_are_audited_in_the_process_that_trained():
     script = Script(Canaries(table(), 100, "random-gradient")).train(1)
     later = Script(Canaries(table(), 100, "random-gradient"))
@@ -429,6 +452,48 @@ def test_a_training_that_was_not_seen_or_not_claimed_is_never_consistent(
         assert found.verdict == "inconclusive"
         assert said in found["rows"][0]["reason"]
         assert said in str(found)
+
+
+@pytest.mark.parametrize(
+    ("other", "own", "training", "said"),
+    [
+        (0, 18, True, None),
+        (8, 10, True, None),
+        (10, 8, True, "times were expected"),
+        (18, 0, True, "no canary was recognised"),
+        (0, 3, True, "too short to show"),
+        (0, 18, False, "no batch in train mode"),
+    ],
+)
+def test_without_an_optimiser_too_most_of_the_training_must_be_on_the_canaries(
+    other, own, training, said
+):
+    """Steps on other data, and then on the canaries."""
+    canaries, model = Canaries(table(), 100, seed=0), network().train(training)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    canaries.watch(model)
+    loaders = [DataLoader(data, 40) for data in (table(seed=9), canaries.train_set)]
+    for x, y in [*([*loaders[0]] * 2)[:other], *([*loaders[1]] * 2)[:own]]:
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    found = canaries.audit(model, 1.0)
+    assert found.verdict == ("consistent" if said is None else "inconclusive")
+    assert said is None or said in found["rows"][0]["reason"]
+    assert canaries.watched.pending == []
+
+
+def test_shuffled_batches_are_never_consistent_with_the_accountant():
+    """Also if the optimiser is not Opacus's; another accountant's ε may hold for them."""
+    canaries = Canaries(table(), 100, seed=0)
+    model = plain(canaries.train_set, canaries=canaries, epochs=3, rate=1e-3)
+    engine = PrivacyEngine(accountant="rdp")
+    engine.accountant.history = [(1.0, 40 / len(canaries.train_set), len(canaries.watched.rows))]
+    found = canaries.audit(model, engine.get_epsilon(DELTA), DELTA, engine=engine)
+    assert found.verdict == "inconclusive"
+    assert "not Poisson samples" in found["rows"][0]["reason"]
+    found = canaries.audit(model, 1.0)
+    assert found.verdict == "consistent"
+    assert any("do not claim an ε whose accountant assumes" in one for one in found.warnings)
 
 
 def test_equal_scores_are_never_consistent():
