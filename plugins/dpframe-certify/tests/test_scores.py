@@ -83,7 +83,7 @@ def test_scores_that_have_no_certificate(tmp_path: Path) -> None:
     with pytest.raises(DpframeError, match=f"does not follow from counts.*{reason}"):
         certificate({**told, "warnings": [reason]})
     equal = dpframe.score_one_run(0 * SCORES, MEMBERS, claim=PureDP(0.1), lower_is_member=False)
-    with pytest.raises(DpframeError, match="counts.*all scores are equal"):
+    with pytest.raises(DpframeError, match=r"counts.*all scores are equal"):
         certificate(json.loads(dumps(equal)))
     with pytest.raises(DpframeError, match="certifies nothing"):
         certificate(answer(estimators=["one-shot"]))
