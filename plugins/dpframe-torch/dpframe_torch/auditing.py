@@ -23,6 +23,7 @@ RECORD = "record.json"
 PICTURE = "picture.svg"
 DISCRETIZATION = 1e-3  # of privacy losses; it makes the claim only slightly larger
 ROUNDING = 0.98  # different accountants agree up to this
+ENDLESS = "the claim is ε = ∞, which nothing can refute, so there is only a bound"
 
 
 class Audit(dict[str, Any]):
@@ -126,7 +127,7 @@ def claim_of(engine: Any, epsilon: float | None, delta: float) -> tuple[Any, lis
 
     With Opacus's engine, the claim is the whole trade-off curve of the Poisson-sampled Gaussian
     steps that its accountant has counted. Refuting it takes fewer canaries than refuting ε at one
-    δ.
+    δ. If the user states a smaller ε than these steps give, the claim is that ε.
 
     Args:
         engine: Opacus's PrivacyEngine, or None.
@@ -138,29 +139,37 @@ def claim_of(engine: Any, epsilon: float | None, delta: float) -> tuple[Any, lis
     """
     check_claim(engine, epsilon, delta)
     history = list(getattr(getattr(engine, "accountant", None), "history", None) or ())
-    if history and all(noise > 0 for noise, _, _ in history):
-        event = dp_event.ComposedDpEvent(
-            [
-                dp_event.SelfComposedDpEvent(
-                    dp_event.PoissonSampledDpEvent(min(rate, 1.0), dp_event.GaussianDpEvent(noise)),
-                    int(steps),
-                )
-                for noise, rate, steps in history
-            ]
-        )
-        claim = AccountedDP(event, discretization=DISCRETIZATION)
-        counted = claim.epsilon_at(delta)
-        if epsilon is not None and epsilon < ROUNDING * counted:
-            return claim, [
-                f"epsilon = {epsilon:.4g} is claimed, but the steps that the accountant counted "
-                f"give {counted:.4g} at δ = {delta:g}"
-            ]
+    stated = None if epsilon is None or math.isinf(epsilon) else ApproxDP(float(epsilon), delta)
+    if not history:
+        return stated, [ENDLESS] if epsilon is not None and stated is None else []
+    if any(noise <= 0 for noise, _, _ in history):
+        if stated is None:
+            return None, [ENDLESS]
+        return stated, [
+            Doubt(
+                f"epsilon = {epsilon:.4g} is claimed, but the accountant counted steps without "
+                "noise, which give ε = ∞"
+            )
+        ]
+    event = dp_event.ComposedDpEvent(
+        [
+            dp_event.SelfComposedDpEvent(
+                dp_event.PoissonSampledDpEvent(min(rate, 1.0), dp_event.GaussianDpEvent(noise)),
+                int(steps),
+            )
+            for noise, rate, steps in history
+        ]
+    )
+    claim = AccountedDP(event, discretization=DISCRETIZATION)
+    counted = claim.epsilon_at(delta)
+    if epsilon is None or epsilon >= ROUNDING * counted:
         return claim, []
-    if epsilon is None or math.isinf(epsilon) or history:
-        if epsilon is None and not history:
-            return None, []
-        return None, ["the claim is ε = ∞, which nothing can refute, so there is only a bound"]
-    return ApproxDP(float(epsilon), delta), []
+    return stated, [
+        Doubt(
+            f"epsilon = {epsilon:.4g} is claimed, but the steps that the accountant counted give "
+            f"{counted:.4g} at δ = {delta:g}"
+        )
+    ]
 
 
 def judged(
@@ -182,7 +191,8 @@ def judged(
         scores: shape [m].
         members: the coins, shape [m].
         epsilon: of the claim; None or inf for no claim.
-        engine: Opacus's PrivacyEngine, whose accountant defines the claim; or None.
+        engine: Opacus's PrivacyEngine, whose accountant defines the claim unless it gives a larger
+            ε; or None.
         delta: of the claim.
         confidence: of the bound and the verdict.
         estimators: from dpframe's one-run family; None means one-run-fdp.
@@ -204,7 +214,7 @@ def judged(
     found["scores"]["name"] = f"run {described['run']}, {described['kind']}, {described['score']}"
     if nan := int(found["scores"]["nan"]):
         more.append(f"{nan} scores are NaN and count as the smallest: the model may have diverged")
-    doubts = [one for one in warnings if isinstance(one, Doubt)]
+    doubts = [one for one in [*warnings, *more] if isinstance(one, Doubt)]
     if len(np.unique(scores)) == 1:  # NaN counts as one value
         doubts.append(Doubt("all scores are equal, so nothing was tested"))
         more.append(doubts[-1])

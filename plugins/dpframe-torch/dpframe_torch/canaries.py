@@ -282,6 +282,7 @@ class Canaries:
                 canaries and about the clearest 3√m.
             engine: Opacus's PrivacyEngine. The claim is then the whole curve of the steps that its
                 accountant has counted; refuting it takes fewer canaries than refuting ε at one δ.
+                If `epsilon` is smaller than these steps give, the claim is `epsilon`.
                 The audit also compares these steps with the observed ones.
 
         Raises:

@@ -391,9 +391,28 @@ def test_a_claim_below_what_the_accountant_counted_is_named():
     script = Script(canaries).train(2)
     found = canaries.audit(script.model, 0.5, DELTA, engine=script.engine)
     assert any("0.5 is claimed, but" in one for one in found.warnings)
+    assert found.verdict == "inconclusive"
     extra = Script(Canaries(table(), 100, seed=0, out="more")).train(2)
     extra.engine.accountant.history = [(1.0, 0.1, 5)]
     assert any("counted 5 steps" in one for one in extra.audit().warnings)
+
+
+@pytest.mark.parametrize("noise", [1.0, 0.0])
+def test_a_stated_epsilon_that_the_accountant_does_not_give_is_tested(noise):
+    """A bound above it refutes it, whatever the steps give; no bound makes it consistent."""
+    canaries = Canaries(table(), 100, seed=0)
+    script = Script(canaries, noise=noise).train(1)
+    script.engine.accountant.history.append((noise, 0.1, 500))
+    members = torch.tensor(canaries._members) * 1.0  # the best scores
+
+    def audit(scores):
+        own = {"score": lambda model, records: scores, "engine": script.engine}
+        return canaries.audit(script.model, 0.5, DELTA, **own)
+
+    assert audit(members).verdict == "violated"
+    found = audit(torch.arange(100.0))
+    assert (found.verdict, found["claim"]["epsilon"]) == ("inconclusive", 0.5)
+    assert any("0.5 is claimed, but the" in one for one in found.warnings)
 
 
 def binary_table(records=400):
