@@ -407,8 +407,8 @@ class Watch:
         elif missing > inside / 2:
             found.append(
                 Doubt(
-                    f"only {present:,} of {inside:,} canaries that are in were trained on in the "
-                    "steps that were watched: this training is too short to show a violation"
+                    f"only {present:,} of {inside:,} canaries that are in were trained on: the "
+                    "training was short, or a sampler, a subset or an augmentation leaves them out"
                 )
             )
         # In uniform batches of given sizes the canaries' number varies at most like a binomial.
