@@ -95,8 +95,8 @@ class Canaries:
             ln(m/10).
         kind: "mislabelled", "blank", "as-they-are", "random-gradient" or "text".
         seed: for the choice of canaries and the coins; default: a new one from the system. A
-            rerun with the same seed tosses the same coins, which the first audit has revealed, so
-            it is not a new audit; a warning says so if both use the same folder.
+            rerun with the same seed, number and kind tosses the same coins, which the first audit
+            has revealed, so it is not a new audit; a warning says so if both use the same folder.
         records: your own canaries, instead of `kind`; `number` is then their number.
         classes: the number of labels; default: inferred.
         vocabulary: token ids for `text`, their number, or the tokenizer, whose special tokens are
@@ -136,10 +136,13 @@ class Canaries:
         entropy = seed if resumed is None or seed is not None else int(resumed["seed"])
         if entropy is None:
             entropy = scoring.from_first_rank(lambda: secrets.randbits(128))
-        choice, making, tosses = (
+        choice, making = (
             np.random.default_rng(each)
-            for each in np.random.SeedSequence([STREAM, entropy]).spawn(3)
+            for each in np.random.SeedSequence([STREAM, entropy]).spawn(2)
         )
+        # Otherwise 501 canaries would have the coins of 500 that were revealed, and one more.
+        own = (2, self.number, *self.kind.encode())
+        tosses = np.random.default_rng(np.random.SeedSequence([STREAM, entropy], spawn_key=own))
         places = np.sort(choice.choice(len(train_set), self.number, replace=records is not None))
         if records is not None:
             if any(one is not None for one in (classes, vocabulary, length)):
@@ -406,7 +409,7 @@ class Canaries:
         for name in ("seed", "number", "kind", "canaries", "members"):
             if kept.get(name) != self.state[name]:
                 what = {
-                    "members": "was altered",
+                    "members": "was altered, or made by an earlier version of dpframe-torch",
                     "canaries": "has other canaries (the data changed, or one of their transforms "
                     "draws random numbers)",
                 }.get(name, f"has another {name}")

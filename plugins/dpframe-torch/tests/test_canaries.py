@@ -191,6 +191,19 @@ def test_a_seed_gives_the_same_canaries_in_another_run():
     assert (np.random.default_rng(4).random(60) < 0.5).tolist() != coins(first).tolist()
 
 
+def test_coins_of_another_number_or_kind_are_independent_although_the_seed_is_the_same():
+    """False-alarm rate 1e-6 each."""
+    of = {"out": None, "seed": 4}
+    usual = coins(Canaries(table(), 300, **of))
+    for other in [
+        Canaries(table(), 301, **of),
+        Canaries(table(), 300, "blank", **of),
+        Canaries(table(), records=table(300, seed=9), **of),
+    ]:
+        agree = (usual == coins(other)[:300]).mean()
+        assert abs(agree - 0.5) < FAR * 0.5 / 300**0.5
+
+
 @pytest.mark.parametrize("changes", [{"number": 59}, {"kind": "blank"}, {"seed": 1}])
 def test_an_unfinished_run_of_other_canaries_is_not_overwritten(changes):
     Canaries(table(), 60, out="run")

@@ -49,8 +49,8 @@ def test_scores_of_members_are_likelihood_ratios():
 
 
 def test_directions_over_several_parameters_are_found_again():
-    canaries = Canaries(table(), 60, "random-gradient", seed=0, out=None)
-    one = Script(canaries, width=4, noise=0.3, batch=100).train(3)
+    canaries = Canaries(table(60), 60, "random-gradient", seed=0, out=None)
+    one = Script(canaries, width=4, noise=0.3, batch=25).train(3)
     assert len(canaries.watched.gradients.chosen) > 1
     scores = canaries.watched.gradients.scores()
     canaries.audit(one.model)
