@@ -214,7 +214,8 @@ class HostMechanism(_AnyMechanism, kind="mechanism"):
     def prepare(self, data: Any) -> Any:
         """Build the state that every release needs, once per process and dataset.
 
-        Its state must not let one release influence another.
+        Its state must not let one release influence another: the cell fails if a release changes
+        the data, or plain values, arrays or frames in the state.
 
         Args:
             data: the dataset.

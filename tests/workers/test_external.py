@@ -84,6 +84,7 @@ def prepare(params, data):
         if what == "hang": time.sleep(60)
         if what == "write": os.write(4, b"nonsense" * 9); return 1
         if what == "fork": os.fork(); return 1
+        if what == "change": data[0] += 1; return 1
         if what == "threads": return [os.environ[n + "_NUM_THREADS"] for n in ("OMP", "RAYON")]
         if what == "python": return [n for n in os.environ if n.startswith("PYTHON")]
         return sys.path
@@ -238,6 +239,11 @@ def test_an_exception_is_an_answer_or_a_fault(box: str) -> None:
     assert trace.startswith("ValueError: no noise for ")
     ((told, _),) = asked("none", box)
     assert "prepare(params, data) returned NoneType" in told["why"]
+
+
+def test_no_release_may_change_the_data_of_later_ones(box: str) -> None:
+    ((told, _),) = asked("change", box)
+    assert told["why"].startswith("a call changed its data")
 
 
 def test_what_came_before_a_fault_is_handed_on(box: str) -> None:

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+import sqlite3
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
+from dpframe import HostMechanism, PureDP
+from dpframe.errors import SampleError
+from dpframe.interfaces.attack import Answers
+from dpframe.sampling.address import EVAL, Asking, Stream
+from dpframe.workers.in_process import Here
 from dpframe.workers.program.mechanism_sampler import Handout
+from dpframe.workers.program.plain_data import SharedValue
+from dpframe.workers.requests import Load, Request
 
 ARRAYS: list[Any] = [
     np.arange(6.0).reshape(2, 3),
@@ -63,3 +73,100 @@ def test_a_change_deep_inside_is_noticed() -> None:
     copy["a"][0][1] = 1e-300
     assert handout.changed(copy)
     assert not handout.changed(handout.copy())
+
+
+class State(NamedTuple):
+    """Data, beside objects that change with every call."""
+
+    rows: Any
+    noise: Any
+    connection: Any
+
+
+def state_of(rows: Any) -> State:
+    return State(rows, np.random.default_rng(0), sqlite3.connect(":memory:"))
+
+
+def frame(_: Any) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame({"a": [1.0, np.nan], "b": ["x", "y"]})
+
+
+def summarised(data: Any) -> None:
+    """Read a frame, which may change how it is stored."""
+    data.describe()
+    data.values  # noqa: B018
+    data["a"].fillna(0.0).sum()
+
+
+CHANGES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "the data": (lambda data: data, lambda state: state["rows"].pop()),
+    "the data in a function": (lambda data: data["rows"].pop, lambda state: state()),
+    "data made of the data": (lambda data: [*data["rows"]], lambda state: state.pop()),
+    "a row": (lambda data: state_of([[1.0, "a"]]), lambda state: state.rows[0].reverse()),
+    "a longer list": (lambda data: state_of([0.0]), lambda state: state.rows.append(1.0)),
+    "a set": (lambda data: {1, 2}, lambda state: state.pop()),
+    "an array": (lambda data: {"x": np.zeros(3)}, lambda state: np.add(state["x"], 1, state["x"])),
+    "objects": (lambda data: np.array([None, "a"]), lambda state: state.put(0, "b")),
+    "a frame": (frame, lambda state: state.pop("b")),
+    "a cell": (frame, lambda state: state.__setitem__("a", 0.0)),
+    "an argument": (lambda data: partial(list.pop, [1, 2, 3]), lambda state: state()),
+}
+
+CALLS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "reads": (lambda data: data, lambda state: sum(state["rows"])),
+    "draws": (state_of, lambda state: state.noise.random()),
+    "asks": (state_of, lambda state: state.connection.execute("CREATE TABLE IF NOT EXISTS t(x)")),
+    "remembers": (lambda data: {**data, "sums": {}}, lambda state: state["sums"].update(a=np.nan)),
+    "orders": (lambda data: {"a": np.nan, "b": {1, 2}}, lambda s: s.update(a=s.pop("a"))),
+    "summarises": (frame, summarised),
+}
+
+BOXES = {**CHANGES, **CALLS}
+
+
+class Prepares(HostMechanism, name="prepares"):
+    """Makes a state of the data, and calls that may change it."""
+
+    what: str
+
+    def claim(self, pair: Any) -> PureDP:
+        return PureDP(1.0)
+
+    def prepare(self, data: Any) -> Any:
+        return BOXES[self.what][0](data)
+
+    def release(self, rng: np.random.Generator, data: Any) -> Any:
+        BOXES[self.what][1](data)
+        return rng.random()
+
+
+def release(what: str) -> None:
+    """Draw three answers."""
+    if frame in BOXES[what]:
+        pytest.importorskip("pandas")
+    request = Request(0, 0, Stream(0, "g", 0, EVAL), 0, 0, 1, 3, Asking(True, False, False, None))
+    with Here().lend(Load((Prepares(what=what),), ({"rows": [1.0, 2.0]}, {}))) as (worker,):
+        (answers,) = map(Answers, worker.draw(request, None, None))
+    assert answers.raised.tolist() == [False] * 3
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_no_call_may_change_what_later_calls_get(what: str) -> None:
+    with pytest.raises(SampleError, match="a call changed its data, or the state"):
+        release(what)
+
+
+@pytest.mark.parametrize("what", CALLS)
+def test_calls_may_use_generators_connections_and_caches(what: str) -> None:
+    release(what)
+
+
+def test_a_dataset_that_was_empty_must_stay_so() -> None:
+    data: dict[str, Any] = {"rows": []}
+    dataset, state = SharedValue(data, whole=True), SharedValue(data, whole=False)
+    assert not dataset.changed()
+    data["rows"].append(1.0)
+    assert dataset.changed()
+    assert not state.changed()

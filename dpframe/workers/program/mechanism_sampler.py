@@ -18,6 +18,7 @@ from dpframe.sampling.address import Stream, host_generator
 
 from . import answer_encoding as encoding
 from .answer_encoding import UnreadableError
+from .plain_data import SharedValue
 from .query import Refused, ask
 from .sampler import Chunk, Prepared, Sampler
 from .releases import BEFORE, ReleasedAnswers, Scribe, is_real
@@ -102,23 +103,26 @@ class MechanismSampler(Sampler):
             finally:
                 self.stay_alone()
 
-    def prepare(self, lane: int, data: int) -> Any:
+    def prepare(self, lane: int, data: int) -> Prepared:
         handout = self.handouts[data]
         copy = handout.copy()
         try:
-            return self.mechanisms[lane].prepare(copy)
+            state = self.mechanisms[lane].prepare(copy)
         finally:
             self.stay_alone()
             if handout.changed(copy):
                 raise Refused(CHANGED)
+        shared = [] if handout.shared else [SharedValue(copy, whole=True)]
+        return Prepared(state, None, (*shared, SharedValue(state, whole=False)))
 
-    def fault(self, data: int) -> str | None:
+    def fault(self, lane: int, data: int) -> str | None:
         handout = self.handouts[data]
-        return CHANGED if handout.shared and handout.changed(None) else None
+        if handout.shared and handout.changed(None):
+            return CHANGED
+        return super().fault(lane, data)
 
-    def pause(self, data: int) -> float:
-        """Return ten times the seconds that a comparison of the dataset takes."""
-        return 10 * self.handouts[data].seconds
+    def pause(self, lane: int, data: int) -> float:
+        return 10 * self.handouts[data].seconds + super().pause(lane, data)
 
     @contextlib.contextmanager
     def _data(self, lane: int, index: int) -> Iterator[Prepared]:

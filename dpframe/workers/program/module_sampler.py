@@ -17,7 +17,7 @@ from typing import Any
 from . import plain_data
 from .answer_encoding import UnreadableError
 from .query import Refused, ask
-from .sampler import Chunk, Sampler
+from .sampler import Chunk, Prepared, Sampler
 from .releases import ReleasedAnswers, Scribe
 from .serve import Spoiled, serve
 from .process_state import OUTSIDE
@@ -70,14 +70,18 @@ class ModuleSampler(Sampler):
         finally:
             self.stay_alone()
 
-    def prepare(self, lane: int, data: int) -> Any:
-        made = self._module.prepare(*self._arguments(lane, data))
+    def prepare(self, lane: int, data: int) -> Prepared:
+        params, own = self._arguments(lane, data)
+        made = self._module.prepare(params, own)
         if not callable(made) and not callable(getattr(made, "releases", None)):
             raise Refused(
                 f"prepare(params, data) returned {type(made).__name__}; it returns a function of "
                 "no arguments that makes one release, or something with releases(n)"
             )
-        return made
+        # `prepare` may change its copy of the data, but not the calls that follow.
+        return Prepared(
+            made, None, tuple(plain_data.SharedValue(x, whole=False) for x in (own, made))
+        )
 
     def seed(self, stream: Sequence[Any], chunk: int, dataset: int) -> bytes:
         found = super().seed(stream, chunk, dataset)

@@ -6,7 +6,11 @@ import datetime
 import sys
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
+from io import BytesIO
+from pickle import Pickler, loads
 from struct import Struct, pack as struct_pack, unpack as struct_unpack
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -295,3 +299,79 @@ def _series(name: Any, column: Any, index: Any) -> Any:
         return pandas.Series(values, index=index, name=name, dtype=dtype)
     except (TypeError, ValueError):  # a type that another version of pandas does not have
         return pandas.Series(values, index=index, name=name)
+
+
+class SharedValue:
+    """Detects changes of a value that all calls of a black box share.
+
+    Args:
+        value: the value.
+        whole: True if every part of it counts. Otherwise only plain values, arrays, frames, and
+            containers of these count: other objects, such as generators of random numbers and
+            connections, may change with every call, and an empty container may be a cache.
+    """
+
+    def __init__(self, value: Any, *, whole: bool) -> None:
+        self._value, self._whole = value, whole
+        self.seconds = 0.0  # duration of the last comparison
+        self._before = self._content()
+
+    def changed(self) -> bool:
+        """True if the value has changed since this object was made."""
+        started = monotonic()
+        now = self._content()
+        changed = now != self._before and (self._whole or not _is_kept(self._before, now))
+        self.seconds = monotonic() - started
+        return changed
+
+    def _content(self) -> bytes:
+        """Return the value as bytes; none if it cannot be written."""
+        file = BytesIO()
+        try:
+            _SharedPickler(file, self._whole).dump(self._value)
+        except Exception:
+            return b""
+        return file.getvalue()
+
+
+class _SharedPickler(Pickler):
+    def __init__(self, file: BytesIO, whole: bool) -> None:
+        super().__init__(file, 4)
+        self._whole = whole
+
+    def reducer_override(self, value: Any) -> Any:
+        """See `pickle`: called for all values but Python's own plain ones and containers."""
+        if value is tuple or value is bytes:
+            return NotImplemented
+        if isinstance(value, tuple):
+            return tuple, ([*value],)
+        if type(value) is partial:
+            return tuple, ([value.args, value.keywords],)
+        try:
+            return bytes, (pack(value),)  # reading a frame may change its pickle, but not this
+        except Exception:
+            package = str(type(value).__module__).partition(".")[0]
+            is_array = package == "numpy" and hasattr(value, "dtype")
+            is_data = self._whole or is_array or package in ("pandas", "polars")
+            return NotImplemented if is_data else (bytes, ())
+
+
+def _is_kept(before: bytes, now: bytes) -> bool:
+    """True if a pickled value is equal to an earlier one, but for containers empty at that time."""
+    try:
+        return _holds(loads(now), loads(before))
+    except Exception:  # what cannot be read back differs
+        return False
+
+
+def _holds(now: Any, before: Any) -> bool:
+    if type(now) is not type(before):
+        return False
+    if isinstance(before, (dict, list, set)) and not before:
+        return True
+    if isinstance(before, dict):
+        return now.keys() == before.keys() and all(_holds(now[key], before[key]) for key in before)
+    if isinstance(before, (list, tuple)):
+        return len(now) == len(before) and all(map(_holds, now, before))
+    # NaN is not equal to itself, and equal sets may be written in different orders.
+    return bool(repr(now) == repr(before) or now == before)

@@ -13,6 +13,7 @@ from time import monotonic, perf_counter
 from typing import Any, NamedTuple
 
 from .frames import Frame
+from .plain_data import SharedValue
 from .query import Refused
 from .releases import ReleasedAnswers, Scribe, native_shapes
 from .process_state import ALL
@@ -20,6 +21,11 @@ from .process_state import ALL
 # A box may replace names in modules, so these are taken before its code runs.
 _exit, _getpid, _unpack = os._exit, os.getpid, struct.unpack
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":")).encode
+
+CHANGED = (
+    "a call changed its data, or the state that `prepare` made of them, which is the input of "
+    "every later call: copy it first"
+)
 
 _SECONDS = 0.1  # between two messages with outputs; unsent outputs are lost if the process ends
 _NBYTES = 1 << 20  # bytes of outputs in one message, approximately
@@ -40,6 +46,8 @@ class Prepared(NamedTuple):
 
     state: Any
     error: BaseException | None = None
+    shared: tuple[SharedValue, ...] = ()
+    """The data and the state, which calls must not change."""
 
 
 TIMED = 8
@@ -95,14 +103,14 @@ class Sampler:
             try:
                 ready.append(self.chunk(task, chunk))
             except BaseException:
-                if ready and self.fault(task["data"]) is None:
+                if ready and self.fault(task["lane"], task["data"]) is None:
                     yield self._frame(ready, [])
                 raise
             timer.drew(task["rows"])
-            due = monotonic() - since > max(_SECONDS, self.pause(task["data"]))
+            due = monotonic() - since > max(_SECONDS, self.pause(task["lane"], task["data"]))
             nbytes = len(ready) * ready[-1].nbytes
             if due or nbytes > _NBYTES or chunk + 1 == task["stop"]:
-                if (fault := self.fault(task["data"])) is not None:
+                if (fault := self.fault(task["lane"], task["data"])) is not None:
                     raise Refused(fault)
                 yield self._frame(ready, timer.paces)
                 ready, since, timer = [], monotonic(), Timer()
@@ -115,24 +123,29 @@ class Sampler:
         """Draw one chunk of a task."""
         raise NotImplementedError
 
-    def prepare(self, lane: int, data: int) -> Any:
+    def prepare(self, lane: int, data: int) -> Prepared:
         """Build the state that releases of one dataset share."""
         raise NotImplementedError
 
-    def fault(self, _data: int) -> str | None:
+    def fault(self, lane: int, data: int) -> str | None:
         """Return the reason if the outputs of a dataset are unusable, else None."""
-        return None
+        known = self._prepared.get((lane, data))
+        return CHANGED if known and any(one.changed() for one in known.shared) else None
 
-    def pause(self, _data: int) -> float:
-        """Return the least seconds between two messages with outputs of a dataset."""
-        return 0.0
+    def pause(self, lane: int, data: int) -> float:
+        """Return the least seconds between two messages with outputs of a dataset.
+
+        They are ten times those that the last comparison of shared values took.
+        """
+        known = self._prepared.get((lane, data))
+        return 10 * sum(one.seconds for one in known.shared) if known else 0.0
 
     def prepared(self, lane: int, data: int) -> Prepared:
         """Return the shared state of a dataset, built once."""
         if (lane, data) not in self._prepared:
             self.seed([0, "prepare", 0, "probe"], 0, 0)
             try:
-                found = Prepared(self.prepare(lane, data))
+                found = self.prepare(lane, data)
             except (MemoryError, Refused):
                 raise
             except (Exception, SystemExit) as error:
