@@ -28,7 +28,7 @@ BATCH_ELEMENTS = 1 << 14  # output coordinates that are scored in one call
 RAISED = "raised-"
 """Prefix of the keys under which the numbers of exceptions are stored, beside the counts."""
 
-KINDS = 16  # exceptions of a segment whose kinds are remembered
+KINDS = 16  # kinds of exceptions of a segment that are remembered
 
 
 class HostDraws(draws.Draws):
@@ -210,9 +210,11 @@ class HostWork(passes.Work):
 
     def _find_counts(self) -> None:
         super()._find_counts()
-        self._raised: dict[tuple[int, int], dict[int, int]] = {}
-        """Exceptions by lane in segments not added yet, by dataset and first chunk."""
-        self._kinds: set[int] = set()
+        self._raised: dict[tuple[int, int], dict[int, tuple[int, list[int]]]] = {}
+        """Number of exceptions and some of their kinds, by lane, in segments not added yet, by
+        dataset and first chunk."""
+        self._kinds: list[set[int]] = [set() for _ in range(self.lanes)]
+        """Kinds of exceptions by lane: not all, but two or more if there are several."""
         start = 0 if self.window is None else self.window.start
         rows, none = self.the_pass.rows, np.zeros(2, np.int64)
         self.exceptions = [rounds.Tally(none, (start, start), rows) for _ in range(self.lanes)]
@@ -222,9 +224,11 @@ class HostWork(passes.Work):
             if found is not None and _is_count(found.leaves, most):
                 known = np.array(found.leaves[0], np.int64)
                 self.exceptions[place.lane] = rounds.Tally(known, found.done, rows)
+                self._kinds[place.lane].update(found.leaves[1])
 
     def add(self, index: int, segment: Segment, counted: tuple[Tree, ...], seconds: float) -> None:
-        for lane, raised in self._raised.pop((index, segment.first), {}).items():
+        for lane, (raised, kinds) in self._raised.pop((index, segment.first), {}).items():
+            self._kinds[lane].update(kinds)
             self.exceptions[lane].add(index, segment, np.array([raised, 0])[[index, 1 - index]])
         super().add(index, segment, counted, seconds)
 
@@ -316,16 +320,17 @@ class HostWork(passes.Work):
 
     def conclude(self) -> None:
         self.independence.conclude()
-        for tally in self.exceptions:
+        for tally, kinds in zip(self.exceptions, self._kinds, strict=True):
             raised, trials = tally.total()
-            if all(trials) and tuple(raised) == trials:
-                raise CellError(only_exceptions("all answers", self._kinds, self.source.words))
+            # Exceptions of several kinds may tell D from D′.
+            if all(trials) and tuple(raised) == trials and len(kinds) < 2:
+                raise CellError(only_exceptions("all answers", kinds, self.source.words))
 
     def save(self) -> None:
         if self.independence.passes():
             for cell, place in self.the_pass.cells if self._changed else ():
-                tally = self.exceptions[place.lane]
-                raised = checkpoint.Saved(tally.done, [tally.prefix.tolist()])
+                tally, kinds = self.exceptions[place.lane], sorted(self._kinds[place.lane])
+                raised = checkpoint.Saved(tally.done, [tally.prefix.tolist(), kinds[:KINDS]])
                 self.store.save(self.the_pass.stream, RAISED + self.keys[cell.id], raised)
             super().save()
 
@@ -340,10 +345,10 @@ class HostWork(passes.Work):
         """Count the exceptions among the answers of a segment."""
         number = self.draws_of(segment)
         found = {lane: Answers(np.concatenate(of)[:number]) for lane, of in drawn.items()}
-        for answers in found.values():
-            self._kinds.update(answers.kinds[answers.raised][:KINDS].tolist())
-        raised = {lane: int(answers.raised.sum()) for lane, answers in found.items()}
-        self._raised[index, segment.first] = raised
+        self._raised[index, segment.first] = {
+            lane: (int(of.raised.sum()), np.unique(of.kinds[of.raised])[:KINDS].tolist())
+            for lane, of in found.items()
+        }
 
     def _known(self, lane: int, index: int, segment: Segment) -> int:
         """Return the number of chunks from the first on that were drawn before."""
@@ -435,11 +440,11 @@ class HostWork(passes.Work):
 
 
 def _is_count(leaves: Any, most: list[int]) -> bool:
-    """True if stored numbers of exceptions are possible; `most` has the numbers of answers."""
-    if not (isinstance(leaves, list) and len(leaves) == 1 and isinstance(leaves[0], list)):
-        return False
-    whole = [type(n) is int for n in leaves[0]] == [True, True]
-    return whole and all(0 <= n <= of for n, of in zip(leaves[0], most, strict=True))
+    """True if stored numbers and kinds of exceptions are possible; `most` has the answers."""
+    match leaves:
+        case [[on0, on1], [*kinds]] if {type(one) for one in (on0, on1, *kinds)} == {int}:
+            return bool(0 <= on0 <= most[0] and 0 <= on1 <= most[1])
+    return False
 
 
 def _lane(tree: Any, lane: int) -> Any:

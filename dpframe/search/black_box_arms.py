@@ -15,6 +15,7 @@ from dpframe.search import arms, black_box_draws
 from dpframe.search.events import MOST_EXAMINED, AnswerEvents, Output, in_short
 from dpframe.search.wealth import LOSS_LIMIT, WAYS, Point, Seen, mean, paid
 from dpframe.workers.scheduling import Clock
+from dpframe.workers.trial_call import one_exception
 
 WARM_UP = 16
 """First answers of a pair on each dataset: half to learn from, half to estimate probabilities."""
@@ -151,12 +152,13 @@ class BlackBoxArm(arms.Arm):
         found: list[float] = (self._raised / max(1, self.trials)).tolist()
         return found
 
-    def only_raises(self) -> set[int]:
-        """Return the kinds of the first answers if all are exceptions; call it after `warm_up`."""
+    def same_exception(self) -> int | None:
+        """Return the kind of the first answers if all are the same exception, else None.
+
+        Call it after `warm_up`. Exceptions of several kinds may tell D from D′.
+        """
         assert self._kept is not None
-        both = [Answers(rows) for rows in self._kept]
-        silent = all(bool(answers.raised.all()) for answers in both)
-        return {int(kind) for answers in both for kind in answers.kinds} if silent else set()
+        return one_exception([Answers(rows) for rows in self._kept])
 
     def _event(
         self, column: int, words: Mapping[int, str], *, is_above: bool

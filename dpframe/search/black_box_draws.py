@@ -404,7 +404,8 @@ class BlackBoxDraws:
         return sides[0], sides[1]
 
     def _widen(self, found: Iterable[HostArray]) -> None:
-        numbers = max(rows.shape[1] for rows in found) - BEFORE
+        # As in `of_answers`, there is a column, perhaps of missing numbers, for attacks to see.
+        numbers = max(1, *(rows.shape[1] - BEFORE for rows in found))
         if numbers > self._width:
             self._width = 1 << (numbers - 1).bit_length()
         self.sizes.widest = self.sizes.widest or 8 * (BEFORE + self._width)

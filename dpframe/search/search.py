@@ -328,8 +328,8 @@ class SearchRun:
             self._waiting.clear()
             return
         arm.warm_up()
-        if isinstance(arm, BlackBoxArm) and (kinds := arm.only_raises()):
-            self._raised |= kinds
+        if isinstance(arm, BlackBoxArm) and (kind := arm.same_exception()) is not None:
+            self._raised.add(kind)
         else:
             self.arms.append(arm)
             self._known[pair, setting] = arm

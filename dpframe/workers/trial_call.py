@@ -122,12 +122,17 @@ class _Trial:
 
 
 def _look_for_answers(found: list[_Tried], words: Mapping[int, str]) -> None:
-    """Raise CellError if all answers are exceptions."""
+    """Raise CellError if all answers are the same exception."""
     answers = [Answers(one.outputs) for one in found]
-    if all(each.raised.all() for each in answers):
+    if (kind := one_exception(answers)) is not None:
         number = sum(len(each.kinds) for each in answers)
-        kinds = (kind for each in answers for kind in each.kinds.tolist())
-        raise CellError(only_exceptions(f"all of the first {number} answers", kinds, words))
+        raise CellError(only_exceptions(f"all of the first {number} answers", [kind], words))
+
+
+def one_exception(answers: Iterable[Answers]) -> int | None:
+    """Return the kind of all answers if they are exceptions of a single kind, else None."""
+    kinds = np.unique(np.concatenate([each.kinds for each in answers]))
+    return int(kinds[0]) if len(kinds) == 1 and kinds[0] & np.uint64(1) else None
 
 
 MOST_TOLD = 3  # exceptions that a reason describes

@@ -170,6 +170,19 @@ def test_a_box_that_always_raises_is_no_right_box(trials: int) -> None:
     assert "RuntimeError: not installed (" in str(found.reason)
 
 
+@pytest.mark.parametrize("share", [1.0, 0.9])
+def test_exceptions_of_two_kinds_tell_datasets_apart(share: float) -> None:
+    def raises(rng: Any, data: Any) -> float:
+        if np.isnan(data).any() == (rng.random() < share):
+            raise KeyError("one")
+        raise ValueError("other")
+
+    found = searched(raises, trials=2_000)
+    assert found.estimate is not None, found.reason
+    assert found.p_value < 1e-3
+    assert re.search("raises (Key|Value)Error at", found.search.event)
+
+
 def test_chunks_grow_with_their_number_and_not_with_the_machine() -> None:
     sizes = black_box_draws.ChunkSizes(None)
     found = [sizes.rows_of(chunk) for chunk in range(400)]

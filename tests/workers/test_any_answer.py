@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.black_boxes import cells, notes, spec
+from support.black_boxes import cells, notes, record, spec
 from support.tiers import mostly_slow
 
 from dpframe import Attack, HostMechanism, PureDP
+from dpframe.engine.checkpoint import Store
 from dpframe.interfaces.attack import Answers
 from dpframe.workers.pool import Workers
 
@@ -70,6 +71,10 @@ class Answering(HostMechanism, name="answering"):
                 raise ValueError("never mind")
             case "raises only":
                 raise ValueError("large" if high else "small")
+            case "raises one of two":
+                if high == (noise < 0.9):
+                    raise KeyError(noise)
+                raise ValueError(noise)
             case "answers four times":
                 CALLS.append(data)
                 if len(CALLS) > 4:
@@ -200,6 +205,22 @@ def test_what_can_not_be_counted(what, says):
     cell = audited("raises", what=what)
     assert cell["status"] == "failed"
     assert re.search(says, cell["reason"])
+
+
+def test_exceptions_of_two_kinds_are_answers_even_if_there_are_no_others():
+    """Also if an interrupted run goes on after its last draw."""
+    document = spec({"use": "answering", "params": {"what": "raises one of two"}}, trials=TRIALS)
+    document["attack"] = [{"use": "answers", "params": {"look": "kinds"}}]
+    document["estimator"] = [{"use": "order-statistics"}]
+    store, calls = Store(), []
+    for _ in range(2):
+        found = record(document, plugins=PLUGINS, store=store)
+        (cell,) = found["cells"]
+        assert cell["status"] == "ok", cell["reason"]
+        assert cell["exceptions"] == [1.0, 1.0]
+        calls.append(found["summary"]["calls"])
+        assert 1.0 < cell["estimate"]["epsilon_lower"] < np.log(9)
+    assert calls[1] < calls[0] - TRIALS
 
 
 def test_what_is_seen_depends_on_one_answer_alone():
