@@ -8,6 +8,7 @@ import os
 import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from pickle import dumps, loads
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import ConfigDict
@@ -224,8 +225,13 @@ def function_box(
 
     def release(self: Any, rng: np.random.Generator, data: Any) -> list[float]:
         arguments, numbers = data
-        found: list[float] = numbers(function(*((rng,) if seeded else ()), *arguments))
+        # Each call gets a copy, because some functions change or use up their table.
+        found: list[float] = numbers(function(*((rng,) if seeded else ()), *loads(arguments)))
         return found
+
+    def prepared(self: Any, data: Any) -> Any:
+        arguments, numbers = prepare(data)
+        return dumps(arguments), numbers
 
     title = str(getattr(function, "__name__", ""))
     title = title if title.isidentifier() and title.isascii() else "pipeline"  # as of a lambda
@@ -234,7 +240,7 @@ def function_box(
         "seedable": seeded,
         "claim": lambda self, pair: claim,
         "names_of": lambda self, pair: names_of(pair),
-        "prepare": lambda self, data: prepare(data),
+        "prepare": prepared,
         "release": release,
     }
     return types.new_class(title, (HostMechanism,), {"name": title}, lambda ns: ns.update(body))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from typing import TYPE_CHECKING, Any
@@ -265,7 +266,8 @@ class Scouting:
                 return None
             self.fits += 1
             try:
-                found.append(self._features.of(self._fit(self._rng, data)))
+                # The synthesizer may change its table.
+                found.append(self._features.of(self._fit(self._rng, copy.deepcopy(data))))
             except Exception:
                 found.append([math.inf] * len(self._features.names))
         return np.array(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+from functools import partial
 from typing import Any, Callable
 
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # after all libraries
@@ -28,8 +29,14 @@ def prepare(params: dict[str, Any], data: Any) -> Callable[[], list[float]]:
         return lambda: features.of(fit())
     query = queries.read(data["query"])
     keys = queries.keys_of(query, params["categories"])
-    ask = program.prepare(params["given"], queries.table_of(data))
-    return lambda: queries.numbers(ask(query), keys)
+    table = queries.table_of(data)
+    ask = program.prepare(params["given"], table)
+    # The worker looks into a partial: no call may change the table.
+    return partial(_numbers, ask, query, keys, table)
+
+
+def _numbers(ask: Any, query: Any, keys: Any, _table: Any) -> list[float]:
+    return queries.numbers(ask(query), keys)
 
 
 def _loaded(path: str) -> Any:
