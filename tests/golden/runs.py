@@ -100,6 +100,12 @@ OVERRIDES = {
     "mistakes-sampling": [*TRAINING, "mechanism.width=4", 'mechanism.mistake="none"'],
     "one-run": ["audit.trials=8", "pair.count=20", *SMALL[1:]],
     "federated": ["audit.trials=8", "mechanism.count=20", "mechanism.dimension=[10, 20]"],
+    "dp-fedavg": [
+        "pair.clients=20",
+        "pair.count=20",
+        "mechanism.rounds=3",
+        "estimator.guesses=[20]",
+    ],
 }
 """Trials and sizes of specs for which FEW is too much or too little."""
 
