@@ -40,7 +40,7 @@ def test_it_is_small_and_shows_a_result_of_every_kind() -> None:
         assert (NOTEBOOK.parent / link).exists(), link
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("usual_chunks")
 def test_its_outputs_are_those_of_its_cells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
