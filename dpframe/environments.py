@@ -16,7 +16,7 @@ from typing import NamedTuple
 import platformdirs
 
 from dpframe.common.files import write_whole
-from dpframe.common.machine import bound
+from dpframe.common.machine import bound_to_parent
 from dpframe.errors import DpframeError
 
 SWITCH = "DPFRAME_ENVIRONMENTS"
@@ -322,7 +322,7 @@ def _run(command: list[str], wanted: Wanted, python: str | None = None) -> None:
     With `python`, the command makes an environment with this version; else it installs packages.
     """
     done = subprocess.run(
-        bound(command),  # one that outlives this process would write into the next environment
+        bound_to_parent(command),  # an outliving one would write into the next environment
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         SubsampledGaussianDP as SubsampledGaussianDP,
         ZeroConcentratedDP as ZeroConcentratedDP,
     )
+    from dpframe.common.machine import bound_to_parent as bound_to_parent
     from dpframe.common.types import (
         Array as Array,
         Floats as Floats,
@@ -67,6 +68,8 @@ if TYPE_CHECKING:
         Statistic as Statistic,
     )
     from dpframe.results.model import Record as Record
+    from dpframe.results.store import answer_at as answer_at
+    from dpframe.results.verdict import NOTHING_TESTED as NOTHING_TESTED
     from dpframe.stats.binomial import (
         clopper_pearson_lower as clopper_pearson_lower,
         clopper_pearson_upper as clopper_pearson_upper,
@@ -79,6 +82,7 @@ _NAMES = {
     "dpframe.builtin.pairs.pairs": "Values",
     "dpframe.claims": "AccountedDP ApproxDP Claim GaussianDP LaplaceDP PureDP "
     "RenyiDP SubsampledGaussianDP ZeroConcentratedDP",
+    "dpframe.common.machine": "bound_to_parent",
     "dpframe.common.types": "Array Floats HostArray Ints Key Tree",
     "dpframe.errors": "DpframeError ParameterError",
     "dpframe.interfaces.attack": "Answers Attack Target",
@@ -92,6 +96,8 @@ _NAMES = {
     "dpframe.interfaces.registry": "find_plugin",
     "dpframe.interfaces.statistic": "BinCounts DecisionCounts Statistic",
     "dpframe.results.model": "Record",
+    "dpframe.results.store": "answer_at",
+    "dpframe.results.verdict": "NOTHING_TESTED",
     "dpframe.stats.binomial": "clopper_pearson_lower clopper_pearson_upper",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -14,11 +14,9 @@ from dpframe.interfaces.plugin import Plugin
 from dpframe.plugins import Claim, DpframeError, Estimate, Estimator, Query
 from dpframe.results.build import estimate_record
 from dpframe.results.model import Basis, CellRecord, ContrastRecord
-from dpframe.results.verdict import CONSISTENT, INCONCLUSIVE, VIOLATED, judged
+from dpframe.results.verdict import CONSISTENT, INCONCLUSIVE, NOTHING_TESTED, VIOLATED, judged
 from dpframe.sampling.address import PILOT, Stream
 from dpframe.scores import count, tables
-
-NOTHING_TESTED = "all scores are equal, so nothing was tested"
 
 
 def takes_canaries(estimator: Estimator) -> bool:

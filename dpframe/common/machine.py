@@ -142,7 +142,7 @@ os.execvp(sys.argv[2], sys.argv[2:])
 """
 
 
-def bound(command: list[str]) -> list[str]:
+def bound_to_parent(command: list[str]) -> list[str]:
     """Return a command that runs another one, which the system kills as soon as this thread ends.
 
     No code runs between fork and exec, because a fork may deadlock in a process with threads. On

@@ -12,6 +12,7 @@ from dpframe.stats.joint import bonferroni, holm
 VIOLATED: Literal["violated"] = "violated"
 CONSISTENT: Literal["consistent"] = "consistent"
 INCONCLUSIVE: Literal["inconclusive"] = "inconclusive"
+NOTHING_TESTED = "all scores are equal, so nothing was tested"
 MET, UNMET, NOT_RUN = 0, 1, 3
 TOGETHER = "refuted by all pairs together"
 _TOO_RARE = (

@@ -15,8 +15,8 @@ from typing import Annotated, Any
 import typer
 
 from dpframe import Record, audit, load
-from dpframe.plugins import DpframeError, hookimpl
-from dpframe_certify.scores import answer_at, canonical, record_of_scores
+from dpframe.plugins import DpframeError, answer_at, hookimpl
+from dpframe_certify.scores import canonical, record_of_scores
 
 RECORD = ("environment", "environments", "plugins")
 CELL = ("id", "repeat", "seed", "draw_group", "mechanism", "pair", "attack", "estimator")

@@ -6,12 +6,10 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
-from dpframe.plugins import DpframeError
+from dpframe.plugins import NOTHING_TESTED, DpframeError
 
-ANSWERS = ("score", "score-one-run")
 ONE_RUN = ("one-run", "one-run-fdp")  # theorems about guesses in one run
 TWO_SIDES = ("clopper-pearson", "joint", "total-variation")  # about (k, n, k′, n′, …)
 
@@ -19,18 +17,6 @@ TWO_SIDES = ("clopper-pearson", "joint", "total-variation")  # about (k, n, k′
 def canonical(found: Mapping[str, Any]) -> str:
     """Return the canonical JSON of a value."""
     return json.dumps(found, sort_keys=True, separators=(",", ":"))
-
-
-def answer_at(path: Path) -> dict[str, Any] | None:
-    """Return the answer about scores in a file or the directory of a run; None if it has none."""
-    file = path / "record.json" if path.is_dir() else path
-    if not file.is_file():
-        return None
-    try:
-        found = json.loads(file.read_bytes())
-    except (OSError, ValueError):
-        return None  # reported when it is read as a record
-    return found if isinstance(found, dict) and found.get("kind") in ANSWERS else None
 
 
 def record_of_scores(answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,7 +37,7 @@ def record_of_scores(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 def _record(answer: Mapping[str, Any]) -> dict[str, Any]:
     rows, one_run = answer["rows"], answer["kind"] == "score-one-run"
-    doubts = (*answer.get("warnings", ()), "all scores are equal, so nothing was tested")
+    doubts = (*answer.get("warnings", ()), NOTHING_TESTED)
     for row in rows:
         if row.get("verdict") and doubts and row["reason"].endswith(doubts):
             raise DpframeError(

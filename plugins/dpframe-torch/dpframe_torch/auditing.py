@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dp_accounting import dp_event
 
 from dpframe import plot, score_one_run
-from dpframe.plugins import AccountedDP, ApproxDP, DpframeError
+from dpframe.plugins import NOTHING_TESTED, AccountedDP, ApproxDP, DpframeError
 from dpframe_torch.records import CanaryError
 from dpframe_torch.watching import Doubt
 
@@ -216,7 +216,7 @@ def judged(
         more.append(f"{nan} scores are NaN and count as the smallest: the model may have diverged")
     doubts = [one for one in [*warnings, *more] if isinstance(one, Doubt)]
     if len(np.unique(scores)) == 1:  # NaN counts as one value
-        doubts.append(Doubt("all scores are equal, so nothing was tested"))
+        doubts.append(Doubt(NOTHING_TESTED))
         more.append(doubts[-1])
     for row in found["rows"]:
         if doubts and row["verdict"] == "consistent":

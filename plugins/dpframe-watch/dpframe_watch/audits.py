@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from filelock import FileLock, Timeout
 
 from dpframe import DpframeError, load, report
+from dpframe.plugins import bound_to_parent
 from dpframe_watch.disclosure import reproduction, violated, without_paths
 from dpframe_watch.registry import LATEST, Registry, Task, toml
 
@@ -26,17 +27,6 @@ GRACE = 10.0  # seconds between asking a process to end and ending it
 LONGEST = 400  # characters of a reason
 NO_REASON = "no reason given"
 INTERRUPTED = (130, 143)  # exit codes of dpframe after Ctrl-C and SIGTERM
-
-BOUND = """
-import ctypes, os, runpy, sys
-
-end_with_parent = 1  # PR_SET_PDEATHSIG
-ctypes.CDLL(None).prctl(end_with_parent, 9)
-if os.getppid() != int(sys.argv.pop(1)):
-    os._exit(9)
-runpy.run_module("dpframe", run_name="__main__", alter_sys=True)
-"""
-"""Runs dpframe and ends it with its parent, to free the directory for a later run."""
 
 
 class Done(NamedTuple):
@@ -53,9 +43,9 @@ def call(words: list[str], folder: Path, seconds: float | None = None) -> Done:
     Raises:
         KeyboardInterrupt: a signal ended the command, so it has no result yet.
     """
-    bound = ["-c", BOUND, str(os.getpid())] if sys.platform == "linux" else ["-m", "dpframe"]
     process = subprocess.Popen(
-        [sys.executable, *bound, *words],
+        # If this process is killed, dpframe ends too, to free the directory for a later run.
+        bound_to_parent([sys.executable, "-m", "dpframe", *words]),
         cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
