@@ -5,7 +5,9 @@ import difflib
 import functools
 import inspect
 import itertools
+import json
 import os
+import re
 import sys
 import threading
 import traceback
@@ -78,6 +80,23 @@ def listed(names: Iterable[str]) -> str:
 def cut(text: str, longest: int = _LONGEST_NAME) -> str:
     """Return a text, or the beginning of a long one."""
     return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def toml(value: Any) -> str:
+    """Write a plain value as TOML on one line; TOML has no None."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{toml_key(k)} = {toml(v)}" for k, v in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    if isinstance(value, float):
+        return repr(value)  # TOML writes inf, nan and exponents as Python does
+    # TOML demands an escape for DEL, JSON does not.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def toml_key(key: str) -> str:
+    """Write a key of TOML, without quotes if it needs none."""
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else toml(key)
 
 
 SWITCH = "DPFRAME_TRACEBACK"

@@ -11,7 +11,7 @@ from typing import Any
 
 import tomli
 
-from dpframe.common.text import shown
+from dpframe.common.text import shown, toml, toml_key
 from dpframe.errors import DpframeError
 from dpframe.report import words
 from dpframe.results.model import CellRecord, ChoiceRecord, PairRecord, Record, WitnessRecord
@@ -87,7 +87,7 @@ def next_of(record: Record) -> str:
     )
     if not leaks:
         raise DpframeError("no search in this record found a leak, so there is no next search")
-    listed = _toml(list(leaks))
+    listed = toml(list(leaks))
     lines = ["[search]", f"ignore = {listed}"]
     if path := record.spec.path:
         files = dict.fromkeys(name for cell in cells for name in _files(cell, record))
@@ -121,12 +121,12 @@ def needs(
     path = record.spec.path if record is not None else ""
     for need in (pair or cell.pair).needs:
         if path:
-            changes = [f"search.{key}={_toml(value)}" for key, value in need.without.items()]
+            changes = [f"search.{key}={toml(value)}" for key, value in need.without.items()]
             how = " ".join(
                 ["dpframe run", shlex.quote(path), *(f"--set {shlex.quote(c)}" for c in changes)]
             )
         else:
-            how = ", ".join(f"{key} = {_toml(value)}" for key, value in need.without.items())
+            how = ", ".join(f"{key} = {toml(value)}" for key, value in need.without.items())
             how = f"params of [search]: {how}"
         yield (
             f"This pair needs {need.feature}, which the schema does not allow. If such data "
@@ -180,11 +180,11 @@ def as_toml(cell: CellRecord, record: Record | None = None) -> str:
         lines.append(f"# It needs code that a spec cannot contain: {options}")
     for key, value in as_tables(cell, record).items():
         if not isinstance(value, dict | list):
-            lines += ["", f"{key} = {_toml(value)}"]
+            lines += ["", f"{key} = {toml(value)}"]
             continue
         for table in value if isinstance(value, list) else [value]:
             header = f"[[{key}]]" if isinstance(value, list) else f"[{key}]"
-            lines += ["", header, *(f"{_key(k)} = {_toml(v)}" for k, v in table.items())]
+            lines += ["", header, *(f"{toml_key(k)} = {toml(v)}" for k, v in table.items())]
     return "\n".join(lines) + "\n"
 
 
@@ -296,21 +296,6 @@ def _read(value: Any) -> Any:
     if isinstance(value, dict):
         return _given(value)
     return _NUMBERS.get(value, value) if isinstance(value, str) else value
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{_key(k)} = {_toml(v)}" for k, v in value.items()) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    if isinstance(value, float):
-        return repr(value)  # TOML writes inf, nan and exponents as Python does
-    # TOML demands an escape for DEL, JSON does not.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml(key)
 
 
 class _Expression(float):

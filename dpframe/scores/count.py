@@ -73,6 +73,14 @@ def _split(values: HostArray, rng: np.random.Generator) -> tuple[HostArray, Host
     return values[chosen], values[~chosen]
 
 
+def padded(values: HostArray) -> tuple[HostArray, HostArray]:
+    """Pad scores to a power of two, so that few programs are compiled; return them and `keep`."""
+    rows = 1 << (len(values) - 1).bit_length()
+    filled = np.zeros(rows, values.dtype)
+    filled[: len(values)] = values
+    return filled, np.arange(rows) < len(values)
+
+
 @functools.partial(jax.jit, static_argnums=0)
 def update(statistic: Statistic, *arguments: Any) -> Any:
     """Call `statistic.update`, compiled once for equal statistics."""
@@ -83,16 +91,11 @@ def _counted(statistic: Statistic, layout: Tree, scores: tuple[HostArray, HostAr
     total = jax.tree.map(lambda leaf: np.asarray(leaf, np.int64), statistic.zero(layout))
     for dataset, values in enumerate(scores):
         for start in range(0, len(values), ROWS):
-            part = values[start : start + ROWS]
-            # Scores are padded to a few lengths, so that few programs are compiled.
-            rows = min(ROWS, 1 << (len(part) - 1).bit_length())
-            padded = np.zeros(rows, values.dtype)
-            padded[: len(part)] = part
-            keep = np.arange(rows) < len(part)
+            part = padded(values[start : start + ROWS])
             # Bins are counted on the host: a program would take longer to compile.
             bins = isinstance(statistic, BinCounts)
             add: Any = type(statistic).update if bins else update
-            counts = add(statistic, layout, statistic.zero(layout), np.int32(dataset), padded, keep)
+            counts = add(statistic, layout, statistic.zero(layout), np.int32(dataset), *part)
             total = jax.tree.map(lambda old, new: old + np.asarray(new, np.int64), total, counts)
     return total
 

@@ -10,7 +10,7 @@ import dataclasses
 from typing import Any
 
 from dpframe.plugins import Attack, Estimator, HostMechanism, Mechanism, Neighbourhood, Pair
-from dpframe.testing import attacks, estimators, mechanisms, neighbourhoods
+from dpframe.testing import attacks, estimators, mechanisms, neighbourhoods, plugins
 from dpframe.testing.plugins import (
     Finding as Finding,
     NotKeptError as NotKeptError,
@@ -96,21 +96,23 @@ def examined(
         pair: the datasets; see `check_mechanism`.
     """
     subject = instance(plugin)
-    if subject.kind == "pair":
-        return examine(subject, neighbourhoods.TRIALS)
-    if subject.kind == "neighbourhood":
-        return examine(neighbourhoods.ProposedPairs(subject), neighbourhoods.trials())
-    if subject.kind == "estimator":
-        return examine(estimators.ScoredEstimator(subject), estimators.TRIALS)
     if subject.kind == "mechanism":
-        found = examine(_played(subject, pair or _datasets(2)), mechanisms.TRIALS)
+        played = _played(subject, pair or _datasets(2))
+        found = examine(played.mechanism, plugins.TRIALS) + examine(played, mechanisms.TRIALS)
         return found if pair else _with_hint(found, "--set pair.use=…")
+    common = examine(subject, plugins.TRIALS)
+    if subject.kind == "pair":
+        return common + examine(subject, neighbourhoods.OF_PAIRS)
+    if subject.kind == "neighbourhood":
+        return common + examine(neighbourhoods.ProposedPairs(subject), neighbourhoods.TRIALS)
+    if subject.kind == "estimator":
+        return common + examine(estimators.ScoredEstimator(subject), estimators.TRIALS)
     # Without a named target: vectors, single numbers, and indices.
     leaks = [(mechanism, dim) for dim in (2, 1)] if mechanism else [(_leak(), 2), (_leak(), 1)]
     leaks += [] if mechanism else [(attacks.NoisyIndex(), 1)]
     playing = [attacks.Playing(subject, _played(leak, pair or _datasets(n))) for leak, n in leaks]
     suited = (one for one in playing if one.is_possible())
-    found = examine(next(suited, playing[0]), attacks.trials())
+    found = common + examine(next(suited, playing[0]), attacks.TRIALS)
     named = mechanism and pair
     return found if named else _with_hint(found, "--set mechanism.use=… --set pair.use=…")
 

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import cloudpickle
@@ -21,7 +21,6 @@ from dpframe.interfaces.pair import (
     unusable,
 )
 from dpframe.sampling.content import data_digest
-from dpframe.testing import plugins
 from dpframe.testing.plugins import LeftOut, Trial
 
 
@@ -67,8 +66,7 @@ def _apart(pair: Pair) -> None:
         assert 0 < found < math.inf, f"distance({p:g}) is {found}"
 
 
-TRIALS: tuple[Trial, ...] = (
-    *plugins.TRIALS,
+OF_PAIRS: tuple[Trial, ...] = (
     ("D and D′ are data that a mechanism can be given", _playable),
     ("D and D′ differ", _different),
     ("the data depend on the parameters alone", _repeatable),
@@ -198,7 +196,7 @@ def _cut(value: Any) -> str:
     return text if len(text) < 200 else f"{text[:200]}…"
 
 
-NEIGHBOURHOODS_TRIALS: tuple[Trial, ...] = (
+TRIALS: tuple[Trial, ...] = (
     ("proposes pairs", _proposes),
     ("D and D′ of every pair are data, and differ", _pairs),
     ("all pairs have one shape and type, if declared", _one_shape),
@@ -208,8 +206,3 @@ NEIGHBOURHOODS_TRIALS: tuple[Trial, ...] = (
     ("proposes the same pairs for the same randomness and history", _again),
     ("continues whatever its pairs earn", _odd),
 )
-
-
-def trials() -> Sequence[Trial]:
-    """Return all trials, the common ones first."""
-    return (*plugins.of("neighbourhood"), *NEIGHBOURHOODS_TRIALS)

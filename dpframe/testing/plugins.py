@@ -2,7 +2,6 @@
 
 import dataclasses
 import inspect
-import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal
@@ -12,7 +11,8 @@ import numpy as np
 import tomli
 from pydantic import ValidationError
 
-from dpframe.common.text import error_message
+from dpframe.common.text import error_message, toml, toml_key
+from dpframe.errors import CellError
 from dpframe.interfaces.pair import same
 from dpframe.interfaces.plugin import (
     Plugin,
@@ -39,8 +39,8 @@ class LeftOut(Exception):  # noqa: N818  # it is no error
     """Raised, with the reason, by a trial that does not apply or cannot be run."""
 
 
-# A promise, and a function of the subject that raises if it is broken: AssertionError with the
-# mistake, anything else if the author's code raised it.
+# A promise, and a function of the subject that raises if it is broken: AssertionError or CellError
+# with the mistake, anything else if the author's code raised it.
 Trial = tuple[str, "Callable[[Any], None]"]
 
 
@@ -54,7 +54,7 @@ def _examined(subject: Any, promise: str, trial: Callable[[Any], None]) -> Findi
         trial(subject)
     except LeftOut as reason:
         return Finding(promise, "left out", str(reason))
-    except AssertionError as wrong:
+    except (AssertionError, CellError) as wrong:
         return Finding(promise, "broken", str(wrong) or "an assertion failed")
     except Exception as error:
         return Finding(promise, "broken", error_message(error))
@@ -268,7 +268,7 @@ def _through_toml(plugin: Plugin) -> None:
     if problem := unreadable(cls):
         raise AssertionError(problem)
     given = {name: value for name, value in plugin.params().items() if value is not None}
-    text = "".join(f"{json.dumps(name)} = {_value(value)}\n" for name, value in given.items())
+    text = "".join(f"{toml_key(name)} = {toml(value)}\n" for name, value in given.items())
     back = cls.from_params(tomli.loads(text))
     assert back == plugin, f"written as TOML and read again, it is {back} instead of {plugin}"
 
@@ -284,29 +284,9 @@ def _pickles(plugin: Plugin) -> None:
     assert same(back.params(), plugin.params()), "pickling changes its parameters"
 
 
-def _value(value: Any) -> str:
-    """Write a plain value as TOML, which has no None."""
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{json.dumps(k)} = {_value(v)}" for k, v in value.items()) + " }"
-    if isinstance(value, float):
-        return repr(value)  # inf and nan too
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(_value(item) for item in value)}]"
-    return json.dumps(value)  # numbers, booleans and basic strings are written alike
-
-
 TRIALS: tuple[Trial, ...] = (
     ("describes itself and its parameters", _described),
     ("parameters survive TOML", _through_toml),
     ("equal parameters, equal hash", _hashable),
     ("can be sent to a worker process", _pickles),
 )
-
-
-def of(part: str) -> tuple[Trial, ...]:
-    """Return the common trials for a subject that has the plugin as an attribute `part`."""
-
-    def aimed(trial: Callable[[Any], None]) -> Callable[[Any], None]:
-        return lambda subject: trial(getattr(subject, part))
-
-    return tuple((promise, aimed(trial)) for promise, trial in TRIALS)

@@ -200,5 +200,5 @@ def test_broken_promises_are_found(promise: str, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(cls, "propose", propose)
     if promise.startswith("proposes the same"):
         monkeypatch.setitem(CLASSES, "random", CLASSES["climb"])
-    found = examine(neighbourhoods.ProposedPairs(cls()), neighbourhoods.NEIGHBOURHOODS_TRIALS)
+    found = examine(neighbourhoods.ProposedPairs(cls()), neighbourhoods.TRIALS)
     assert promise in {one.promise for one in found if one.result == "broken"}

@@ -35,6 +35,7 @@ from dpframe.testing import (
     check_mechanism,
     check_pair,
     estimators,
+    examined,
     mechanisms as of_mechanisms,
     neighbourhoods as pairs,
 )
@@ -44,9 +45,9 @@ from dpframe.testing.plugins import examine
 def finding(kind: str, subject: Any, promise: str) -> Any:
     trials = {
         "mechanism": of_mechanisms.TRIALS,
-        "attack": attacks.trials(),
+        "attack": attacks.TRIALS,
         "estimator": estimators.TRIALS,
-        "pair": pairs.TRIALS,
+        "pair": pairs.OF_PAIRS,
     }[kind]
     (found,) = examine(subject, [trial for trial in trials if trial[0] == promise])
     return found
@@ -260,7 +261,6 @@ def test_a_distribution_function_is_that_of_the_outputs() -> None:
         (Branching(), "claims a privacy loss for the pair", "must be a Claim or None"),
         (Branching(), "one trace for all values of its floats", "TracerBoolConversionError"),
         (Dense(), "its density matches its outputs", "does not match the outputs"),
-        (Undescribed(), "describes itself and its parameters", "no docstring"),
         (Queried(), "its query has a sensitivity and no noise", "two answers"),
         (Queried(noisy=False), "its query has a sensitivity and no noise", "sensitivity is -1"),
         (Greedy(), "does not change its input", "changes the data"),
@@ -271,6 +271,13 @@ def test_a_mechanism_with_another_fault(mechanism: Any, promise: str, says: str)
     found = finding("mechanism", of_mechanisms.Played(mechanism, Own()), promise)
     assert found.result == "broken"
     assert says in found.detail
+
+
+def test_a_mechanism_without_a_docstring() -> None:
+    (first, *_) = examined(Undescribed())
+    assert first.promise == "describes itself and its parameters"
+    assert first.result == "broken"
+    assert "no docstring" in first.detail
 
 
 def test_a_change_in_the_middle_of_a_large_input_is_seen() -> None:
@@ -359,7 +366,7 @@ def test_an_attack_that_does_not_suit_its_target_is_not_played() -> None:
             raise ValueError
 
     played = of_mechanisms.Played(Laplace(epsilon=8.0, sensitivity=2.0), ZerosOnes(dim=2))
-    found = examine(attacks.Playing(Picky(), played), attacks.trials())
+    found = examine(attacks.Playing(Picky(), played), attacks.TRIALS)
     (broken,) = (one for one in found if one.result == "broken")
     assert broken.promise == "suits the target"
     assert "it wants peace" in broken.detail
