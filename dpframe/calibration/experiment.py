@@ -20,6 +20,7 @@ import numpy as np
 from dpframe.common.machine import available_cores
 from dpframe.engine import ledger, programs, rounds, trace
 from dpframe.engine.draws import Draws, learn
+from dpframe.engine.estimate import own_part
 from dpframe.engine.plan import Pass, Plan, arrange
 from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.checks import guarded
@@ -217,21 +218,17 @@ def _answers(draws: Draws, parts: Sequence[CalibratedCell]) -> list[Answer]:
 
     def answer(part: CalibratedCell) -> Answer:
         estimator, place = part.cell.estimator.value, places[part.cell.id]
-
-        def own(trees: tuple[Tree, ...]) -> Tree:
-            return jax.tree.map(lambda leaf: leaf[0, place.attack], trees[place.scorer])
-
         if part.raw:
-            leaves, state = trace.unstacked(part.cell.attack.value, draws.dtype), own(states)
-            score = [
-                partial(programs.score_given, leaves, state, each)
+            attack = trace.unstacked(part.cell.attack.value, draws.dtype), own_part(states, place)
+            d0, d1 = (
+                np.asarray(guarded("score", programs.score_given, *attack, each))
                 for each in draws.outputs(EVAL, 0)
-            ]
-            d0, d1 = (np.asarray(guarded("score", call)) for call in score)
+            )
             rng = host_generator(draws.the_pass.stream.of(SPLIT))
             call = partial(estimator.estimate_scores, (d0, d1), part.query, rng)
         else:
-            call = partial(estimator.estimate, own(layouts), own(counts), part.query)
+            own = own_part(layouts, place), own_part(counts, place)
+            call = partial(estimator.estimate, *own, part.query)
         estimate = guarded("estimate", call)
         if not part.certifies:
             return estimate.epsilon, estimate.interval[0] if estimate.interval else math.nan

@@ -89,17 +89,19 @@ def learns(attack: Attack) -> bool:
 
 def nan_allowed(mechanism: Mechanism | HostMechanism) -> bool:
     """True if NaN is a legitimate output of a mechanism."""
-    allowed = guarded("may_be_nan", getattr, mechanism, "may_be_nan")
-    if not isinstance(allowed, bool | np.bool_):
-        raise CellError(f"may_be_nan is {shown(allowed)}; it must be True or False")
-    return bool(allowed)
+    return _flag(mechanism, "may_be_nan")
+
+
+def _flag(mechanism: Mechanism | HostMechanism, name: str) -> bool:
+    found = guarded(name, getattr, mechanism, name)
+    if not isinstance(found, bool | np.bool_):
+        raise CellError(f"{name} is {shown(found)}; it must be True or False")
+    return bool(found)
 
 
 def mismatch(mechanism: Mechanism | HostMechanism, gives: str) -> str | None:
     """Return why scores of this kind do not suit a mechanism; None if they do."""
-    holds = guarded("canaries", getattr, mechanism, "canaries")
-    if not isinstance(holds, bool | np.bool_):
-        raise CellError(f"canaries is {shown(holds)}; it must be True or False")
+    holds = _flag(mechanism, "canaries")
     if holds == (gives == "canaries"):
         return None
     if holds:

@@ -119,6 +119,16 @@ class _AnyMechanism(Plugin, kind="mechanism"):
         return None
 
 
+def _require_one(cls: type, base: type, title: str, source: str) -> None:
+    """Raise TypeError unless a class defines either `sample` or `release`."""
+    given = [m for m in ("sample", "release") if getattr(cls, m) is not getattr(base, m)]
+    if len(given) != 1:
+        raise TypeError(
+            f"{cls.__name__}: {title} must define either sample({source}, data, n) or "
+            f"release({source}, data), not {'both' if given else 'neither'}"
+        )
+
+
 class Mechanism(_AnyMechanism, kind="mechanism"):
     """A mechanism that JAX traces: give `sample`, or `release` for one output at a time.
 
@@ -128,12 +138,7 @@ class Mechanism(_AnyMechanism, kind="mechanism"):
 
     @classmethod
     def check_definition(cls) -> None:
-        given = [m for m in ("sample", "release") if getattr(cls, m) is not getattr(Mechanism, m)]
-        if len(given) != 1:
-            raise TypeError(
-                f"{cls.__name__}: a mechanism must define either sample(key, data, n) or "
-                f"release(key, data), not {'both' if given else 'neither'}"
-            )
+        _require_one(cls, Mechanism, "a mechanism", "key")
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
         """Run the mechanism n times.
@@ -197,14 +202,7 @@ class HostMechanism(_AnyMechanism, kind="mechanism"):
 
     @classmethod
     def check_definition(cls) -> None:
-        given = [
-            m for m in ("sample", "release") if getattr(cls, m) is not getattr(HostMechanism, m)
-        ]
-        if len(given) != 1:
-            raise TypeError(
-                f"{cls.__name__}: a host mechanism must define either sample(rng, data, n) or "
-                f"release(rng, data), not {'both' if given else 'neither'}"
-            )
+        _require_one(cls, HostMechanism, "a host mechanism", "rng")
         if not isinstance(inspect.getattr_static(cls, "seedable"), property):
             require(cls, "seedable", bool)
         names: object = getattr(cls, "attributes", None)

@@ -351,19 +351,16 @@ def parameters(cls: type[Plugin]) -> tuple[Parameter, ...]:
     described = json_schema(cls).get("properties", {})
     hints = typing.get_type_hints(cls, include_extras=True)
     names = names_in_specs(cls)
-    rows = []
-    for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # made a dataclass above
-        meaning = described.get(names[field.name], {}).get("description", "")
-        rows.append(
-            Parameter(
-                name=names[field.name],
-                type=_type_text(hints[field.name]),
-                default=_default_text(field),
-                bounds=", ".join(_bounds(hints[field.name])),
-                meaning=" ".join(meaning.split()),
-            )
+    return tuple(
+        Parameter(
+            name=names[field.name],
+            type=_type_text(hints[field.name]),
+            default=_default_text(field),
+            bounds=", ".join(_bounds(hints[field.name])),
+            meaning=" ".join(described.get(names[field.name], {}).get("description", "").split()),
         )
-    return tuple(rows)
+        for field in dataclasses.fields(cls)  # type: ignore[arg-type]  # made a dataclass above
+    )
 
 
 @functools.cache

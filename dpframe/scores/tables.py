@@ -116,13 +116,11 @@ def read_table(path: Path) -> ScoreTable:
         raise ScoresError(f"{path}: cannot read it: {error.strerror or error}") from error
 
 
-class _Arrays:
+class _Arrays(NamedTuple):
     """Columns that are arrays already."""
 
-    def __init__(self, columns: Mapping[str, Any] | Sequence[Any]) -> None:
-        named = hasattr(columns, "keys")
-        self.titles = list(columns) if named else [""] * len(columns)
-        self.columns = list(columns.values()) if named else list(columns)  # type: ignore[union-attr]
+    titles: list[str]
+    columns: list[HostArray]
 
     def column(self, place: int, words: Mapping[str, bool] = BOOLEANS) -> HostArray:
         return _worded(np.asarray(self.columns[place]), words)
@@ -139,8 +137,8 @@ def _worded(values: HostArray, words: Mapping[str, bool]) -> HostArray:
 class _Texts:
     """A .csv file; only the requested columns must be numbers."""
 
-    def __init__(self, path: Path, text: str) -> None:
-        self.path, self.text = path, text.rstrip(" \r\n")
+    def __init__(self, path: Path) -> None:
+        self.path, self.text = path, _text_of(path).rstrip(" \r\n")
         first = self.text.partition("\n")[0]
         self.separator = max(",;\t", key=first.count)
         _, row = next(self._rows(), (1, []))
@@ -203,10 +201,10 @@ def number_of(text: str, words: Mapping[str, bool] = BOOLEANS) -> float | bool |
 class _Lines(_Texts):
     """A .jsonl file: on each line an object with the same keys."""
 
-    def __init__(self, path: Path, text: str) -> None:
+    def __init__(self, path: Path) -> None:
         self.path, self.titles = path, []
         self.objects: list[tuple[int, dict[str, Any]]] = []
-        for number, line in enumerate(text.split("\n"), 1):
+        for number, line in enumerate(_text_of(path).split("\n"), 1):
             if not line.strip():
                 continue
             try:
@@ -230,21 +228,18 @@ class _Lines(_Texts):
 EXAMPLE = '{"score": 0.5, "member": 1}'
 
 
-def _text_of(kind: Callable[[Path, str], ScoreTable]) -> Callable[[Path], ScoreTable]:
-    def read(path: Path) -> ScoreTable:
-        try:
-            return kind(path, read_regular(path, MOST_BYTES).decode("utf-8-sig"))
-        except UnicodeDecodeError as error:
-            raise ScoresError(f"{path}: not a text file: {error.reason}") from error
-
-    return read
+def _text_of(path: Path) -> str:
+    try:
+        return read_regular(path, MOST_BYTES).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ScoresError(f"{path}: not a text file: {error.reason}") from error
 
 
 def _npz(path: Path) -> ScoreTable:
     try:
         # Opened here, because NumPy leaves a file open that is not an archive.
         with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
-            return _Arrays({name: found[name] for name in found.files})
+            return _Arrays(found.files, [found[name] for name in found.files])
     except OSError:
         raise
     except Exception as error:  # not an archive, or an array of objects
@@ -265,11 +260,12 @@ def _npy(path: Path) -> ScoreTable:
             raise ScoresError(f"{path}: holds no scores") from None
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ScoresError(f"{path}: cannot read it: {first}") from error
-    if found.dtype.names:
-        return _Arrays({name: found[name] for name in found.dtype.names})
+    if names := found.dtype.names:
+        return _Arrays(list(names), [found[name] for name in names])
     if found.ndim not in (1, 2):
         raise ScoresError(f"{path}: columns have shape [n, k]; this has {found.shape}")
-    return _Arrays([found] if found.ndim == 1 else list(found.T))
+    columns = [found] if found.ndim == 1 else list(found.T)
+    return _Arrays([""] * len(columns), columns)
 
 
 class _Frame:
@@ -301,8 +297,8 @@ class _Frame:
 
 
 _READERS: dict[str, Callable[[Path], ScoreTable]] = {
-    ".csv": _text_of(_Texts),
-    ".jsonl": _text_of(_Lines),
+    ".csv": _Texts,
+    ".jsonl": _Lines,
     ".parquet": _Frame,
     ".npz": _npz,
     ".npy": _npy,

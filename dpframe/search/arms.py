@@ -6,7 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -23,17 +23,19 @@ from dpframe.search.events import (
     MOST_EXAMINED,
     Output,
     above,
-    attack_at,
     compiled_scores,
     examples_of,
     fitted,
     in_short,
     in_words,
+    outputs_of,
 )
 from dpframe.search.wealth import Point, Seen
-from dpframe.spec.audit import RunSettings
 from dpframe.spec.sweep import Setting
 from dpframe.workers.executor import HERE
+
+if TYPE_CHECKING:
+    from dpframe.search.runner import Settings
 
 Counter = Callable[[Sequence[Callable[[], Any]]], list[Any]]
 
@@ -50,35 +52,34 @@ ENTRIES = 1 << 25
 MOST_FOR_CUTS = 1 << 16  # draws per dataset that cuts are chosen from, at most
 
 
+class Proposed(NamedTuple):
+    """A proposed pair, with the mechanism and the claim that are resolved for it."""
+
+    pair: Pair
+    mechanism: Any
+    claim: Claim | None
+    points: tuple[Point, ...]  # of the claim, to bet against
+    scale: float  # loss claimed for this pair as a multiple of that of the first pair
+    data: str  # digest of the pair
+    setting: Setting  # of the mechanism, if the search varies it
+
+
 class Arm(ABC):
     """One pair of a search.
 
     Only earlier draws choose the bet on a round: states of attacks, cuts and estimated
     probabilities come from draws that were already bet on, or are never bet on.
-
-    `points` are the points of its claim to bet against; `scale` is the loss claimed for this pair
-    as a multiple of that of the first pair; `data` is the digest of the pair, `group` the draw
-    group.
     """
 
     least = 0.0  # standard errors beyond a claim below which nothing is bet
 
-    def __init__(
-        self,
-        pair: Pair,
-        mechanism: Any,
-        claim: Claim | None,
-        points: tuple[Point, ...],
-        scale: float,
-        data: str,
-        group: str,
-    ) -> None:
-        self.pair, self.mechanism, self.claim = pair, mechanism, claim
-        self.points, self.scale, self.data, self.group = points, scale, data, group
+    def __init__(self, proposed: Proposed, group: str) -> None:
+        self.pair, self.mechanism, self.claim, self.points, *_ = proposed
+        self.scale, self.data, self.setting = proposed[4:]
+        self.group = group  # draw group
         self.trials = 0  # draws of each dataset
         self.seen = Seen(np.zeros((2, 0), np.int64), 0)
         self.earned = 0.0  # logarithm of its rounds' earnings against the claim
-        self.setting: Setting = ()  # of the mechanism, if the search varies it
         self.known = ""  # name of the known leak that it shows, if any
 
     @property
@@ -117,19 +118,21 @@ class Arm(ABC):
             The attack; the event in the attack's words, if it has any; the event in terms of
             scores; and the dataset under which it is more likely.
         """
-        side, cut = divmod(number, self.seen.above.shape[1])
-        return *self._event(cut, words, is_above=side in (0, 2)), 1 if side < 2 else 0
+        side = number // self.seen.above.shape[1]
+        found = self._event(*self.seen.place(number), words, is_above=side in (0, 2))
+        return *found, 1 if side < 2 else 0
 
     def examples(self, number: int, words: Mapping[int, str]) -> dict[str, Any]:
         """Return different outputs inside an event of `seen`, and outside it."""
-        side, column = divmod(number, self.seen.above.shape[1])
+        side = number // self.seen.above.shape[1]
         try:
-            return examples_of(self._outputs(column, words), is_above=side in (0, 2))
+            outputs = self._outputs(*self.seen.place(number), words)
+            return examples_of(outputs, is_above=side in (0, 2))
         except CellError:  # a finding must not fail for lack of examples
             return {}
 
     @abstractmethod
-    def _outputs(self, column: int, words: Mapping[int, str]) -> list[list[Output]]:
+    def _outputs(self, attack: int, cut: int, words: Mapping[int, str]) -> list[list[Output]]:
         """Return, for outputs on D and D′, True if at or above a cut, and a function for a text."""
 
     @abstractmethod
@@ -138,7 +141,7 @@ class Arm(ABC):
 
     @abstractmethod
     def _event(
-        self, column: int, words: Mapping[int, str], *, is_above: bool
+        self, attack: int, cut: int, words: Mapping[int, str], *, is_above: bool
     ) -> tuple[int, str | None, str]: ...
 
 
@@ -161,47 +164,44 @@ def chunks_for_cuts(learned: int, rows: int) -> int:
 class TracedArm(Arm):
     """One pair of a search of a mechanism that JAX traces.
 
-    `about` has the arguments of `Arm` from `pair` to `scale`; the pass has one mechanism, and one
-    scorer per attack. `tried` has the checked mechanisms and attacks, and is shared by all arms.
-    `count` calls functions, perhaps concurrently, and returns their values.
+    The pass has one mechanism, and one scorer per attack. `tried` has the checked mechanisms and
+    attacks, and is shared by all arms. `count` calls functions, perhaps concurrently, and returns
+    their values.
     """
 
     def __init__(
         self,
-        about: tuple[Pair, Any, Claim | None, tuple[Point, ...], float],
+        proposed: Proposed,
         the_pass: Pass,
-        run: RunSettings,
-        prng: str,
-        store: checkpoint.Store,
+        settings: Settings,
         tried: set[Any],
-        executor: Executor,
         count: Counter,
     ) -> None:
-        super().__init__(*about, the_pass.data, the_pass.stream.group)
-        self.the_pass, self.run, self.prng, self.tried = the_pass, run, prng, tried
-        self.store, self.executor, self._count = store, executor, count
+        super().__init__(proposed, the_pass.stream.group)
+        self.the_pass, self.settings, self.tried, self._count = the_pass, settings, tried, count
         self.drawn = 0  # chunks of each dataset that were drawn
         self._learned = 0  # chunks that attacks have learned from
         self._work: LearnedDraws | None = None
 
-    def _outputs(self, column: int, words: Mapping[int, str]) -> list[list[Output]]:
-        work = self._work
+    def _outputs(self, attack: int, cut: int, words: Mapping[int, str]) -> list[list[Output]]:
+        work, edge = self._work, self._edge(attack, cut)
         assert work is not None
-        place, cut = self._place(column)
-        edges = np.ravel(work.own_layouts[place])
-        attack = self.the_pass.scorers[place].attacks[0]
-        state = jax.tree.map(lambda leaf: leaf[0, 0], work.states[place])
+        of = self.the_pass.scorers[attack].attacks[0]
+        state = jax.tree.map(lambda leaf: leaf[0, 0], work.states[attack])
         found: list[list[Output]] = []
         # Outputs are not kept, but a chunk can be drawn again at its address.
-        with address.precision_of(self.run):
+        with address.precision_of(self.settings.run):
             for outputs in work.drawn(range(self.drawn - 1, self.drawn)):
                 part = outputs[:MOST_EXAMINED]
-                scores = compiled_scores(attack, state, part, work.dtype, MOST_EXAMINED)
-                above = scores >= edges[cut] if len(edges) else scores
-                found.append(
-                    [(bool(a), partial(in_short, o)) for a, o in zip(above, part, strict=True)]
-                )
+                scores = compiled_scores(of, state, part, work.dtype, MOST_EXAMINED)
+                found.append(outputs_of(scores, edge, (partial(in_short, one) for one in part)))
         return found
+
+    def _edge(self, attack: int, cut: int) -> Any:
+        """Return the score at a cut; decisions, which have no layout, have one cut, True."""
+        assert self._work is not None
+        edges = np.ravel(self._work.own_layouts[attack])
+        return edges[cut] if len(edges) else True
 
     def first(self) -> int:
         return self.the_pass.rows * chunks_at_first(self.the_pass.trials, self.the_pass.rows)
@@ -231,24 +231,16 @@ class TracedArm(Arm):
             self._learn(chunks)
 
     def _event(
-        self, column: int, words: Mapping[int, str], *, is_above: bool
+        self, attack: int, cut: int, words: Mapping[int, str], *, is_above: bool
     ) -> tuple[int, str | None, str]:
-        assert self._work is not None
-        place, cut = self._place(column)
-        edges = np.ravel(self._work.own_layouts[place])
-        edge = edges[cut] if len(edges) else 0.0
-        gives = self.the_pass.scorers[place].attacks[0].gives
-        return place, None, in_words(gives, edge, is_above=is_above)
-
-    def _place(self, column: int) -> tuple[int, int]:
-        """Return the attack of a column, and the cut."""
-        assert self._work is not None
-        return attack_at([max(1, np.size(own)) for own in self._work.own_layouts], column)
+        gives = self.the_pass.scorers[attack].attacks[0].gives
+        return attack, None, in_words(gives, self._edge(attack, cut), is_above=is_above)
 
     def _learn(self, chunks: int) -> None:
         """Let attacks learn from the first chunks, choose cuts by the next, and count the rest."""
-        work = LearnedDraws(self.the_pass, self.run, self.prng, checkpoint.Store(), self.tried)
-        work.executor = self.executor
+        run, prng = self.settings.run, self.settings.plan.prng
+        work = LearnedDraws(self.the_pass, run, prng, checkpoint.Store(), self.tried)
+        work.executor = self.settings.executor
         cuts = chunks_for_cuts(chunks, self.the_pass.rows)
         work.learn_from(chunks, cuts, look=self._work is None)
         self._work, self._learned = work, chunks
@@ -266,7 +258,9 @@ class TracedArm(Arm):
                 leaves = jax.tree.leaves(counted)
                 total = [one + more for one, more in zip(total, leaves, strict=True)]
             done = (len(chunks), len(chunks))
-            self.store.save(stream, key, checkpoint.Saved(done, [leaf.tolist() for leaf in total]))
+            self.settings.store.save(
+                stream, key, checkpoint.Saved(done, [leaf.tolist() for leaf in total])
+            )
         counts = jax.tree.unflatten(structure, total)
         found = [
             above(statistic, jax.tree.map(lambda leaf: leaf[0, 0], own))
@@ -277,7 +271,7 @@ class TracedArm(Arm):
 
     def _stored(self, work: LearnedDraws, key: str, chunks: int) -> list[HostArray] | None:
         """Return the leaves of stored counts of some chunks; None if absent or impossible."""
-        saved = self.store.load(self.the_pass.stream, key)
+        saved = self.settings.store.load(self.the_pass.stream, key)
         if saved is None or saved.done != (chunks, chunks):
             return None
         left, found = saved.leaves, list[HostArray]()

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from dpframe.engine.checkpoint import Saved, Store
-from dpframe.plugins import Answers, Claim, HostArray, Pair
+from dpframe.plugins import Answers, Claim, HostArray
 from dpframe.sampling.address import Stream
 from dpframe.search import arms, black_box_draws
-from dpframe.search.events import MOST_EXAMINED, AnswerEvents, Output, in_short
+from dpframe.search.events import MOST_EXAMINED, AnswerEvents, Output, in_short, outputs_of
 from dpframe.search.wealth import LOSS_LIMIT, WAYS, Point, Seen, mean, paid
 from dpframe.workers.scheduling import Clock
 from dpframe.workers.trial_call import one_exception
@@ -57,21 +57,19 @@ class BlackBoxArm(arms.Arm):
     """One pair of a search of a black box.
 
     Answers are expensive to draw, so they are kept, and attacks learn again from more of them: from
-    one half, while the other half gives the probabilities of events. `about` has the arguments of
-    `Arm` from `pair` to `scale`.
+    one half, while the other half gives the probabilities of events.
     """
 
     least = CLEAR
 
     def __init__(
         self,
-        about: tuple[Pair, Any, Claim | None, tuple[Point, ...], float],
+        proposed: arms.Proposed,
         draws: black_box_draws.BlackBoxDraws,
         events: AnswerEvents,
-        data: str,
         room: Room,
     ) -> None:
-        super().__init__(*about, data, draws.stream.group)
+        super().__init__(proposed, draws.stream.group)
         self._draws, self._events, self._room = draws, events, room
         most = max(WARM_UP, 2 * draws.sizes.rows_of(0))
         self._chunks, self._first = 0, draws.sizes.until(0, WARM_UP, most)
@@ -161,18 +159,19 @@ class BlackBoxArm(arms.Arm):
         return one_exception([Answers(rows) for rows in self._kept])
 
     def _event(
-        self, column: int, words: Mapping[int, str], *, is_above: bool
+        self, attack: int, cut: int, words: Mapping[int, str], *, is_above: bool
     ) -> tuple[int, str | None, str]:
-        return self._events.event(column, is_above=is_above, words=words)
+        return self._events.event(attack, cut, is_above=is_above, words=words)
 
-    def _outputs(self, column: int, words: Mapping[int, str]) -> list[list[Output]]:
+    def _outputs(self, attack: int, cut: int, words: Mapping[int, str]) -> list[list[Output]]:
         if self._kept is None:
             return [[], []]
-        part = [rows[-MOST_EXAMINED:, : self._width] for rows in self._kept]
-        above = [self._events.at_or_above(column, rows) for rows in part]
+        edge = self._events.learned[attack].cuts[cut]
+        both = [rows[-MOST_EXAMINED:, : self._width] for rows in self._kept]
         return [
-            [(bool(a), partial(_text, row, words)) for a, row in zip(own, rows, strict=True)]
-            for own, rows in zip(above, part, strict=True)
+            outputs_of(self._events.scores_of(attack, rows), edge, texts)
+            for rows in both
+            for texts in [[partial(_text, row, words) for row in rows]]
         ]
 
     def conclude(self) -> None:

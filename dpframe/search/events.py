@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -118,14 +118,13 @@ def event_of(
     number = int(choose(counts, trials, slope, basis.contrast.delta).event[0])
     side, cut = divmod(number, len(cuts))
     is_above, edge = side in (0, 2), float(cuts[cut])
-    told: Any = guarded("words", partial(attack.words, state, edge, is_above, {}))
+    told = told_by(attack, state, edge, is_above, {})
     both: list[list[Output]] = [[], []]
     for outputs, drawn in zip(both, () if told else work.examples(place.lane), strict=False):
         rows = drawn[:MOST_EXAMINED]
         views = trace.seen(attack, rows, work.the_pass.shape, work.dtype)
         scores = compiled_scores(attack, state, views, work.dtype, len(rows))
-        reach = (scores >= cuts[cut]).tolist()
-        outputs.extend(zip(reach, (partial(in_short, row) for row in rows), strict=True))
+        outputs.extend(outputs_of(scores, cuts[cut], (partial(in_short, row) for row in rows)))
     hits = counts[:, cut] if is_above else trials - counts[:, cut]
     event = told or f"{cell.attack.label} {in_words(attack.gives, cuts[cut], is_above=is_above)}"
     return WitnessRecord(
@@ -138,13 +137,15 @@ def event_of(
     )
 
 
-def attack_at(cuts: Sequence[int], column: int) -> tuple[int, int]:
-    """Return the attack that a column of `Seen.above` belongs to, and the cut of that attack."""
-    for place, own in enumerate(cuts):
-        if column < own:
-            return place, column
-        column -= own
-    raise IndexError(column)
+def outputs_of(scores: HostArray, edge: Any, told: Iterable[Callable[[], str]]) -> list[Output]:
+    """Return outputs with their scores, each as True if it is at or above an edge, and its text."""
+    return list(zip((scores >= edge).tolist(), told, strict=True))
+
+
+def told_by(attack: Attack, state: Tree, edge: float, above: bool, words: Any) -> str | None:
+    """Return an event in the attack's own words, in one line; None if it has none."""
+    found: Any = guarded("words", attack.words, state, edge, above, words)
+    return None if found is None else " ".join(str(found).split())
 
 
 def fitted(attack: Attack, key: Any, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
@@ -170,8 +171,7 @@ def compiled_scores(
     def score(rows: HostArray) -> HostArray:
         filled = size or max(64, 1 << max(0, len(rows) - 1).bit_length())
         whole = np.resize(rows, (filled, *rows.shape[1:]))
-        call = partial(programs.score_given, leaves, state, whole)
-        found: HostArray = np.asarray(guarded("score", call))
+        found: HostArray = np.asarray(guarded("score", programs.score_given, leaves, state, whole))
         trace.check_scores(found, filled, attack.gives)
         return found[: len(rows)]
 
@@ -232,31 +232,30 @@ class AnswerEvents:
 
     def count(self, rows: tuple[HostArray, HostArray]) -> Seen:
         """Count the events of all attacks in some answers."""
-        found = [np.stack([self._above(one, side) for side in rows]) for one in self.learned]
+        found = [
+            np.stack([self._above(number, one.cuts, side) for side in rows])
+            for number, one in enumerate(self.learned)
+        ]
         cuts = tuple(len(one.cuts) for one in self.learned)
         return Seen(np.concatenate(found, axis=1), len(rows[0]), cuts)
 
     def event(
-        self, column: int, *, is_above: bool, words: Mapping[int, str]
+        self, number: int, cut: int, *, is_above: bool, words: Mapping[int, str]
     ) -> tuple[int, str | None, str]:
-        """Describe the event "at or above the cut" of a column of `Seen.above`, or its complement.
+        """Describe the event "at or above a cut" of a learned attack, or its complement.
 
         Returns the attack, the event in the attack's words, if any, and in terms of scores.
         """
-        place, cut = attack_at([len(one.cuts) for one in self.learned], column)
-        place, attack, state, cuts = self.learned[place]
+        place, attack, state, cuts = self.learned[number]
         edge = float(cuts[cut])
-        found: Any = guarded("words", partial(attack.words, state, edge, is_above, words))
-        told = None if found is None else " ".join(str(found).split())
+        told = told_by(attack, state, edge, is_above, words)
         return place, told, in_words(attack.gives, edge, is_above=is_above)
 
-    def at_or_above(self, column: int, rows: HostArray) -> HostArray:
-        """Return True for the answers whose scores are at or above a cut, shape [n]."""
-        place, cut = attack_at([len(one.cuts) for one in self.learned], column)
-        _, attack, state, cuts = self.learned[place]
+    def scores_of(self, number: int, rows: HostArray) -> HostArray:
+        """Return the scores of answers by a learned attack, as floats, shape [n]."""
+        _, attack, state, _ = self.learned[number]
         with address.precision_of(self.run):
-            scores = self._scores(attack, state, self._looked(attack, rows))
-        return np.asarray(scores.astype(float) >= cuts[cut])
+            return self._scores(attack, state, self._looked(attack, rows)).astype(float)
 
     def _learned(
         self, place: int, choice: Choice[Attack], rows: tuple[HostArray, HostArray]
@@ -302,20 +301,17 @@ class AnswerEvents:
     def _looked(self, attack: Attack, rows: HostArray) -> HostArray:
         return trace.seen(attack, rows, self.shape, FLOAT)
 
-    def _above(self, one: LearnedAttack, rows: HostArray) -> Any:
-        total = np.zeros(len(one.cuts), np.int64)
-        with address.precision_of(self.run):
-            for at in range(0, len(rows), BLOCK):
-                looked = self._looked(one.attack, rows[at : at + BLOCK])
-                ordered = np.sort(self._scores(one.attack, one.state, looked).astype(float))
-                ordered = ordered[~np.isnan(ordered)]
-                total += len(ordered) - np.searchsorted(ordered, one.cuts, side="left")
+    def _above(self, number: int, cuts: Floats, rows: HostArray) -> Any:
+        total = np.zeros(len(cuts), np.int64)
+        for at in range(0, len(rows), BLOCK):
+            ordered = np.sort(self.scores_of(number, rows[at : at + BLOCK]))
+            ordered = ordered[~np.isnan(ordered)]
+            total += len(ordered) - np.searchsorted(ordered, cuts, side="left")
         return total
 
     def _scores(self, attack: Attack, state: Tree, looked: HostArray) -> HostArray:
         if not attack.scores_on_host():
             return compiled_scores(attack, state, looked, FLOAT, BLOCK)
-        call = partial(attack.score_on_host, state, looked)
-        found: HostArray = np.asarray(guarded("score_on_host", call))
+        found: HostArray = np.asarray(guarded("score_on_host", attack.score_on_host, state, looked))
         trace.check_scores(found, len(looked), attack.gives)
         return found

@@ -90,15 +90,14 @@ class ArmMaker:
         if claim is not None and self.cell.claim is None:
             raise CellError(UNCLAIMED)
         points = self._points(claim)
-        about = pair, mechanism, claim, points, self._scale(points)
+        made, data = made_by(pair)
+        about = arms.Proposed(pair, mechanism, claim, points, self._scale(points), data, setting)
         arm: arms.Arm
         if isinstance(mechanism, HostMechanism):
-            arm = self._black_box_arm(about, setting)
+            arm = self._black_box_arm(about, made)
         else:
-            settings, drawn = self.settings, self._pass(pair, mechanism, setting)
-            where = settings.run, settings.plan.prng, settings.store, self._tried, settings.executor
-            arm = arms.TracedArm(about, drawn, *where, self._count)
-        arm.setting = setting
+            drawn = self._pass(about)
+            arm = arms.TracedArm(about, drawn, self.settings, self._tried, self._count)
         # Pairs with equal parameters may compare as different if one is NaN.
         if arm.group in self._groups:
             return None
@@ -126,35 +125,38 @@ class ArmMaker:
         own = [mechanism.distribution, mechanism.use, mechanism.value.params()]
         return digest(["search", *(of or own), *setting])
 
+    def _stream(self, about: arms.Proposed, rows: int, precision: str) -> Stream:
+        """Return the stream of a proposed pair, in chunks of `rows`; 0 if they grow."""
+        cell, prng = self.of(about.pair, about.mechanism, 0), self.settings.plan.prng
+        group = draw_group(cell, data=about.data, precision=precision, prng=prng, rows=rows)
+        return Stream(cell.seed, self.group([group], about.setting), cell.repeat, EVAL)
+
     def _black_box_arm(
-        self, about: tuple[Any, Any, Any, Any, float], setting: Setting
+        self, about: arms.Proposed, made: tuple[Any, Any]
     ) -> black_box_arms.BlackBoxArm:
         pair, mechanism, *_ = about
-        cell, settings = self.of(pair, mechanism, 0), self.settings
+        settings = self.settings
         for choice in self.search.attacks:
             _check_kind(mechanism, choice.value)
-        made, data = made_by(pair)
         rows = settings.run.chunk or trace.declared_rows(mechanism)
-        # Growing chunks have no fixed number of rows.
-        group = draw_group(cell, data=data, precision="", prng=settings.plan.prng, rows=rows or 0)
-        stream = Stream(cell.seed, self.group([group], setting), cell.repeat, EVAL)
-        asking = asking_of(cell)
+        stream = self._stream(about, rows or 0, "")
+        asking = asking_of(self.of(pair, mechanism, 0))
         assert asking is not None
         kept = self._files.of(stream, [self.cell.id, fingerprint.box_key(self.search.mechanism)])
         where = stream, asking, settings.source, rows, self.clock, kept
         draws = black_box_draws.BlackBoxDraws(mechanism, for_a_box(made), *where)
         run = settings.run, stream, settings.plan.prng, self._tried
         events = AnswerEvents(self.search.attacks, mechanism, pair, *run)
-        arm = black_box_arms.BlackBoxArm(about, draws, events, data, self._room)
+        arm = black_box_arms.BlackBoxArm(about, draws, events, self._room)
         if not self._tried_addresses:
             self._tried_addresses = True
             draws.check_addresses()
         return arm
 
-    def _pass(self, pair: Pair, mechanism: Any, setting: Setting) -> Pass:
+    def _pass(self, about: arms.Proposed) -> Pass:
         """Return the draws of a pair with the scorers that count them."""
-        cell = self.of(pair, mechanism, 0)
-        shape = self._tracer.output_shape(cell)
+        pair, mechanism, *_ = about
+        shape = self._tracer.output_shape(self.of(pair, mechanism, 0))
         target = Target(mechanism, pair, shape.dims)
         scorers, places = [], []
         for number, choice in enumerate(self.search.attacks):
@@ -168,21 +170,17 @@ class ArmMaker:
             places.append(
                 (dataclasses.replace(of_attack, id=str(number)), PassPosition(0, number, 0))
             )
-        _, data = made_by(pair)
         run = self.settings.run
         usual = trace.declared_rows(mechanism) or rows_per_chunk(shape.dims, on_host=False)
         rows = run.chunk or rows_of(self.cell.trials, usual)
-        group = draw_group(
-            cell, data=data, precision=run.precision, prng=self.settings.plan.prng, rows=rows
-        )
         nan_allowed(mechanism)
         return Pass(
-            stream=Stream(self.cell.seed, self.group([group], setting), self.cell.repeat, EVAL),
+            stream=self._stream(about, rows, run.precision),
             trials=self.cell.trials,
             rows=rows,
             shape=shape,
             pair=pair,
-            data=data,
+            data=about.data,
             mechanisms=(mechanism,),
             scorers=tuple(scorers),
             cells=tuple(places),

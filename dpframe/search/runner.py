@@ -60,9 +60,6 @@ class Drawn(NamedTuple):
     draws: int
 
 
-Event = Drawn | CellRecord | BaseException
-
-
 class SearchRunner:
     """Runs searches, each in a thread of its own; all count on `threads` shared threads."""
 
@@ -190,7 +187,7 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
     bound = bound_of(query)
     tested = arm.claim is not None
     stands = None if arm.claim is None or outcome.refuted else arm.claim.delta_at
-    p_value = max(math.exp(-wealth.best), SMALLEST) if tested else None
+    p_value = _p_value(wealth.best) if tested else None
     profile = in_agreement(wealth.profile(error, place), bound, cell.delta, stands)
     contrast = None
     if arm.claim is not None:
@@ -208,7 +205,7 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
     )
     extreme = None
     if tested:
-        most = max(math.exp(-wealth.most), SMALLEST)
+        most = _p_value(wealth.most)
         extreme = estimate._replace(p_value=most, p_resolved=most)
     estimate = checked(estimate, certified=True, tested=tested)
     looks = search.settings.looks[cell.id]
@@ -233,6 +230,10 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
     )
 
 
+def _p_value(log_wealth: float) -> float:
+    return max(math.exp(-log_wealth), SMALLEST)
+
+
 def _contrast(
     claim: Claim, bound: tuple[float, float], profile: Sequence[tuple[float, float]]
 ) -> Contrast | None:
@@ -255,7 +256,7 @@ def _listed(search: SearchRun, outcome: SearchOutcome) -> FindingRecord:
         mechanism=choice_record(found.mechanism),
         pair=pair_record(found.pair.use, arm.pair, arm.data, neighbourhood),
         attack=choice_record(found.attack),
-        p_value=max(math.exp(-outcome.wealth.best), SMALLEST),
+        p_value=_p_value(outcome.wealth.best),
         **_witnessed(search, outcome, leak),
     )
 

@@ -40,12 +40,18 @@ class Seen(NamedTuple):
     trials: int  # draws on each side
     cuts: tuple[int, ...] = ()  # number of cuts of each attack, by column; () for one attack
 
+    def place(self, event: int) -> tuple[int, int]:
+        """Return the attack of an event, by its number, and the cut of that attack."""
+        column = event % self.above.shape[1]
+        ends = np.cumsum((0, *self.cuts))
+        attack = int(np.searchsorted(ends, column, side="right")) - 1 if self.cuts else 0
+        return attack, column - int(ends[attack])
+
     def of_attack(self, event: int) -> Ints:
         """Count the draws between the cuts of the attack of an event, shape [2, its cuts + 1]."""
-        column = event % self.above.shape[1]
-        ends = np.cumsum((0, *(self.cuts or (self.above.shape[1],))))
-        place = int(np.searchsorted(ends, column, side="right"))
-        own = self.above[:, ends[place - 1] : ends[place]]
+        attack, cut = self.place(event)
+        first = event % self.above.shape[1] - cut
+        own = self.above[:, first : first + self.cuts[attack] if self.cuts else None]
         return np.asarray(-np.diff(own, prepend=self.trials, append=0), np.int64)
 
 
