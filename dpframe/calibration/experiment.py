@@ -25,14 +25,7 @@ from dpframe.engine.plan import Pass, Plan, arrange
 from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.checks import guarded
 from dpframe.plugins import Claim, Estimator, Floats, Query, Tree
-from dpframe.sampling.address import (
-    EVAL,
-    SPLIT,
-    both_as_made,
-    draw_group,
-    host_generator,
-    precision_of,
-)
+from dpframe.sampling import address
 from dpframe.spec.audit import Cell, RunSettings, Skip
 
 
@@ -61,7 +54,7 @@ class Experiment:
         the_pass = self.the_pass if cells is None else self.the_pass.only(list(cells))
         stream = the_pass.stream._replace(repeat=repeat)
         repeated = dataclasses.replace(the_pass, stream=stream)
-        return Draws(repeated, self.run, self.prng, both_as_made(the_pass.pair))
+        return Draws(repeated, self.run, self.prng, address.both_as_made(the_pass.pair))
 
 
 class Experiments(NamedTuple):
@@ -155,7 +148,7 @@ def _small(the_pass: Pass, cells: list[Cell], plan: Plan) -> Pass:
     run, rows = plan.audit.run, the_pass.rows
     if run.chunk is None and not the_pass.slow:
         rows = min(rows, 1 << (the_pass.trials - 1).bit_length())
-    group = draw_group(
+    group = address.draw_group(
         cells[0], data=the_pass.data, precision=run.precision, prng=plan.prng, rows=rows
     )
     stream = the_pass.stream._replace(group=group)
@@ -175,7 +168,7 @@ def repeat(experiment: Experiment, first: int, number: int) -> list[Estimates]:
 
     The division into blocks does not change an outcome. A cell that fails does not affect others.
     """
-    with precision_of(experiment.run):
+    with address.precision_of(experiment.run):
         said = [_repeat(experiment, first + n) for n in range(number)]
     return [_outcome([answers[at] for answers in said]) for at in range(len(experiment.parts))]
 
@@ -222,9 +215,9 @@ def _answers(draws: Draws, parts: Sequence[CalibratedCell]) -> list[Answer]:
             attack = trace.unstacked(part.cell.attack.value, draws.dtype), own_part(states, place)
             d0, d1 = (
                 np.asarray(guarded("score", programs.score_given, *attack, each))
-                for each in draws.outputs(EVAL, 0)
+                for each in draws.outputs(address.EVAL, 0)
             )
-            rng = host_generator(draws.the_pass.stream.of(SPLIT))
+            rng = address.host_generator(draws.the_pass.stream.of(address.SPLIT))
             call = partial(estimator.estimate_scores, (d0, d1), part.query, rng)
         else:
             own = own_part(layouts, place), own_part(counts, place)
@@ -258,7 +251,7 @@ def _count(draws: Draws, states: tuple[Tree, ...], layouts: tuple[Tree, ...]) ->
     attacks = tuple(trace.stack(scorer.attacks, draws.dtype) for scorer in scorers)
     scoring = programs.Scoring(attacks, lane(states), lane(layouts))
     counts = lane(rounds.no_counts(draws.the_pass, layouts))
-    for index, outputs in enumerate(draws.outputs(EVAL, 0)):
+    for index, outputs in enumerate(draws.outputs(address.EVAL, 0)):
         arguments = counts, scoring, outputs, np.int32(index), np.int32(len(outputs))
         statistics = tuple(scorer.statistic for scorer in scorers)
         call = partial(programs.count_given, *arguments, statistics=statistics)

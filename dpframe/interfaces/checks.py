@@ -175,11 +175,7 @@ def exact_shares(cell: Cell, counts: Any, statistic: dict[str, Any]) -> list[lis
     x = np.append(np.maximum.accumulate(below.astype(float)), np.inf)
     found = []
     for data in (pair.d0, pair.d1):
-
-        def given(data: Any = data) -> Any:
-            return mechanism.cdf(data, x.copy())
-
-        if (values := guarded("cdf", given)) is None:
+        if (values := guarded("cdf", mechanism.cdf, data, x.copy())) is None:
             return None
         cumulated = np.concatenate([[0.0], _checked(values, len(x))])
         nan, bins = 1 - float(cumulated[-1]), np.diff(cumulated).tolist()

@@ -19,17 +19,8 @@ from dpframe.interfaces.checks import arrays, guarded, learns
 from dpframe.plugins import Attack, Claim, Executor, HostArray, Pair, Target, Tree
 from dpframe.sampling import address, threefry
 from dpframe.sampling.address import EVAL, LEARNER, Segment, segments
-from dpframe.search.events import (
-    MOST_EXAMINED,
-    Output,
-    above,
-    compiled_scores,
-    examples_of,
-    fitted,
-    in_short,
-    in_words,
-    outputs_of,
-)
+from dpframe.search import events
+from dpframe.search.events import Output
 from dpframe.search.wealth import Point, Seen
 from dpframe.spec.sweep import Setting
 from dpframe.workers.executor import HERE
@@ -127,7 +118,7 @@ class Arm(ABC):
         side = number // self.seen.above.shape[1]
         try:
             outputs = self._outputs(*self.seen.place(number), words)
-            return examples_of(outputs, is_above=side in (0, 2))
+            return events.examples_of(outputs, is_above=side in (0, 2))
         except CellError:  # a finding must not fail for lack of examples
             return {}
 
@@ -192,9 +183,11 @@ class TracedArm(Arm):
         # Outputs are not kept, but a chunk can be drawn again at its address.
         with address.precision_of(self.settings.run):
             for outputs in work.drawn(range(self.drawn - 1, self.drawn)):
-                part = outputs[:MOST_EXAMINED]
-                scores = compiled_scores(of, state, part, work.dtype, MOST_EXAMINED)
-                found.append(outputs_of(scores, edge, (partial(in_short, one) for one in part)))
+                part = outputs[: events.MOST_EXAMINED]
+                scores = events.compiled_scores(of, state, part, work.dtype, events.MOST_EXAMINED)
+                found.append(
+                    events.outputs_of(scores, edge, (partial(events.in_short, one) for one in part))
+                )
         return found
 
     def _edge(self, attack: int, cut: int) -> Any:
@@ -234,7 +227,7 @@ class TracedArm(Arm):
         self, attack: int, cut: int, words: Mapping[int, str], *, is_above: bool
     ) -> tuple[int, str | None, str]:
         gives = self.the_pass.scorers[attack].attacks[0].gives
-        return attack, None, in_words(gives, self._edge(attack, cut), is_above=is_above)
+        return attack, None, events.in_words(gives, self._edge(attack, cut), is_above=is_above)
 
     def _learn(self, chunks: int) -> None:
         """Let attacks learn from the first chunks, choose cuts by the next, and count the rest."""
@@ -263,7 +256,7 @@ class TracedArm(Arm):
             )
         counts = jax.tree.unflatten(structure, total)
         found = [
-            above(statistic, jax.tree.map(lambda leaf: leaf[0, 0], own))
+            events.above(statistic, jax.tree.map(lambda leaf: leaf[0, 0], own))
             for statistic, own in zip(work.statistics, counts, strict=True)
         ]
         cuts = tuple(part.shape[1] for part in found)
@@ -370,12 +363,12 @@ class LearnedDraws(passes.DeviceWork):
             target = Target(the_pass.mechanisms[0], the_pass.pair, the_pass.shape.dims)
             key = threefry.base_key(the_pass.stream.of(LEARNER), self.prng)
             train = self.drawn(first) if learns(attack) else self.draws.nothing()
-            state = fitted(attack, key, target, train)
+            state = events.fitted(attack, key, target, train)
         if not statistic.needs_pilot():
             return state, ()
         size = min(1024, the_pass.rows * len(then))
         pilot = [
-            compiled_scores(attack, state, part, self.dtype, size, size)
+            events.compiled_scores(attack, state, part, self.dtype, size, size)
             for part in self.drawn(then)
         ]
         return state, arrays("bind", guarded("bind", lambda: statistic.bind(*pilot)))

@@ -11,13 +11,7 @@ from typing import Any
 
 from dpframe.plugins import Attack, Estimator, HostMechanism, Mechanism, Neighbourhood, Pair
 from dpframe.testing import attacks, estimators, mechanisms, neighbourhoods, plugins
-from dpframe.testing.plugins import (
-    Finding as Finding,
-    NotKeptError as NotKeptError,
-    demand,
-    examine,
-    instance,
-)
+from dpframe.testing.plugins import Finding, NotKeptError, demand, examine, instance
 
 __all__ = [
     "Finding",
@@ -47,7 +41,7 @@ def check_mechanism(
     Raises:
         NotKeptError: a promise is broken.
     """
-    return demand(_title(mechanism), examined(mechanism, pair=pair))
+    return demand(mechanism, examined(mechanism, pair=pair))
 
 
 def check_attack(
@@ -64,22 +58,22 @@ def check_attack(
         pair: the datasets; default: `zeros-ones` with two coordinates, or with one for an attack
             on single numbers.
     """
-    return demand(_title(attack), examined(attack, mechanism=mechanism, pair=pair))
+    return demand(attack, examined(attack, mechanism=mechanism, pair=pair))
 
 
 def check_estimator(estimator: Estimator | type[Estimator]) -> list[Finding]:
     """Check an estimator on scores of exactly known loss; the rest is as for `check_mechanism`."""
-    return demand(_title(estimator), examined(estimator))
+    return demand(estimator, examined(estimator))
 
 
 def check_pair(pair: Pair | type[Pair]) -> list[Finding]:
     """Check a pair of neighbouring datasets; the rest is as for `check_mechanism`."""
-    return demand(_title(pair), examined(pair))
+    return demand(pair, examined(pair))
 
 
 def check_neighbourhood(neighbourhood: Neighbourhood | type[Neighbourhood]) -> list[Finding]:
     """Check a neighbourhood by calling `propose` a few times; the rest as for `check_mechanism`."""
-    return demand(_title(neighbourhood), examined(neighbourhood))
+    return demand(neighbourhood, examined(neighbourhood))
 
 
 def examined(
@@ -141,7 +135,3 @@ def _leak() -> Mechanism:
     from dpframe.builtin.mechanisms.laplace import Laplace
 
     return Laplace(epsilon=8.0)
-
-
-def _title(plugin: Any) -> str:
-    return f"{plugin.kind} {plugin.name!r}"

@@ -75,10 +75,10 @@ class NotKeptError(AssertionError):
         super().__init__("\n".join([f"{what} breaks {len(broken)} of {len(findings)}:", *lines]))
 
 
-def demand(what: str, findings: list[Finding]) -> list[Finding]:
+def demand(plugin: Any, findings: list[Finding]) -> list[Finding]:
     """Return the findings, or raise NotKeptError if a promise is broken."""
     if any(found.result == "broken" for found in findings):
-        raise NotKeptError(what, findings)
+        raise NotKeptError(f"{plugin.kind} {plugin.name!r}", findings)
     return findings
 
 

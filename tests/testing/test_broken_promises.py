@@ -572,6 +572,20 @@ def test_a_pair_that_breaks_a_promise(pair: Any, promise: str, says: str) -> Non
 # As in an author's test.
 
 
+class Titled(Pair, name="titled"):
+    """Has a text."""
+
+    adjacency = "replace one record"
+    d0 = d1 = 0
+    title: str = '\N{GRINNING FACE} \x7f "'
+    """Any text."""
+
+
+def test_any_text_survives_toml() -> None:
+    (found,) = [one for one in examined(Titled()) if one.promise == "parameters survive TOML"]
+    assert found.result == "kept", found.detail
+
+
 def test_an_author_is_told_every_broken_promise_at_once() -> None:
     with pytest.raises(NotKeptError, match=r"pair 'same' breaks 3 of 9:") as raised:
         check_pair(Same)
