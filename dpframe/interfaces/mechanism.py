@@ -338,24 +338,6 @@ class ProgramFile(NamedTuple):
         """First 16 hex digits of the SHA-256 of its bytes."""
         return hashlib.sha256(self.path.read_bytes()).hexdigest()[:16]
 
-    @classmethod
-    def consented(cls, path: Path) -> ProgramFile:
-        """Return the program that a spec names.
-
-        Args:
-            path: path of the file, relative to the working directory or absolute.
-
-        Raises:
-            ValueError: the command line does not name it.
-        """
-        found = cls(path.resolve())
-        if found not in _given:
-            raise ValueError(
-                f"{path.name} is code, and a spec never runs code on its own: also name the file "
-                f"on the command line, --plugin {path}"
-            )
-        return found
-
 
 _given: set[ProgramFile] = set()  # programs named on the command line
 
@@ -439,19 +421,21 @@ class ForeignMechanism(HostMechanism):
         said = gives(type(self), "sensitivity") or defines(source, "sensitivity")
         return said and defines(source, "query")
 
-    @classmethod
-    def _file(cls) -> Path:
-        home = getattr(sys.modules.get(cls.__module__), "__file__", None)
-        return Path(home or ".").parent / cls.module
-
     def program(self) -> ProgramFile:
         """Return the module's file; raises ValueError if it is not known."""
-        return ProgramFile(self._file())
+        home = getattr(sys.modules.get(type(self).__module__), "__file__", None)
+        return ProgramFile(Path(home or ".").parent / type(self).module)
 
     @staticmethod
     def consented(path: Path) -> ProgramFile:
         """Return a file if the command line names it too; raises ValueError otherwise."""
-        return ProgramFile.consented(path)
+        found = ProgramFile(path.resolve())
+        if found not in _given:
+            raise ValueError(
+                f"{path.name} is code, and a spec never runs code on its own: also name the file "
+                f"on the command line, --plugin {path}"
+            )
+        return found
 
     def code(self) -> str:
         """Return a digest of the program, which is part of the key of stored counts."""

@@ -13,7 +13,7 @@ from dpframe.plugins import Answers, Claim, HostArray
 from dpframe.sampling.address import Stream
 from dpframe.search import arms, black_box_draws
 from dpframe.search.events import MOST_EXAMINED, AnswerEvents, Output, in_short, outputs_of
-from dpframe.search.wealth import LOSS_LIMIT, WAYS, Point, Seen, mean, paid
+from dpframe.search.wealth import LOSS_LIMIT, WAYS, Point, Seen, loudest, mean
 from dpframe.workers.scheduling import Clock
 from dpframe.workers.trial_call import one_exception
 
@@ -311,15 +311,13 @@ def draws_needed(claim: Claim, error: float) -> int | None:
     have lost it. `error` is the probability with which a true claim may be refuted. None if no
     number of draws is enough.
     """
-    points = [Point(claim.epsilon_at(delta), delta) for delta in claim.telling_deltas]
-    points = [point for point in points if point.epsilon <= LOSS_LIMIT]
+    every = [Point(claim.epsilon_at(delta), delta) for delta in claim.telling_deltas]
+    points = tuple(point for point in every if point.epsilon <= LOSS_LIMIT)
     before, wealth = WARM_UP, np.zeros(WAYS)
     while before < MOST_NEEDED:
         fresh = before if before < MANY else int(GROWTH * before)
         # Attacks learn from half of the draws before; only the others estimate probabilities.
-        past, now = (Seen(np.array([[0], [n]]), n) for n in (before // 2, fresh))
-        if (earned := paid(past, now, points, CLEAR)) is not None:
-            wealth = wealth + earned
+        wealth = wealth + loudest(before // 2, fresh, points, CLEAR)
         before += fresh
         if mean(wealth) - math.log(2) >= -math.log(error):
             return before

@@ -117,10 +117,10 @@ def paid(before: Seen, fresh: Seen, points: Sequence[Point], least: float = 0.0)
 
 
 @functools.lru_cache(maxsize=1024)
-def _loudest(before: int, fresh: int, points: tuple[Point, ...]) -> Floats:
-    """Return the gain of a round if every answer differs, in it and before it."""
+def loudest(before: int, fresh: int, points: tuple[Point, ...], least: float = 0.0) -> Floats:
+    """Return the gain of a round if every answer differs, in it and before it; see `paid`."""
     past, now = (Seen(np.array([[0], [n]]), n) for n in (before, fresh))
-    earned = paid(past, now, points)
+    earned = paid(past, now, points, least)
     return np.zeros(WAYS) if earned is None else earned
 
 
@@ -301,7 +301,7 @@ class Wealth:
 
     def pass_over(self, number: int, before: Seen, fresh: Seen, points: Sequence[Point]) -> None:
         """Add to `most` what a round would have earned if every answer differed; see `bet`."""
-        earned = _loudest(before.trials, fresh.trials, tuple(points))
+        earned = loudest(before.trials, fresh.trials, tuple(points))
         self._loudest[number] = self._loudest.get(number, np.zeros(WAYS)) + earned
 
     def give_back(self, number: int) -> None:
