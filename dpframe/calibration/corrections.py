@@ -10,6 +10,7 @@ the latter probability, so the claim ε = ln((1 − c)/c) is a test of one binom
 probability of rejection at any level is a sum of binomial probabilities.
 """
 
+import bisect
 import math
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -283,14 +284,11 @@ def _generator(seed: int, what: str) -> np.random.Generator:
 
 def _largest(n: int, limit: float, error: float) -> int:
     """Return the largest count whose upper limit at this error lies below `limit`, else −1."""
-    low, high = -1, math.ceil(n * limit)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if special.bdtr(middle, n, limit) < error:
-            low = middle
-        else:
-            high = middle - 1
-    return low
+
+    def below(count: int) -> float:
+        return float(special.bdtr(count, n, limit))
+
+    return bisect.bisect_left(range(math.ceil(n * limit) + 1), error, key=below) - 1
 
 
 def _below(n: int, rate: float, error: float, limit: float | None = None) -> float:

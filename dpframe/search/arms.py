@@ -95,10 +95,9 @@ class Arm(ABC):
         """Draw a round and count it under cuts that were chosen before."""
 
     def take_in(self, fresh: Seen) -> None:
-        """Add a round to the draws that choose later bets."""
+        """Add a round to the draws that choose later bets; attacks may learn from them."""
         above, trials = self.seen.above + fresh.above, self.seen.trials + fresh.trials
         self.seen = Seen(above, trials, self.seen.cuts)
-        self._took_in()
 
     def event(self, number: int, words: Mapping[int, str]) -> tuple[int, str | None, str, int]:
         """Describe an event of `seen`.
@@ -125,10 +124,6 @@ class Arm(ABC):
     @abstractmethod
     def _outputs(self, attack: int, cut: int, words: Mapping[int, str]) -> list[list[Output]]:
         """Return, for outputs on D and D′, True if at or above a cut, and a function for a text."""
-
-    @abstractmethod
-    def _took_in(self) -> None:
-        """Let attacks learn again if there are enough new draws."""
 
     @abstractmethod
     def _event(
@@ -217,7 +212,8 @@ class TracedArm(Arm):
         self.drawn += chunks
         self.trials = self.drawn * self.the_pass.rows
 
-    def _took_in(self) -> None:
+    def take_in(self, fresh: Seen) -> None:
+        super().take_in(fresh)
         most = min(MOST_LEARNED, max(MOST_FOR_CUTS, ENTRIES // max(1, self.the_pass.elements)))
         chunks = chunks_to_learn_from(self.drawn, self._learned, -(-most // self.the_pass.rows))
         if chunks != self._learned:

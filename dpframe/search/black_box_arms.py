@@ -116,11 +116,12 @@ class BlackBoxArm(arms.Arm):
         # The attacks' states fit answers as wide as those that they learned from.
         return self._events.count((rows[0][:, : self._width], rows[1][:, : self._width]))
 
-    def _took_in(self) -> None:
-        fresh, self._fresh = self._fresh, None
-        if self._kept is None or fresh is None:
+    def take_in(self, fresh: Seen) -> None:
+        super().take_in(fresh)
+        rows, self._fresh = self._fresh, None
+        if self._kept is None or rows is None:
             return
-        needed = 2 * fresh[0].nbytes
+        needed = 2 * rows[0].nbytes
         if self._learned >= MOST_LEARNED or not self._room.takes(needed):
             self._room.give_back(self._taken)
             self._kept = None  # attacks no longer learn from them
@@ -128,7 +129,7 @@ class BlackBoxArm(arms.Arm):
         self._taken += needed
         x, y = (
             np.concatenate([self._draws.fitted(old), new])
-            for old, new in zip(self._kept, fresh, strict=True)
+            for old, new in zip(self._kept, rows, strict=True)
         )
         self._kept = x, y
         if len(x) >= AGAIN * self._learned:

@@ -1,6 +1,7 @@
 """Draw, keep and check the answers of a black box."""
 
 import base64
+import itertools
 import json
 import math
 import threading
@@ -84,13 +85,10 @@ class ChunkSizes:
 
     def spans(self, dataset: int, first: int, stop: int) -> list[ChunkSpan]:
         """Group some chunks by size."""
-        spans: list[ChunkSpan] = []
-        for chunk in range(first, stop):
-            rows = self.rows_of(chunk)
-            if spans and spans[-1].rows == rows:
-                spans[-1] = spans[-1]._replace(stop=chunk + 1)
-            else:
-                spans.append(ChunkSpan(dataset, chunk, chunk + 1, rows))
+        spans = []
+        for rows, chunks in itertools.groupby(range(first, stop), self.rows_of):
+            begin, *rest = chunks
+            spans.append(ChunkSpan(dataset, begin, begin + 1 + len(rest), rows))
         return spans
 
 
