@@ -246,8 +246,7 @@ def resume(
 
 def saved(counts: tuple[Tree, ...], done: Done, place: PassPosition) -> Saved:
     """Return the entry of one cell for a store, given the counts of its pass."""
-    leaves = jax.tree.leaves(counts[place.scorer])
-    return Saved(done, [np.asarray(leaf[place.lane, place.attack]).tolist() for leaf in leaves])
+    return Saved(done, [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(place.own(counts))])
 
 
 def _usable(
@@ -268,7 +267,7 @@ def stored_counts(
 ) -> Tree | None:
     """Return counts from a file, as `checked_counts` does; None if they are impossible."""
     try:
-        return counts_of_leaves(statistic, leaves, jax.tree.flatten(zero), trials, lead)
+        return counts_of_leaves(statistic, leaves, zero, trials, lead)
     except WrongResultError:
         return None
 

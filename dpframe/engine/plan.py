@@ -18,7 +18,7 @@ from dpframe.engine.trace import Scorer, Tracer, declared_rows, resolved, seen_s
 from dpframe.errors import CellError
 from dpframe.interfaces import checks
 from dpframe.interfaces.attack import Attack, Target, in_words
-from dpframe.plugins import HostMechanism, Mechanism, Pair, Statistic
+from dpframe.plugins import HostMechanism, Mechanism, Pair, Statistic, Tree
 from dpframe.sampling.address import EVAL, Shape, Stream, draw_group, precision_of, rows_per_chunk
 from dpframe.sampling.content import made_by
 from dpframe.spec.audit import Audit, Cell, Skip
@@ -32,6 +32,10 @@ class PassPosition(NamedTuple):
     lane: int
     scorer: int
     attack: int
+
+    def own(self, trees: Sequence[Tree]) -> Tree:
+        """Return the cell's part of trees with leaves [lanes, attacks, …], one per scorer."""
+        return jax.tree.map(lambda leaf: leaf[self.lane, self.attack], trees[self.scorer])
 
 
 @dataclasses.dataclass(eq=False)
