@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from dpframe.common.machine import StuckError, with_timeout
-from dpframe.engine.trace import Scorer, Tracer, declared_rows, resolved, seen_shape
+from dpframe.engine.trace import Tracer, declared_rows, resolved, seen_shape
 from dpframe.errors import CellError
 from dpframe.interfaces import checks
 from dpframe.interfaces.attack import Attack, Target, in_words
@@ -24,6 +24,14 @@ from dpframe.sampling.content import made_by
 from dpframe.spec.audit import Audit, Cell, Skip
 from dpframe.workers import requests
 from dpframe.workers.executor import source_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Scorer:
+    """Attacks of one structure whose scores go into one statistic."""
+
+    attacks: tuple[Attack, ...]
+    statistic: Statistic
 
 
 class PassPosition(NamedTuple):
