@@ -253,8 +253,7 @@ def _usable(
     saved: Saved | None, the_pass: Pass, place: PassPosition, zero: Tree, window: range
 ) -> Saved | None:
     """Return stored counts, unless they are impossible or of too many trials."""
-    within = saved and window.start <= min(saved.done) <= max(saved.done) <= window.stop
-    if saved is None or not within:
+    if saved is None or not window.start <= min(saved.done) <= max(saved.done) <= window.stop:
         return None
     own = jax.tree.map(lambda leaf: leaf[0, 0], zero)
     trials = [(done - window.start) * the_pass.rows for done in saved.done]
