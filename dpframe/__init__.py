@@ -10,17 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dpframe import plugins as plugins
     from dpframe.builtin.neighbourhoods.records import records_params as records_params
-    from dpframe.claims import (
-        AccountedDP as AccountedDP,
-        ApproxDP as ApproxDP,
-        Claim as Claim,
-        GaussianDP as GaussianDP,
-        LaplaceDP as LaplaceDP,
-        PureDP as PureDP,
-        RenyiDP as RenyiDP,
-        SubsampledGaussianDP as SubsampledGaussianDP,
-        ZeroConcentratedDP as ZeroConcentratedDP,
-    )
     from dpframe.commands.audit import audit as audit
     from dpframe.commands.audit_training import audit_training as audit_training
     from dpframe.commands.calibrate import calibrate as calibrate
@@ -28,11 +17,9 @@ if TYPE_CHECKING:
     from dpframe.commands.plot import plot as plot
     from dpframe.commands.score import score as score
     from dpframe.commands.score_one_run import score_one_run as score_one_run
-    from dpframe.errors import DpframeError as DpframeError
-    from dpframe.plugins import *  # noqa: F403  # these names were here before they moved
+    from dpframe.plugins import *  # noqa: F403  # claims, and names that were here before
     from dpframe.pytest import assert_dp as assert_dp, search_violation as search_violation
     from dpframe.report.delivery import report as report
-    from dpframe.results.model import Record as Record
     from dpframe.results.store import load as load
     from dpframe.results.verdict import exit_code as exit_code
 

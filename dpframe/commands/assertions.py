@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import cloudpickle
 import numpy as np
 
-from dpframe import records_params
 from dpframe.claims import ApproxDP, Claim, PureDP
 from dpframe.commands import audit as auditing
 from dpframe.commands.audit_training import check_differ, is_number, name_of
@@ -183,6 +182,8 @@ def over_a_table(
         mechanism = mechanism_of(release, terms._replace(sensitivity=None), as_given)
         spec = terms.spec(mechanism.name, {"use": "climb", "params": params, **leaks})
         return _audit(spec, [mechanism], (release,), terms, place, workers)
+    from dpframe import records_params  # with pairs of tables, which `assert_dp` does not need
+
     mechanism = mechanism_of(release, terms)
     try:
         params = _name_columns(records_params(table, **neighbours))

@@ -121,7 +121,7 @@ def outlook(
         "calls": sum(resources.planned_calls(the_pass, loaded.run) for the_pass in plan.passes),
         "memory_bytes": resources.Footprint(plan, cores).bytes,
         "seconds": time.seconds if time else None,
-        "seconds_at_least": time is not None and time.at_least,
+        "seconds_at_least": time is not None and not time.known,
         "confidence": confidence,
         "multiplicity": loaded.multiplicity,
         "level": (1 - confidence) / divide,

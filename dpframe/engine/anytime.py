@@ -11,7 +11,6 @@ import numpy as np
 
 from dpframe.common.text import shown
 from dpframe.engine.checkpoint import Saved, Store, stored_counts
-from dpframe.engine.estimate import own_part
 from dpframe.engine.plan import Pass, PassPosition
 from dpframe.engine.rounds import Rounds
 from dpframe.errors import CellError
@@ -108,6 +107,7 @@ class Watch:
 
     cell: Cell
     place: PassPosition
+    rounds: Rounds  # of the pass
     player: Player
     loudest: Loudest
     looks: Looks = FIRST_LOOK  # the look at its draws
@@ -122,12 +122,12 @@ class Watch:
         """True if the cell needs no more rounds."""
         return self.settled is not None or self.problem is not None
 
-    def feed(self, rounds: Rounds, *, stops: bool) -> None:
+    def feed(self, *, stops: bool) -> None:
         """Show the estimator the rounds of its lane that it has not seen."""
-        while self.player.rounds < rounds.upto[self.place.lane] and not self.over:
+        while self.player.rounds < self.rounds.upto[self.place.lane] and not self.over:
             number = self.player.rounds
-            part = rounds.parts[number]
-            own = jax.tree.map(np.array, own_part(rounds.counts[number], self.place))
+            part = self.rounds.parts[number]
+            own = jax.tree.map(np.array, self.place.own(self.rounds.counts[number]))
             more = own if self.counts is None else jax.tree.map(np.add, self.counts, own)
             try:
                 # A copy: an estimator that writes into its counts must not change the sum.
@@ -142,6 +142,20 @@ class Watch:
                     self.settled = found
             except CellError as error:
                 self.problem = error
+
+    def shown(self) -> tuple[list[Tree], int]:
+        """Return the counts of each round that it was shown, and the number of full rounds."""
+        number = self.player.rounds
+        whole = sum(part.full for part in self.rounds.parts[:number])
+        return self.rounds.of(self.place, number), whole
+
+    def ask_again(self, query: Query, looks: Looks) -> None:
+        """Show the estimator all of its rounds once more, at the price of another look."""
+        player = dataclasses.replace(self.player, query=query, state=None, trials=0, rounds=0)
+        self.loudest, self.looks = Loudest(player), looks
+        for counts, part in zip(self.shown()[0], self.rounds.parts, strict=False):
+            player.observe(jax.tree.map(np.copy, counts), part.end - part.start)
+        self.player = player
 
 
 class Watches:
@@ -172,56 +186,30 @@ class Watches:
         self._load()
         ends = self.the_pass.rows, self.the_pass.costly  # these fix the rounds
         for cell, place in self.the_pass.cells:
-            layout = own_part(layouts, place)
-            stored = self._rounds_of(place, rounds.upto[place.lane])
+            layout = place.own(layouts)
+            stored = rounds.of(place, rounds.upto[place.lane])
             query, looks = self.query_of(cell, stored)
             player = Player(cell.estimator.value, layout, query)
-            shared = (
-                (ends, _key_of(player))
-                if not any(map(np.size, jax.tree.leaves(layout)))
-                else cell.id
-            )
+            has_layout = any(map(np.size, jax.tree.leaves(layout)))
+            shared = cell.id if has_layout else (ends, _key_of(player))
             extreme = self.loudest.setdefault(shared, Loudest(player))
-            self.of[cell.id] = Watch(cell, place, player, extreme, looks)
+            self.of[cell.id] = Watch(cell, place, rounds, player, extreme, looks)
         self.advance()
 
     def advance(self) -> None:
         """Show the cells the new rounds, and decide which lanes go on."""
         for watch in self.of.values():
-            watch.feed(self.rounds, stops=self.stops)
+            watch.feed(stops=self.stops)
         left = [watch.place.lane for watch in self.of.values() if not watch.over]
         self.rounds.go_on(sorted(set(left)))
-
-    def shown_to(self, watch: Watch) -> tuple[list[Tree], int]:
-        """Return the counts of each round that a cell was shown, and the number of full rounds."""
-        number = watch.player.rounds
-        whole = sum(part.full for part in self.rounds.parts[:number])
-        return self._rounds_of(watch.place, number), whole
-
-    def ask_again(self, watch: Watch, query: Query, looks: Looks) -> None:
-        """Show a cell all of its rounds once more, at the price of another look."""
-        player = dataclasses.replace(watch.player, query=query, state=None, trials=0, rounds=0)
-        watch.loudest, watch.looks = Loudest(player), looks
-        parts = self.rounds.parts
-        for counts, part in zip(self.shown_to(watch)[0], parts, strict=False):
-            player.observe(jax.tree.map(np.copy, counts), part.end - part.start)
-        watch.player = player
-
-    def _rounds_of(self, place: PassPosition, upto: int) -> list[Tree]:
-        return [own_part(counts, place) for counts in self.rounds.counts[:upto]]
 
     def save(self) -> None:
         """Hand all complete rounds to the store."""
         for cell, place in self.the_pass.cells:
             upto = self.rounds.upto[place.lane]
-            own = [
-                [
-                    leaf[place.lane, place.attack].tolist()
-                    for leaf in jax.tree.leaves(counts[place.scorer])
-                ]
-                for counts, part in zip(self.rounds.counts[:upto], self.rounds.parts, strict=False)
-                if part.full
-            ]
+            known = zip(self.rounds.of(place, upto), self.rounds.parts, strict=False)
+            full = [jax.tree.leaves(counts) for counts, part in known if part.full]
+            own = [[leaf.tolist() for leaf in leaves] for leaves in full]
             if own:
                 saved = Saved((len(own), len(own)), own)
                 self.store.save(self.the_pass.stream, self.keys[cell.id], saved)

@@ -246,16 +246,14 @@ def resume(
 
 def saved(counts: tuple[Tree, ...], done: Done, place: PassPosition) -> Saved:
     """Return the entry of one cell for a store, given the counts of its pass."""
-    leaves = jax.tree.leaves(counts[place.scorer])
-    return Saved(done, [np.asarray(leaf[place.lane, place.attack]).tolist() for leaf in leaves])
+    return Saved(done, [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(place.own(counts))])
 
 
 def _usable(
     saved: Saved | None, the_pass: Pass, place: PassPosition, zero: Tree, window: range
 ) -> Saved | None:
     """Return stored counts, unless they are impossible or of too many trials."""
-    within = saved and window.start <= min(saved.done) <= max(saved.done) <= window.stop
-    if saved is None or not within:
+    if saved is None or not window.start <= min(saved.done) <= max(saved.done) <= window.stop:
         return None
     own = jax.tree.map(lambda leaf: leaf[0, 0], zero)
     trials = [(done - window.start) * the_pass.rows for done in saved.done]
@@ -268,7 +266,7 @@ def stored_counts(
 ) -> Tree | None:
     """Return counts from a file, as `checked_counts` does; None if they are impossible."""
     try:
-        return counts_of_leaves(statistic, leaves, jax.tree.flatten(zero), trials, lead)
+        return counts_of_leaves(statistic, leaves, zero, trials, lead)
     except WrongResultError:
         return None
 

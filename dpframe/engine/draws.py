@@ -74,15 +74,11 @@ class Draws:
     def outputs(self, stream: str, lane: int) -> Outputs:
         """Return outputs on D and on D′, each [n, *output dims]."""
         if stream not in self._kept or self._kept[stream][0] != lane:
-            self._kept[stream] = (lane, self.both(stream, lane))
+            wanted = self.wanted[stream]
+            chunks = range(-(-wanted // self.the_pass.rows))
+            d0, d1 = self.of_chunks(stream, lane, [(0, chunks), (1, chunks)])
+            self._kept[stream] = (lane, (d0[:wanted], d1[:wanted]))
         return self._kept[stream][1]
-
-    def both(self, stream: str, lane: int) -> Outputs:
-        """Draw a stream on D and on D′ without keeping it, each [n, *output dims]."""
-        wanted = self.wanted[stream]
-        chunks = range(-(-wanted // self.the_pass.rows))
-        d0, d1 = self.of_chunks(stream, lane, [(0, chunks), (1, chunks)])
-        return d0[:wanted], d1[:wanted]
 
     def first_round(self, lane: int) -> Outputs:
         """Return the first round of the counted stream, each [n, *output dims]."""

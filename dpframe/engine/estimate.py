@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -48,22 +48,19 @@ def estimate_cell(
     `seconds` is the cell's share of the counting time. `timings` takes the seconds of the
     estimator, by the cell's id.
     """
-    watches = work.watches
-    watch = None if watches is None else watches.of[cell.id]
+    watch = None if work.watches is None else work.watches.of[cell.id]
     counts, trials, problem = _counted(place, work, watch)
     if problem is not None:
         return cell_record(cell, reason=problem)
-    layout = own_part(work.layouts, place)
+    layout = place.own(work.layouts)
     listed = jax.tree.map(lambda leaf: np.asarray(leaf).tolist(), counts)
     inquiry = Inquiry(work.the_pass, plan, ledger)
     try:
         looks = (
             inquiry.look(cell, trials, listed, layout)
-            if watch is None or watches is None
-            else inquiry.shown(cell, watch, *watches.shown_to(watch))
+            if watch is None
+            else inquiry.shown(cell, watch)
         )
-        if watch is not None and watches is not None and looks.number != watch.looks.number:
-            watches.ask_again(watch, query_of(cell, plan, looks=looks), looks)
     except CellError as error:
         return cell_record(cell, reason=str(error))
     cut = _cut_short(trials, work.the_pass.trials, watch.settled if watch else None)
@@ -208,11 +205,6 @@ def _extreme(estimator: Estimator, layout: Tree, query: Query, certified: bool) 
     return cast("Estimate", found)
 
 
-def own_part(trees: Sequence[Tree], place: PassPosition) -> Tree:
-    """Return a cell's part of trees whose leaves are [lanes, attacks, …], one per scorer."""
-    return jax.tree.map(lambda leaf: leaf[place.lane, place.attack], trees[place.scorer])
-
-
 def _counted(
     place: PassPosition, work: passes.Work, watch: anytime.Watch | None
 ) -> tuple[Tree, tuple[int, int], str | None]:
@@ -223,7 +215,7 @@ def _counted(
         return watch.counts, (trials, trials), None if problem is None else str(problem)
     tally: Any = work.tally
     totals, each = tally.total()
-    return own_part(totals, place), each, None if all(each) else NEVER
+    return place.own(totals), each, None if all(each) else NEVER
 
 
 def _cut_short(trials: tuple[int, int], wanted: int, settled: Settled | None) -> tuple[str, ...]:

@@ -36,15 +36,13 @@ def entry_keys(
     for cell, place in the_pass.cells:
         statistic = the_pass.scorers[place.scorer].statistic
         kind = type(statistic)
-        fixed = (states[place.scorer], layouts[place.scorer])
-        own = jax.tree.map(lambda leaf, at=place: leaf[at.lane, at.attack], fixed)
         content = {
             "program": program,
             "mechanism": _plugin(cell.mechanism),
             "pair": [*_plugin(cell.pair), the_pass.data],
             "attack": _plugin(cell.attack),
             "statistic": [kind.__module__, repr(statistic), code_digest(kind)],
-            "learned": _arrays(own),
+            "learned": _arrays((place.own(states), place.own(layouts))),
         }
         if (shape := the_pass.shape).asking is not None:
             content["answers"] = [list(shape.asking), shape.dims, shape.native]

@@ -238,9 +238,6 @@ class HostWork(passes.Work):
         raised, trials = self.exceptions[lane].total()
         return [int(n) / max(1, of) for n, of in zip(raised, trials, strict=True)]
 
-    def ready(self) -> None:
-        """See `Work`; nothing is left to do."""
-
     def begin(self) -> None:
         if not self.begun:
             self._clock = Clock(self.run.seconds)

@@ -309,20 +309,22 @@ class Inquiry:
         looks = self.ledger.found(evidence, asked, known_as=self.the_pass.stream)
         return query_of(cell, self.plan, looks=looks), looks
 
-    def shown(self, cell: Cell, watch: Watch, rounds: Sequence[Tree], whole: int) -> Looks:
+    def shown(self, cell: Cell, watch: Watch) -> Looks:
         """Note the question to an anytime cell whose estimate is shown.
 
-        `rounds` has the counts of all rounds that it saw; the first `whole` of them are not cut.
-
-        Raises:
-            CellError: the claim cannot be asked.
+        If the draws are not those of the look that it paid for, it pays for the next one. Raises
+        CellError.
         """
         asked, seeded = asked_of(question, cell, self.plan), _seeded(cell)
+        rounds, whole = watch.shown()
         asked = rounds_in(asked, rounds[:whole] if seeded else rounds, seeded)
         trials = (watch.player.trials, watch.player.trials)
         where = evidence_of(cell, data=self.the_pass.data), asked, trials
         number = None if seeded else watch.looks.number
-        return self.ledger.look(*where, known_as=self.the_pass.stream, number=number)
+        looks = self.ledger.look(*where, known_as=self.the_pass.stream, number=number)
+        if looks.number != watch.looks.number:
+            watch.ask_again(query_of(cell, self.plan, looks=looks), looks)
+        return looks
 
 
 def _seeded(cell: Cell) -> bool:

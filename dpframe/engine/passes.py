@@ -252,16 +252,15 @@ class Work(ABC):
         """Return the draws for attacks and pilots."""
 
     @abstractmethod
-    def ready(self) -> None:
-        """Finish preparing."""
-
-    @abstractmethod
     def first_outputs(self, lane: int) -> tuple[HostArray, HostArray]:
         """Return the first outputs of a lane on D and on D′, checked, as attacks see them."""
 
     @abstractmethod
     def draw_and_count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
         """Do the work of `count`; every leaf [lanes or more, attacks, …]."""
+
+    def ready(self) -> None:  # noqa: B027  # a black box has no counting task
+        """Make the counting task, once attacks have learned."""
 
     def compile(self) -> None:  # noqa: B027  # a black box has no program
         """Compile the counting program, while other passes compile and count."""

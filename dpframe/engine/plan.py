@@ -14,16 +14,24 @@ import jax
 import numpy as np
 
 from dpframe.common.machine import StuckError, with_timeout
-from dpframe.engine.trace import Scorer, Tracer, declared_rows, resolved, seen_shape
+from dpframe.engine.trace import Tracer, declared_rows, resolved, seen_shape
 from dpframe.errors import CellError
 from dpframe.interfaces import checks
 from dpframe.interfaces.attack import Attack, Target, in_words
-from dpframe.plugins import HostMechanism, Mechanism, Pair, Statistic
+from dpframe.plugins import HostMechanism, Mechanism, Pair, Statistic, Tree
 from dpframe.sampling.address import EVAL, Shape, Stream, draw_group, precision_of, rows_per_chunk
 from dpframe.sampling.content import made_by
 from dpframe.spec.audit import Audit, Cell, Skip
 from dpframe.workers import requests
 from dpframe.workers.executor import source_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Scorer:
+    """Attacks of one structure whose scores go into one statistic."""
+
+    attacks: tuple[Attack, ...]
+    statistic: Statistic
 
 
 class PassPosition(NamedTuple):
@@ -32,6 +40,10 @@ class PassPosition(NamedTuple):
     lane: int
     scorer: int
     attack: int
+
+    def own(self, trees: Sequence[Tree]) -> Tree:
+        """Return the cell's part of trees with leaves [lanes, attacks, …], one per scorer."""
+        return jax.tree.map(lambda leaf: leaf[self.lane, self.attack], trees[self.scorer])
 
 
 @dataclasses.dataclass(eq=False)

@@ -19,7 +19,7 @@ from dpframe.interfaces.plugin import Plugin
 from dpframe.plugins import HostMechanism, Pair, Statistic, Tree
 from dpframe.sampling.address import PROBE, Segment, Stream, both_as_made, for_a_box
 from dpframe.spec.audit import Audit, Cell, RunSettings
-from dpframe.workers.requests import Lent, WorkerSource
+from dpframe.workers.requests import Lent, Load, Overdue, Request, WorkerSource
 
 BASE_BYTES = 480 << 20  # memory of Python, JAX and its compiler before the first draw
 
@@ -238,30 +238,30 @@ REHEARSAL = 2.0  # seconds of the trial call of a black box
 MOST = 8  # boxes that get a trial call; others count as fast as these on average
 
 
-class ReleaseTime(NamedTuple):
-    """Seconds of one release, or of all releases of a run."""
+class Duration(NamedTuple):
+    """Seconds of one release, of all releases of a run, or of a whole run."""
 
     seconds: float
-    known: bool = True  # False if the call did not return in time, so that it takes longer
+    known: bool = True  # False if a trial call did not return in time, so that it takes longer
 
 
-def box_seconds(plan: Plan, source: WorkerSource, threads: int) -> ReleaseTime | None:
+def box_seconds(plan: Plan, source: WorkerSource, threads: int) -> Duration | None:
     """Return the seconds that all releases of black boxes take together, `threads` at a time.
 
     None if no box can be called; 0 if there is none.
     """
     boxes = [p for p in plan.passes if p.on_host]
     if not boxes:
-        return ReleaseTime(0.0)
+        return Duration(0.0)
     one_of_each = {jax.tree.structure(p.mechanisms[0]): p for p in boxes}
-    paces: dict[Any, ReleaseTime] = {}
+    paces: dict[Any, Duration] = {}
     for key, the_pass in list(one_of_each.items())[:MOST]:
         found = rehearsed(the_pass, source)
         if found is not None:
             paces[key] = found
     if not paces:
         return None
-    mean = ReleaseTime(sum(pace.seconds for pace in paces.values()) / len(paces))
+    mean = Duration(sum(pace.seconds for pace in paces.values()) / len(paces))
     run, workers = plan.audit.run, max(1, min(threads, source.most))
     longest = together = 0.0
     for the_pass in boxes:
@@ -272,7 +272,7 @@ def box_seconds(plan: Plan, source: WorkerSource, threads: int) -> ReleaseTime |
             work, alone = min(work, run.seconds * workers), min(alone, run.seconds)
         longest, together = max(longest, alone), together + work
     known = all(pace.known for pace in paces.values())
-    return ReleaseTime(max(longest, together / workers), known)
+    return Duration(max(longest, together / workers), known)
 
 
 def waves(the_pass: Pass, run: RunSettings, workers: int) -> int:
@@ -285,10 +285,8 @@ def waves(the_pass: Pass, run: RunSettings, workers: int) -> int:
     return in_pairs // 2 + math.ceil(max(0, rest) / workers)
 
 
-def rehearsed(the_pass: Pass, source: WorkerSource) -> ReleaseTime | None:
+def rehearsed(the_pass: Pass, source: WorkerSource) -> Duration | None:
     """Return the pace of one box; None if its trial call fails, which the run reports."""
-    from dpframe.workers.requests import Load
-
     mechanism: Any = the_pass.mechanisms[0]
     try:
         data = guarded("the pair", both_as_made, the_pass.pair)
@@ -298,11 +296,9 @@ def rehearsed(the_pass: Pass, source: WorkerSource) -> ReleaseTime | None:
         return None
 
 
-def _pace(worker: Lent, the_pass: Pass, deadline: float) -> ReleaseTime:
+def _pace(worker: Lent, the_pass: Pass, deadline: float) -> Duration:
     """Time one release, then whole chunks while there is time; return the last measurement."""
-    from dpframe.workers.requests import Overdue, Request
-
-    pace = ReleaseTime(REHEARSAL, known=False)
+    pace = Duration(REHEARSAL, known=False)
     rows, asking = the_pass.rows, the_pass.shape.asking
     for chunk, number in enumerate((1, rows, rows)):
         started = time.monotonic()
@@ -315,7 +311,7 @@ def _pace(worker: Lent, the_pass: Pass, deadline: float) -> ReleaseTime:
                 pass
         except Overdue:
             break
-        pace = ReleaseTime((time.monotonic() - started) / number)
+        pace = Duration((time.monotonic() - started) / number)
     return pace
 
 
@@ -326,15 +322,7 @@ LONG_ENOUGH = 0.1  # seconds of drawing from which the rest is extrapolated
 ESTIMATE_SECONDS = 0.002  # seconds to estimate, judge and write one cell
 
 
-class Expected(NamedTuple):
-    """Estimated seconds of a run."""
-
-    seconds: float
-    at_least: bool
-    """True if it may be much more, because a black box took longer than its trial call."""
-
-
-def expected_seconds(plan: Plan, threads: int, source: WorkerSource) -> Expected | None:
+def expected_seconds(plan: Plan, threads: int, source: WorkerSource) -> Duration | None:
     """Estimate the duration of a run on `threads` cores, by a few draws that are not kept.
 
     None if something fails; the run reports it.
@@ -344,7 +332,7 @@ def expected_seconds(plan: Plan, threads: int, source: WorkerSource) -> Expected
     if not plan.passes or boxes is None or traced is None:
         return None
     rest = ESTIMATE_SECONDS * len(plan.audit.cells)
-    return Expected(boxes.seconds + traced + rest, not boxes.known)
+    return Duration(boxes.seconds + traced + rest, boxes.known)
 
 
 def _traced_seconds(plan: Plan, threads: int) -> float | None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from dpframe.engine.plan import Pass
+from dpframe.engine.plan import Pass, PassPosition
 from dpframe.errors import WrongResultError
 from dpframe.interfaces.checks import guarded, zero_of
 from dpframe.plugins import HostArray, Statistic, Tree
@@ -208,6 +208,10 @@ class Rounds:
         chunk = self.parts[self.next].start // self.rows if self.next < len(self.parts) else 0
         return chunk, chunk
 
+    def of(self, place: PassPosition, upto: int) -> list[Tree]:
+        """Return a cell's counts of each of the first rounds."""
+        return [place.own(counts) for counts in self.counts[:upto]]
+
     def take_stored(self, lane: int, upto: int, known: dict[tuple[int, int], Any]) -> None:
         """Take in the stored first rounds of a lane.
 
@@ -345,31 +349,22 @@ def checked_counts(
     Raises:
         WrongResultError: they cannot be.
     """
-    zeros: Any
-    structure: Any
-    zeros, structure = jax.tree.flatten(zero)
+    structure: Any = jax.tree.structure(zero)
     try:
         leaves = structure.flatten_up_to(found)
     except Exception:  # whatever something unknown raises
         raise WrongResultError("counts of another structure") from None
-    return counts_of_leaves(statistic, leaves, (zeros, structure), trials, lead)
+    return counts_of_leaves(statistic, leaves, zero, trials, lead)
 
 
 def counts_of_leaves(
-    statistic: Statistic,
-    leaves: Any,
-    zero: tuple[Sequence[HostArray], Any],
-    trials: Any,
-    lead: int = 0,
+    statistic: Statistic, leaves: Any, zero: Tree, trials: Any, lead: int = 0
 ) -> Tree:
     """Return counts from a list of their leaves, which are nested lists in a file.
 
-    `zero` has leaves and structure of counts of nothing; the rest is as for `checked_counts`.
-
-    Raises:
-        WrongResultError: they cannot be counts.
+    Arguments and errors are those of `checked_counts`.
     """
-    zeros, structure = zero
+    zeros, structure = jax.tree.flatten(zero)
     if not isinstance(leaves, list | tuple) or len(leaves) != len(zeros):
         raise WrongResultError("counts of another structure")
     arrays = [integers(leaf, np.shape(own)) for leaf, own in zip(leaves, zeros, strict=True)]

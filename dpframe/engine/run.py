@@ -1,6 +1,7 @@
 """Run a plan from the first draw to the last estimate, or count one shard of it."""
 
 import contextlib
+import dataclasses
 import secrets
 import threading
 from collections.abc import Iterable, Sequence
@@ -84,10 +85,9 @@ def run(
             executor = Checked(executor, plan.audit.run.verify)
             source = RemoteBoxes(executor, source, plan.audit.environments)
             stack.callback(end, executor.run)
-        threads = threads or executor.under_way
-        given = plan, progress, store or checkpoint.Store(), threads, ledger, source, executor
-        runner = Runner(*given)
-        runner.timings = timings
+        threads, store = threads or executor.under_way, store or checkpoint.Store()
+        given = plan, progress, store, threads, ledger, source, executor
+        runner = Runner(*given, timings=timings)
         try:
             runner.run_all(plan.passes)
             if plan.searches:
@@ -118,8 +118,7 @@ def count(
     """
     with contextlib.ExitStack() as stack:
         source = source or stack.enter_context(source_of(plan.audit.cells, plan.audit.interpreters))
-        runner = Runner(plan, progress, store, threads_here(), Ledger(), source)
-        runner.shard = shard
+        runner = Runner(plan, progress, store, threads_here(), Ledger(), source, shard=shard)
         runner.run_all(owned(plan, shard))
         if own := [cell for n, cell in enumerate(plan.searches) if shard.owns(n)]:
             runner.search(own)
@@ -141,33 +140,30 @@ def owned(plan: Plan, shard: Shard) -> list[Pass]:
     return whole + [one for one in divided if shard.chunks(one.trials, one.rows)]
 
 
+@dataclasses.dataclass(eq=False)
 class Runner:
     """Runs passes and searches, and collects a cell of the record for each planned cell."""
 
+    plan: Plan
+    progress: Progress
+    store: checkpoint.Store
+    threads: int
+    ledger: Ledger
+    source: WorkerSource
+    executor: Executor = HERE  # counts, and draws what takes long
     shard: Shard | None = None  # part of the plan that is counted; nothing is estimated then
     timings: dict[str, float] | None = None
 
-    def __init__(
-        self,
-        plan: Plan,
-        progress: Progress,
-        store: checkpoint.Store,
-        threads: int,
-        ledger: Ledger,
-        source: WorkerSource,
-        executor: Executor = HERE,
-    ) -> None:
-        self.plan, self.progress, self.store = plan, progress, store
-        self.threads, self.ledger, self.source = threads, ledger, source
-        self.executor = executor  # counts, and draws what takes long
-        elements = sum(the_pass.coordinates for the_pass in plan.passes)
-        self.times = executor.scale(elements / SEGMENT_ELEMENTS)
+    def __post_init__(self) -> None:
+        elements = sum(the_pass.coordinates for the_pass in self.plan.passes)
+        self.times = self.executor.scale(elements / SEGMENT_ELEMENTS)
         """Size of segments, in multiples of the usual one."""
-        self.results = {cell.id: cell_record(cell, reason=reason) for cell, reason in plan.failed}
+        failed = self.plan.failed
+        self.results = {cell.id: cell_record(cell, reason=reason) for cell, reason in failed}
         self.draws = self.shown = 0
         self.called = self.store.calls
         """Releases that an interrupted run had asked for."""
-        self.before = source.calls  # releases that the plan has asked for already
+        self.before = self.source.calls  # releases that the plan has asked for already
         self.label = ""
         self.loudest: dict[Any, Any] = {}
         self.again: list[Pass] = []  # parts of passes that failed as a whole

@@ -1,6 +1,5 @@
 """Learn the shapes of outputs and scores, stack mechanisms and attacks, show them outputs."""
 
-import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,16 +14,7 @@ from dpframe.errors import CellError
 from dpframe.interfaces.attack import ABSENT, BEFORE
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.plugin import Plugin
-from dpframe.plugins import (
-    Answers,
-    Array,
-    Attack,
-    HostArray,
-    HostMechanism,
-    Mechanism,
-    Statistic,
-    Tree,
-)
+from dpframe.plugins import Answers, Array, Attack, HostArray, HostMechanism, Mechanism, Tree
 from dpframe.sampling import compile_cache, threefry
 from dpframe.sampling.address import Shape, as_scored, on_device, precision_of, shape_of_dataset
 from dpframe.spec.audit import Cell, RunSettings
@@ -59,14 +49,6 @@ LANES = 8
 One program then serves one value of ε or eight, so that a cell's counts cannot depend on how many
 other values the spec has, not even through the rounding of a differently fused program.
 """
-
-
-@dataclasses.dataclass(frozen=True)
-class Scorer:
-    """Attacks of one structure whose scores go into one statistic."""
-
-    attacks: tuple[Attack, ...]
-    statistic: Statistic
 
 
 def stack(plugins: Sequence[Plugin], dtype: np.dtype[Any]) -> Any:

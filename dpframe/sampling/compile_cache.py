@@ -18,21 +18,14 @@ import zlib
 from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
 import platformdirs
 
 from dpframe.common.files import write_whole
-from dpframe.sampling.program_keys import (
-    UnknownError,
-    forget,
-    is_weak,
-    program_key,
-    settled,
-    unchanged,
-)
+from dpframe.sampling import program_keys
 
 T = TypeVar("T")
 
@@ -95,10 +88,10 @@ class CompiledProgram:
         leaves, structure = jax.tree.flatten(args)
         if not all(isinstance(leaf, np.ndarray | np.generic | jax.Array) for leaf in leaves):
             return None
-        arrays = tuple((leaf.dtype, leaf.shape, is_weak(leaf)) for leaf in leaves)
+        arrays = tuple((leaf.dtype, leaf.shape, program_keys.is_weak(leaf)) for leaf in leaves)
         try:
             place = (kept, structure, arrays, tuple(static.items()), _settings())
-        except UnknownError:
+        except program_keys.UnknownError:
             return None
         if place not in self._found:
             with self._locks.setdefault(place, threading.Lock()):
@@ -149,11 +142,12 @@ def remembered(
     return found
 
 
-class _Entry:
+class _Entry(NamedTuple):
     """The file of a program, or of the result of a trace, under the key of the program."""
 
-    def __init__(self, key: str, file: Path, is_unchanged: Callable[[], bool]) -> None:
-        self._key, self._file, self._is_unchanged = key, file, is_unchanged
+    key: str
+    file: Path
+    is_unchanged: Callable[[], bool]
 
     @classmethod
     def of(
@@ -163,21 +157,23 @@ class _Entry:
         if (kept := directory()) is None:
             return None
         try:
-            key = program_key(function, settings_in_words(), args, static)
-        except UnknownError:
+            key = program_keys.program_key(function, settings_in_words(), args, static)
+        except program_keys.UnknownError:
             return None
-        return cls(key, kept / f"{key}-{kind}", lambda: unchanged(function, args, static))
+        return cls(
+            key, kept / f"{key}-{kind}", lambda: program_keys.unchanged(function, args, static)
+        )
 
     def read(self) -> bytes:
         """Return the content; raise OSError or ValueError if there is none."""
-        return _unsealed(self._key, self._file.read_bytes())
+        return _unsealed(self.key, self.file.read_bytes())
 
     def write(self, content: Callable[[], bytes]) -> None:
         """Keep the content if it certainly belongs to the key."""
         with contextlib.suppress(Exception):  # a program that cannot be kept still runs
             made = content()
-            if self._is_unchanged() and settled():
-                write_whole(self._file, _sealed(self._key, made))
+            if self.is_unchanged() and program_keys.settled():
+                write_whole(self.file, _sealed(self.key, made))
 
 
 _DIGEST = 32  # bytes before the content of a file
@@ -229,7 +225,7 @@ def _settings() -> tuple[Any, ...]:
 
         found: tuple[Any, ...] = config.trace_context()
     except (ImportError, AttributeError) as error:
-        raise UnknownError("settings") from error
+        raise program_keys.UnknownError("settings") from error
     return found
 
 
@@ -289,7 +285,7 @@ def keep_compiled_programs(warn: Callable[[str], None] = lambda _: None) -> Path
     Returns:
         The directory; None if nothing is kept.
     """
-    forget()
+    program_keys.forget()
     wanted = os.environ.get(SWITCH, "")
     if wanted.lower() in ("off", "0") or jax.config.values["jax_compilation_cache_dir"]:
         return None

@@ -113,7 +113,7 @@ def implementation() -> Any:
 
 def base_key(stream: Stream, prng: str) -> jax.Array:
     """Return the key of a stream, from which those of its chunks are derived."""
-    return key_of(jnp.asarray(words_of(stream, 8)), prng)
+    return key_of(jax.device_put(words_of(stream, 8)), prng)  # `jnp.asarray` compiles a copy
 
 
 def key_of(words: Any, prng: str) -> jax.Array:

@@ -12,7 +12,6 @@ import numpy as np
 
 from dpframe.common.text import escape
 from dpframe.engine import passes, programs, sanity, trace
-from dpframe.engine.estimate import own_part
 from dpframe.engine.plan import PassPosition
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import arrays, guarded, learns, unsuited
@@ -111,7 +110,7 @@ def event_of(
     attack = cell.attack.value
     if attack.gives == "decision":  # statistics of bets count decisions likewise, without edges
         statistic = DecisionCounts()
-    layout, state = own_part(work.layouts, place), own_part(work.states, place)
+    layout, state = place.own(work.layouts), place.own(work.states)
     cuts = np.asarray(statistic.edges(layout)) if isinstance(statistic, BinCounts) else np.ones(1)
     counts = above(statistic, np.array(found.counts))
     slope = np.exp([min(basis.contrast.claimed, 700.0)])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe.common.text import shown
 from dpframe.engine import fingerprint, ledger, trace
-from dpframe.engine.plan import Pass, PassPosition
+from dpframe.engine.plan import Pass, PassPosition, Scorer
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded, learns, mismatch, nan_allowed, unsuited
 from dpframe.interfaces.pair import Pair, equal, untraceable, unusable
@@ -165,7 +165,7 @@ class ArmMaker:
                 raise CellError(f"{choice.label}: {reason}")
             _check_kind(mechanism, attack)
             decides = attack.gives == "decision"
-            scorers.append(trace.Scorer((attack,), DecisionCounts() if decides else TailCuts()))
+            scorers.append(Scorer((attack,), DecisionCounts() if decides else TailCuts()))
             of_attack = self.of(pair, mechanism, number)
             places.append(
                 (dataclasses.replace(of_attack, id=str(number)), PassPosition(0, number, 0))

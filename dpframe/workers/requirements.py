@@ -101,14 +101,28 @@ def _interpreter(wanted: Environment, folder: str) -> str:
 
 
 _told_by = functools.cache(places.ask)
-_owners = functools.cache(importlib.metadata.packages_distributions)
 
 
 def _libraries(files: tuple[str, ...]) -> dict[str, str]:
     """Return versions of the distributions that some files import, anywhere in them."""
-    imported = {name for file in files for name in _imports(file)}
-    names = {one for name in imported for one in _owners().get(name, ())}
-    return {name: version for name, version in _versions(tuple(sorted(names))).items() if version}
+    names = _owners(frozenset().union(*map(_imports, files)))
+    return {name: version for name, version in _versions(names).items() if version}
+
+
+@functools.cache
+def _owners(packages: frozenset[str]) -> tuple[str, ...]:
+    """Return the names of the distributions that own some packages, sorted.
+
+    `packages_distributions` gives the same, but parses every list of files: this takes .1 s longer.
+    """
+    listed = re.compile(rf"^(?:{'|'.join(sorted(packages))})(?:/.*)?\.py,", re.MULTILINE)
+    found = set()
+    for one in importlib.metadata.distributions() if packages else ():
+        declared = (one.read_text("top_level.txt") or "").split()
+        files = "" if declared else one.read_text("RECORD") or ""
+        if not packages.isdisjoint(declared) or listed.search(files):
+            found.add(one.metadata["Name"])
+    return tuple(sorted(found))
 
 
 @functools.cache

@@ -27,7 +27,6 @@ VOTES = [True, False, True]
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The directory in which programs are kept; they may be so as soon as the files are there."""
     monkeypatch.setattr(ingredients, "settled", lambda: True)
-    monkeypatch.setattr(executables, "settled", lambda: True)
     before = executables.directory()
     keep_executables(tmp_path)
     yield tmp_path
@@ -100,7 +99,8 @@ def test_a_file_that_is_not_what_was_written_is_not_run(
 def test_nothing_is_kept_of_files_that_changed_meanwhile(
     kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(executables, "settled", lambda: False)
+    ingredients.code_of_package()  # the key is made before they change
+    monkeypatch.setattr(ingredients, "settled", lambda: False)
     assert score() == VOTES
     assert not list(kept.iterdir())
 
