@@ -29,7 +29,7 @@ MOST_CELLS = 200_000
 
 
 def load_audit(
-    path: str | os.PathLike[str],
+    spec: str | os.PathLike[str] | Mapping[str, Any],
     *,
     registry: Registry,
     overrides: Sequence[str] = (),
@@ -37,10 +37,11 @@ def load_audit(
     seed: int | None = None,
     pythons: Mapping[str, str] | None = None,
 ) -> Audit:
-    """Read the spec in a file.
+    """Read a spec.
 
     Args:
-        path: a TOML file.
+        spec: path of a TOML file, or the tables that a TOML parser would return, as a notebook has
+            them; tuples and NumPy scalars are accepted.
         registry: the plugins it may name, see `dpframe.interfaces.registry.load`.
         overrides: `KEY=VALUE` texts as `--set` takes them, applied in order.
         trials: takes precedence over `audit.trials`, swept or not.
@@ -50,33 +51,8 @@ def load_audit(
     Raises:
         SpecError: the file cannot be read or is not a valid spec; lists every mistake.
     """
-    return _build(read(path), registry, overrides, {"trials": trials, "seed": seed}, pythons or {})
-
-
-def audit_from_dict(
-    data: Mapping[str, Any],
-    *,
-    registry: Registry,
-    overrides: Sequence[str] = (),
-    trials: int | None = None,
-    seed: int | None = None,
-    pythons: Mapping[str, str] | None = None,
-) -> Audit:
-    """Build an audit from the tables of a spec as Python values, as a notebook has them.
-
-    Args:
-        data: the tables as a TOML parser returns them; tuples and NumPy scalars are accepted.
-        registry: the plugins it may name, `dpframe.interfaces.registry.load(local=[MyMechanism])`.
-        overrides: `KEY=VALUE` texts as `--set` takes them, applied in order.
-        trials: takes precedence over `audit.trials`, swept or not.
-        seed: takes precedence over `audit.seed`, swept or not.
-        pythons: paths of interpreters, by the names of the environments that they stand for.
-
-    Raises:
-        SpecError: not a valid spec; lists every mistake.
-    """
-    given = {"trials": trials, "seed": seed}
-    return _build(from_mapping(data), registry, overrides, given, pythons or {})
+    document = from_mapping(spec) if isinstance(spec, Mapping) else read(spec)
+    return _build(document, registry, overrides, {"trials": trials, "seed": seed}, pythons or {})
 
 
 def environments_of(path: str | os.PathLike[str]) -> tuple[Wanted, ...]:
