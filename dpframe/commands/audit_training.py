@@ -1,6 +1,5 @@
 """Audit a training function: the body of `dpframe.audit_training`."""
 
-import contextlib
 import copy
 import functools
 import hashlib
@@ -9,7 +8,7 @@ import math
 import os
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -280,18 +279,11 @@ def _check_numbers(**numbers: Any) -> None:
 
 def _display(*, quiet: bool) -> Any:
     """Return a display of the progress on standard error, if that is a terminal."""
+    from rich.console import Console
 
-    @contextlib.contextmanager
-    def display(cells: int, draws: int) -> Iterator[Any]:
-        from rich.console import Console
+    from dpframe.report.progress import run_progress
 
-        from dpframe.report.progress import run_progress
-
-        console = Console(stderr=True)
-        with run_progress(console, cells, draws, quiet=quiet, unit="models") as progress:
-            yield progress
-
-    return display
+    return functools.partial(run_progress, Console(stderr=True), quiet=quiet, unit="models")
 
 
 # A digest of a function that is the same in every process.

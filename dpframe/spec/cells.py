@@ -276,10 +276,8 @@ def _with(params: dict[str, Any]) -> str:
 
 def _choose(member: Member, value: Any) -> ResolvedPlugin:
     entry = member.entry
-    named = ("raises", "limit", "time", "bits", "messages")
-    how: dict[str, Any] = {name: getattr(member, name) for name in named}
     known = (entry.name, member.label, entry.distribution, entry.version)
-    choice = Choice(*known, value, **how)
+    choice = Choice(*known, value, **member.asked)
     return ResolvedPlugin(choice, [entry.distribution, entry.name, value.params()])
 
 

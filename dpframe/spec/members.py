@@ -36,21 +36,15 @@ _Table = EntryTable | PairTable | SearchTable
 
 @dataclasses.dataclass(frozen=True, eq=False)  # eq=False: compared by identity, so hashable
 class Member:
-    """An entry of the spec with the plugin it means.
-
-    The fields after `names` concern black boxes only, see `dpframe.spec.audit.Choice`.
-    """
+    """An entry of the spec with the plugin it means."""
 
     path: Path  # of its table: ("pair",) or for example ("mechanism", 1)
     label: str
     entry: Entry
     params: dict[str, Any]
     names: tuple[str, ...]  # of the plugin's parameters
-    raises: str | None = None
-    limit: float | None = None
-    time: bool = False
-    bits: bool = False
-    messages: bool = False
+    asked: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """For a black box: the fields of `dpframe.spec.audit.Choice` about its answers."""
     search: SearchTable | None = None  # the table of a neighbourhood
 
     @property
@@ -145,9 +139,9 @@ def _member(
             problems.add((*path, "environment"), message, hint)
             return None
         params = {"environment": table.environment, **params}
-    outputs = table.outputs or OutputsTable()
-    how = (table.raises, table.limit, outputs.time, outputs.bits, outputs.messages)
-    return Member(path, label, entry, params, names, *how)
+    outputs = (table.outputs or OutputsTable()).model_dump()
+    asked = {"raises": table.raises, "limit": table.limit, **outputs}
+    return Member(path, label, entry, params, names, asked)
 
 
 def _check_labels(members: list[Member], tables: dict[Path, _Table], problems: Problems) -> None:
