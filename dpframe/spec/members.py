@@ -18,14 +18,7 @@ from dpframe.interfaces.plugin import Plugin, names_in_specs, not_annotated
 from dpframe.interfaces.plugin_files import beside
 from dpframe.interfaces.registry import Entry, Registry
 from dpframe.spec.document import Path, Problems, accepts, describe, findings
-from dpframe.spec.model import (
-    KINDS,
-    EntryTable,
-    MechanismTable,
-    OutputsTable,
-    PairTable,
-    SearchTable,
-)
+from dpframe.spec.model import KINDS, EntryTable, MechanismTable, PairTable, SearchTable
 from dpframe.spec.tables import Sections
 
 if TYPE_CHECKING:
@@ -139,8 +132,8 @@ def _member(
             problems.add((*path, "environment"), message, hint)
             return None
         params = {"environment": table.environment, **params}
-    outputs = (table.outputs or OutputsTable()).model_dump()
-    asked = {"raises": table.raises, "limit": table.limit, **outputs}
+    asked = {"raises": table.raises, "limit": table.limit}
+    asked |= table.outputs.model_dump() if table.outputs else {}
     return Member(path, label, entry, params, names, asked)
 
 

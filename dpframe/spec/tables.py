@@ -144,17 +144,16 @@ def _no_toml(name: str, text: str, line: int, message: str) -> str:
 
 T = TypeVar("T", bound=model.TomlTable)
 
-_MODELS: dict[str | int, type[model.TomlTable]] = {
+_MODELS: dict[Any, type[model.TomlTable]] = {
     "audit": AuditTable,
     "pair": model.PairTable,
     "search": model.SearchTable,
     "expect": ExpectTable,
     "environments": model.EnvironmentTable,
     "run": model.RunTable,
-    **dict.fromkeys(KINDS, EntryTable),
-    "mechanism": model.MechanismTable,
+    **model.ENTRIES,
 }
-_WITHIN: dict[str | int, type[model.TomlTable]] = {
+_WITHIN: dict[Any, type[model.TomlTable]] = {
     "outputs": model.OutputsTable,
     "search": model.OwnSearchTable,
 }
@@ -201,7 +200,7 @@ def read_sections(document: Document, registry: Registry, problems: Problems) ->
     for kind in KINDS:
         tables = data.get(kind)
         mended = [_mended(kind, t, registry) for t in tables] if isinstance(tables, list) else []
-        entries[kind] = _each(model.ENTRIES.get(kind, EntryTable), mended)
+        entries[kind] = _each(model.ENTRIES[kind], mended)
         if not isinstance(tables, list) or len(entries[kind]) != len(tables):
             broken.add(kind)
     return Sections(
