@@ -31,19 +31,18 @@ def takes_canaries(estimator: Estimator) -> bool:
 def _row(
     candidate: Candidate,
     canaries: tables.CanaryScores,
-    deltas: list[float],
-    confidence: float,
-    claim: Claim | None,
+    queries: list[Query],
     seed: int,
-    together: float,
+    confidence: float,
 ) -> tuple[dict[str, Any], CellRecord | None]:
     """Return the row of one estimator, and the cell to judge; None if it gets no verdict.
 
-    The estimate is at the first of `deltas`. `confidence` is that of each bound, `together` that of
-    all verdicts together. Raises DpframeError if the estimator takes canaries but refuses these.
+    There is a query for each δ; the first one has the claim, and gives the estimate. `confidence`
+    is that of all verdicts together. Raises DpframeError if the estimator takes canaries but
+    refuses these.
     """
     estimator, m = candidate.estimator, len(canaries.scores)
-    queries = [Query((1, 0), d, confidence, None if k else claim) for k, d in enumerate(deltas)]
+    claim, at = queries[0].claim, queries[0].delta
     stream = Stream(seed, "scores", 0, PILOT)
     found = scoring.ask(
         estimator, queries, stream, lambda q, rng: estimator.estimate_canaries(*canaries, q, rng)
@@ -79,9 +78,9 @@ def _row(
     row["p_value"] = first.p_value
     p_extreme = (most[0].p_value if most else None) or first.p_value
     lower = first.epsilon_lower or 0.0
-    delta, bound, claimed = first.contrast or (deltas[0], lower, claim.epsilon_at(deltas[0]))
+    delta, bound, claimed = first.contrast or (at, lower, claim.epsilon_at(at))
     basis = Basis.model_construct(
-        confidence=together,
+        confidence=confidence,
         look=1,
         p_resolved=first.p_resolved,
         p_extreme=p_extreme,
@@ -200,7 +199,8 @@ def score_one_run(
     rows, tested = [], []
     for one in asked:
         own = level if one in certify else confidence
-        row, found = _row(one, canaries, deltas, own, claim, seed, confidence)
+        queries = [Query((1, 0), d, own, None if k else claim) for k, d in enumerate(deltas)]
+        row, found = _row(one, canaries, queries, seed, confidence)
         if row["status"] == "skipped":
             skipped.append({"estimator": one.entry.name, "reason": row["reason"]})
             continue

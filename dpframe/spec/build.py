@@ -1,11 +1,10 @@
 """Build an audit: find every mistake, fill every default, name every cell."""
 
-import dataclasses
 import functools
 import math
 import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -15,8 +14,8 @@ from dpframe.common import machine, text
 from dpframe.environments import Environment, Wanted
 from dpframe.interfaces.registry import Registry
 from dpframe.spec import expect, sweep
-from dpframe.spec.audit import Audit, Cell, Choice, RunSettings, SpecSource
-from dpframe.spec.cells import CellGrid, SearchGrid
+from dpframe.spec.audit import Audit, RunSettings, SpecSource
+from dpframe.spec.cells import CellGrid, SearchGrid, environment_of
 from dpframe.spec.document import Document, Problems, SpecValueError, findings, plain
 from dpframe.spec.members import Member, Members, Variants, find_members, make_variants
 from dpframe.spec.model import ENVIRONMENTS, SEARCHED_BY, AuditTable, EnvironmentTable
@@ -112,7 +111,7 @@ def _build(
     assert sections.audit is not None
     assert sections.run is not None
     kind = SearchGrid if sections.search is not None else CellGrid
-    grid = kind(document, sections.audit, members, axes, variants=variants, problems=problems)
+    grid = kind(document, sections.audit, members, axes, variants, environments, problems)
     cells = _limited(lambda: grid.cells(rules), seconds, problems)
     skipped = grid.skips(rules)
     if not cells and not problems:
@@ -124,7 +123,7 @@ def _build(
     return Audit(
         name=sections.audit.name,
         multiplicity=sections.audit.multiplicity,
-        cells=tuple(settled(cells, environments) if environments else cells),
+        cells=tuple(cells),
         skipped=tuple(skipped),
         run=RunSettings(**sections.run.model_dump()),
         source=SpecSource(document.path, document.sha256, document.text, tuple(texts)),
@@ -192,7 +191,7 @@ def environments_in_use(
     how = f"dpframe environments build {shlex.quote(document.path or 'SPEC')}"
     found: dict[str, Environment] = {}
     for member, of_member in variants.items():
-        for name in map(_environment_of, of_member.values()):
+        for name in map(environment_of, of_member.values()):
             if name is None or name in found:
                 continue
             if name in pythons:
@@ -217,28 +216,3 @@ def environments_in_use(
 
 # Starting an interpreter is slow, so each is asked only once.
 _named = functools.lru_cache(maxsize=64)(places.named)
-
-
-def _environment_of(plugin: Any) -> str | None:
-    """Return the name of the environment that a mechanism runs in; None for this interpreter."""
-    name = getattr(plugin, "environment", None)
-    return name if isinstance(name, str) else None
-
-
-def settled(cells: Iterable[Cell], environments: Iterable[Environment]) -> list[Cell]:
-    """Store in the cells' mechanisms the digest of the packages in their environments."""
-    digests = {one.name: one.digest for one in environments}
-
-    def placed(choice: Choice[Any]) -> Choice[Any]:
-        name = _environment_of(choice.value)
-        return dataclasses.replace(choice, environment=digests[name]) if name else choice
-
-    def settle(cell: Cell) -> Cell:
-        if _environment_of(cell.mechanism.value) is None:
-            return cell
-        search = cell.search
-        if search is not None:
-            search = dataclasses.replace(search, mechanism=placed(search.mechanism))
-        return dataclasses.replace(cell, mechanism=placed(cell.mechanism), search=search)
-
-    return [settle(cell) for cell in cells]

@@ -1,6 +1,7 @@
 """The cells of an audit: every combination of the sweep, or the reason it is skipped."""
 
 import dataclasses
+from collections.abc import Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ from pydantic import ValidationError
 
 from dpframe.common.machine import at_work, free_bytes, within
 from dpframe.common.text import raised_in, shown
+from dpframe.environments import Environment
 from dpframe.interfaces.pair import EQUAL, Pair, equal, unmade, untraceable, unusable
 from dpframe.plugins import Claim, ForeignMechanism, HostMechanism
 from dpframe.spec.audit import Cell, Choice, Search, Skip, cell_ids
@@ -55,8 +57,8 @@ class CellGrid:
         audit: AuditTable,
         members: Members,
         axes: list[SweptKey],
-        *,
         variants: dict[Member, Variants],
+        environments: Sequence[Environment],
         problems: Problems,
     ) -> None:
         self._audit, self._members, self._axes = audit, members, axes
@@ -65,6 +67,7 @@ class CellGrid:
             Combination(*chosen) for chosen in product(*(members.of_kind[kind] for kind in KINDS))
         ]
         self._fixed: Coordinates = {key: freeze(value) for key, value in document.fixed.items()}
+        self._digests = {one.name: one.digest for one in environments}
         self._free = free_bytes()
         self._equal: dict[tuple[Member, Picks], bool | None] = {}
         self._nothing_to_tell: list[tuple[Combination, Picks]] = []
@@ -143,8 +146,15 @@ class CellGrid:
     def _choice(self, member: Member, index: Picks) -> ResolvedPlugin:
         key = (member, self._picks(member, index))
         if key not in self._choices:
-            self._choices[key] = _choose(member, self._variants[member][key[1]])
+            self._choices[key] = self._chosen(member, self._variants[member][key[1]])
         return self._choices[key]
+
+    def _chosen(self, member: Member, value: Any) -> ResolvedPlugin:
+        entry, where = member.entry, environment_of(value)
+        known = (entry.name, member.label, entry.distribution, entry.version)
+        packages = self._digests[where] if where and member.kind == "mechanism" else ""
+        choice = Choice(*known, value, **member.asked, environment=packages)
+        return ResolvedPlugin(choice, [entry.distribution, entry.name, value.params()])
 
     def _target(self, mechanism: Member, index: Picks) -> ClaimedMechanism | None:
         """Return a mechanism resolved for its pair; None after noting a mistake."""
@@ -201,7 +211,7 @@ class CellGrid:
                 raise TypeError(f"claim returned {shown(claim)}, which is neither a claim nor None")
             with at_work(f"{member}: claim", member.path):
                 delta = 0.0 if claim is None else float(claim.default_delta)
-            return ClaimedMechanism(_choose(member, resolved), claim, delta)
+            return ClaimedMechanism(self._chosen(member, resolved), claim, delta)
         except (Exception, SystemExit) as error:  # exit() would end the program
             of_pair = _of(pair)
             if raised_in(error, type(pair)):  # its distance, for one
@@ -274,11 +284,10 @@ def _with(params: dict[str, Any]) -> str:
     return f"with {describe(params)}" if params else ""
 
 
-def _choose(member: Member, value: Any) -> ResolvedPlugin:
-    entry = member.entry
-    known = (entry.name, member.label, entry.distribution, entry.version)
-    choice = Choice(*known, value, **member.asked)
-    return ResolvedPlugin(choice, [entry.distribution, entry.name, value.params()])
+def environment_of(plugin: Any) -> str | None:
+    """Return the name of the environment that a mechanism runs in; None for this interpreter."""
+    name = getattr(plugin, "environment", None)
+    return name if isinstance(name, str) else None
 
 
 class SearchGrid(CellGrid):
@@ -288,9 +297,9 @@ class SearchGrid(CellGrid):
     neighbourhood are reported here.
     """
 
-    def __init__(self, document: Document, *args: Any, **more: Any) -> None:
+    def __init__(self, document: Document, *args: Any) -> None:
         self._attacks_are_default = document.data["attack"] == SEARCHED_BY["attack"]
-        super().__init__(document, *args, **more)
+        super().__init__(document, *args)
         first = self._members.of_kind["attack"][0]  # it represents all attacks
         self._combinations = [one for one in self._combinations if one.attack is first]
         for estimator in self._members.of_kind["estimator"]:
@@ -348,7 +357,7 @@ class SearchGrid(CellGrid):
                 attacks = [one for one in attacks if one.label not in left_out]
             else:
                 attacks = [one for one in attacks if one.use != "answers"]
-        neighbourhood = _choose(source, self._neighbourhoods[source]).choice
+        neighbourhood = self._chosen(source, self._neighbourhoods[source]).choice
         assert source.search is not None
         about = tuple(source.search.ignore), source.search.findings
         ranges = self._ranges(mechanism, source, plain.value)
