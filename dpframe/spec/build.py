@@ -16,7 +16,7 @@ from dpframe.interfaces.registry import Registry
 from dpframe.spec import expect, sweep
 from dpframe.spec.audit import Audit, RunSettings, SpecSource
 from dpframe.spec.cells import CellGrid, SearchGrid, environment_of
-from dpframe.spec.document import Document, Problems, SpecValueError, findings, plain
+from dpframe.spec.document import Document, SpecValueError, findings, plain
 from dpframe.spec.members import Member, Members, Variants, find_members, make_variants
 from dpframe.spec.model import ENVIRONMENTS, SEARCHED_BY, AuditTable, EnvironmentTable
 from dpframe.spec.tables import from_mapping, read, read_environments, read_sections
@@ -61,15 +61,14 @@ def environments_of(path: str | os.PathLike[str]) -> tuple[Wanted, ...]:
         SpecError: the file cannot be read, or the table is not valid; lists every mistake.
     """
     document = read(path)
-    problems = Problems(document)
     tables = document.data.get("environments", {})
     try:
         ENVIRONMENTS.validate_python(tables)
     except ValidationError as error:
         for finding in findings(error, tables, "key"):
-            problems.add(("environments", *finding.path), finding.message, finding.hint)
-    found = wanted_of(read_environments(document.data), problems)
-    problems.raise_if_any()
+            document.note(("environments", *finding.path), finding.message, finding.hint)
+    found = wanted_of(read_environments(document.data), document)
+    document.raise_noted()
     return found
 
 
@@ -80,8 +79,7 @@ def _build(
     options: Mapping[str, int | None],
     pythons: Mapping[str, str],
 ) -> Audit:
-    problems = Problems(document)
-    changes, texts = sweep.parse(overrides, problems), [*overrides]
+    changes, texts = sweep.parse(overrides, document), [*overrides]
     for name, value in options.items():
         if value is None:
             continue
@@ -89,37 +87,37 @@ def _build(
             changes.append(sweep.Override(f"audit.{name}", plain(value), f"--{name} {value}"))
             texts.append(f"audit.{name}={value}")
         except SpecValueError as error:
-            problems.add((), error.message, option=f"--{name}")
-    sweep.apply(document, changes, registry, problems)
+            document.note((), error.message, option=f"--{name}")
+    sweep.apply(document, changes, registry)
 
     if "search" in document.data:
         document.data = {**SEARCHED_BY, **document.data}
-    sections = read_sections(document, registry, problems)
-    members = find_members(sections, registry, problems)
-    axes = sweep.read_axes(document, members, problems)
-    _check_size(members, axes, sections.audit, problems)
+    sections = read_sections(document, registry)
+    members = find_members(sections, registry, document)
+    axes = sweep.read_axes(document, members)
+    _check_size(members, axes, sections.audit, document)
     seconds = sections.run.seconds if sections.run is not None else None
-    variants = _limited(lambda: make_variants(members, axes, problems), seconds, problems)
+    variants = _limited(lambda: make_variants(members, axes, document), seconds, document)
     if sections.run is not None and sections.run.stop != "never":
-        _check_anytime(members, problems)
-    wanted = wanted_of(sections.environments, problems)
-    environments = environments_in_use(document, wanted, pythons, variants, problems)
-    rules = expect.read_rules(document, sections, members, axes, problems)
-    problems.raise_if_any()
+        _check_anytime(members, document)
+    wanted = wanted_of(sections.environments, document)
+    environments = environments_in_use(document, wanted, pythons, variants)
+    rules = expect.read_rules(document, sections, members, axes)
+    document.raise_noted()
 
     # With no problem so far, every table is whole.
     assert sections.audit is not None
     assert sections.run is not None
     kind = SearchGrid if sections.search is not None else CellGrid
-    grid = kind(document, sections.audit, members, axes, variants, environments, problems)
-    cells = _limited(lambda: grid.cells(rules), seconds, problems)
+    grid = kind(document, sections.audit, members, axes, variants, environments)
+    cells = _limited(lambda: grid.cells(rules), seconds, document)
     skipped = grid.skips(rules)
-    if not cells and not problems:
+    if not cells and not document.mistakes:
         reasons = dict.fromkeys(skip.reason for skip in skipped)
-        problems.add(("sweep",), "no cell is left", *reasons)
-    if not problems:
-        rules.check_all_matched(axes, problems)
-    problems.raise_if_any()
+        document.note(("sweep",), "no cell is left", *reasons)
+    if not document.mistakes:
+        rules.check_all_matched(axes, document)
+    document.raise_noted()
     return Audit(
         name=sections.audit.name,
         multiplicity=sections.audit.multiplicity,
@@ -132,21 +130,21 @@ def _build(
     )
 
 
-def _limited(work: Callable[[], T], seconds: float | None, problems: Problems) -> T:
+def _limited(work: Callable[[], T], seconds: float | None, document: Document) -> T:
     """Run plugin code with a time limit; a call that takes longer is a mistake."""
     try:
         return machine.with_timeout(work, seconds)
     except machine.StuckError as stuck:
-        problems.add(stuck.place, str(stuck))
-        problems.raise_if_any()
+        document.note(stuck.place, str(stuck))
+        document.raise_noted()
         raise
 
 
-def _check_anytime(members: Members, problems: Problems) -> None:
+def _check_anytime(members: Members, document: Document) -> None:
     """Note a mistake if no estimator allows its cells to stop early."""
     classes: list[Any] = [member.entry.cls for member in members.of_kind["estimator"]]
     if "estimator" not in members.broken and not any(cls.anytime for cls in classes):
-        problems.add(
+        document.note(
             ("run", "stop"),
             'is "decided", but no estimator is valid at every number of trials',
             'add the estimator "betting", or another anytime estimator',
@@ -154,18 +152,18 @@ def _check_anytime(members: Members, problems: Problems) -> None:
 
 
 def _check_size(
-    members: Members, axes: list[sweep.SweptKey], audit: AuditTable | None, problems: Problems
+    members: Members, axes: list[sweep.SweptKey], audit: AuditTable | None, document: Document
 ) -> None:
     of_pairs = ("pair", "neighbourhood")  # each mechanism has one of them
     sizes = [len(found) for kind, found in members.of_kind.items() if kind not in of_pairs]
     sizes += [len(axis.values) for axis in axes]
     cells = math.prod(filter(None, sizes)) * (audit.repeats if audit else 1)
     if cells > MOST_CELLS:
-        problems.add(("sweep",), f"makes {cells:,} cells; dpframe takes up to {MOST_CELLS:,}")
-        problems.raise_if_any()  # examining each of them would take too long
+        document.note(("sweep",), f"makes {cells:,} cells; dpframe takes up to {MOST_CELLS:,}")
+        document.raise_noted()  # examining each of them would take too long
 
 
-def wanted_of(tables: Mapping[str, EnvironmentTable], problems: Problems) -> tuple[Wanted, ...]:
+def wanted_of(tables: Mapping[str, EnvironmentTable], document: Document) -> tuple[Wanted, ...]:
     """Return the environments that a spec describes."""
     found = [Wanted(name, tuple(t.requirements), t.python) for name, t in tables.items()]
     taken: dict[str, str] = {}
@@ -175,7 +173,7 @@ def wanted_of(tables: Mapping[str, EnvironmentTable], problems: Problems) -> tup
             message = (
                 f"its files would have the same names as those of {first!r}; give it another name"
             )
-            problems.add(("environments", one.name), message)
+            document.note(("environments", one.name), message)
     return tuple(found)
 
 
@@ -184,7 +182,6 @@ def environments_in_use(
     wanted: tuple[Wanted, ...],
     pythons: Mapping[str, str],
     variants: Mapping[Member, Variants],
-    problems: Problems,
 ) -> tuple[Environment, ...]:
     """Find the environments that mechanisms name."""
     described = {one.name: one for one in wanted}
@@ -201,7 +198,7 @@ def environments_in_use(
                 found[name] = places.found(described[name], how)
             else:
                 known = [*described, *pythons]
-                problems.add(
+                document.note(
                     member.path,
                     f"there is no environment {name!r}",
                     f"[environments] has: {text.listed(known)}{text.did_you_mean(known, name)}",
@@ -210,7 +207,7 @@ def environments_in_use(
     for name in pythons:
         if name not in found:
             message = "no mechanism runs in an environment of that name"
-            problems.add((), message, option=f"--python {name}=…")
+            document.note((), message, option=f"--python {name}=…")
     return tuple(found.values())
 
 

@@ -14,7 +14,7 @@ from dpframe.environments import Environment
 from dpframe.interfaces.pair import EQUAL, Pair, equal, unmade, untraceable, unusable
 from dpframe.plugins import Claim, ForeignMechanism, HostMechanism
 from dpframe.spec.audit import Cell, Choice, Search, Skip, cell_ids
-from dpframe.spec.document import Document, Problems, describe, dotted, findings
+from dpframe.spec.document import Document, describe, dotted, findings
 from dpframe.spec.expect import Coordinates, Rules
 from dpframe.spec.members import Member, Members, Picks, Variants, explain
 from dpframe.spec.model import KINDS, OBSERVED, SEARCHED_BY, SWEEPABLE, AuditTable
@@ -59,10 +59,9 @@ class CellGrid:
         axes: list[SweptKey],
         variants: dict[Member, Variants],
         environments: Sequence[Environment],
-        problems: Problems,
     ) -> None:
         self._audit, self._members, self._axes = audit, members, axes
-        self._variants, self._problems = variants, problems
+        self._variants, self._document = variants, document
         self._combinations = [
             Combination(*chosen) for chosen in product(*(members.of_kind[kind] for kind in KINDS))
         ]
@@ -174,13 +173,13 @@ class CellGrid:
                 if problem is not None:
                     usable = False
                     hint = f"{mechanism} is one that JAX traces"
-                    self._problems.add(source.path, f"{source}: {problem}", _with(_of(pair)), hint)
+                    self._document.note(source.path, f"{source}: {problem}", _with(_of(pair)), hint)
             if usable and not isinstance(plain, ForeignMechanism):
                 problem = unmade(pair)
                 if problem is not None:
                     usable = False
                     hint = f"{mechanism} runs in this interpreter"
-                    self._problems.add(source.path, f"{source}: {problem}", hint)
+                    self._document.note(source.path, f"{source}: {problem}", hint)
             self._targets[key] = self._meet(mechanism, plain, source, pair) if usable else None
         return self._targets[key]
 
@@ -193,7 +192,7 @@ class CellGrid:
                     return equal(pair)
         except (Exception, SystemExit) as error:  # exit() would end the program
             problem = self._explained(error)
-        self._problems.add(source.path, f"{source}: {problem}", _with(_of(pair)))
+        self._document.note(source.path, f"{source}: {problem}", _with(_of(pair)))
         return None
 
     def _meet(
@@ -216,10 +215,10 @@ class CellGrid:
             of_pair = _of(pair)
             if raised_in(error, type(pair)):  # its distance, for one
                 message = f"{source}: {self._explained(error)}"
-                self._problems.add(source.path, message, _with(of_pair))
+                self._document.note(source.path, message, _with(of_pair))
             else:
                 message = f"{member} does not fit pair {pair.name!r}: {self._explained(error)}"
-                self._problems.add(member.path, message, _with({**mechanism.params(), **of_pair}))
+                self._document.note(member.path, message, _with({**mechanism.params(), **of_pair}))
             return None
 
     def _explained(self, error: BaseException) -> str:
@@ -304,13 +303,13 @@ class SearchGrid(CellGrid):
         self._combinations = [one for one in self._combinations if one.attack is first]
         for estimator in self._members.of_kind["estimator"]:
             if not getattr(estimator.entry.cls, "anytime", False):
-                self._problems.add(
+                self._document.note(
                     (*estimator.path, "use"),
                     f"{estimator} is for one pair and a fixed number of trials; a search "
                     "needs an estimator that is valid at any time",
                     "for example: betting, which is the default without [[estimator]]",
                 )
-                self._problems.raise_if_any()
+                self._document.raise_noted()
         self._neighbourhoods: dict[Member, Any] = {}
         for member in self._members.of_kind["neighbourhood"]:
             for picks, neighbourhood in self._variants[member].items():
@@ -326,8 +325,8 @@ class SearchGrid(CellGrid):
             different = (p for p in proposed if unusable(p) is not None or not equal(p))
             first: Pair = next(different, proposed[0])
         except (Exception, SystemExit) as error:  # exit() would end the program
-            self._problems.add(member.path, f"{member}: {explain(error)}")
-            self._problems.raise_if_any()
+            self._document.note(member.path, f"{member}: {explain(error)}")
+            self._document.raise_noted()
             raise
         return first
 
@@ -383,9 +382,9 @@ class SearchGrid(CellGrid):
                         varied(mechanism, setting)
         except ValidationError as error:
             for found in findings(error, {}, "parameter"):
-                self._problems.add(place, f"{dotted(found.path) or key}: {found.message}")
+                self._document.note(place, f"{dotted(found.path) or key}: {found.message}")
         except (Exception, SystemExit) as error:  # `check` is a plugin's own code
-            self._problems.add(place, explain(error))
+            self._document.note(place, explain(error))
         else:
             return own
         return ()

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple
 
 from dpframe.common.text import listed
-from dpframe.spec.document import Document, Path, Problems, accepts, flatten, show
+from dpframe.spec.document import Document, Path, accepts, flatten, show
 from dpframe.spec.members import Members
 from dpframe.spec.model import KINDS
 from dpframe.spec.sweep import SweptKey, freeze
@@ -73,12 +73,12 @@ class Rules:
         verdicts = [rule.verdict for rule in self._rules if rule.matches(combination)]
         return verdicts[-1] if verdicts else None
 
-    def check_all_matched(self, axes: list[SweptKey], problems: Problems) -> None:
+    def check_all_matched(self, axes: list[SweptKey], document: Document) -> None:
         """Report the rules that matched no cell; call it after the last cell."""
         for rule in self._rules:
             if not rule.idle and rule.path not in self._matched:
                 hint = functools.partial(_values_to_choose, rule, axes)
-                problems.add((*rule.path, "where"), "matches no cell", hint)
+                document.note((*rule.path, "where"), "matches no cell", hint)
 
 
 def _values_to_choose(rule: Rule, axes: list[SweptKey]) -> str:
@@ -92,11 +92,7 @@ def _values_to_choose(rule: Rule, axes: list[SweptKey]) -> str:
 
 
 def read_rules(
-    document: Document,
-    sections: Sections,
-    members: Members,
-    axes: list[SweptKey],
-    problems: Problems,
+    document: Document, sections: Sections, members: Members, axes: list[SweptKey]
 ) -> Rules:
     """Read the rules and check the keys and labels that they name."""
     labels = {kind: dict.fromkeys(m.label for m in members.of_kind[kind]) for kind in KINDS}
@@ -116,7 +112,7 @@ def read_rules(
             if not known and key not in members.broken:
                 at = (*place, position) if several else place
                 message = f"no {key} is called {show(name)}"
-                problems.add(at, message, accepts(labels[key], name))
+                document.note(at, message, accepts(labels[key], name))
         return frozenset(map(freeze, found))
 
     rules = []
@@ -125,7 +121,7 @@ def read_rules(
         conditions: dict[str, frozenset[Hashable]] = {}
         for key, place, value in flatten(table.where, (*path, "where")):
             if key not in keys:
-                problems.add(place, "is neither a label nor swept", accepts(keys, key))
+                document.note(place, "is neither a label nor swept", accepts(keys, key))
                 continue
             one = freeze(value)
             if key in labels:
