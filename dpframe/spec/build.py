@@ -51,36 +51,8 @@ def load_audit(
         SpecError: the file cannot be read or is not a valid spec; lists every mistake.
     """
     document = from_mapping(spec) if isinstance(spec, Mapping) else read(spec)
-    return _build(document, registry, overrides, {"trials": trials, "seed": seed}, pythons or {})
-
-
-def environments_of(path: str | os.PathLike[str]) -> tuple[Wanted, ...]:
-    """Return the environments that the spec in a file describes, without reading the rest.
-
-    Raises:
-        SpecError: the file cannot be read, or the table is not valid; lists every mistake.
-    """
-    document = read(path)
-    tables = document.data.get("environments", {})
-    try:
-        ENVIRONMENTS.validate_python(tables)
-    except ValidationError as error:
-        for finding in findings(error, tables, "key"):
-            document.note(("environments", *finding.path), finding.message, finding.hint)
-    found = wanted_of(read_environments(document.data), document)
-    document.raise_noted()
-    return found
-
-
-def _build(
-    document: Document,
-    registry: Registry,
-    overrides: Sequence[str],
-    options: Mapping[str, int | None],
-    pythons: Mapping[str, str],
-) -> Audit:
     changes, texts = sweep.parse(overrides, document), [*overrides]
-    for name, value in options.items():
+    for name, value in (("trials", trials), ("seed", seed)):
         if value is None:
             continue
         try:
@@ -101,7 +73,7 @@ def _build(
     if sections.run is not None and sections.run.stop != "never":
         _check_anytime(members, document)
     wanted = wanted_of(sections.environments, document)
-    environments = environments_in_use(document, wanted, pythons, variants)
+    environments = environments_in_use(document, wanted, pythons or {}, variants)
     rules = expect.read_rules(document, sections, members, axes)
     document.raise_noted()
 
@@ -128,6 +100,24 @@ def _build(
         wanted=wanted,
         environments=environments,
     )
+
+
+def environments_of(path: str | os.PathLike[str]) -> tuple[Wanted, ...]:
+    """Return the environments that the spec in a file describes, without reading the rest.
+
+    Raises:
+        SpecError: the file cannot be read, or the table is not valid; lists every mistake.
+    """
+    document = read(path)
+    tables = document.data.get("environments", {})
+    try:
+        ENVIRONMENTS.validate_python(tables)
+    except ValidationError as error:
+        for finding in findings(error, tables, "key"):
+            document.note(("environments", *finding.path), finding.message, finding.hint)
+    found = wanted_of(read_environments(document.data), document)
+    document.raise_noted()
+    return found
 
 
 def _limited(work: Callable[[], T], seconds: float | None, document: Document) -> T:
