@@ -12,8 +12,8 @@ from dpframe.commands.audit import load_plugins
 from dpframe.commands.score import Candidate, ScoreDirection, ScoreRecord
 from dpframe.interfaces.plugin import Plugin
 from dpframe.plugins import Claim, DpframeError, Estimate, Estimator, Query
-from dpframe.results.build import estimate_record
-from dpframe.results.model import Basis, CellRecord, ContrastRecord
+from dpframe.results.build import basis_of, estimate_record
+from dpframe.results.model import CellRecord
 from dpframe.results.verdict import CONSISTENT, INCONCLUSIVE, VIOLATED, judged
 from dpframe.sampling.address import PILOT, Stream
 from dpframe.scores import count, tables
@@ -42,7 +42,6 @@ def _row(
     refuses these.
     """
     estimator, m = candidate.estimator, len(canaries.scores)
-    claim, at = queries[0].claim, queries[0].delta
     stream = Stream(seed, "scores", 0, PILOT)
     found = scoring.ask(
         estimator, queries, stream, lambda q, rng: estimator.estimate_canaries(*canaries, q, rng)
@@ -73,20 +72,12 @@ def _row(
         }
         for k, (query, answer) in enumerate(zip(queries, found.estimates, strict=True))
     ]
-    if not certified or claim is None or first.p_value is None or first.p_resolved is None:
+    p_extreme = (most[0].p_value if most else None) or first.p_value
+    extreme = first._replace(p_value=p_extreme, p_resolved=p_extreme)
+    basis = basis_of(first, extreme, queries[0], confidence) if certified else None
+    if basis is None:
         return row, None
     row["p_value"] = first.p_value
-    p_extreme = (most[0].p_value if most else None) or first.p_value
-    lower = first.epsilon_lower or 0.0
-    delta, bound, claimed = first.contrast or (at, lower, claim.epsilon_at(at))
-    basis = Basis.model_construct(
-        confidence=confidence,
-        look=1,
-        p_resolved=first.p_resolved,
-        p_extreme=p_extreme,
-        p_extreme_resolved=p_extreme,
-        contrast=ContrastRecord.model_construct(delta=delta, lower=bound, claimed=claimed),
-    )
     # A cell with only the fields that a verdict needs.
     return row, CellRecord.model_construct(
         trials=[m, m],

@@ -85,7 +85,7 @@ def cell_record(
     if estimate is not None and query is not None:
         assumption = cell.estimator.value.assumption
         found = estimate_record(estimate, query, certified, assumption, notes, anytime=anytime)
-        basis = _basis(cell, estimate, extreme, query, looks)
+        basis = basis_of(estimate, extreme, query, cell.confidence, looks.number)
     return model.CellRecord(
         id=cell.id,
         status="ok" if reason is None else "failed",
@@ -119,10 +119,13 @@ def cell_record(
     )
 
 
-def _basis(
-    cell: Cell, estimate: Estimate, extreme: Estimate | None, query: Query, looks: Looks
+def basis_of(
+    estimate: Estimate, extreme: Estimate | None, query: Query, confidence: float, look: int = 1
 ) -> model.Basis | None:
-    """Return the numbers that decide the verdict; None if the cell gets no verdict."""
+    """Return the numbers that decide the verdict; None if the cell gets no verdict.
+
+    `extreme` answers for the most extreme counts; `confidence` is that of all verdicts together.
+    """
     claim, p_resolved = query.claim, estimate.p_resolved
     if extreme is None or claim is None or p_resolved is None:
         return None
@@ -134,8 +137,8 @@ def _basis(
         claim.epsilon_at(query.delta),
     )
     return model.Basis(
-        confidence=cell.confidence,
-        look=looks.number,
+        confidence=confidence,
+        look=look,
         p_resolved=p_resolved,
         p_extreme=extreme.p_value,
         p_extreme_resolved=extreme.p_resolved,

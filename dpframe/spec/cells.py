@@ -123,7 +123,7 @@ class CellGrid:
                 estimator=one.estimator.label,
                 swept=tuple(swept),
                 reason=reason,
-                expected=rules.of_skipped(self._coordinates(one, swept)),
+                expected=rules.verdict(self._coordinates(one, swept), skipped=True),
             )
             for one, swept, reason in left_out
         ]

@@ -57,21 +57,20 @@ class Rules:
             for value in accepted:
                 self._of.setdefault((key, value), []).append(number)
 
-    def verdict(self, cell: Coordinates) -> str | None:
-        """Return the verdict of the last rule that matches."""
+    def verdict(self, cell: Coordinates, *, skipped: bool = False) -> str | None:
+        """Return the verdict of the last rule that matches.
+
+        A skipped combination does not count as a match of the rule.
+        """
         last = -1
         of_value = (self._of.get(item, ()) for item in cell.items())
         for number in itertools.chain(self._of_all, *of_value):
             rule = self._rules[number]
             if rule.matches(cell):
-                self._matched.add(rule.path)
                 last = max(last, number)
+                if not skipped:
+                    self._matched.add(rule.path)
         return self._rules[last].verdict if last >= 0 else None
-
-    def of_skipped(self, combination: Coordinates) -> str | None:
-        """Return the verdict for a skipped combination, without counting it as a match."""
-        verdicts = [rule.verdict for rule in self._rules if rule.matches(combination)]
-        return verdicts[-1] if verdicts else None
 
     def check_all_matched(self, axes: list[SweptKey], document: Document) -> None:
         """Report the rules that matched no cell; call it after the last cell."""
