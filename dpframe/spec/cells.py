@@ -168,18 +168,14 @@ class CellGrid:
                 with within(self._free):
                     self._equal[known] = self._compare(source, pair)
             usable = self._equal[known] is not None
-            if usable and not isinstance(plain, HostMechanism):
-                problem = untraceable(pair)
-                if problem is not None:
-                    usable = False
-                    hint = f"{mechanism} is one that JAX traces"
-                    self._document.note(source.path, f"{source}: {problem}", _with(_of(pair)), hint)
-            if usable and not isinstance(plain, ForeignMechanism):
-                problem = unmade(pair)
-                if problem is not None:
-                    usable = False
-                    hint = f"{mechanism} runs in this interpreter"
-                    self._document.note(source.path, f"{source}: {problem}", hint)
+            if usable and not isinstance(plain, HostMechanism) and (why := untraceable(pair)):
+                usable = False
+                hint = f"{mechanism} is one that JAX traces"
+                self._document.note(source.path, f"{source}: {why}", _with(_of(pair)), hint)
+            if usable and not isinstance(plain, ForeignMechanism) and (why := unmade(pair)):
+                usable = False
+                hint = f"{mechanism} runs in this interpreter"
+                self._document.note(source.path, f"{source}: {why}", hint)
             self._targets[key] = self._meet(mechanism, plain, source, pair) if usable else None
         return self._targets[key]
 
