@@ -51,7 +51,7 @@ def test_text_is_escaped_and_keeps_its_lines(stream: Stream) -> None:
 
 def test_json_means_what_it_meant(stream: Stream) -> None:
     value = {EVIL: [EVIL, "\U000e0001\U0001f600", 1.5]}
-    terminal.say_json(json.dumps(value, indent=1, ensure_ascii=False))
+    terminal.print_json(value)
     assert json.loads(shown(stream)) == value
 
 

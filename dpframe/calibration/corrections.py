@@ -32,7 +32,7 @@ from dpframe.plugins import Array, Attack, Floats, Ints, Key, Mechanism, Pair, P
 from dpframe.results.model import CellRecord
 from dpframe.results.verdict import judged
 from dpframe.sampling.address import Stream, generator_name, host_generator
-from dpframe.spec import audit_from_dict
+from dpframe.spec import load_audit
 from dpframe.spec.audit import Cell
 from dpframe.stats.binomial import clopper_pearson_upper
 
@@ -134,9 +134,7 @@ class Whole:
             "estimator": [{"use": "one-limit", "params": {"rate": rate}}],
             "run": {"precision": precision},
         }
-        loaded = audit_from_dict(
-            document, overrides=(), trials=None, seed=None, registry=registry.load(PLUGINS)
-        )
+        loaded = load_audit(document, registry=registry.load(PLUGINS))
         self.plan = plan(loaded, generator_name(loaded.run.prng))
         self.ledger = ledger.Ledger([folder] if folder else [])
         places = {

@@ -11,22 +11,10 @@ __all__ = ["Terminated", "app", "main"]
 
 offer(run, keeps_counts=True)
 offer(merge, keeps_counts=True)
-for command in (
-    plan,
-    verify,
-    check,
-    show,
-    report,
-    plot,
-    diff,
-    score,
-    compare,
-    calibrate,
-    plugins,
-    schema,
-    new,
-):
+for command in (plan, verify, check, show, report, plot, diff, score, compare, calibrate):
     offer(command)
+for about_plugins in (plugins, schema, new):
+    offer(about_plugins)
 app.add_typer(environments.group)
 for name, one in environments.COMMANDS.items():
     offer(one, group=environments.group, name=name)

@@ -15,7 +15,7 @@ import typer
 from dpframe.cli import options
 from dpframe.cli.app import MISTAKE, NOT_RUN
 from dpframe.cli.process import progress_display
-from dpframe.cli.terminal import complain, console, results, say, say_json
+from dpframe.cli.terminal import complain, console, print_json, results, say
 from dpframe.common.text import SWITCH as TRACEBACK
 from dpframe.errors import DpframeError, OutputError
 
@@ -69,7 +69,7 @@ def check(
 
     found = conformance(names[0] if names else None, overrides or (), files)
     if as_json:
-        options.print_json(plain(found))
+        print_json(plain(found))
     else:
         for one in found:
             render_conformance(one, console())
@@ -301,7 +301,7 @@ def plan(
         drawn=report is not None,
     )
     if as_json:
-        options.print_json(found)
+        print_json(found)
     else:
         render_plan(found, console())
     if report is not None:
@@ -337,13 +337,13 @@ def show(
         finding: The leak of that cell to print, from 1.
         next_: Print the spec table that searches for further leaks.
     """
-    from dpframe.results.store import answer_at, dumps, load
+    from dpframe.results.store import answer_at, load
 
     if (answer := answer_at(record)) is not None:
         if next_ or witness or as_test:
             raise DpframeError(f"{record}: scores made elsewhere have no witness")
         if as_json:
-            say_json(dumps(answer))
+            print_json(answer)
         else:
             from dpframe.report.terminal.estimators import render_scores
 
@@ -370,9 +370,7 @@ def show(
 
 def _print(record: Record, as_json: bool, numbers: bool) -> None:
     if as_json:
-        from dpframe.results.store import dumps
-
-        say_json(dumps(record))
+        print_json(record)
     else:
         from dpframe.report.terminal.render import render
 

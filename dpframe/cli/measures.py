@@ -9,7 +9,7 @@ import typer
 
 from dpframe.cli import options
 from dpframe.cli.process import progress_display
-from dpframe.cli.terminal import console, say, say_json
+from dpframe.cli.terminal import console, print_json, say
 from dpframe.errors import DpframeError
 
 REFUTED = 1  # exit code if a claim is refuted
@@ -76,7 +76,6 @@ def score(
     from dpframe.commands.score_one_run import score_one_run
     from dpframe.report import delivery
     from dpframe.report.terminal.estimators import render_scores
-    from dpframe.results.store import dumps
     from dpframe.spec.sweep import read_parameters
 
     ways = (table is not None, one_run is not None, scores_in is not None or scores_out is not None)
@@ -105,7 +104,7 @@ def score(
         scores = (scores_in, scores_out) if table is None else (table, None)
         found = ask(*scores, delta=delta[0] if delta else None, **common)
     if as_json:
-        say_json(dumps(found))
+        print_json(found)
     else:
         render_scores(
             found, console(), remarks=notes, estimates=estimators is not None, every=every
@@ -148,14 +147,13 @@ def compare(
     from dpframe.commands.compare import ALONE, comparison
     from dpframe.commands.run import select_device
     from dpframe.report.terminal.estimators import render_comparison
-    from dpframe.results.store import dumps
 
     display = progress_display(quiet=quiet)
     loaded = options.load(spec, [*(overrides or ()), ALONE], trials, seed, plugin, python)
     select_device(device.value if device else loaded.run.device)
     found = comparison(loaded, display)
     if as_json:
-        say_json(dumps(found))
+        print_json(found)
     else:
         render_comparison(found, console())
 
@@ -189,7 +187,6 @@ def calibrate(
     from dpframe.commands.run import select_device
     from dpframe.report.calibration import calibration_page
     from dpframe.report.terminal.estimators import render_calibration
-    from dpframe.results.store import dumps
 
     if as_json and as_markdown:
         raise DpframeError("--json and --markdown: use only one of them")
@@ -199,7 +196,7 @@ def calibrate(
     select_device("cpu")
     found = calibration(loaded, repeats, workers=workers, display=display)
     if as_json:
-        say_json(dumps(found))
+        print_json(found)
     elif as_markdown:
         again = _again(spec, repeats, own, trials or [], seed)
         say(calibration_page(found, again, datetime.date.today().isoformat()))
@@ -242,12 +239,12 @@ def diff(old: options.RecordPath, new: options.RecordPath, as_json: options.Json
     read.
     """
     from dpframe.report import diff as reporting
-    from dpframe.results.store import dumps, load
+    from dpframe.results.store import load
 
     before, after = load(old), load(new)
     found = reporting.changes(before, after)
     if as_json:
-        say_json(dumps(reporting.as_json(before, after, found)))
+        print_json(reporting.as_json(before, after, found))
     else:
         say("\n".join(reporting.lines(before, after, found)))
     raise typer.Exit(1 if found.worse else 0)

@@ -1,13 +1,11 @@
 """Options that commands share, and their completion."""
 
-import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from dpframe.cli.terminal import say_json
 from dpframe.errors import DpframeError
 
 RECORD = "record.json"
@@ -119,8 +117,7 @@ def load(
     pythons: list[str] | None = None,
 ) -> Any:
     """Read a spec with plugins from files, and interpreters as `--python` names them."""
-    from dpframe.interfaces import registry
-    from dpframe.spec import load_audit
+    from dpframe.commands import audit
 
     named = {}
     for text in pythons or ():
@@ -128,16 +125,4 @@ def load(
         if not (name and equals and path):
             raise DpframeError(f"--python {text}: should be NAME=PATH")
         named[name] = path
-    return load_audit(
-        spec,
-        overrides=overrides or (),
-        trials=trials,
-        seed=seed,
-        registry=registry.load(files=files or ()),
-        pythons=named,
-    )
-
-
-def print_json(value: Any) -> None:
-    """Print plain values as JSON; all numbers must be finite."""
-    say_json(json.dumps(value, indent=1, ensure_ascii=False))
+    return audit.load(spec, overrides or (), trials, seed, files or (), named)

@@ -8,7 +8,7 @@ import typer
 
 from dpframe.cli import options
 from dpframe.cli.app import CommandGroup
-from dpframe.cli.terminal import complain, console, say
+from dpframe.cli.terminal import complain, console, print_json, say
 from dpframe.common.text import did_you_mean, listed
 from dpframe.errors import DpframeError
 
@@ -32,7 +32,7 @@ def plugins(
 
     found = registry.load()
     if as_json:
-        options.print_json(catalog(found, name))
+        print_json(catalog(found, name))
     elif name is None:
         render_plugins(found.entries, found.broken, exchange, console())
     else:
@@ -49,12 +49,12 @@ def schema(record: Annotated[bool, typer.Option("--record")] = False) -> None:
     if record:
         from dpframe.results.model import record_schema
 
-        options.print_json(record_schema())
+        print_json(record_schema())
         return
     from dpframe.interfaces import registry
     from dpframe.spec.model import spec_schema
 
-    options.print_json(spec_schema(registry.load()))
+    print_json(spec_schema(registry.load()))
 
 
 def new(
@@ -137,7 +137,7 @@ def show(as_json: options.Json = False) -> None:
         keys = ("name", "requirements", "python", "installed", "problem")
         found = [{key: getattr(e, key) for key in keys} for e in entries]
         folders = [{"folder": str(entry.folder)} for entry in entries]
-        options.print_json([one | folder for one, folder in zip(found, folders, strict=True)])
+        print_json([one | folder for one, folder in zip(found, folders, strict=True)])
         return
     for entry in entries:
         wanted = ", ".join(entry.requirements)

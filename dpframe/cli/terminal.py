@@ -22,44 +22,39 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-class _Output(io.TextIOWrapper):
-    """Standard output; a failure to write raises OutputError, because the call is at fault."""
+class _Stream(io.TextIOWrapper):
+    """A standard stream.
+
+    A failure to write to standard output raises OutputError, because the call is at fault; a
+    failure to write to standard error is ignored.
+    """
+
+    is_output = True
 
     def write(self, text: str) -> int:
-        with _named():
-            return super().write(text)
-
-    def flush(self) -> None:
-        with _named():
-            super().flush()
-
-    def close(self) -> None:
-        with _named():
-            super().close()
-
-
-@contextlib.contextmanager
-def _named() -> Iterator[None]:
-    try:
-        yield
-    except BrokenPipeError:  # the reader left
-        raise
-    except OSError as error:
-        why = "it is closed" if error.errno == errno.EBADF else error.strerror
-        raise OutputError(f"cannot write to standard output: {why}") from None
-
-
-class _Remarks(io.TextIOWrapper):
-    """Standard error; a failure to write is ignored."""
-
-    def write(self, text: str) -> int:
-        with contextlib.suppress(OSError):
-            return super().write(text)
+        with self._guarded():
+            super().write(text)
         return len(text)
 
     def flush(self) -> None:
-        with contextlib.suppress(OSError):
+        with self._guarded():
             super().flush()
+
+    def close(self) -> None:
+        with self._guarded():
+            super().close()
+
+    @contextlib.contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if not self.is_output:
+                return
+            if isinstance(error, BrokenPipeError):  # the reader left
+                raise
+            why = "it is closed" if error.errno == errno.EBADF else error.strerror
+            raise OutputError(f"cannot write to standard output: {why}") from None
 
 
 def open_streams() -> None:
@@ -70,8 +65,7 @@ def open_streams() -> None:
     """
     for number, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         _open(number, mode)
-    sys.stdout = _stream(_Output, 1, sys.stdout)
-    sys.stderr = _stream(_Remarks, 2, sys.stderr)
+    sys.stdout, sys.stderr = _stream(1, sys.stdout), _stream(2, sys.stderr)
 
 
 def _open(number: int, mode: int) -> None:
@@ -84,13 +78,15 @@ def _open(number: int, mode: int) -> None:
             os.close(opened)
 
 
-def _stream(kind: type[io.TextIOWrapper], number: int, like: TextIO | None) -> TextIO:
+def _stream(number: int, like: TextIO | None) -> TextIO:
     """Open a stream with the encoding of another one, or in UTF-8 if that is closed."""
     lines = number == 2 or os.isatty(number)
     encoding = (like and like.encoding) or "utf-8"
     errors = (like and like.errors) or "backslashreplace"
     raw = open(number, "wb", closefd=number > 2)  # noqa: SIM115
-    return kind(raw, encoding=encoding, errors=errors, line_buffering=lines)
+    stream = _Stream(raw, encoding=encoding, errors=errors, line_buffering=lines)
+    stream.is_output = number != 2
+    return stream
 
 
 def give_up_output() -> None:
@@ -136,7 +132,7 @@ def _own_copy(stream: TextIO) -> Iterator[TextIO]:
     except (OSError, ValueError):  # a test keeps output in memory
         yield stream
         return
-    ours = _stream(_Output, copy, stream)
+    ours = _stream(copy, stream)
     with _diverted(number):
         try:
             yield ours
@@ -182,8 +178,10 @@ def complain(text: str) -> None:
     say(text, stderr=True)
 
 
-def say_json(text: str) -> None:
-    """Print JSON to standard output; unprintable characters become escapes."""
+def print_json(value: Any) -> None:
+    """Print a record, or plain values, as strict JSON; unprintable characters become escapes."""
+    from dpframe.results.store import dumps
+
     encoding = results().encoding or "utf-8"
 
     def escaped(match: re.Match[str]) -> str:
@@ -191,7 +189,7 @@ def say_json(text: str) -> None:
         encodable = char.isprintable() and char.encode(encoding, "ignore")
         return char if encodable else json.dumps(char)[1:-1]
 
-    results().write(_BEYOND_ASCII.sub(escaped, text).rstrip("\n") + "\n")
+    results().write(_BEYOND_ASCII.sub(escaped, dumps(value)))
 
 
 def console(*, stderr: bool = False) -> Console:

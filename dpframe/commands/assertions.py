@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import inspect
-import math
 import os
 import shlex
 import types
@@ -16,14 +15,12 @@ import numpy as np
 
 from dpframe.claims import ApproxDP, Claim, PureDP
 from dpframe.commands import audit as auditing
-from dpframe.commands.audit_training import check_differ, is_number, name_of
+from dpframe.commands.audit_training import check_differ, check_positive, is_number, name_of
 from dpframe.common.text import escape, message
-from dpframe.common.types import Tree
 from dpframe.errors import DpframeError, SpecError, UndecidedError, ViolationError
-from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.interfaces.pair import Earned, Neighbourhood, Pair
 from dpframe.interfaces.plugin import Plugin
 from dpframe.interfaces.registry import LOCAL, load
+from dpframe.plugins import Earned, HostMechanism, Neighbourhood, Pair, Tree
 from dpframe.report import words
 from dpframe.report.sentences import raised
 from dpframe.report.witness import as_tables, noise_too_small, with_finding
@@ -82,8 +79,7 @@ class Terms(NamedTuple):
 
     def check(self) -> None:
         """Raise DpframeError if a setting makes no sense."""
-        if not (is_number(self.seconds) and 0 < self.seconds < math.inf):
-            raise DpframeError(f"seconds: {self.seconds!r} is not a number above 0")
+        check_positive("seconds", self.seconds)
         if not (is_number(self.confidence) and 0 < self.confidence < 1):
             raise DpframeError(f"confidence: {self.confidence!r} is not between 0 and 1")
         if self.raises not in (None, "answer", "fail"):
@@ -91,9 +87,9 @@ class Terms(NamedTuple):
         names = self.attributes
         if not (isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)):
             raise DpframeError(f"attributes: {names!r} is not a list of names")
-        limit, outputs = self.limit, self.outputs
-        if limit is not None and not (is_number(limit) and 0 < limit < math.inf):
-            raise DpframeError(f"limit: {limit!r} is not a number above 0")
+        if self.limit is not None:
+            check_positive("limit", self.limit)
+        outputs = self.outputs
         if outputs is not None and not (
             isinstance(outputs, Mapping)
             and all(key in OUTPUTS and isinstance(on, bool) for key, on in outputs.items())
@@ -105,9 +101,11 @@ class Terms(NamedTuple):
 
     def spec(self, mechanism: str, search: dict[str, Any]) -> dict[str, Any]:
         """Return the spec of the audit."""
-        called: dict[str, Any] = {} if self.raises is None else {"raises": str(self.raises)}
-        called |= {} if self.limit is None else {"limit": float(self.limit)}
-        called |= {} if self.outputs is None else {"outputs": dict(self.outputs)}
+        called = {
+            "raises": self.raises and str(self.raises),
+            "limit": self.limit and float(self.limit),
+            "outputs": None if self.outputs is None else dict(self.outputs),
+        }
         return {
             "schema": 1,
             "audit": {
@@ -204,8 +202,7 @@ def _vectors(answers: Any, neighbours: dict[str, Any], terms: Terms) -> dict[str
         if name not in ("schema", "adjacency") and given:
             raise DpframeError(f"{name}: it is for records, but adjacency is {adjacency!r}")
     step = 1.0 if terms.sensitivity is None else terms.sensitivity
-    if not (is_number(step) and 0 < step < math.inf):
-        raise DpframeError(f"sensitivity: {step!r} is not a number above 0")
+    check_positive("sensitivity", step)
     try:
         vector = np.asarray(answers, np.float64)
     except (TypeError, ValueError):

@@ -153,11 +153,15 @@ def silent(cells: int, draws: int) -> AbstractContextManager[Progress]:
 
 
 def recorded(
-    loaded: Audit, display: Display = silent, source: WorkerSource | None = None
+    loaded: Audit,
+    display: Display = silent,
+    source: WorkerSource | None = None,
+    timings: dict[str, float] | None = None,
 ) -> Record:
     """Run a loaded audit; write nothing.
 
     `source` makes the outputs of black boxes; default: worker processes that end with the run.
+    `timings` takes the seconds that each estimator needed, by the cell's id.
     """
     from dpframe.engine.resources import planned_draws
     from dpframe.engine.run import run
@@ -168,7 +172,7 @@ def recorded(
         workers = source or stack.enter_context(source_of(loaded.cells, loaded.interpreters))
         the_plan = make_plan(loaded, source=workers)
         with display(len(loaded.cells), planned_draws(the_plan)) as progress:
-            results = run(the_plan, progress, source=workers)
+            results = run(the_plan, progress, source=workers, timings=timings)
     seconds = time.perf_counter() - started
     return make_record(the_plan, results, seconds, workers.calls)
 
@@ -182,7 +186,7 @@ def load(
     pythons: Mapping[str, str] | None = None,
 ) -> Audit:
     """Read a spec; arguments and exceptions are those of `audit`."""
-    from dpframe.spec import audit_from_dict, load_audit
+    from dpframe.spec import load_audit
 
     if not isinstance(spec, str | os.PathLike | Mapping):
         raise SpecError([f"spec: {shown(spec)} is neither a path nor a mapping"])
@@ -190,11 +194,8 @@ def load(
         raise SpecError([f'overrides: {shown(overrides)} is not a list of texts "KEY=VALUE"'])
     if not isinstance(pythons, Mapping | None):
         raise SpecError([f"pythons: {shown(pythons)} is not a mapping of names to paths"])
-    found = load_plugins(plugins)
-    read: Any = load_audit if isinstance(spec, str | os.PathLike) else audit_from_dict
     more: Any = {"overrides": overrides, "trials": trials, "seed": seed, "pythons": pythons}
-    loaded: Audit = read(spec, registry=found, **more)
-    return loaded
+    return load_audit(spec, registry=load_plugins(plugins), **more)
 
 
 def load_plugins(plugins: Iterable[type[Plugin] | str | os.PathLike[str]] = ()) -> Registry:

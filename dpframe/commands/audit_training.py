@@ -1,6 +1,5 @@
 """Audit a training function: the body of `dpframe.audit_training`."""
 
-import contextlib
 import copy
 import functools
 import hashlib
@@ -9,7 +8,7 @@ import math
 import os
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -216,8 +215,8 @@ def audit_training(
         DpframeError: the arguments cannot be used, or the directory cannot be written to.
     """
     _check_numbers(models=models, learn=1 if learn is None else learn)
-    if seconds is not None and not (is_number(seconds) and 0 < seconds < math.inf):
-        raise DpframeError(f"seconds: {seconds!r} is not a number above 0")
+    if seconds is not None:
+        check_positive("seconds", seconds)
     if isinstance(estimators, str | Estimator) or not estimators:
         raise DpframeError("estimators: should be a list of names or estimators")
     made = training(train, pair, claim=claim, seedable=seedable, may_be_nan=may_be_nan)
@@ -230,17 +229,13 @@ def audit_training(
             "seed": seed,
             "trials": models,
             "confidence": confidence,
-            **({} if delta is None else {"delta": delta}),
+            "delta": delta,
         },
         "pair": {"use": made.pair.name, "params": {"digest": made.digest}},
         "mechanism": [{"use": made.mechanism.name, "params": {"code": made.code}}],
         "attack": [attack_entry],
         "estimator": others,
-        "run": {
-            "fit": sized,
-            "pilot": sized,
-            **({} if seconds is None else {"seconds": float(seconds)}),
-        },
+        "run": {"fit": sized, "pilot": sized, "seconds": seconds and float(seconds)},
     }
     plugins: list[type[Plugin]] = [made.mechanism, made.pair]
     plugins += [type(one) for one in (attack, *estimators) if isinstance(one, Attack | Estimator)]
@@ -272,6 +267,12 @@ def is_number(value: Any) -> bool:
         return False
 
 
+def check_positive(name: str, value: Any) -> None:
+    """Raise DpframeError unless a value is a finite number above 0."""
+    if not (is_number(value) and 0 < value < math.inf):
+        raise DpframeError(f"{name}: {value!r} is not a number above 0")
+
+
 def _check_numbers(**numbers: Any) -> None:
     for name, value in numbers.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -280,18 +281,11 @@ def _check_numbers(**numbers: Any) -> None:
 
 def _display(*, quiet: bool) -> Any:
     """Return a display of the progress on standard error, if that is a terminal."""
+    from rich.console import Console
 
-    @contextlib.contextmanager
-    def display(cells: int, draws: int) -> Iterator[Any]:
-        from rich.console import Console
+    from dpframe.report.progress import run_progress
 
-        from dpframe.report.progress import run_progress
-
-        console = Console(stderr=True)
-        with run_progress(console, cells, draws, quiet=quiet, unit="models") as progress:
-            yield progress
-
-    return display
+    return functools.partial(run_progress, Console(stderr=True), quiet=quiet, unit="models")
 
 
 # A digest of a function that is the same in every process.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from dpframe.calibration.experiment import experiments_of, repeated
 from dpframe.calibration.rows import BROKEN, KEPT, calibrated, corner_row, failed, together_rows
 from dpframe.commands.audit import load, make_plan, peak_rss_bytes, plugin_records, silent, versions
 from dpframe.errors import DpframeError
-from dpframe.results.build import spec_record
+from dpframe.results.build import skip_record, spec_record
 from dpframe.results.model import SCHEMA
 from dpframe.stats.binomial import exceedance
 
@@ -79,10 +80,12 @@ def calibration(
     `loaded` has at least one audit; they differ in their trials. `workers` is the number of
     processes, by default one per core. The display counts experiments and estimates.
     """
-    from dpframe.results.build import skip_record
-
     started = time.perf_counter()
-    found = _arranged(loaded)
+    found = experiments_of([make_plan(audit) for audit in loaded])
+    if not found.experiments:
+        reasons = dict.fromkeys(skip.reason for skip in found.skipped)
+        reasons |= dict.fromkeys(reason for _, reason in found.failed)
+        raise DpframeError("nothing to calibrate: " + "; ".join(reasons))
     error = FALSE_ALARMS / sum(len(one.parts) for one in found.experiments)
     _check_repeats(repeats, found, error)
     outcomes = _repeat(found, repeats, workers, display)
@@ -128,17 +131,6 @@ def exit_code(found: dict[str, Any]) -> int:
     return int(found["summary"][BROKEN] > 0)
 
 
-def _arranged(loaded: Sequence[Audit]) -> Experiments:
-    from dpframe.calibration.experiment import experiments_of
-
-    found = experiments_of([make_plan(audit) for audit in loaded])
-    if not found.experiments:
-        reasons = dict.fromkeys(skip.reason for skip in found.skipped)
-        reasons |= dict.fromkeys(reason for _, reason in found.failed)
-        raise DpframeError("nothing to calibrate: " + "; ".join(reasons))
-    return found
-
-
 def _check_repeats(repeats: int, found: Experiments, error: float) -> None:
     """Raise DpframeError if the repeats are too few for any estimator to fail."""
     if repeats < 1:
@@ -155,8 +147,6 @@ def _check_repeats(repeats: int, found: Experiments, error: float) -> None:
 def _repeat(
     found: Experiments, repeats: int, workers: int | None, display: Display
 ) -> list[list[Estimates]]:
-    from dpframe.calibration.experiment import repeated
-
     left = [repeats * len(one.parts) for one in found.experiments]
     done = 0
     with display(len(left), sum(left)) as progress:

@@ -72,6 +72,8 @@ def _name(cell: Cell) -> str:
 TARGETS = {"mechanism": ("mechanism", "pair"), "attack": ("attack", "mechanism", "pair")}
 """Kinds of plugins with which a plugin of a kind is tried; default: only its own kind."""
 
+DEFAULT = {"mechanism": "laplace", "pair": "zeros-ones"}
+
 
 @dataclasses.dataclass(frozen=True)
 class Conformance:
@@ -134,16 +136,12 @@ def _tried(entry: Entry, known: Registry, settings: tuple[str, ...]) -> Conforma
             raise DpframeError(f"--set {text}: should be {forms}")
         given[kind] |= read_parameters(kind, [text])
     plugin = made(entry.cls, given.pop(entry.kind))
-    others = {kind: _other(kind, params, known) for kind, params in given.items() if params}
+    others = {}
+    for kind, params in given.items():
+        if params:
+            use = str(params.pop("use", DEFAULT[kind]))
+            others[kind] = made(known.find(kind, use).cls, params)
     return Conformance(entry, plugin.params(), tuple(examined(plugin, **others)))
-
-
-DEFAULT = {"mechanism": "laplace", "pair": "zeros-ones"}
-
-
-def _other(kind: str, params: dict[str, Any], known: Registry) -> Any:
-    entry = known.find(kind, str(params.pop("use", DEFAULT[kind])))
-    return made(entry.cls, params)
 
 
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import statistics
-import time
 from typing import TYPE_CHECKING, Any
 
-from dpframe.commands.audit import load, make_plan, make_record, silent
+from dpframe.commands.audit import load, recorded, silent
 from dpframe.engine.trace import resolved
 
 if TYPE_CHECKING:
@@ -54,15 +53,8 @@ def compare(
 
 def comparison(loaded: Audit, display: Display = silent) -> dict[str, Any]:
     """Run an audit that was loaded with the override `ALONE`, and compare."""
-    from dpframe.engine.run import run as run_plan
-    from dpframe.workers.executor import source_of
-
-    started, timings = time.perf_counter(), dict[str, float]()
-    with source_of(loaded.cells, loaded.interpreters) as workers:
-        plan = make_plan(loaded, source=workers)
-        with display(len(loaded.cells), sum(p.draws for p in plan.passes)) as progress:
-            found = run_plan(plan, progress, source=workers, timings=timings)
-    record = make_record(plan, found, time.perf_counter() - started)
+    timings: dict[str, float] = {}
+    record = recorded(loaded, display, timings=timings)
     planned = {cell.id: cell for cell in loaded.cells}
     together: dict[Any, list[CellRecord]] = {}
     for cell in record.cells:

@@ -22,7 +22,7 @@ from dpframe.engine.power import (
     trials_needed,
 )
 from dpframe.errors import CellError, DpframeError
-from dpframe.plugins import HostMechanism, Query, epsilon_of
+from dpframe.plugins import Estimate, Estimator, HostArray, HostMechanism, Query, epsilon_of
 from dpframe.search import arms
 from dpframe.search.proposals import rows_of
 from dpframe.search.search import LUCK, PROPOSALS, expected_gain
@@ -34,9 +34,7 @@ from dpframe.workers.executor import source_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dpframe.common.types import HostArray
     from dpframe.engine.plan import Plan
-    from dpframe.interfaces.estimator import Estimate, Estimator
     from dpframe.report.terminal.plan import Decision, Outlook, PowerRow, Reach, Skipped
     from dpframe.spec.audit import Audit, Cell
 

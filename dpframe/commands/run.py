@@ -21,13 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from dpframe.commands.audit import Display
-    from dpframe.engine.checkpoint import Store
-    from dpframe.engine.ledger import Ledger
     from dpframe.engine.plan import Plan
-    from dpframe.interfaces.executor import Executor
     from dpframe.results.model import Record
     from dpframe.spec.audit import Audit
-    from dpframe.workers.requests import WorkerSource
 
 
 # Annotations and a summary, if the run is part of a job of GitHub Actions.
@@ -125,6 +121,8 @@ def run(
     select_device(invocation.device or loaded.run.device)
     from dpframe.engine.checkpoint import BLOCKS, Store
     from dpframe.engine.ledger import Ledger
+    from dpframe.engine.resources import planned_draws
+    from dpframe.engine.run import run as run_plan
     from dpframe.sampling.compile_cache import keep_compiled_programs
     from dpframe.workers.executor import source_of
 
@@ -145,33 +143,19 @@ def run(
                 executor = stack.enter_context(
                     registry.executor(invocation.cluster, warn, invocation.plugins)
                 )
+            started, before = time.perf_counter(), store.calls
             try:
-                record = _run(plan, store, ledger, display, workers, executor)
+                with display(len(loaded.cells), planned_draws(plan)) as progress:
+                    cells = run_plan(plan, progress, store, None, ledger, workers, executor)
             finally:
                 if store.problem:
                     warn(store.problem)
+            seconds, calls = time.perf_counter() - started, before + workers.calls
+            record = make_record(plan, cells, seconds, calls, ledger.latest)
         records.write(record, directory)
         store.forget_calls()
         store.drop_answers()
     return record
-
-
-def _run(
-    plan: Plan,
-    store: Store,
-    ledger: Ledger,
-    display: Display,
-    workers: WorkerSource,
-    executor: Executor | None,
-) -> Record:
-    from dpframe.engine.resources import planned_draws
-    from dpframe.engine.run import run as run_plan
-
-    started, before = time.perf_counter(), store.calls
-    with display(len(plan.audit.cells), planned_draws(plan)) as progress:
-        results = run_plan(plan, progress, store, None, ledger, workers, executor)
-    seconds = time.perf_counter() - started
-    return make_record(plan, results, seconds, before + workers.calls, ledger.latest)
 
 
 def _earlier(directory: Path, warn: Callable[[str], None]) -> Record | None:

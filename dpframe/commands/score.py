@@ -350,16 +350,12 @@ def _read_sides(
         )
     read = read_members(Path(scores_in), column, member)
     assert read.members is not None
-    sides = [read.values[of] for of in (read.members, ~read.members)]
-    for scores, word in zip(sides, ("in", "out"), strict=True):
-        if not len(scores):
+    for side, word in ((read.members, "in"), (~read.members, "out")):
+        if not side.any():
             raise ScoresError(f"{scores_in}: nothing is {word}: every membership is the same")
-    name = os.fspath(scores_in)
-    inside, outside = (
-        _Scores(f"{name}, {word}", scores, read.is_loss)
-        for scores, word in zip(sides, ("in", "out"), strict=True)
-    )
-    return inside, outside
+    name, values = os.fspath(scores_in), read.values
+    inside = _Scores(f"{name}, in", values[read.members], read.is_loss)
+    return inside, _Scores(f"{name}, out", values[~read.members], read.is_loss)
 
 
 def _read_side(scores: Any, name: str, column: str | None) -> _Scores:

@@ -12,8 +12,8 @@ from dpframe.commands.audit import load_plugins
 from dpframe.commands.score import Candidate, ScoreDirection, ScoreRecord
 from dpframe.interfaces.plugin import Plugin
 from dpframe.plugins import Claim, DpframeError, Estimate, Estimator, Query
-from dpframe.results.build import estimate_record
-from dpframe.results.model import Basis, CellRecord, ContrastRecord
+from dpframe.results.build import basis_of, estimate_record
+from dpframe.results.model import CellRecord
 from dpframe.results.verdict import CONSISTENT, INCONCLUSIVE, NOTHING_TESTED, VIOLATED, judged
 from dpframe.sampling.address import PILOT, Stream
 from dpframe.scores import count, tables
@@ -29,19 +29,17 @@ def takes_canaries(estimator: Estimator) -> bool:
 def _row(
     candidate: Candidate,
     canaries: tables.CanaryScores,
-    deltas: list[float],
-    confidence: float,
-    claim: Claim | None,
+    queries: list[Query],
     seed: int,
-    together: float,
+    confidence: float,
 ) -> tuple[dict[str, Any], CellRecord | None]:
     """Return the row of one estimator, and the cell to judge; None if it gets no verdict.
 
-    The estimate is at the first of `deltas`. `confidence` is that of each bound, `together` that of
-    all verdicts together. Raises DpframeError if the estimator takes canaries but refuses these.
+    There is a query for each δ; the first one has the claim, and gives the estimate. `confidence`
+    is that of all verdicts together. Raises DpframeError if the estimator takes canaries but
+    refuses these.
     """
     estimator, m = candidate.estimator, len(canaries.scores)
-    queries = [Query((1, 0), d, confidence, None if k else claim) for k, d in enumerate(deltas)]
     stream = Stream(seed, "scores", 0, PILOT)
     found = scoring.ask(
         estimator, queries, stream, lambda q, rng: estimator.estimate_canaries(*canaries, q, rng)
@@ -72,20 +70,12 @@ def _row(
         }
         for k, (query, answer) in enumerate(zip(queries, found.estimates, strict=True))
     ]
-    if not certified or claim is None or first.p_value is None or first.p_resolved is None:
+    p_extreme = (most[0].p_value if most else None) or first.p_value
+    extreme = first._replace(p_value=p_extreme, p_resolved=p_extreme)
+    basis = basis_of(first, extreme, queries[0], confidence) if certified else None
+    if basis is None:
         return row, None
     row["p_value"] = first.p_value
-    p_extreme = (most[0].p_value if most else None) or first.p_value
-    lower = first.epsilon_lower or 0.0
-    delta, bound, claimed = first.contrast or (deltas[0], lower, claim.epsilon_at(deltas[0]))
-    basis = Basis.model_construct(
-        confidence=together,
-        look=1,
-        p_resolved=first.p_resolved,
-        p_extreme=p_extreme,
-        p_extreme_resolved=p_extreme,
-        contrast=ContrastRecord.model_construct(delta=delta, lower=bound, claimed=claimed),
-    )
     # A cell with only the fields that a verdict needs.
     return row, CellRecord.model_construct(
         trials=[m, m],
@@ -198,7 +188,8 @@ def score_one_run(
     rows, tested = [], []
     for one in asked:
         own = level if one in certify else confidence
-        row, found = _row(one, canaries, deltas, own, claim, seed, confidence)
+        queries = [Query((1, 0), d, own, None if k else claim) for k, d in enumerate(deltas)]
+        row, found = _row(one, canaries, queries, seed, confidence)
         if row["status"] == "skipped":
             skipped.append({"estimator": one.entry.name, "reason": row["reason"]})
             continue

@@ -32,21 +32,16 @@ def cell_record(
     trials: tuple[int, int] = (0, 0),
     counts: Any = None,
     statistic: Mapping[str, Any] | None = None,
-    exact_shares: list[list[float]] | None = None,
     estimate: Estimate | None = None,
     extreme: Estimate | None = None,
     certified: bool = False,
     query: Query | None = None,
     truth: Claim | None = None,
-    exceptions: list[float] | None = None,
     notes: tuple[str, ...] = (),
     looks: Looks = FIRST_LOOK,
-    draw_group: str | None = None,
     data: str | None = None,
-    seconds: float = 0.0,
     search: model.SearchRecord | None = None,
-    exact: model.ExactRecord | None = None,
-    slack: model.SlackRecord | None = None,
+    **fields: Any,
 ) -> model.CellRecord:
     """Return one cell of the record, without its verdict and adjusted p-value.
 
@@ -58,21 +53,17 @@ def cell_record(
         trials: draws counted on D and on D′.
         counts: JSON lists, first axis the dataset.
         statistic: description of the statistic.
-        exact_shares: probability of each bin on D and on D′, if known.
         estimate: answer of the estimator, one that was `checked`.
         extreme: answer for the most extreme counts possible; None if there is no verdict.
         certified: True if the bound of the estimate is valid.
         query: question that the estimator answered.
         truth: exact curve of the mechanism for this pair, if known.
-        exceptions: shares of exceptions among the answers on D and on D′; None for arrays.
         notes: remarks beside the estimator's own.
         looks: looks at the draws.
-        draw_group: name of the set of draws.
         data: digest of D and D′.
-        seconds: the cell's share of the time of its pass.
         search: witness of a search.
-        exact: findings on the query without noise.
-        slack: parts of the difference between claimed and certified ε.
+        fields: further fields of the record, as they are: `exceptions`, `exact_shares`,
+            `draw_group`, `seconds`, `exact` and `slack`.
     """
     claimed = true = None
     try:
@@ -94,7 +85,7 @@ def cell_record(
     if estimate is not None and query is not None:
         assumption = cell.estimator.value.assumption
         found = estimate_record(estimate, query, certified, assumption, notes, anytime=anytime)
-        basis = _basis(cell, estimate, extreme, query, looks)
+        basis = basis_of(estimate, extreme, query, cell.confidence, looks.number)
     return model.CellRecord(
         id=cell.id,
         status="ok" if reason is None else "failed",
@@ -110,8 +101,6 @@ def cell_record(
         truth=true,
         trials=list(trials),
         counts=plain(counts),
-        exceptions=exceptions,
-        exact_shares=exact_shares,
         statistic=plain(statistic or {}),
         estimate=found,
         verdict=None,
@@ -119,24 +108,24 @@ def cell_record(
         p_adjusted=None,
         reason=None if reason is None else text(reason),
         expected=cast("model.Verdict | None", cell.expected),
-        seconds=seconds,
         draws=sum(trials),
-        draw_group=draw_group,
         looks=None
         if anytime
         else [model.LookRecord(trials=t) for t in looks.listed(trials) if found],
         basis=basis,
         search=search,
         searched=cell.search is not None,
-        exact=exact,
-        slack=slack,
+        **{"draw_group": None, "seconds": 0.0, **fields},
     )
 
 
-def _basis(
-    cell: Cell, estimate: Estimate, extreme: Estimate | None, query: Query, looks: Looks
+def basis_of(
+    estimate: Estimate, extreme: Estimate | None, query: Query, confidence: float, look: int = 1
 ) -> model.Basis | None:
-    """Return the numbers that decide the verdict; None if the cell gets no verdict."""
+    """Return the numbers that decide the verdict; None if the cell gets no verdict.
+
+    `extreme` answers for the most extreme counts; `confidence` is that of all verdicts together.
+    """
     claim, p_resolved = query.claim, estimate.p_resolved
     if extreme is None or claim is None or p_resolved is None:
         return None
@@ -148,8 +137,8 @@ def _basis(
         claim.epsilon_at(query.delta),
     )
     return model.Basis(
-        confidence=cell.confidence,
-        look=looks.number,
+        confidence=confidence,
+        look=look,
         p_resolved=p_resolved,
         p_extreme=extreme.p_value,
         p_extreme_resolved=extreme.p_resolved,

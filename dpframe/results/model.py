@@ -10,14 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
 from annotated_types import Ge, Gt, Le
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    GetCoreSchemaHandler,
-    PlainSerializer,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer
 from pydantic_core import CoreSchema, core_schema
 
 from dpframe.common.text import Described
@@ -51,9 +44,7 @@ class _InWords:
     """
 
     @classmethod
-    def __get_pydantic_core_schema__(
-        cls, _source: type[Any], _handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
+    def __get_pydantic_core_schema__(cls, _source: Any, _handler: Any) -> CoreSchema:
         words = core_schema.literal_schema(list(WORDS))
         return core_schema.union_schema(
             [

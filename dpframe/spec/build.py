@@ -1,11 +1,10 @@
 """Build an audit: find every mistake, fill every default, name every cell."""
 
-import dataclasses
 import functools
 import math
 import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -15,9 +14,9 @@ from dpframe.common import machine, text
 from dpframe.environments import Environment, Wanted
 from dpframe.interfaces.registry import Registry
 from dpframe.spec import expect, sweep
-from dpframe.spec.audit import Audit, Cell, Choice, RunSettings, SpecSource
-from dpframe.spec.cells import CellGrid, SearchGrid
-from dpframe.spec.document import Document, Problems, SpecValueError, findings, plain
+from dpframe.spec.audit import Audit, RunSettings, SpecSource
+from dpframe.spec.cells import CellGrid, SearchGrid, environment_of
+from dpframe.spec.document import Document, SpecValueError, findings, plain
 from dpframe.spec.members import Member, Members, Variants, find_members, make_variants
 from dpframe.spec.model import ENVIRONMENTS, SEARCHED_BY, AuditTable, EnvironmentTable
 from dpframe.spec.tables import from_mapping, read, read_environments, read_sections
@@ -29,7 +28,7 @@ MOST_CELLS = 200_000
 
 
 def load_audit(
-    path: str | os.PathLike[str],
+    spec: str | os.PathLike[str] | Mapping[str, Any],
     *,
     registry: Registry,
     overrides: Sequence[str] = (),
@@ -37,10 +36,11 @@ def load_audit(
     seed: int | None = None,
     pythons: Mapping[str, str] | None = None,
 ) -> Audit:
-    """Read the spec in a file.
+    """Read a spec.
 
     Args:
-        path: a TOML file.
+        spec: path of a TOML file, or the tables that a TOML parser would return, as a notebook has
+            them; tuples and NumPy scalars are accepted.
         registry: the plugins it may name, see `dpframe.interfaces.registry.load`.
         overrides: `KEY=VALUE` texts as `--set` takes them, applied in order.
         trials: takes precedence over `audit.trials`, swept or not.
@@ -50,33 +50,56 @@ def load_audit(
     Raises:
         SpecError: the file cannot be read or is not a valid spec; lists every mistake.
     """
-    return _build(read(path), registry, overrides, {"trials": trials, "seed": seed}, pythons or {})
+    document = from_mapping(spec) if isinstance(spec, Mapping) else read(spec)
+    changes, texts = sweep.parse(overrides, document), [*overrides]
+    for name, value in (("trials", trials), ("seed", seed)):
+        if value is None:
+            continue
+        try:
+            changes.append(sweep.Override(f"audit.{name}", plain(value), f"--{name} {value}"))
+            texts.append(f"audit.{name}={value}")
+        except SpecValueError as error:
+            document.note((), error.message, option=f"--{name}")
+    sweep.apply(document, changes, registry)
 
+    if "search" in document.data:
+        document.data = {**SEARCHED_BY, **document.data}
+    sections = read_sections(document, registry)
+    members = find_members(sections, registry, document)
+    axes = sweep.read_axes(document, members)
+    _check_size(members, axes, sections.audit, document)
+    seconds = sections.run.seconds if sections.run is not None else None
+    variants = _limited(lambda: make_variants(members, axes, document), seconds, document)
+    if sections.run is not None and sections.run.stop != "never":
+        _check_anytime(members, document)
+    wanted = wanted_of(sections.environments, document)
+    environments = environments_in_use(document, wanted, pythons or {}, variants)
+    rules = expect.read_rules(document, sections, members, axes)
+    document.raise_noted()
 
-def audit_from_dict(
-    data: Mapping[str, Any],
-    *,
-    registry: Registry,
-    overrides: Sequence[str] = (),
-    trials: int | None = None,
-    seed: int | None = None,
-    pythons: Mapping[str, str] | None = None,
-) -> Audit:
-    """Build an audit from the tables of a spec as Python values, as a notebook has them.
-
-    Args:
-        data: the tables as a TOML parser returns them; tuples and NumPy scalars are accepted.
-        registry: the plugins it may name, `dpframe.interfaces.registry.load(local=[MyMechanism])`.
-        overrides: `KEY=VALUE` texts as `--set` takes them, applied in order.
-        trials: takes precedence over `audit.trials`, swept or not.
-        seed: takes precedence over `audit.seed`, swept or not.
-        pythons: paths of interpreters, by the names of the environments that they stand for.
-
-    Raises:
-        SpecError: not a valid spec; lists every mistake.
-    """
-    given = {"trials": trials, "seed": seed}
-    return _build(from_mapping(data), registry, overrides, given, pythons or {})
+    # With no problem so far, every table is whole.
+    assert sections.audit is not None
+    assert sections.run is not None
+    kind = SearchGrid if sections.search is not None else CellGrid
+    grid = kind(document, sections.audit, members, axes, variants, environments)
+    cells = _limited(lambda: grid.cells(rules), seconds, document)
+    skipped = grid.skips(rules)
+    if not cells and not document.mistakes:
+        reasons = dict.fromkeys(skip.reason for skip in skipped)
+        document.note(("sweep",), "no cell is left", *reasons)
+    if not document.mistakes:
+        rules.check_all_matched(axes, document)
+    document.raise_noted()
+    return Audit(
+        name=sections.audit.name,
+        multiplicity=sections.audit.multiplicity,
+        cells=tuple(cells),
+        skipped=tuple(skipped),
+        run=RunSettings(**sections.run.model_dump()),
+        source=SpecSource(document.path, document.sha256, document.text, tuple(texts)),
+        wanted=wanted,
+        environments=environments,
+    )
 
 
 def environments_of(path: str | os.PathLike[str]) -> tuple[Wanted, ...]:
@@ -86,92 +109,32 @@ def environments_of(path: str | os.PathLike[str]) -> tuple[Wanted, ...]:
         SpecError: the file cannot be read, or the table is not valid; lists every mistake.
     """
     document = read(path)
-    problems = Problems(document)
     tables = document.data.get("environments", {})
     try:
         ENVIRONMENTS.validate_python(tables)
     except ValidationError as error:
         for finding in findings(error, tables, "key"):
-            problems.add(("environments", *finding.path), finding.message, finding.hint)
-    found = wanted_of(read_environments(document.data), problems)
-    problems.raise_if_any()
+            document.note(("environments", *finding.path), finding.message, finding.hint)
+    found = wanted_of(read_environments(document.data), document)
+    document.raise_noted()
     return found
 
 
-def _build(
-    document: Document,
-    registry: Registry,
-    overrides: Sequence[str],
-    options: Mapping[str, int | None],
-    pythons: Mapping[str, str],
-) -> Audit:
-    problems = Problems(document)
-    changes, texts = sweep.parse(overrides, problems), [*overrides]
-    for name, value in options.items():
-        if value is None:
-            continue
-        try:
-            changes.append(sweep.Override(f"audit.{name}", plain(value), f"--{name} {value}"))
-            texts.append(f"audit.{name}={value}")
-        except SpecValueError as error:
-            problems.add((), error.message, option=f"--{name}")
-    sweep.apply(document, changes, registry, problems)
-
-    if "search" in document.data:
-        document.data = {**SEARCHED_BY, **document.data}
-    sections = read_sections(document, registry, problems)
-    members = find_members(sections, registry, problems)
-    axes = sweep.read_axes(document, members, problems)
-    _check_size(members, axes, sections.audit, problems)
-    seconds = sections.run.seconds if sections.run is not None else None
-    variants = _limited(lambda: make_variants(members, axes, problems), seconds, problems)
-    if sections.run is not None and sections.run.stop != "never":
-        _check_anytime(members, problems)
-    wanted = wanted_of(sections.environments, problems)
-    environments = environments_in_use(document, wanted, pythons, variants, problems)
-    rules = expect.read_rules(document, sections, members, axes, problems)
-    problems.raise_if_any()
-
-    # With no problem so far, every table is whole.
-    assert sections.audit is not None
-    assert sections.run is not None
-    kind = SearchGrid if sections.search is not None else CellGrid
-    grid = kind(document, sections.audit, members, axes, variants=variants, problems=problems)
-    cells = _limited(lambda: grid.cells(rules), seconds, problems)
-    skipped = grid.skips(rules)
-    if not cells and not problems:
-        reasons = dict.fromkeys(skip.reason for skip in skipped)
-        problems.add(("sweep",), "no cell is left", *reasons)
-    if not problems:
-        rules.check_all_matched(axes, problems)
-    problems.raise_if_any()
-    return Audit(
-        name=sections.audit.name,
-        multiplicity=sections.audit.multiplicity,
-        cells=tuple(settled(cells, environments) if environments else cells),
-        skipped=tuple(skipped),
-        run=RunSettings(**sections.run.model_dump()),
-        source=SpecSource(document.path, document.sha256, document.text, tuple(texts)),
-        wanted=wanted,
-        environments=environments,
-    )
-
-
-def _limited(work: Callable[[], T], seconds: float | None, problems: Problems) -> T:
+def _limited(work: Callable[[], T], seconds: float | None, document: Document) -> T:
     """Run plugin code with a time limit; a call that takes longer is a mistake."""
     try:
         return machine.with_timeout(work, seconds)
     except machine.StuckError as stuck:
-        problems.add(stuck.place, str(stuck))
-        problems.raise_if_any()
+        document.note(stuck.place, str(stuck))
+        document.raise_noted()
         raise
 
 
-def _check_anytime(members: Members, problems: Problems) -> None:
+def _check_anytime(members: Members, document: Document) -> None:
     """Note a mistake if no estimator allows its cells to stop early."""
     classes: list[Any] = [member.entry.cls for member in members.of_kind["estimator"]]
     if "estimator" not in members.broken and not any(cls.anytime for cls in classes):
-        problems.add(
+        document.note(
             ("run", "stop"),
             'is "decided", but no estimator is valid at every number of trials',
             'add the estimator "betting", or another anytime estimator',
@@ -179,18 +142,18 @@ def _check_anytime(members: Members, problems: Problems) -> None:
 
 
 def _check_size(
-    members: Members, axes: list[sweep.SweptKey], audit: AuditTable | None, problems: Problems
+    members: Members, axes: list[sweep.SweptKey], audit: AuditTable | None, document: Document
 ) -> None:
     of_pairs = ("pair", "neighbourhood")  # each mechanism has one of them
     sizes = [len(found) for kind, found in members.of_kind.items() if kind not in of_pairs]
     sizes += [len(axis.values) for axis in axes]
     cells = math.prod(filter(None, sizes)) * (audit.repeats if audit else 1)
     if cells > MOST_CELLS:
-        problems.add(("sweep",), f"makes {cells:,} cells; dpframe takes up to {MOST_CELLS:,}")
-        problems.raise_if_any()  # examining each of them would take too long
+        document.note(("sweep",), f"makes {cells:,} cells; dpframe takes up to {MOST_CELLS:,}")
+        document.raise_noted()  # examining each of them would take too long
 
 
-def wanted_of(tables: Mapping[str, EnvironmentTable], problems: Problems) -> tuple[Wanted, ...]:
+def wanted_of(tables: Mapping[str, EnvironmentTable], document: Document) -> tuple[Wanted, ...]:
     """Return the environments that a spec describes."""
     found = [Wanted(name, tuple(t.requirements), t.python) for name, t in tables.items()]
     taken: dict[str, str] = {}
@@ -200,7 +163,7 @@ def wanted_of(tables: Mapping[str, EnvironmentTable], problems: Problems) -> tup
             message = (
                 f"its files would have the same names as those of {first!r}; give it another name"
             )
-            problems.add(("environments", one.name), message)
+            document.note(("environments", one.name), message)
     return tuple(found)
 
 
@@ -209,14 +172,13 @@ def environments_in_use(
     wanted: tuple[Wanted, ...],
     pythons: Mapping[str, str],
     variants: Mapping[Member, Variants],
-    problems: Problems,
 ) -> tuple[Environment, ...]:
     """Find the environments that mechanisms name."""
     described = {one.name: one for one in wanted}
     how = f"dpframe environments build {shlex.quote(document.path or 'SPEC')}"
     found: dict[str, Environment] = {}
     for member, of_member in variants.items():
-        for name in map(_environment_of, of_member.values()):
+        for name in map(environment_of, of_member.values()):
             if name is None or name in found:
                 continue
             if name in pythons:
@@ -226,7 +188,7 @@ def environments_in_use(
                 found[name] = places.found(described[name], how)
             else:
                 known = [*described, *pythons]
-                problems.add(
+                document.note(
                     member.path,
                     f"there is no environment {name!r}",
                     f"[environments] has: {text.listed(known)}{text.did_you_mean(known, name)}",
@@ -235,34 +197,9 @@ def environments_in_use(
     for name in pythons:
         if name not in found:
             message = "no mechanism runs in an environment of that name"
-            problems.add((), message, option=f"--python {name}=…")
+            document.note((), message, option=f"--python {name}=…")
     return tuple(found.values())
 
 
 # Starting an interpreter is slow, so each is asked only once.
 _named = functools.lru_cache(maxsize=64)(places.named)
-
-
-def _environment_of(plugin: Any) -> str | None:
-    """Return the name of the environment that a mechanism runs in; None for this interpreter."""
-    name = getattr(plugin, "environment", None)
-    return name if isinstance(name, str) else None
-
-
-def settled(cells: Iterable[Cell], environments: Iterable[Environment]) -> list[Cell]:
-    """Store in the cells' mechanisms the digest of the packages in their environments."""
-    digests = {one.name: one.digest for one in environments}
-
-    def placed(choice: Choice[Any]) -> Choice[Any]:
-        name = _environment_of(choice.value)
-        return dataclasses.replace(choice, environment=digests[name]) if name else choice
-
-    def settle(cell: Cell) -> Cell:
-        if _environment_of(cell.mechanism.value) is None:
-            return cell
-        search = cell.search
-        if search is not None:
-            search = dataclasses.replace(search, mechanism=placed(search.mechanism))
-        return dataclasses.replace(cell, mechanism=placed(cell.mechanism), search=search)
-
-    return [settle(cell) for cell in cells]

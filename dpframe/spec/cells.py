@@ -1,6 +1,7 @@
 """The cells of an audit: every combination of the sweep, or the reason it is skipped."""
 
 import dataclasses
+from collections.abc import Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -9,10 +10,11 @@ from pydantic import ValidationError
 
 from dpframe.common.machine import at_work, free_bytes, within
 from dpframe.common.text import raised_in, shown
+from dpframe.environments import Environment
 from dpframe.interfaces.pair import EQUAL, Pair, equal, unmade, untraceable, unusable
 from dpframe.plugins import Claim, ForeignMechanism, HostMechanism
 from dpframe.spec.audit import Cell, Choice, Search, Skip, cell_ids
-from dpframe.spec.document import Document, Problems, describe, dotted, findings
+from dpframe.spec.document import Document, describe, dotted, findings
 from dpframe.spec.expect import Coordinates, Rules
 from dpframe.spec.members import Member, Members, Picks, Variants, explain
 from dpframe.spec.model import KINDS, OBSERVED, SEARCHED_BY, SWEEPABLE, AuditTable
@@ -55,16 +57,16 @@ class CellGrid:
         audit: AuditTable,
         members: Members,
         axes: list[SweptKey],
-        *,
         variants: dict[Member, Variants],
-        problems: Problems,
+        environments: Sequence[Environment],
     ) -> None:
         self._audit, self._members, self._axes = audit, members, axes
-        self._variants, self._problems = variants, problems
+        self._variants, self._document = variants, document
         self._combinations = [
             Combination(*chosen) for chosen in product(*(members.of_kind[kind] for kind in KINDS))
         ]
         self._fixed: Coordinates = {key: freeze(value) for key, value in document.fixed.items()}
+        self._digests = {one.name: one.digest for one in environments}
         self._free = free_bytes()
         self._equal: dict[tuple[Member, Picks], bool | None] = {}
         self._nothing_to_tell: list[tuple[Combination, Picks]] = []
@@ -121,7 +123,7 @@ class CellGrid:
                 estimator=one.estimator.label,
                 swept=tuple(swept),
                 reason=reason,
-                expected=rules.of_skipped(self._coordinates(one, swept)),
+                expected=rules.verdict(self._coordinates(one, swept), skipped=True),
             )
             for one, swept, reason in left_out
         ]
@@ -143,8 +145,15 @@ class CellGrid:
     def _choice(self, member: Member, index: Picks) -> ResolvedPlugin:
         key = (member, self._picks(member, index))
         if key not in self._choices:
-            self._choices[key] = _choose(member, self._variants[member][key[1]])
+            self._choices[key] = self._chosen(member, self._variants[member][key[1]])
         return self._choices[key]
+
+    def _chosen(self, member: Member, value: Any) -> ResolvedPlugin:
+        entry, where = member.entry, environment_of(value)
+        known = (entry.name, member.label, entry.distribution, entry.version)
+        packages = self._digests[where] if where and member.kind == "mechanism" else ""
+        choice = Choice(*known, value, **member.asked, environment=packages)
+        return ResolvedPlugin(choice, [entry.distribution, entry.name, value.params()])
 
     def _target(self, mechanism: Member, index: Picks) -> ClaimedMechanism | None:
         """Return a mechanism resolved for its pair; None after noting a mistake."""
@@ -159,18 +168,14 @@ class CellGrid:
                 with within(self._free):
                     self._equal[known] = self._compare(source, pair)
             usable = self._equal[known] is not None
-            if usable and not isinstance(plain, HostMechanism):
-                problem = untraceable(pair)
-                if problem is not None:
-                    usable = False
-                    hint = f"{mechanism} is one that JAX traces"
-                    self._problems.add(source.path, f"{source}: {problem}", _with(_of(pair)), hint)
-            if usable and not isinstance(plain, ForeignMechanism):
-                problem = unmade(pair)
-                if problem is not None:
-                    usable = False
-                    hint = f"{mechanism} runs in this interpreter"
-                    self._problems.add(source.path, f"{source}: {problem}", hint)
+            if usable and not isinstance(plain, HostMechanism) and (why := untraceable(pair)):
+                usable = False
+                hint = f"{mechanism} is one that JAX traces"
+                self._document.note(source.path, f"{source}: {why}", _with(_of(pair)), hint)
+            if usable and not isinstance(plain, ForeignMechanism) and (why := unmade(pair)):
+                usable = False
+                hint = f"{mechanism} runs in this interpreter"
+                self._document.note(source.path, f"{source}: {why}", hint)
             self._targets[key] = self._meet(mechanism, plain, source, pair) if usable else None
         return self._targets[key]
 
@@ -183,7 +188,7 @@ class CellGrid:
                     return equal(pair)
         except (Exception, SystemExit) as error:  # exit() would end the program
             problem = self._explained(error)
-        self._problems.add(source.path, f"{source}: {problem}", _with(_of(pair)))
+        self._document.note(source.path, f"{source}: {problem}", _with(_of(pair)))
         return None
 
     def _meet(
@@ -201,15 +206,15 @@ class CellGrid:
                 raise TypeError(f"claim returned {shown(claim)}, which is neither a claim nor None")
             with at_work(f"{member}: claim", member.path):
                 delta = 0.0 if claim is None else float(claim.default_delta)
-            return ClaimedMechanism(_choose(member, resolved), claim, delta)
+            return ClaimedMechanism(self._chosen(member, resolved), claim, delta)
         except (Exception, SystemExit) as error:  # exit() would end the program
             of_pair = _of(pair)
             if raised_in(error, type(pair)):  # its distance, for one
                 message = f"{source}: {self._explained(error)}"
-                self._problems.add(source.path, message, _with(of_pair))
+                self._document.note(source.path, message, _with(of_pair))
             else:
                 message = f"{member} does not fit pair {pair.name!r}: {self._explained(error)}"
-                self._problems.add(member.path, message, _with({**mechanism.params(), **of_pair}))
+                self._document.note(member.path, message, _with({**mechanism.params(), **of_pair}))
             return None
 
     def _explained(self, error: BaseException) -> str:
@@ -274,13 +279,10 @@ def _with(params: dict[str, Any]) -> str:
     return f"with {describe(params)}" if params else ""
 
 
-def _choose(member: Member, value: Any) -> ResolvedPlugin:
-    entry = member.entry
-    named = ("raises", "limit", "time", "bits", "messages")
-    how: dict[str, Any] = {name: getattr(member, name) for name in named}
-    known = (entry.name, member.label, entry.distribution, entry.version)
-    choice = Choice(*known, value, **how)
-    return ResolvedPlugin(choice, [entry.distribution, entry.name, value.params()])
+def environment_of(plugin: Any) -> str | None:
+    """Return the name of the environment that a mechanism runs in; None for this interpreter."""
+    name = getattr(plugin, "environment", None)
+    return name if isinstance(name, str) else None
 
 
 class SearchGrid(CellGrid):
@@ -290,20 +292,20 @@ class SearchGrid(CellGrid):
     neighbourhood are reported here.
     """
 
-    def __init__(self, document: Document, *args: Any, **more: Any) -> None:
+    def __init__(self, document: Document, *args: Any) -> None:
         self._attacks_are_default = document.data["attack"] == SEARCHED_BY["attack"]
-        super().__init__(document, *args, **more)
+        super().__init__(document, *args)
         first = self._members.of_kind["attack"][0]  # it represents all attacks
         self._combinations = [one for one in self._combinations if one.attack is first]
         for estimator in self._members.of_kind["estimator"]:
             if not getattr(estimator.entry.cls, "anytime", False):
-                self._problems.add(
+                self._document.note(
                     (*estimator.path, "use"),
                     f"{estimator} is for one pair and a fixed number of trials; a search "
                     "needs an estimator that is valid at any time",
                     "for example: betting, which is the default without [[estimator]]",
                 )
-                self._problems.raise_if_any()
+                self._document.raise_noted()
         self._neighbourhoods: dict[Member, Any] = {}
         for member in self._members.of_kind["neighbourhood"]:
             for picks, neighbourhood in self._variants[member].items():
@@ -319,8 +321,8 @@ class SearchGrid(CellGrid):
             different = (p for p in proposed if unusable(p) is not None or not equal(p))
             first: Pair = next(different, proposed[0])
         except (Exception, SystemExit) as error:  # exit() would end the program
-            self._problems.add(member.path, f"{member}: {explain(error)}")
-            self._problems.raise_if_any()
+            self._document.note(member.path, f"{member}: {explain(error)}")
+            self._document.raise_noted()
             raise
         return first
 
@@ -350,7 +352,7 @@ class SearchGrid(CellGrid):
                 attacks = [one for one in attacks if one.label not in left_out]
             else:
                 attacks = [one for one in attacks if one.use != "answers"]
-        neighbourhood = _choose(source, self._neighbourhoods[source]).choice
+        neighbourhood = self._chosen(source, self._neighbourhoods[source]).choice
         assert source.search is not None
         about = tuple(source.search.ignore), source.search.findings
         ranges = self._ranges(mechanism, source, plain.value)
@@ -376,9 +378,9 @@ class SearchGrid(CellGrid):
                         varied(mechanism, setting)
         except ValidationError as error:
             for found in findings(error, {}, "parameter"):
-                self._problems.add(place, f"{dotted(found.path) or key}: {found.message}")
+                self._document.note(place, f"{dotted(found.path) or key}: {found.message}")
         except (Exception, SystemExit) as error:  # `check` is a plugin's own code
-            self._problems.add(place, explain(error))
+            self._document.note(place, explain(error))
         else:
             return own
         return ()

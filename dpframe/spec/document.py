@@ -29,7 +29,7 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclasses.dataclass
 class Document:
-    """The tables of a spec and where they come from.
+    """The tables of a spec, where they come from, and the mistakes in them.
 
     `data` and `origins` change while overrides are applied, and not afterwards.
     """
@@ -44,6 +44,8 @@ class Document:
     """Keys such as "pair.dim" that an override gave one value for the whole audit."""
     narrowed: set[str] = dataclasses.field(default_factory=set)
     """Keys whose values an override chose; rules about other values may then match no cell."""
+    mistakes: dict[str, _Noted] = dataclasses.field(default_factory=dict)
+    """The mistakes found so far, by the first lines of their messages."""
 
     @cached_property
     def locator(self) -> Locator:
@@ -67,6 +69,42 @@ class Document:
             return None
         lines = (self.locator.line(path[:length]) for length in range(len(path), 0, -1))
         return next((line for line in lines if line is not None), None)
+
+    @property
+    def folder(self) -> pathlib.Path:
+        """The folder of the document, to which named files are relative."""
+        return pathlib.Path(self.path).parent if self.path else pathlib.Path()
+
+    def note(self, path: Path, message: str, *hints: Hint, option: str | None = None) -> None:
+        """Note a mistake; the same message at the same place counts once.
+
+        Args:
+            path: its place; the longest part of the path that the text has gives the line.
+            message: what is wrong, without the place.
+            hints: further lines, such as `accepts` gives; empty ones are left out.
+            option: the command-line option that is wrong; default: what has set the path, if
+                any did.
+        """
+        option = option or self.origin(path)
+        line = None if option else self.line(path)
+        where = cut(option) if option else place(self.path, line)
+        head = escape(": ".join(part for part in (where, dotted(path), message) if part))
+        self.mistakes.setdefault(head, _Noted(line, head, hints))
+
+    def raise_noted(self) -> None:
+        """Raise SpecError with all noted mistakes, in the order of the file, if there are any."""
+        if self.mistakes:
+            in_order = sorted(self.mistakes.values(), key=lambda noted: noted.line or 0)
+            raise SpecError([self._worded(noted) for noted in in_order[:_SHOWN]], len(in_order))
+
+    def _worded(self, noted: _Noted) -> str:
+        lines = [noted.head]
+        if noted.line is not None:
+            lines.append(quote(noted.line, self.locator.lines[noted.line - 1]))
+        for hint in noted.hints:
+            worded = hint if isinstance(hint, str) else hint()
+            lines += [f"   {escape(line)}" for line in worded.split("\n") if line]
+        return "\n".join(lines)
 
 
 class Locator:
@@ -252,57 +290,10 @@ _LONGEST_LINE = 100
 _LONGEST_VALUE = 60
 
 
-class _Problem(NamedTuple):
+class _Noted(NamedTuple):
     line: int | None
     head: str
     hints: tuple[Hint, ...]
-
-
-class Problems:
-    """The mistakes found so far in one document."""
-
-    def __init__(self, document: Document) -> None:
-        self._document = document
-        self._found: dict[str, _Problem] = {}  # by the first line of the message
-
-    def __bool__(self) -> bool:
-        return bool(self._found)
-
-    @property
-    def folder(self) -> pathlib.Path:
-        """The folder of the document, to which named files are relative."""
-        return pathlib.Path(self._document.path).parent if self._document.path else pathlib.Path()
-
-    def add(self, path: Path, message: str, *hints: Hint, option: str | None = None) -> None:
-        """Add a mistake; the same message at the same place counts once.
-
-        Args:
-            path: its place; the longest part of the path that the text has gives the line.
-            message: what is wrong, without the place.
-            hints: further lines, such as `accepts` gives; empty ones are left out.
-            option: the command-line option that is wrong; default: what has set the path, if
-                any did.
-        """
-        option = option or self._document.origin(path)
-        line = None if option else self._document.line(path)
-        where = cut(option) if option else place(self._document.path, line)
-        head = escape(": ".join(part for part in (where, dotted(path), message) if part))
-        self._found.setdefault(head, _Problem(line, head, hints))
-
-    def raise_if_any(self) -> None:
-        """Raise SpecError with all of them, in the order of the file."""
-        if self._found:
-            in_order = sorted(self._found.values(), key=lambda problem: problem.line or 0)
-            raise SpecError([self._worded(problem) for problem in in_order[:_SHOWN]], len(in_order))
-
-    def _worded(self, problem: _Problem) -> str:
-        lines = [problem.head]
-        if problem.line is not None:
-            lines.append(quote(problem.line, self._document.locator.lines[problem.line - 1]))
-        for hint in problem.hints:
-            worded = hint if isinstance(hint, str) else hint()
-            lines += [f"   {escape(line)}" for line in worded.split("\n") if line]
-        return "\n".join(lines)
 
 
 def place(path: str, line: int | None) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple
 
 from dpframe.common.text import listed
-from dpframe.spec.document import Document, Path, Problems, accepts, flatten, show
+from dpframe.spec.document import Document, Path, accepts, flatten, show
 from dpframe.spec.members import Members
 from dpframe.spec.model import KINDS
 from dpframe.spec.sweep import SweptKey, freeze
@@ -57,28 +57,27 @@ class Rules:
             for value in accepted:
                 self._of.setdefault((key, value), []).append(number)
 
-    def verdict(self, cell: Coordinates) -> str | None:
-        """Return the verdict of the last rule that matches."""
+    def verdict(self, cell: Coordinates, *, skipped: bool = False) -> str | None:
+        """Return the verdict of the last rule that matches.
+
+        A skipped combination does not count as a match of the rule.
+        """
         last = -1
         of_value = (self._of.get(item, ()) for item in cell.items())
         for number in itertools.chain(self._of_all, *of_value):
             rule = self._rules[number]
             if rule.matches(cell):
-                self._matched.add(rule.path)
                 last = max(last, number)
+                if not skipped:
+                    self._matched.add(rule.path)
         return self._rules[last].verdict if last >= 0 else None
 
-    def of_skipped(self, combination: Coordinates) -> str | None:
-        """Return the verdict for a skipped combination, without counting it as a match."""
-        verdicts = [rule.verdict for rule in self._rules if rule.matches(combination)]
-        return verdicts[-1] if verdicts else None
-
-    def check_all_matched(self, axes: list[SweptKey], problems: Problems) -> None:
+    def check_all_matched(self, axes: list[SweptKey], document: Document) -> None:
         """Report the rules that matched no cell; call it after the last cell."""
         for rule in self._rules:
             if not rule.idle and rule.path not in self._matched:
                 hint = functools.partial(_values_to_choose, rule, axes)
-                problems.add((*rule.path, "where"), "matches no cell", hint)
+                document.note((*rule.path, "where"), "matches no cell", hint)
 
 
 def _values_to_choose(rule: Rule, axes: list[SweptKey]) -> str:
@@ -92,11 +91,7 @@ def _values_to_choose(rule: Rule, axes: list[SweptKey]) -> str:
 
 
 def read_rules(
-    document: Document,
-    sections: Sections,
-    members: Members,
-    axes: list[SweptKey],
-    problems: Problems,
+    document: Document, sections: Sections, members: Members, axes: list[SweptKey]
 ) -> Rules:
     """Read the rules and check the keys and labels that they name."""
     labels = {kind: dict.fromkeys(m.label for m in members.of_kind[kind]) for kind in KINDS}
@@ -116,7 +111,7 @@ def read_rules(
             if not known and key not in members.broken:
                 at = (*place, position) if several else place
                 message = f"no {key} is called {show(name)}"
-                problems.add(at, message, accepts(labels[key], name))
+                document.note(at, message, accepts(labels[key], name))
         return frozenset(map(freeze, found))
 
     rules = []
@@ -125,7 +120,7 @@ def read_rules(
         conditions: dict[str, frozenset[Hashable]] = {}
         for key, place, value in flatten(table.where, (*path, "where")):
             if key not in keys:
-                problems.add(place, "is neither a label nor swept", accepts(keys, key))
+                document.note(place, "is neither a label nor swept", accepts(keys, key))
                 continue
             one = freeze(value)
             if key in labels:

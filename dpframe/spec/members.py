@@ -17,15 +17,8 @@ from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.plugin import Plugin, names_in_specs, not_annotated
 from dpframe.interfaces.plugin_files import beside
 from dpframe.interfaces.registry import Entry, Registry
-from dpframe.spec.document import Path, Problems, accepts, describe, findings
-from dpframe.spec.model import (
-    KINDS,
-    EntryTable,
-    MechanismTable,
-    OutputsTable,
-    PairTable,
-    SearchTable,
-)
+from dpframe.spec.document import Document, Path, accepts, describe, findings
+from dpframe.spec.model import KINDS, EntryTable, MechanismTable, PairTable, SearchTable
 from dpframe.spec.tables import Sections
 
 if TYPE_CHECKING:
@@ -36,21 +29,15 @@ _Table = EntryTable | PairTable | SearchTable
 
 @dataclasses.dataclass(frozen=True, eq=False)  # eq=False: compared by identity, so hashable
 class Member:
-    """An entry of the spec with the plugin it means.
-
-    The fields after `names` concern black boxes only, see `dpframe.spec.audit.Choice`.
-    """
+    """An entry of the spec with the plugin it means."""
 
     path: Path  # of its table: ("pair",) or for example ("mechanism", 1)
     label: str
     entry: Entry
     params: dict[str, Any]
     names: tuple[str, ...]  # of the plugin's parameters
-    raises: str | None = None
-    limit: float | None = None
-    time: bool = False
-    bits: bool = False
-    messages: bool = False
+    asked: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """For a black box: the fields of `dpframe.spec.audit.Choice` about its answers."""
     search: SearchTable | None = None  # the table of a neighbourhood
 
     @property
@@ -71,26 +58,26 @@ class Members:
     """Kinds with an entry that is missing here because of a mistake."""
 
 
-def find_members(sections: Sections, registry: Registry, problems: Problems) -> Members:
+def find_members(sections: Sections, registry: Registry, document: Document) -> Members:
     """Resolve every `use`, and check that labels are unique."""
     tables: dict[str, dict[Path, Any]] = {
         kind: {(kind, at): table for at, table in sections.entries[kind].items()} for kind in KINDS
     }
     tables["pair"] = {("pair",): sections.pair} if sections.pair else {}
-    tables["neighbourhood"] = dict(_searches(sections, problems))
+    tables["neighbourhood"] = dict(_searches(sections, document))
     found: dict[str, list[Member]] = {}
     broken = set(sections.broken)
     for kind, of_kind in tables.items():
-        members = [_member(path, of_kind[path], kind, registry, problems) for path in of_kind]
+        members = [_member(path, of_kind[path], kind, registry, document) for path in of_kind]
         found[kind] = [member for member in members if member]
         if len(found[kind]) < len(members):
             broken.add(kind)
         if kind != "neighbourhood":
-            _check_labels(found[kind], of_kind, problems)
+            _check_labels(found[kind], of_kind, document)
     return Members(found, frozenset(broken))
 
 
-def _searches(sections: Sections, problems: Problems) -> Iterator[tuple[Path, SearchTable]]:
+def _searches(sections: Sections, document: Document) -> Iterator[tuple[Path, SearchTable]]:
     """Yield [search], if a mechanism uses it, and the search tables of single mechanisms."""
     shared, mechanisms = sections.search, sections.entries["mechanism"]
     of_its_own = {
@@ -100,7 +87,7 @@ def _searches(sections: Sections, problems: Problems) -> Iterator[tuple[Path, Se
     }
     if shared is None:
         for at in of_its_own if sections.pair is not None else ():
-            problems.add(
+            document.note(
                 ("mechanism", at, "search"), "overrides keys of [search], which is missing"
             )
         return
@@ -116,16 +103,16 @@ def _searches(sections: Sections, problems: Problems) -> Iterator[tuple[Path, Se
 
 
 def _member(
-    path: Path, table: _Table, kind: str, registry: Registry, problems: Problems
+    path: Path, table: _Table, kind: str, registry: Registry, document: Document
 ) -> Member | None:
     try:
         entry = registry.get(kind, table.use)
     except PluginError as error:
-        problems.add((*path, "use"), str(error))
+        document.note((*path, "use"), str(error))
         return None
     if entry is None:
         message = f"unknown {kind} {cut(table.use)!r}"
-        problems.add((*path, "use"), message, lambda: registry.hints(kind, table.use))
+        document.note((*path, "use"), message, lambda: registry.hints(kind, table.use))
         return None
     label = (table.label if isinstance(table, EntryTable) else None) or entry.name
     names = tuple(names_in_specs(entry.cls).values())
@@ -136,21 +123,21 @@ def _member(
         for key in ("raises", "limit", "outputs"):
             if getattr(table, key) is not None:
                 message = f"applies only to black boxes; {label!r} is traced by JAX"
-                problems.add((*path, key), message)
+                document.note((*path, key), message)
     params = table.params
     if table.environment is not None:
         if "environment" not in names:
             message = f"mechanism {entry.name!r} runs in this process"
             hint = "environments are for program, and for classes that extend ForeignMechanism"
-            problems.add((*path, "environment"), message, hint)
+            document.note((*path, "environment"), message, hint)
             return None
         params = {"environment": table.environment, **params}
-    outputs = table.outputs or OutputsTable()
-    how = (table.raises, table.limit, outputs.time, outputs.bits, outputs.messages)
-    return Member(path, label, entry, params, names, *how)
+    asked = {"raises": table.raises, "limit": table.limit}
+    asked |= table.outputs.model_dump() if table.outputs else {}
+    return Member(path, label, entry, params, names, asked)
 
 
-def _check_labels(members: list[Member], tables: dict[Path, _Table], problems: Problems) -> None:
+def _check_labels(members: list[Member], tables: dict[Path, _Table], document: Document) -> None:
     taken: dict[str, Member] = {}
     for member in members:
         first = taken.setdefault(member.label, member)
@@ -160,10 +147,10 @@ def _check_labels(members: list[Member], tables: dict[Path, _Table], problems: P
         table = tables[member.path]
         if isinstance(table, EntryTable) and table.label is not None:
             message = f"label {member.label!r} is already used by {where}"
-            problems.add((*member.path, "label"), message)
+            document.note((*member.path, "label"), message)
         else:
             message = f"is called {member.label!r}, and so is {where}; give it its own label"
-            problems.add((*member.path, "use"), message, 'for example: label = "…"')
+            document.note((*member.path, "use"), message, 'for example: label = "…"')
 
 
 Picks = tuple[int, ...]  # for each axis in question, the position of the value taken
@@ -173,25 +160,25 @@ Variants = dict[Picks, Plugin]
 
 
 def make_variants(
-    members: Members, axes: list[SweptKey], problems: Problems
+    members: Members, axes: list[SweptKey], document: Document
 ) -> dict[Member, Variants]:
     """Make the plugins of all members, and report mistakes in their parameters."""
     return {
-        member: _variants(member, [axis for axis in axes if axis.is_of(member)], problems)
+        member: _variants(member, [axis for axis in axes if axis.is_of(member)], document)
         for of_kind in members.of_kind.values()
         for member in of_kind
     }
 
 
-def _variants(member: Member, axes: list[SweptKey], problems: Problems) -> Variants:
+def _variants(member: Member, axes: list[SweptKey], document: Document) -> Variants:
     if any(axis.name in member.params for axis in axes):
         # The sweep overrides these values, but they must be valid.
-        _make(member, member.params, {}, {axis.name for axis in axes}, problems)
+        _make(member, member.params, {}, {axis.name for axis in axes}, document)
     variants = {}
     for picks in product(*(range(len(axis.values)) for axis in axes)):
         chosen = {axis.name: axis.values[pick] for axis, pick in zip(axes, picks, strict=True)}
         places = {axis.name: (*axis.path, pick) for axis, pick in zip(axes, picks, strict=True)}
-        plugin = _make(member, {**member.params, **chosen}, places, set(), problems)
+        plugin = _make(member, {**member.params, **chosen}, places, set(), document)
         if plugin is not None:
             variants[picks] = plugin
     return variants
@@ -202,11 +189,11 @@ def _make(
     params: dict[str, Any],
     swept: dict[str, Path],
     later: set[str],
-    problems: Problems,
+    document: Document,
 ) -> Plugin | None:
     """Make one variant; `swept` maps swept names to places, and `later` has names given later."""
     try:
-        with at_work(f"parameters of {member}: check", member.path), beside(problems.folder):
+        with at_work(f"parameters of {member}: check", member.path), beside(document.folder):
             plugin: Plugin = member.entry.cls.from_params(params)
             _check_value(plugin)
             return plugin
@@ -216,7 +203,7 @@ def _make(
         for finding in findings(error, params, "parameter", owner):
             if finding.missing:
                 if finding.missing not in later:
-                    problems.add(own, finding.message)
+                    document.note(own, finding.message)
                 continue
             start, *rest = finding.path or ("",)
             place = (*swept[start], *rest) if start in swept else (*own, *finding.path)
@@ -224,15 +211,15 @@ def _make(
             hint = finding.hint
             if finding.unknown and not inner:
                 hint = not_annotated(member.entry.cls, str(start)) or accepts(member.names, start)
-            problems.add(place, finding.message, hint)
+            document.note(place, finding.message, hint)
     except ParameterError as error:
         if error.parameter not in later:
             place = swept.get(error.parameter, (*member.path, "params", error.parameter))
-            problems.add(place, explain(error))
+            document.note(place, explain(error))
     except (Exception, SystemExit) as error:  # `check` is a plugin's own code
         if not later:
             hint = f"with {describe(params)}" if swept else ""
-            problems.add(member.path, f"parameters of {member}: {explain(error)}", hint)
+            document.note(member.path, f"parameters of {member}: {explain(error)}", hint)
     return None
 
 

@@ -295,8 +295,8 @@ SWEEPABLE = ("seed", "trials", "delta", "confidence")
 KINDS = ("mechanism", "attack", "estimator")
 """Kinds that a spec lists; it has only one pair."""
 
-ENTRIES: dict[str, type[EntryTable]] = {"mechanism": MechanismTable}
-"""Kinds whose entries have more keys than others."""
+ENTRIES = {"mechanism": MechanismTable, "attack": EntryTable, "estimator": EntryTable}
+"""The tables of these kinds."""
 
 PLACES = {"pair": "pair", "neighbourhood": "search"}
 """Kinds that a spec has only once, and their tables."""
@@ -313,12 +313,10 @@ def spec_schema(registry: Registry) -> dict[str, Any]:
     plain = SpecTable.model_json_schema(by_alias=True)
     schema: dict[str, Any] = {"$schema": _DIALECT, **plain, "title": "dpframe audit"}
     definitions, properties = schema["$defs"], schema["properties"]
-    entry = definitions.pop("EntryTable")
-    entries = {kind: definitions.pop(of.__name__) for kind, of in ENTRIES.items()}
-    tables = {"pair": definitions.pop("PairTable"), "search": definitions.pop("SearchTable")}
-    for kind in KINDS:
-        table = entries.get(kind, entry)
-        definitions[kind] = _with_plugins(table, kind, registry, definitions)
+    used = {of: definitions.pop(of.__name__) for of in {*ENTRIES.values(), PairTable, SearchTable}}
+    tables = {"pair": used[PairTable], "search": used[SearchTable]}
+    for kind, of in ENTRIES.items():
+        definitions[kind] = _with_plugins(used[of], kind, registry, definitions)
         properties[kind] = {**properties[kind], "items": {"$ref": f"#/$defs/{kind}"}}
     for kind, at in PLACES.items():
         definitions[kind] = _with_plugins(tables[at], kind, registry, definitions)

@@ -19,7 +19,6 @@ from dpframe.interfaces.registry import Registry
 from dpframe.spec.document import (
     Document,
     Path,
-    Problems,
     SpecValueError,
     accepts,
     dotted,
@@ -50,7 +49,7 @@ class SweptKey:
         return self.group == member.kind and self.name in member.names
 
 
-def read_axes(document: Document, members: Members, problems: Problems) -> list[SweptKey]:
+def read_axes(document: Document, members: Members) -> list[SweptKey]:
     """Return the axes in the order of the spec."""
     names = {
         kind: dict.fromkeys(name for member in members.of_kind[kind] for name in member.names)
@@ -63,37 +62,37 @@ def read_axes(document: Document, members: Members, problems: Problems) -> list[
         if name not in names.get(group, ()):
             # A plugin that could not be found may have the key.
             if group not in members.broken:
-                _unknown(key, path, names, problems)
+                _unknown(key, path, names, document)
         elif not isinstance(values, list):
-            problems.add(path, f"should be a list of values, got {show(values)}")
+            document.note(path, f"should be a list of values, got {show(values)}")
         elif not values:
-            problems.add(path, "is an empty list, so there is nothing to run")
+            document.note(path, "is an empty list, so there is nothing to run")
         elif key in axes:
-            problems.add(path, f"is already swept by {dotted(axes[key].path)}")
+            document.note(path, f"is already swept by {dotted(axes[key].path)}")
         else:
             axes[key] = SweptKey(group, name, path, tuple(values))
-            _check_values(axes[key], problems)
+            _check_values(axes[key], document)
     return list(axes.values())
 
 
-def _unknown(key: str, path: Path, names: dict[str, dict[str, None]], problems: Problems) -> None:
+def _unknown(key: str, path: Path, names: dict[str, dict[str, None]], document: Document) -> None:
     group, _, name = key.partition(".")
     every = [f"{group}.{name}" for group, of in names.items() for name in of]
     if group in KINDS or group == "pair":
         message = f"no {group} of this spec has a parameter {cut(name)!r}"
-        problems.add(path, message, accepts([k for k in every if k.startswith(f"{group}.")], key))
+        document.note(path, message, accepts([k for k in every if k.startswith(f"{group}.")], key))
     else:
-        problems.add(path, "cannot be swept", accepts(every, key))
+        document.note(path, "cannot be swept", accepts(every, key))
 
 
-def _check_values(axis: SweptKey, problems: Problems) -> None:
+def _check_values(axis: SweptKey, document: Document) -> None:
     """Check for repetitions, and check values of [audit]; variants check those of plugins."""
     first: dict[Hashable, int] = {}
     for position, value in enumerate(axis.values):
         earlier = first.setdefault(freeze(value), position)
         if earlier != position:
             message = f"{show(value)} is already entry {earlier} of this list"
-            problems.add((*axis.path, position), message)
+            document.note((*axis.path, position), message)
         if axis.group == "audit":
             table = {"name": "audit", axis.name: value}
             try:
@@ -101,7 +100,7 @@ def _check_values(axis: SweptKey, problems: Problems) -> None:
             except ValidationError as error:
                 for finding in findings(error, table, "key"):
                     place = (*axis.path, position, *finding.path[1:])
-                    problems.add(place, finding.message, finding.hint)
+                    document.note(place, finding.message, finding.hint)
 
 
 def freeze(value: Any) -> Hashable:
@@ -127,7 +126,7 @@ class Override(NamedTuple):
     option: str  # as the user wrote it, for messages
 
 
-def parse(texts: Iterable[str], problems: Problems) -> list[Override]:
+def parse(texts: Iterable[str], document: Document) -> list[Override]:
     """Read `KEY=VALUE` texts; a VALUE that is not TOML is a string."""
     overrides = []
     for text in texts:
@@ -135,16 +134,16 @@ def parse(texts: Iterable[str], problems: Problems) -> list[Override]:
         option = f"--set {text}"
         group, _, name = (key := key.strip()).partition(".")
         if not equals:
-            problems.add((), "should be KEY=VALUE", option=option)
+            document.note((), "should be KEY=VALUE", option=option)
         elif group not in _GROUPS or not name:
             hint = did_you_mean(_GROUPS, group) if name else ""
             forms = ", ".join(f"{group}.X" for group in _GROUPS)
-            problems.add((), f"unknown key {cut(key)!r}", f"accepts: {forms}{hint}", option=option)
+            document.note((), f"unknown key {cut(key)!r}", f"accepts: {forms}{hint}", option=option)
         else:
             try:
                 overrides.append(Override(plain(key), _value(value), option))
             except SpecValueError as error:
-                problems.add((), error.message, option=option)
+                document.note((), error.message, option=option)
     return overrides
 
 
@@ -183,9 +182,7 @@ def _value(text: str) -> Any:
     return plain(parsed["value"]) if len(parsed) == 1 else text.strip()
 
 
-def apply(
-    document: Document, overrides: Iterable[Override], registry: Registry, problems: Problems
-) -> None:
+def apply(document: Document, overrides: Iterable[Override], registry: Registry) -> None:
     """Change the tables of a document, one override after the other."""
     for override in overrides:
         key, value = override.key, override.value
@@ -202,16 +199,14 @@ def apply(
         if group == "search" and name in OF_SEARCHES:
             _put(document, (group, name), override)
         elif group not in ("audit", "run", "environments"):
-            _set_parameter(document, override, registry, problems)
+            _set_parameter(document, override, registry)
         elif isinstance(value, list) and group == "audit" and name in SWEEPABLE:
             _put(document, ("sweep", key), override)
         else:
             _put(document, (group, name), override)
 
 
-def _set_parameter(
-    document: Document, override: Override, registry: Registry, problems: Problems
-) -> None:
+def _set_parameter(document: Document, override: Override, registry: Registry) -> None:
     """Set a parameter of every plugin that has it; a list of values becomes a sweep."""
     group, _, name = override.key.partition(".")
     classes = {
@@ -224,7 +219,7 @@ def _set_parameter(
         if all(classes.values()):  # an unknown plugin might have it, and is reported elsewhere
             message = f"no {group} has a parameter {cut(name)!r}"
             known = sorted({name for of_one in names.values() for name in of_one})
-            problems.add((), message, accepts(known, name), option=override.option)
+            document.note((), message, accepts(known, name), option=override.option)
     elif isinstance(override.value, list) and not any(
         _takes_list(classes[path], name) for path in takers
     ):

@@ -23,7 +23,6 @@ from dpframe.spec import model
 from dpframe.spec.document import (
     Document,
     Mistake,
-    Problems,
     SpecValueError,
     accepts,
     findings,
@@ -85,9 +84,8 @@ def _checked(document: Document) -> Document:
     try:
         document.data = plain(document.data)
     except SpecValueError as error:
-        problems = Problems(document)
-        problems.add(error.path, error.message)
-        problems.raise_if_any()
+        document.note(error.path, error.message)
+        document.raise_noted()
     return document
 
 
@@ -144,17 +142,16 @@ def _no_toml(name: str, text: str, line: int, message: str) -> str:
 
 T = TypeVar("T", bound=model.TomlTable)
 
-_MODELS: dict[str | int, type[model.TomlTable]] = {
+_MODELS: dict[Any, type[model.TomlTable]] = {
     "audit": AuditTable,
     "pair": model.PairTable,
     "search": model.SearchTable,
     "expect": ExpectTable,
     "environments": model.EnvironmentTable,
     "run": model.RunTable,
-    **dict.fromkeys(KINDS, EntryTable),
-    "mechanism": model.MechanismTable,
+    **model.ENTRIES,
 }
-_WITHIN: dict[str | int, type[model.TomlTable]] = {
+_WITHIN: dict[Any, type[model.TomlTable]] = {
     "outputs": model.OutputsTable,
     "search": model.OwnSearchTable,
 }
@@ -181,18 +178,18 @@ class Sections:
     environments: dict[str, model.EnvironmentTable]
 
 
-def read_sections(document: Document, registry: Registry, problems: Problems) -> Sections:
+def read_sections(document: Document, registry: Registry) -> Sections:
     """Check the whole document against the model."""
     data = document.data
     searches = "search" in data
     if searches and "pair" in data:
-        problems.add(("search",), "replaces [pair]; the spec has both")
+        document.note(("search",), "replaces [pair]; the spec has both")
     try:
         SpecTable.model_validate({"pair": {"use": ""}, **data} if searches else data)
     except ValidationError as error:
         for finding in findings(error, data, "key"):
-            _report(finding, document, registry, problems)
-    _require_trials(document, problems)
+            _report(finding, document, registry)
+    _require_trials(document)
     kind = "neighbourhood" if searches else "pair"
     at = model.PLACES[kind]
     only = _whole(_MODELS[at], _mended(at, data.get(at), registry))
@@ -201,7 +198,7 @@ def read_sections(document: Document, registry: Registry, problems: Problems) ->
     for kind in KINDS:
         tables = data.get(kind)
         mended = [_mended(kind, t, registry) for t in tables] if isinstance(tables, list) else []
-        entries[kind] = _each(model.ENTRIES.get(kind, EntryTable), mended)
+        entries[kind] = _each(model.ENTRIES[kind], mended)
         if not isinstance(tables, list) or len(entries[kind]) != len(tables):
             broken.add(kind)
     return Sections(
@@ -225,7 +222,7 @@ def read_environments(data: Mapping[str, Any]) -> dict[str, model.EnvironmentTab
         return {}
 
 
-def _report(finding: Mistake, document: Document, registry: Registry, problems: Problems) -> None:
+def _report(finding: Mistake, document: Document, registry: Registry) -> None:
     path, hints = finding.path, [finding.hint]
     message = finding.message
     if finding.unknown:
@@ -244,7 +241,7 @@ def _report(finding: Mistake, document: Document, registry: Registry, problems: 
         message = f"{'schema = 1' if name == 'schema' else header} is missing"
     elif len(path) == 1 and path[0] in _LISTS and isinstance(document.data[path[0]], dict):
         message, hints = "is a single table; it should be a list", [f"write [[{path[0]}]]"]
-    problems.add(path, message, *hints)
+    document.note(path, message, *hints)
 
 
 def _keys(of: type[model.TomlTable]) -> list[str]:
@@ -271,14 +268,14 @@ def _mended(kind: str, table: Any, registry: Registry) -> Any:
     return {**table, "params": misplaced | params}
 
 
-def _require_trials(document: Document, problems: Problems) -> None:
+def _require_trials(document: Document) -> None:
     audit = document.data.get("audit")
     swept = any(key == "audit.trials" for key, _, _ in document.swept)
     if not isinstance(audit, dict) or "trials" in audit or swept:
         return
     unknown = [key for key in audit if key not in AuditTable.model_fields]
     if closest(unknown, "trials") is None:
-        problems.add(("audit",), "key 'trials' is missing", "give it here or with --trials")
+        document.note(("audit",), "key 'trials' is missing", "give it here or with --trials")
 
 
 def _whole(of: type[T], value: Any) -> T | None:

@@ -30,7 +30,7 @@ from dpframe.commands.audit import make_plan
 from dpframe.common.machine import available_cores
 from dpframe.engine.run import run
 from dpframe.interfaces import registry
-from dpframe.spec import audit_from_dict
+from dpframe.spec import load_audit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +73,7 @@ def scores(estimator: str, trials: int) -> Callable[[], float]:
         "attack": [{"use": "identity"}],
         "estimator": [{"use": estimator}],
     }
-    plan = make_plan(audit_from_dict(document, registry=registry.load()))
+    plan = make_plan(load_audit(document, registry=registry.load()))
     run(plan)
 
     def measure() -> float:

@@ -28,7 +28,7 @@ from dpframe.commands.audit import make_plan
 from dpframe.common.machine import available_cores
 from dpframe.engine.run import run
 from dpframe.interfaces import registry
-from dpframe.spec import audit_from_dict
+from dpframe.spec import load_audit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +65,7 @@ def engine(dim: int, epsilons: list[float], coordinates: int) -> Callable[[], fl
         "estimator": [{"use": "precision"}],
         "sweep": {"mechanism.epsilon": epsilons},
     }
-    plan = make_plan(audit_from_dict(document, registry=registry.load()))
+    plan = make_plan(load_audit(document, registry=registry.load()))
     drawn = sum(p.coordinates for p in plan.passes)
     run(plan)
 

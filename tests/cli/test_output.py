@@ -12,8 +12,7 @@ import pytest
 from support.processes import HANGS, started_audit
 from support.tiers import mostly_slow
 
-from dpframe.cli.options import print_json
-from dpframe.cli.terminal import results, set_apart
+from dpframe.cli.terminal import print_json, results, set_apart
 
 NOISY = """
 import ctypes, os, subprocess, sys

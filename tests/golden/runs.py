@@ -59,7 +59,7 @@ from dpframe.interfaces.pair import same  # noqa: E402
 from dpframe.sampling import address, threefry  # noqa: E402
 from dpframe.sampling.compile_cache import keep_compiled_programs  # noqa: E402
 from dpframe.sampling.content import data_digest  # noqa: E402
-from dpframe.spec import audit_from_dict  # noqa: E402
+from dpframe.spec import load_audit  # noqa: E402
 from dpframe.workers.program.answer_encoding import (  # noqa: E402
     encode,
     encode_raised,
@@ -310,7 +310,7 @@ def draws() -> dict[str, Any]:
             "attack": [{"use": "identity"}],
             "estimator": [{"use": "order-statistics"}],
         }
-        cell = audit_from_dict(spec, registry=registry.load()).cells[0]
+        cell = load_audit(spec, registry=registry.load()).cells[0]
         for dataset, data in enumerate((cell.pair.value.d0, cell.pair.value.d1)):
             stream = address.Stream(0, name, 0, "eval")
             words = address.chunk_keys(stream, "threefry2x32-13", dataset, 0, 1)[0]

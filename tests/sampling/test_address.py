@@ -17,7 +17,7 @@ from dpframe.sampling.address import (
     host_generator,
 )
 from dpframe.sampling.threefry import base_key, key_of
-from dpframe.spec import audit_from_dict
+from dpframe.spec import load_audit
 
 
 def cell(epsilon: float = 1.0, **changes: object):
@@ -29,7 +29,7 @@ def cell(epsilon: float = 1.0, **changes: object):
         "attack": [{"use": "majority-vote"}],
         "estimator": [{"use": "precision"}],
     }
-    return audit_from_dict(document, registry=registry.load()).cells[0]
+    return load_audit(document, registry=registry.load()).cells[0]
 
 
 def chunk_key(base, chunk, dataset):

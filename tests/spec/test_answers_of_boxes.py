@@ -6,7 +6,7 @@ import pytest
 
 from dpframe.errors import SpecError
 from dpframe.interfaces import registry
-from dpframe.spec import audit_from_dict
+from dpframe.spec import load_audit
 
 
 def spec(use, **table):
@@ -26,16 +26,14 @@ def test_a_box_says_what_an_exception_is_and_whether_answers_are_timed():
             table = {"outputs": {"time": time, "bits": not time}} | (
                 {"raises": raises} if raises else {}
             )
-            (cell,) = audit_from_dict(
-                spec("laplace-numpy", **table), registry=registry.load([])
-            ).cells
+            (cell,) = load_audit(spec("laplace-numpy", **table), registry=registry.load([])).cells
             found = cell.mechanism
             assert (found.raises, found.time, found.bits) == (raises, time, not time)
 
 
 def test_a_traced_mechanism_has_no_answers():
     with pytest.raises(SpecError) as caught:
-        audit_from_dict(
+        load_audit(
             spec("laplace", raises="fail", outputs={"time": True}), registry=registry.load([])
         )
     for key in ("raises", "outputs"):
@@ -47,6 +45,6 @@ def test_a_traced_mechanism_has_no_answers():
 
 def test_nothing_else_can_be_said():
     with pytest.raises(SpecError, match="raises"):
-        audit_from_dict(spec("laplace-numpy", raises="ignore"), registry=registry.load([]))
+        load_audit(spec("laplace-numpy", raises="ignore"), registry=registry.load([]))
     with pytest.raises(SpecError, match=r"outputs\.space: unknown key\n.*accepts: time, bits"):
-        audit_from_dict(spec("laplace-numpy", outputs={"space": True}), registry=registry.load([]))
+        load_audit(spec("laplace-numpy", outputs={"space": True}), registry=registry.load([]))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpframe.errors import SpecError
-from dpframe.spec import audit_from_dict, load_audit
+from dpframe.spec import load_audit
 
 
 def error_of(path, registry):
@@ -113,7 +113,7 @@ def test_text_that_is_not_unicode(base, mistakes, registry):
     [message] = mistakes(base, overrides=["audit.name=\udcff"])
     assert message == "--set audit.name=\\udcff: contains characters that are not Unicode"
     with pytest.raises(SpecError, match=r"audit\.name: contains characters that are not Unicode"):
-        audit_from_dict({"audit": {"name": "\udcff"}}, registry=registry)
+        load_audit({"audit": {"name": "\udcff"}}, registry=registry)
 
 
 def test_syntax_error(mistakes):
@@ -175,7 +175,7 @@ def test_dict_for_notebooks(registry):
         "estimator": [{"use": "rate"}],
         "sweep": {"mechanism.epsilon": np.array([0.5, 1.0])},
     }
-    audit = audit_from_dict(tables, registry=registry, overrides=["pair.dim=3"], seed=4)
+    audit = load_audit(tables, registry=registry, overrides=["pair.dim=3"], seed=4)
     first, second = audit.cells
     assert (first.trials, first.seed) == (10, 4)
     assert (first.mechanism.value.epsilon, second.mechanism.value.epsilon) == (0.5, 1.0)
@@ -187,7 +187,7 @@ def test_dict_for_notebooks(registry):
 
 def test_mistakes_in_a_dict_have_no_line(registry):
     with pytest.raises(SpecError) as caught:
-        audit_from_dict({"schema": 1, "audit": {"name": "x", "trials": 0}}, registry=registry)
+        load_audit({"schema": 1, "audit": {"name": "x", "trials": 0}}, registry=registry)
     assert "[pair] is missing" in caught.value.problems
     assert "audit.trials: should be greater than or equal to 1, got 0" in caught.value.problems
 

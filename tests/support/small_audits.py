@@ -25,7 +25,7 @@ from dpframe.engine import programs
 from dpframe.engine.run import quiet, run as run_plan
 from dpframe.interfaces import registry
 from dpframe.sampling import address as chunks
-from dpframe.spec import audit_from_dict
+from dpframe.spec import load_audit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,10 +124,7 @@ def document(**tables: Any) -> dict[str, Any]:
 
 
 def load(spec: dict[str, Any], plugins: list[Any] = PLUGINS) -> Audit:
-    loaded: Audit = audit_from_dict(
-        spec, overrides=(), trials=None, seed=None, registry=registry.load(plugins)
-    )
-    return loaded
+    return load_audit(spec, registry=registry.load(plugins))
 
 
 def results(
