@@ -106,6 +106,13 @@ def beyond(ascending: Floats, number: int, reach: float, otherwise: float = 0.0)
     return both[np.isfinite(both)]
 
 
+def apart(bins: int, places: tuple[int, int], trials: tuple[int, int]) -> Ints:
+    """Return the counts if all draws of D are in one bin and all of D′ in another."""
+    counts = np.zeros((2, bins), np.int64)
+    counts[(0, 1), places] = trials
+    return counts
+
+
 RATIO = 3.0  # ratio of neighbouring ranks; with smaller steps, more events share the error
 
 
