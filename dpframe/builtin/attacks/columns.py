@@ -38,6 +38,24 @@ def tallied(sides: Sequence[HostArray]) -> tuple[HostArray, Ints]:
     return seen, np.stack([np.bincount(part, minlength=len(seen)) for part in parts])
 
 
+def frequent(counts: Ints, most: int, least: int) -> tuple[Ints, Ints]:
+    """Choose the most frequent values that occur at least `least` times in both samples together.
+
+    Args:
+        counts: of each value, shape [2, k].
+        most: values, at most.
+        least: occurrences.
+
+    Returns:
+        Their places, ascending, and the counts of each, with those of all others last.
+    """
+    total = counts.sum(axis=0)
+    often = np.argsort(-total, kind="stable")[:most]
+    kept = np.sort(often[total[often] >= least])
+    rest = counts.sum(axis=1) - counts[:, kept].sum(axis=1)
+    return kept, np.column_stack([counts[:, kept], rest])
+
+
 def not_one_number(target: Target) -> str | None:
     """Return why outputs are not single numbers; None if they are."""
     if math.prod(target.dims) == 1:

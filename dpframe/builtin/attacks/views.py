@@ -33,8 +33,8 @@ def width_of(columns: int, of_width: Callable[[int], int], most: int) -> int:
     return most
 
 
-def first(answers: Any, most: int) -> HostArray:
-    """Return the first numbers of answers, NaN if absent; at least one column."""
+def first(answers: Any, most: int | None) -> HostArray:
+    """Return the first numbers of answers, or all, NaN if absent; at least one column."""
     numbers: HostArray = np.asarray(answers.numbers)[:, :most]
     if not numbers.shape[1]:
         return np.full((len(numbers), 1), np.nan)
@@ -470,9 +470,7 @@ class Spread:
 
     def see(self, answers: Any) -> HostArray:
         """Return one column for each name; NaN if an answer has no finite number."""
-        numbers = np.asarray(answers.numbers, np.float64)
-        if not numbers.shape[1]:
-            numbers = np.full((len(numbers), 1), np.nan)
+        numbers = first(answers, None)
         there = np.isfinite(numbers)
         count = there.sum(axis=1)
         plain = np.where(there, numbers, 0.0)

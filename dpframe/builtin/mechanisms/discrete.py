@@ -8,12 +8,13 @@ import numpy as np
 
 from dpframe.builtin.mechanisms.laplace import (
     Calibrated,
+    ClaimsEpsilon,
     from_uniform,
     laplace_log_density,
     log,
     lone_difference,
 )
-from dpframe.plugins import Array, Gt, HostArray, Key, Mechanism, Pair, PureDP
+from dpframe.plugins import Array, Gt, HostArray, Key, Pair, PureDP
 
 
 class Geometric(Calibrated, name="geometric"):
@@ -96,17 +97,11 @@ class RandomizedResponse(Calibrated, name="randomized-response"):
         return 1 / self.scale
 
 
-class CopyInput(Mechanism, name="copy-input"):
+class CopyInput(ClaimsEpsilon, name="copy-input"):
     """Releases the data as they are [Habernal2022, section 5].
 
     Claim: ε-DP; false. True ε for the zeros-ones pair: infinite.
     """
-
-    epsilon: Annotated[float, Gt(0)]
-    """The claim; it has no other effect."""
-
-    def claim(self, pair: Pair) -> PureDP:
-        return PureDP(self.epsilon)
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
         return jnp.broadcast_to(data, (n, *data.shape))
@@ -117,18 +112,12 @@ class CopyInput(Mechanism, name="copy-input"):
         return jnp.where(same, 0.0, -jnp.inf)
 
 
-class RandomOutput(Mechanism, name="random-output"):
+class RandomOutput(ClaimsEpsilon, name="random-output"):
     """Uni[0, 1) in every coordinate, whatever the data are [Habernal2022, section 5].
 
     Claim: ε-DP; true for every ε. True ε for every pair: 0. A coordinate rounds to 1 with
     probability ½ (up to 2⁻²⁴) on both sides.
     """
-
-    epsilon: Annotated[float, Gt(0)]
-    """The claim; it has no other effect."""
-
-    def claim(self, pair: Pair) -> PureDP:
-        return PureDP(self.epsilon)
 
     def truth(self, pair: Pair) -> PureDP:
         return PureDP(0.0)
