@@ -18,13 +18,9 @@ among independent draws.
 import math
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import bdtrc, betaln, gammaln
 
-from dpframe.common.types import Floats, Ints
-
-Bools = npt.NDArray[np.bool_]
-
+from dpframe.common.types import Bools, Floats, Ints
 
 CERTAIN = 0.0  # the logarithm of 1
 
@@ -162,8 +158,7 @@ def log_chance_of_copies(rows: Ints, copies: int) -> float:
 
 def log_chance_of_constants(rows: Ints) -> float:
     """Bound the chance that all chunks are constant, given the number of each value."""
-    times = np.unique(rows[:, 0], return_counts=True)[1]
-    return _log_orders(times) - _log_orders(rows.shape[1] * times)
+    return log_chance_of_copies(rows[:, 0], rows.shape[1])
 
 
 def log_chance_of_company(rows: Ints) -> float:

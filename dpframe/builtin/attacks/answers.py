@@ -142,15 +142,8 @@ def _of_numbers(view: Any, state: Any, chosen: Any, words: Mapping[int, str]) ->
     else:
         name = view.name(column, number)
     used = int(np.isfinite(edges).sum())
-    inside = chosen[: used + 1]
-    inside = np.append(inside, False)
-    parts, start = [], None
-    for place, is_in in enumerate(inside):
-        if is_in and start is None:
-            start = place
-        elif not is_in and start is not None:
-            parts.append(_interval(edges, start, place, used))
-            start = None
+    ends = np.flatnonzero(np.diff(chosen[: used + 1], prepend=False, append=False)).reshape(-1, 2)
+    parts = [_interval(edges, start, stop, used) for start, stop in ends.tolist()]
     if chosen[views.EDGES + 1] and np.asarray(state["scores"])[views.EDGES + 1]:
         parts.append("not a number")
     return f"{name} is {views.listed(parts)}" if parts else f"{name} is nothing at all"

@@ -181,11 +181,14 @@ def _with_bits(xp: Any, numbers: Any, words: Any) -> Any:
     return xp.concatenate([numbers, *(part.astype(numbers.dtype) for part in parts)], axis=1)
 
 
-def nothing(count: int) -> Columns:
-    """Return columns whose only feature is NaN."""
-    ramps = 0 if count > MANY else min(max(64 // max(count, 1), 6), 32)
-    special = np.full((count, 2 if count > MANY else FLAGS), NO_VALUE)
-    none = np.zeros((count, ramps))
+def nothing(count: int, like: Columns | None = None) -> Columns:
+    """Return columns whose only feature is NaN, with the flags and ramps of `like` if given."""
+    if like is None:
+        flags = 2 if count > MANY else FLAGS
+        ramps = 0 if count > MANY else min(max(64 // max(count, 1), 6), 32)
+    else:
+        flags, ramps = like.special.shape[1], like.start.shape[1]
+    special, none = np.full((count, flags), NO_VALUE), np.zeros((count, ramps))
     return Columns(special, np.zeros(count), np.ones(count), none, none.copy())
 
 
@@ -197,14 +200,7 @@ def looked_at(
     With `like`, each column has as many flags and ramps as the columns of `like`.
     """
     seen = [part[:rows].astype(np.float64) for part in train]
-    found = nothing(seen[0].shape[1])
-    if like is not None:
-        ramps = np.zeros((len(found.centre), like.start.shape[1]))
-        found = found._replace(
-            special=np.full((len(found.centre), like.special.shape[1]), NO_VALUE),
-            start=ramps,
-            slope=ramps.copy(),
-        )
+    found = nothing(seen[0].shape[1], like)
     for at in range(len(found.centre)):
         _look(Columns(*(part[at : at + 1] for part in found)), *(part[:, at] for part in seen))
     return found

@@ -43,10 +43,6 @@ class Linear(NamedTuple):
     intercept: float
     weights: Floats
 
-    def margins(self, rows: HostArray) -> HostArray:
-        """Return the scores of rows of shape [n, columns]."""
-        return rows @ self.weights.astype(np.float32) + np.float32(self.intercept)
-
 
 class TrainingRows(NamedTuple):
     """Rows of two classes, the intercept's column last, padded."""

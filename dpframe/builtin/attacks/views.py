@@ -296,12 +296,9 @@ class Kinds:
         known = {code >> 32: text for code, text in words.items()}
         texts = [known[code] for code in codes if code in known]
         if more := len(codes) - len(texts):
-            what = ("answer", "answers") if self.exact else ("kind", "kinds")
-            texts.append(
-                f"one {what[0]} that was not stored"
-                if more == 1
-                else f"one of {more} {what[1]} that were not stored"
-            )
+            what = "answer" if self.exact else "kind"
+            some = f"{what} that was" if more == 1 else f"of {more} {what}s that were"
+            texts.append(f"one {some} not stored")
         if self.exact:
             return f"is {listed(texts)}"
         raised = [text for text in texts if text.startswith("raises ")]
@@ -426,11 +423,8 @@ class Residues:
         integers = np.where(whole, numbers, 0).astype(np.int64)
         signs = np.sign(integers) + 1
         codes = [np.where(whole, 3 * (integers % d) + signs, NO_WHOLE) for d in DIVISORS]
-        return (
-            np.stack(codes, axis=2)
-            .reshape(len(numbers), len(DIVISORS) * numbers.shape[1])
-            .astype(np.uint8)
-        )
+        columns = len(DIVISORS) * numbers.shape[1]
+        return np.stack(codes, axis=2).reshape(len(numbers), columns).astype(np.uint8)
 
     def told(self, column: int, number: int, codes: list[int], rest: list[int]) -> str:
         """Describe the codes, for example "positive and 0 modulo 3"."""

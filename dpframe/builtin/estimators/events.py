@@ -180,7 +180,10 @@ DOWN = (Family(top=True, says=0), Family(top=False, says=1))
 
 
 class Events(NamedTuple):
-    """Events with their counts and their shares of the error; every field has shape [k]."""
+    """Events with their counts and their shares of the error; every field has shape [k].
+
+    The first six fields are the terms of `Evidence`, in its order.
+    """
 
     false: Ints  # rank − 1, or the count of a fixed event, shape [k]
     trials_false: Ints
@@ -205,14 +208,7 @@ class Events(NamedTuple):
 
     def staircases(self, error: float) -> Floats:
         """Return staircases that all hold together with probability 1 − error, [k, corners, 2]."""
-        return joint_staircases(
-            self.false,
-            self.trials_false,
-            self.true,
-            self.trials_true,
-            self.weight,
-            np.minimum(error * self.share, 1),
-        )
+        return joint_staircases(*self[:5], np.minimum(error * self.share, 1))
 
     def only(self, chosen: Sequence[int]) -> Events:
         """Return the chosen events."""
@@ -221,10 +217,7 @@ class Events(NamedTuple):
     @property
     def evidence(self) -> Evidence:
         """The inputs of the staircases."""
-        columns = self.false, self.trials_false, self.true, self.trials_true
-        terms = zip(
-            *(column.tolist() for column in (*columns, self.weight, self.share)), strict=True
-        )
+        terms = zip(*(column.tolist() for column in self[:6]), strict=True)
         return Evidence("joint", tuple(terms))
 
 

@@ -75,20 +75,19 @@ class Records(Pair, name="records"):
         description: str = "",
     ) -> None:
         """Take a Python table: a list, an array, a dict of columns, a pandas frame."""
-        fields = {
-            "table": None if table is None else frozen(_columns_of(table)),
-            "file": SpecFile(file)
-            if isinstance(file, str) and not isinstance(file, SpecFile)
-            else file,
-            "columns": tuple(columns),
-            "edit": tables.edit(edit),
-            "user": user,
-            "form": form,
-            "types": tuple(types),
-            "description": description,
-        }
-        for field, value in fields.items():
-            object.__setattr__(self, field, value)
+        if isinstance(file, str) and not isinstance(file, SpecFile):
+            file = SpecFile(file)
+        _fill(
+            self,
+            table=None if table is None else frozen(_columns_of(table)),
+            file=file,
+            columns=tuple(columns),
+            edit=tables.edit(edit),
+            user=user,
+            form=form,
+            types=tuple(types),
+            description=description,
+        )
 
     def check(self) -> None:
         with tables.about(tables.check_source(self.table, self.file)):
@@ -171,22 +170,27 @@ def made_of_rows(
     flat = flat and user is None
     if flat and change.kind != "remove":
         change = change._replace(by=change.by[0])
-    fields = {
-        "table": tuple(row[0] for row in of.rows) if flat else of.rows,
-        "file": None,
-        "columns": of.names,
-        "edit": change,
-        "user": user,
-        "form": form,
-        "types": of.types,
-        "description": description,
-        "_table": of._replace(named=False, flat=flat, lists=not flat),
-        "_both": (of.rows, new),
-    }
     made = object.__new__(Records)
-    for field, value in fields.items():
-        object.__setattr__(made, field, value)
+    _fill(
+        made,
+        table=tuple(row[0] for row in of.rows) if flat else of.rows,
+        file=None,
+        columns=of.names,
+        edit=change,
+        user=user,
+        form=form,
+        types=of.types,
+        description=description,
+        _table=of._replace(named=False, flat=flat, lists=not flat),
+        _both=(of.rows, new),
+    )
     return made
+
+
+def _fill(pair: Pair, **fields: Any) -> None:
+    """Set the fields of a pair, which is frozen."""
+    for field, value in fields.items():
+        object.__setattr__(pair, field, value)
 
 
 def _columns_of(given: Any) -> Any:
@@ -230,10 +234,9 @@ class Values(Pair, name="values"):
         self, *, d0: Any, d1: Any, adjacency: str = "as given", description: str = ""
     ) -> None:
         """Take numbers, texts, None, bytes, nested lists or tuples, dicts, or arrays of NumPy."""
-        for field, value in (("before", frozen(d0)), ("after", frozen(d1))):
-            object.__setattr__(self, field, value)
-        object.__setattr__(self, "adjacency", adjacency)
-        object.__setattr__(self, "description", description)
+        _fill(
+            self, before=frozen(d0), after=frozen(d1), adjacency=adjacency, description=description
+        )
 
     # Python compares 1, 1.0 and True as equal, and 0.0 and −0.0; as data they differ.
 

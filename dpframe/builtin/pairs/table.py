@@ -223,12 +223,9 @@ def edited(of: Table, one: Edit, user: str | None = None) -> Rows:
     kept = tuple(one_row for number, one_row in enumerate(rows) if number not in gone)
     if one.kind == "remove":
         return kept
-    new = _new(of, one, user)
-    if user is None:
-        return (*rows[:at], *new, *rows[at + 1 :])
+    new, first = _new(of, one, user), min(gone)
     _check_new_user(of, new, user, kept)
-    first = min(gone)
-    return (*rows[:first], *new, *(r for n, r in enumerate(rows) if n > first and n not in gone))
+    return (*kept[:first], *new, *kept[first:])
 
 
 def _new(of: Table, one: Edit, user: str | None) -> Rows:
