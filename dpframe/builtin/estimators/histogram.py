@@ -357,7 +357,7 @@ class HistogramSplit(Binned, name="histogram-split"):
         ordered = np.add.reduceat(grouped(layout, counts, size).counts[:, order], starts, axis=1)
         chosen = choose(np.add.reduceat(taught, starts, axis=1), _events.UP, query, 1.0)
         return _events.estimate_from_events(
-            [one.events(one.family.bins(ordered)) for one in chosen],
+            [one.events(ordered) for one in chosen],
             query,
             shown=largest_shown(chosen, ordered, query),
             rates=_events.binned_rates(ordered, _events.UP),

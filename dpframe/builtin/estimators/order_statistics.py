@@ -90,7 +90,7 @@ def _fixed_events(
     pilot, counts = (np.stack([bin_counts(edges, s) for s in group]) for group in (pilots, rest))
     query = query._replace(trials=(len(rest[0]), len(rest[1])))
     chosen = choose(pilot.astype(np.int64), families, query, share)
-    return [one.events(one.family.bins(counts)) for one in chosen]
+    return [one.events(counts) for one in chosen]
 
 
 def _split(values: HostArray, rng: np.random.Generator) -> tuple[HostArray, HostArray]:
@@ -179,7 +179,7 @@ class OrderStatistics(Estimator, name="order-statistics"):
         shares = self.families()
         families = [family for family, _ in shares]
         chosen = choose(pilot, families, query, 1 - LADDER_SHARE)
-        events = [one.events(one.family.bins(counts)) for one in chosen]
+        events = [one.events(counts) for one in chosen]
         events += [_events.geometric(f.bins(counts), LADDER_SHARE * share) for f, share in shares]
         return _events.estimate_from_events(
             events,
