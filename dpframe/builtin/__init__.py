@@ -5,102 +5,96 @@ Classes are given as "module:Class" by name, so that an audit imports only those
 
 from dpframe.plugins import Executor, hookimpl
 
+_MODULES = {
+    "mechanisms": {
+        "gaussian": "gaussian:Gaussian",
+        "subsampled-gaussian": "gaussian:SubsampledGaussian",
+        "randomized-response": "discrete:RandomizedResponse",
+        "geometric": "discrete:Geometric",
+        "laplace": "laplace:Laplace",
+        "laplace-shifted": "laplace:LaplaceShifted",
+        "laplace-numpy": "laplace:LaplaceNumpy",
+        "adept": "laplace:Adept",
+        "dptext": "laplace:DPText",
+        "laplace-halved": "laplace:LaplaceHalved",
+        "laplace-half-scale": "laplace:LaplaceHalfScale",
+        "copy-input": "discrete:CopyInput",
+        "random-output": "discrete:RandomOutput",
+        "program": "program:Program",
+    },
+    "attacks": {
+        "identity": "fixed:Identity",
+        "projection": "fixed:Projection",
+        "threshold": "fixed:Threshold",
+        "likelihood-ratio": "fixed:LikelihoodRatio",
+        "histogram-ratio": "learned:HistogramRatio",
+        "logistic": "learned:Logistic",
+        "learned": "learned:Learned",
+        "categories": "learned:Categories",
+        "answers": "answers:OfAnswers",
+        "majority-vote": "fixed:MajorityVote",
+        "canaries": "fixed:Canaries",
+    },
+    "estimators": {
+        "order-statistics": "order_statistics:OrderStatistics",
+        "betting": "betting:Betting",
+        "threshold": "threshold:ThresholdLoss",
+        "gdp": "threshold:GDP",
+        "credible": "threshold:Credible",
+        "histogram": "histogram:Histogram",
+        "histogram-split": "histogram:HistogramSplit",
+        "tv-parameter": "histogram_fits:TVParameter",
+        "pld-composition": "histogram_fits:PLDComposition",
+        "gdp-fit": "histogram_fits:GDPFit",
+        "precision": "order_statistics:Precision",
+        "one-run": "one_run:OneRun",
+        "one-run-fdp": "one_run:OneRunFDP",
+        "one-shot": "histogram_fits:OneShot",
+    },
+    "pairs": {
+        "zeros-ones": "pairs:ZerosOnes",
+        "values": "pairs:Values",
+        "records": "pairs:Records",
+    },
+    "neighbourhoods": {
+        "patterns": "vectors:Patterns",
+        "grid": "vectors:Grid",
+        "random": "vectors:Random",
+        "climb": "vectors:Climb",
+        "records": "records:RecordEdits",
+    },
+}
+"""The module and class of each plugin, by folder and name."""
+
 
 @hookimpl
 def dpframe_mechanisms() -> dict[str, str]:
     """Textbook mechanisms, those of the DPText paper, its baselines, and planted bugs."""
-    return _in(
-        "mechanisms",
-        {
-            "gaussian": "gaussian:Gaussian",
-            "subsampled-gaussian": "gaussian:SubsampledGaussian",
-            "randomized-response": "discrete:RandomizedResponse",
-            "geometric": "discrete:Geometric",
-            "laplace": "laplace:Laplace",
-            "laplace-shifted": "laplace:LaplaceShifted",
-            "laplace-numpy": "laplace:LaplaceNumpy",
-            "adept": "laplace:Adept",
-            "dptext": "laplace:DPText",
-            "laplace-halved": "laplace:LaplaceHalved",
-            "laplace-half-scale": "laplace:LaplaceHalfScale",
-            "copy-input": "discrete:CopyInput",
-            "random-output": "discrete:RandomOutput",
-            "program": "program:Program",
-        },
-    )
+    return _classes("mechanisms")
 
 
 @hookimpl
 def dpframe_attacks() -> dict[str, str]:
     """Attacks."""
-    return _in(
-        "attacks",
-        {
-            "identity": "fixed:Identity",
-            "projection": "fixed:Projection",
-            "threshold": "fixed:Threshold",
-            "likelihood-ratio": "fixed:LikelihoodRatio",
-            "histogram-ratio": "learned:HistogramRatio",
-            "logistic": "learned:Logistic",
-            "learned": "learned:Learned",
-            "categories": "learned:Categories",
-            "answers": "answers:OfAnswers",
-            "majority-vote": "fixed:MajorityVote",
-            "canaries": "fixed:Canaries",
-        },
-    )
+    return _classes("attacks")
 
 
 @hookimpl
 def dpframe_estimators() -> dict[str, str]:
     """Estimators."""
-    return _in(
-        "estimators",
-        {
-            "order-statistics": "order_statistics:OrderStatistics",
-            "betting": "betting:Betting",
-            "threshold": "threshold:ThresholdLoss",
-            "gdp": "threshold:GDP",
-            "credible": "threshold:Credible",
-            "histogram": "histogram:Histogram",
-            "histogram-split": "histogram:HistogramSplit",
-            "tv-parameter": "histogram_fits:TVParameter",
-            "pld-composition": "histogram_fits:PLDComposition",
-            "gdp-fit": "histogram_fits:GDPFit",
-            "precision": "order_statistics:Precision",
-            "one-run": "one_run:OneRun",
-            "one-run-fdp": "one_run:OneRunFDP",
-            "one-shot": "histogram_fits:OneShot",
-        },
-    )
+    return _classes("estimators")
 
 
 @hookimpl
 def dpframe_pairs() -> dict[str, str]:
     """Neighbouring datasets."""
-    return _in(
-        "pairs",
-        {
-            "zeros-ones": "pairs:ZerosOnes",
-            "values": "pairs:Values",
-            "records": "pairs:Records",
-        },
-    )
+    return _classes("pairs")
 
 
 @hookimpl
 def dpframe_neighbourhoods() -> dict[str, str]:
     """Proposers of pairs."""
-    return _in(
-        "neighbourhoods",
-        {
-            "patterns": "vectors:Patterns",
-            "grid": "vectors:Grid",
-            "random": "vectors:Random",
-            "climb": "vectors:Climb",
-            "records": "records:RecordEdits",
-        },
-    )
+    return _classes("neighbourhoods")
 
 
 @hookimpl
@@ -122,5 +116,5 @@ def dpframe_executors() -> list[type[Executor]]:
     return [DaskExecutor]
 
 
-def _in(room: str, classes: dict[str, str]) -> dict[str, str]:
-    return {name: f"dpframe.builtin.{room}.{place}" for name, place in classes.items()}
+def _classes(room: str) -> dict[str, str]:
+    return {name: f"dpframe.builtin.{room}.{place}" for name, place in _MODULES[room].items()}

@@ -7,7 +7,7 @@ import functools
 import math
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-from dpframe.claims.claim import Claim
+from dpframe.claims.claim import Claim, check_parameter
 from dpframe.errors import DpframeError
 
 if TYPE_CHECKING:
@@ -189,10 +189,7 @@ class RenyiDP(Claim):
     def __post_init__(self) -> None:
         if not (math.isfinite(self.order) and self.order > 1):
             raise ValueError(f"a claimed order must be finite and above 1, got {self.order}")
-        if not (math.isfinite(self.epsilon) and self.epsilon >= 0):
-            raise ValueError(
-                f"a claimed epsilon must be finite and not negative, got {self.epsilon}"
-            )
+        check_parameter("epsilon", self.epsilon)
 
     def epsilon_at(self, delta: float) -> float:
         if delta >= _total_variation(self.epsilon):
@@ -219,8 +216,7 @@ class ZeroConcentratedDP(Claim):
     kind: ClassVar[str] = "zero-concentrated-dp"
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.rho) and self.rho >= 0):
-            raise ValueError(f"a claimed rho must be finite and not negative, got {self.rho}")
+        check_parameter("rho", self.rho)
 
     # With b = α − 1, the best order for ε solves (2b + 1)ρ + ln(b/(1 + b)) = ε, and there ln δ is
     # −ρb² − ln(1 + b). Both are monotone, and every order is valid, so an inexact root only makes ε

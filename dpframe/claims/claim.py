@@ -25,6 +25,12 @@ TELLING_DELTAS = (
 POINTS = 4000  # points of the privacy profile from which a curve without a formula is made
 
 
+def check_parameter(name: str, value: float) -> None:
+    """Raise ValueError for a number that is negative or not finite."""
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"a claimed {name} must be finite and not negative, got {value}")
+
+
 class Claim(ABC):
     """A differential-privacy guarantee, seen as a bound on every attack's error rates.
 
@@ -116,10 +122,7 @@ class ApproxDP(Claim):
     kind: ClassVar[str] = "approx-dp"
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.epsilon) and self.epsilon >= 0):
-            raise ValueError(
-                f"a claimed epsilon must be finite and not negative, got {self.epsilon}"
-            )
+        check_parameter("epsilon", self.epsilon)
         if not 0 <= self.delta < 1:
             raise ValueError(f"a claimed delta must be in [0, 1), got {self.delta}")
 
@@ -188,8 +191,7 @@ class GaussianDP(Claim):
     kind: ClassVar[str] = "gaussian-dp"
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.mu) and self.mu >= 0):
-            raise ValueError(f"a claimed mu must be finite and not negative, got {self.mu}")
+        check_parameter("mu", self.mu)
 
     def epsilon_at(self, delta: float) -> float:
         return _epsilon(float(self.mu), float(delta))
@@ -232,8 +234,7 @@ class LaplaceDP(Claim):
     kind: ClassVar[str] = "laplace-dp"
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.shift) and self.shift >= 0):
-            raise ValueError(f"a claimed shift must be finite and not negative, got {self.shift}")
+        check_parameter("shift", self.shift)
 
     @property
     def default_delta(self) -> float:

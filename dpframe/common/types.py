@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     Key: TypeAlias = jax.Array
     Floats: TypeAlias = npt.NDArray[np.float64]
     Ints: TypeAlias = npt.NDArray[np.int64]
+    Bools: TypeAlias = npt.NDArray[np.bool_]
     HostArray: TypeAlias = npt.NDArray[Any]
 else:
 
@@ -23,11 +24,12 @@ else:
             import jax
 
             return jax.Array
-        if name in ("Floats", "Ints", "HostArray"):
+        if name in ("Floats", "Ints", "Bools", "HostArray"):
             import numpy as np
             import numpy.typing as npt
 
-            return npt.NDArray[{"Floats": np.float64, "Ints": np.int64}.get(name, Any)]
+            kinds = {"Floats": np.float64, "Ints": np.int64, "Bools": np.bool_}
+            return npt.NDArray[kinds.get(name, Any)]
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from dpframe.common.types import Floats
+from dpframe.common.types import Bools, Floats
 from dpframe.stats.roots import bisection_each
 
-Bools = npt.NDArray[np.bool_]
 Indices = npt.NDArray[np.intp]
 
 

@@ -21,6 +21,7 @@ REACH = 8.0  # standard deviations on each side of the median: the tails beyond 
 PANELS = 32
 
 NODES = 12  # Gauss-Legendre nodes of a panel
+UNIT_NODES, UNIT_WEIGHTS = np.polynomial.legendre.leggauss(NODES)
 
 
 def beta_integral(
@@ -28,7 +29,6 @@ def beta_integral(
     a: float,
     b: float,
     kinks: Sequence[float] = (),
-    kinks_from_1: Sequence[float] = (),
 ) -> float:
     """Return E[g(X, 1 − X)] for X ~ Beta(a, b).
 
@@ -40,13 +40,12 @@ def beta_integral(
         function: g, for arrays of X and 1 − X; both are given without cancellation.
         a: above 0.
         b: above 0.
-        kinks: values of X where g is not smooth.
-        kinks_from_1: the same for values of 1 − X.
+        kinks: values of X, or of 1 − X, where g is not smooth.
     """
     edges = np.linspace(-REACH, REACH, PANELS + 1)
     x, rest, weights = _panels(a, b)
     sums = (function(x, rest) * weights).reshape(PANELS, NODES).sum(axis=1)
-    places = np.concatenate([_normal_score(kinks, a, b), -_normal_score(kinks_from_1, b, a)])
+    places = np.concatenate([_normal_score(kinks, a, b), -_normal_score(kinks, b, a)])
     panels = np.searchsorted(edges, places) - 1
     for panel in {int(p) for p in panels if 0 <= p < PANELS}:
         inside = places[panels == panel]
@@ -69,10 +68,9 @@ def _panels(a: float, b: float) -> tuple[Floats, Floats, Floats]:
 
 def _nodes(ends: Floats, a: float, b: float) -> tuple[Floats, Floats, Floats]:
     """Return quantiles, their distances from 1, and weights, between ends on the normal scale."""
-    unit, weight = _unit_nodes()
     half = np.diff(ends)[:, None] / 2
-    z = ((ends[:-1, None] + half) + half * unit).ravel()
-    weights = (half * weight).ravel() * np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    z = ((ends[:-1, None] + half) + half * UNIT_NODES).ravel()
+    weights = (half * UNIT_WEIGHTS).ravel() * np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
     tail, left = special.ndtr(-np.abs(z)), z < 0
     x, rest = np.empty_like(z), np.empty_like(z)
     x[left] = special.betaincinv(a, b, tail[left])
@@ -80,12 +78,6 @@ def _nodes(ends: Floats, a: float, b: float) -> tuple[Floats, Floats, Floats]:
     x[~left] = special.betainccinv(a, b, tail[~left])
     rest[~left] = special.betaincinv(b, a, tail[~left])
     return x, rest, weights
-
-
-@functools.cache
-def _unit_nodes() -> tuple[Floats, Floats]:
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
-    return nodes, weights
 
 
 TOLERANCE = 1e-9  # of a limit, relative to 1 + the limit
@@ -116,7 +108,7 @@ def outside_mass(posterior: Posterior, curve: Curve, kinks: Sequence[float] = ()
         return np.asarray(special.betainc(a, b, curve(fpr)) + special.betainc(b, a, curve(tnr)))
 
     law = posterior.false_positives + 0.5, posterior.true_negatives + 0.5
-    return min(1.0, beta_integral(outside, *law, kinks, kinks))
+    return min(1.0, beta_integral(outside, *law, kinks))
 
 
 def region_mass(posterior: Posterior, curve: Curve, kinks: Sequence[float] = ()) -> float:

@@ -14,13 +14,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import gammaln, xlog1py, xlogy
 
-from dpframe.common.types import Floats, Ints
+from dpframe.common.types import Bools, Floats, Ints
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
 
-Bools = npt.NDArray[np.bool_]
 Region = Callable[[float], Floats]
 
 MOST = 1000  # most trials on each side for which outcomes are enumerated, in about 50 ms

@@ -18,13 +18,9 @@ among independent draws.
 import math
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import bdtrc, betaln, gammaln
 
-from dpframe.common.types import Floats, Ints
-
-Bools = npt.NDArray[np.bool_]
-
+from dpframe.common.types import Bools, Floats, Ints
 
 CERTAIN = 0.0  # the logarithm of 1
 
@@ -162,11 +158,10 @@ def log_chance_of_copies(rows: Ints, copies: int) -> float:
 
 def log_chance_of_constants(rows: Ints) -> float:
     """Bound the chance that all chunks are constant, given the number of each value."""
-    times = np.unique(rows[:, 0], return_counts=True)[1]
-    return _log_orders(times) - _log_orders(rows.shape[1] * times)
+    return log_chance_of_copies(rows[:, 0], rows.shape[1])
 
 
-def log_chance_of_company(rows: Ints, seed: int = 0) -> float:
+def log_chance_of_company(rows: Ints) -> float:
     """Bound the chance that this many equal rows share a chunk; rows have shape [chunks, n].
 
     Equal rows are paired at random, rare values first, at most a quarter as many pairs as rows.
@@ -175,7 +170,7 @@ def log_chance_of_company(rows: Ints, seed: int = 0) -> float:
     depend on the values, and the number of pairs that do is stochastically below a binomial one.
     """
     chunks, n = rows.shape
-    first, second = _pairs(rows.reshape(-1), seed, most=rows.size // 4)
+    first, second = _pairs(rows.reshape(-1), most=rows.size // 4)
     number = len(first)
     together = int(np.sum(first // n == second // n))
     if chunks < 2 or together == 0:
@@ -183,7 +178,7 @@ def log_chance_of_company(rows: Ints, seed: int = 0) -> float:
     return _log_at_least(together, number, (n - 1) / (rows.size - 2 * number + 1))
 
 
-def log_chance_of_sharing(x: Ints, y: Ints, seed: int = 0) -> float:
+def log_chance_of_sharing(x: Ints, y: Ints) -> float:
     """Bound the chance that this many rows of two samples are equal, for any two distributions.
 
     If the sizes of the samples were Poisson, a row of a given value would belong to the first one
@@ -197,7 +192,7 @@ def log_chance_of_sharing(x: Ints, y: Ints, seed: int = 0) -> float:
     fixed = sum(0.5 * math.log(2 * math.pi * len(s)) + 1 / (12 * len(s)) for s in (x, y))
     found = []
     for chosen in (np.arange(len(pooled)), np.flatnonzero(rare)):
-        first, second = _pairs(pooled[chosen], seed)
+        first, second = _pairs(pooled[chosen])
         apart = int(np.sum((chosen[first] < len(x)) != (chosen[second] < len(x))))
         found.append(_log_at_least(apart, len(first), 0.5))
     return min(CERTAIN, min(found) + math.log(2) + fixed)
@@ -219,9 +214,9 @@ def log_chance_of_matches(x: Ints, y: Ints) -> float:
     return min(CERTAIN, float(np.logaddexp.reduce(logs)))
 
 
-def _pairs(rows: Ints, seed: int, most: int | None = None) -> tuple[Ints, Ints]:
-    """Pair places of equal rows, each place at most once, rare values first."""
-    rng = np.random.default_rng(seed)
+def _pairs(rows: Ints, most: int | None = None) -> tuple[Ints, Ints]:
+    """Pair places of equal rows, each place at most once, rare values first, by fixed dice."""
+    rng = np.random.default_rng(0)
     order = rng.permutation(len(rows))
     order = order[np.argsort(rows[order], kind="stable")]
     _, begin, times = np.unique(rows[order], return_index=True, return_counts=True)

@@ -110,14 +110,13 @@ def one_run_fdp_epsilon(
     canaries: int, guesses: int, correct: int, delta: float, error: float
 ) -> float:
     """Return a lower limit of ε at δ for any mechanism: (ε, δ)-DP is rejected up to it."""
-    return _rejected_up_to(
-        canaries, guesses, correct, error, lambda epsilon: approximate_blow_up(epsilon, delta)
-    )
+    result = canaries, guesses, correct
+    return _rejected_up_to(result, error, lambda epsilon: approximate_blow_up(epsilon, delta))
 
 
 def one_run_gaussian_mu(canaries: int, guesses: int, correct: int, error: float) -> float:
     """Return a lower limit of μ, for Gaussian mechanisms: the smallest μ not rejected."""
-    return _rejected_up_to(canaries, guesses, correct, error, gaussian_blow_up)
+    return _rejected_up_to((canaries, guesses, correct), error, gaussian_blow_up)
 
 
 def approximate_blow_up(epsilon: float, delta: float) -> Callable[[float], float]:
@@ -132,17 +131,14 @@ def gaussian_blow_up(mu: float) -> Callable[[float], float]:
 
 
 def _rejected_up_to(
-    canaries: int,
-    guesses: int,
-    correct: int,
+    result: tuple[int, int, int],
     error: float,
     curves: Callable[[float], Callable[[float], float]],
 ) -> float:
     """Find the parameter up to which the curves of a family are rejected."""
 
     def excess(parameter: float) -> float:
-        blow_up = curves(parameter)
-        return -1.0 if one_run_rejects(canaries, guesses, correct, blow_up, error) else 1.0
+        return -1.0 if one_run_rejects(*result, curves(parameter), error) else 1.0
 
     return crossing(excess, tolerance=1e-8)  # from below, so a bound stays one
 

@@ -192,17 +192,13 @@ def in_agreement(
     return tuple(found)
 
 
-class _Replay:
+class _Replay(NamedTuple):
     """Bets on past rounds against any (ε, δ)."""
 
-    def __init__(
-        self,
-        past: History,
-        delta: float,
-        resolution: float,
-        opened: Sequence[tuple[int, float]],
-    ) -> None:
-        self.past, self.delta, self.resolution, self.opened = past, delta, resolution, opened
+    past: History
+    delta: float
+    resolution: float
+    opened: Sequence[tuple[int, float]]
 
     def against(self, epsilons: Floats, tilts: Floats | None = None) -> tuple[Floats, Floats]:
         """Return the logarithm of the wealth after each round, shape [rounds, ε], and tilts."""

@@ -8,11 +8,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from dpframe.common.types import Floats
+from dpframe.common.types import Bools, Floats
 
-Bools = npt.NDArray[np.bool_]
 Point = tuple[float, float]
 
 

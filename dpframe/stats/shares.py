@@ -7,7 +7,6 @@ linear); the score itself, if it is a logarithm of a likelihood ratio; and, for 
 order, all trees of dyadic groups of bins [Willems1995].
 """
 
-import functools
 import math
 
 import numpy as np
@@ -21,6 +20,7 @@ BEND = 0.5  # standard deviation of a change of the slope
 FARTHEST = 6.0  # standard deviations from the median at which scores are clipped
 STEPS, CLOSE, LONGEST = 20, 1e-4, 2.0  # Newton's method: most steps, tolerance, longest step
 LEAST = 1e-9  # smallest share
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(7)  # of an integral over a normal distribution
 
 
 def places(edges: Floats) -> Floats:
@@ -117,14 +117,8 @@ def _regression(of: Floats, seen: Floats, x: Floats) -> tuple[Floats, float]:
     likelihood = -of[0] @ np.logaddexp(0, -logit) - of[1] @ np.logaddexp(0, logit)
     evidence = likelihood - at @ at / 2 - np.linalg.slogdet(curvature)[1] / 2
     spread = np.sqrt(np.einsum("ij,ij->i", x, np.linalg.solve(curvature, x.T).T))
-    nodes, weight = _hermite()
-    return expit((x @ at)[:, None] + spread[:, None] * nodes) @ weight, float(evidence)
-
-
-@functools.cache
-def _hermite() -> tuple[Floats, Floats]:
-    nodes, weight = np.polynomial.hermite_e.hermegauss(7)
-    return nodes, weight / weight.sum()
+    logits = (x @ at)[:, None] + spread[:, None] * NODES
+    return expit(logits) @ (WEIGHTS / WEIGHTS.sum()), float(evidence)
 
 
 def _as_it_is(of: Floats, middle: Floats) -> tuple[Floats, float]:

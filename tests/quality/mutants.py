@@ -227,8 +227,8 @@ MUTANTS = [
         19,
         "a round chooses its own bet: a bound",
         f"{ESTIMATORS}/betting.py",
-        "supposed, group = grouped(share, before.counts.sum(axis=0))",
-        "supposed, group = grouped(learned(new, middle), new.sum(axis=0))",
+        "supposed, group = output_bets.grouped(share, before.counts.sum(axis=0))",
+        "supposed, group = output_bets.grouped(learned(new, middle), new.sum(axis=0))",
         ("tests/builtin/test_betting.py",),
     ),
     Mutant(

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpframe.builtin.attacks import views
-from dpframe.builtin.attacks.columns import tallied
+from dpframe.builtin.attacks.columns import frequent, tallied
 from dpframe.plugins import (
     Answers,
     Array,
@@ -142,15 +142,8 @@ def _of_numbers(view: Any, state: Any, chosen: Any, words: Mapping[int, str]) ->
     else:
         name = view.name(column, number)
     used = int(np.isfinite(edges).sum())
-    inside = chosen[: used + 1]
-    inside = np.append(inside, False)
-    parts, start = [], None
-    for place, is_in in enumerate(inside):
-        if is_in and start is None:
-            start = place
-        elif not is_in and start is not None:
-            parts.append(_interval(edges, start, place, used))
-            start = None
+    ends = np.flatnonzero(np.diff(chosen[: used + 1], prepend=False, append=False)).reshape(-1, 2)
+    parts = [_interval(edges, start, stop, used) for start, stop in ends.tolist()]
     if chosen[views.EDGES + 1] and np.asarray(state["scores"])[views.EDGES + 1]:
         parts.append("not a number")
     return f"{name} is {views.listed(parts)}" if parts else f"{name} is nothing at all"
@@ -228,13 +221,9 @@ def score_codes(state: State, seen: Any, xp: Any) -> Any:
 
 def learn_hashes(target: Target, train: Train) -> State:
     """Learn from one column of hashes."""
-    sides = [part[:, 0] for part in train]
-    seen, counts = tallied(sides)
-    total = counts.sum(axis=0)
-    often = np.argsort(-total, kind="stable")[:HASHES]
-    kept = np.sort(often[total[often] >= LEAST])
-    rest = counts.sum(axis=1) - counts[:, kept].sum(axis=1)
-    found = ratios(np.column_stack([counts[:, kept], rest]))
+    seen, counts = tallied([part[:, 0] for part in train])
+    kept, counts = frequent(counts, HASHES, LEAST)
+    found = ratios(counts)
     hashes = np.full(HASHES, 2**32 - 1, np.uint32)
     scores = np.full(HASHES + 1, found[-1])
     hashes[: len(kept)], scores[: len(kept)] = seen[kept], found[:-1]
@@ -266,7 +255,10 @@ def learn_numbers(target: Target, train: Train, sums: bool, beside: int = 0) -> 
     for half in (0, 1):
         direction = views.weights([part[half::2] for part in few])
         halves = [[part[start::2] for part in few] for start in (half, 1 - half)]
-        here, there = ([_with_sum(p[:, places], direction, p) for p in part] for part in halves)
+        here, there = (
+            [np.column_stack([p[:, places], views.weighted(direction, p, np)]) for p in part]
+            for part in halves
+        )
         edges, smooth = zip(*map(views.edges_of, np.concatenate(here).T), strict=True)
         counts = _counts(edges, here)
         learned = ratios(np.where(np.array(smooth)[:, None, None], views.smoothed(counts), counts))
@@ -281,10 +273,6 @@ def learn_numbers(target: Target, train: Train, sums: bool, beside: int = 0) -> 
     counts = _counts([ends], [part[:, None] for part in chosen])[0]
     scores = ratios(views.smoothed(counts) if is_smooth else counts)
     return {"column": np.int32(column), **own, "edges": ends, "scores": scores}
-
-
-def _with_sum(chosen: HostArray, direction: State, part: HostArray) -> HostArray:
-    return np.column_stack([chosen, views.weighted(direction, part, np)])
 
 
 def _remembered(columns: HostArray) -> State:

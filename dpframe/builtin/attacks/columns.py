@@ -38,6 +38,24 @@ def tallied(sides: Sequence[HostArray]) -> tuple[HostArray, Ints]:
     return seen, np.stack([np.bincount(part, minlength=len(seen)) for part in parts])
 
 
+def frequent(counts: Ints, most: int, least: int) -> tuple[Ints, Ints]:
+    """Choose the most frequent values that occur at least `least` times in both samples together.
+
+    Args:
+        counts: of each value, shape [2, k].
+        most: values, at most.
+        least: occurrences.
+
+    Returns:
+        Their places, ascending, and the counts of each, with those of all others last.
+    """
+    total = counts.sum(axis=0)
+    often = np.argsort(-total, kind="stable")[:most]
+    kept = np.sort(often[total[often] >= least])
+    rest = counts.sum(axis=1) - counts[:, kept].sum(axis=1)
+    return kept, np.column_stack([counts[:, kept], rest])
+
+
 def not_one_number(target: Target) -> str | None:
     """Return why outputs are not single numbers; None if they are."""
     if math.prod(target.dims) == 1:
@@ -163,11 +181,14 @@ def _with_bits(xp: Any, numbers: Any, words: Any) -> Any:
     return xp.concatenate([numbers, *(part.astype(numbers.dtype) for part in parts)], axis=1)
 
 
-def nothing(count: int) -> Columns:
-    """Return columns whose only feature is NaN."""
-    ramps = 0 if count > MANY else min(max(64 // max(count, 1), 6), 32)
-    special = np.full((count, 2 if count > MANY else FLAGS), NO_VALUE)
-    none = np.zeros((count, ramps))
+def nothing(count: int, like: Columns | None = None) -> Columns:
+    """Return columns whose only feature is NaN, with the flags and ramps of `like` if given."""
+    if like is None:
+        flags = 2 if count > MANY else FLAGS
+        ramps = 0 if count > MANY else min(max(64 // max(count, 1), 6), 32)
+    else:
+        flags, ramps = like.special.shape[1], like.start.shape[1]
+    special, none = np.full((count, flags), NO_VALUE), np.zeros((count, ramps))
     return Columns(special, np.zeros(count), np.ones(count), none, none.copy())
 
 
@@ -179,14 +200,7 @@ def looked_at(
     With `like`, each column has as many flags and ramps as the columns of `like`.
     """
     seen = [part[:rows].astype(np.float64) for part in train]
-    found = nothing(seen[0].shape[1])
-    if like is not None:
-        ramps = np.zeros((len(found.centre), like.start.shape[1]))
-        found = found._replace(
-            special=np.full((len(found.centre), like.special.shape[1]), NO_VALUE),
-            start=ramps,
-            slope=ramps.copy(),
-        )
+    found = nothing(seen[0].shape[1], like)
     for at in range(len(found.centre)):
         _look(Columns(*(part[at : at + 1] for part in found)), *(part[:, at] for part in seen))
     return found

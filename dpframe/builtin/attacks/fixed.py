@@ -6,14 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from dpframe.builtin.attacks.columns import (
-    cuts,
-    floats,
-    host_numbers,
-    not_one_number,
-    numbers,
-    vectors,
-)
+from dpframe.builtin.attacks import columns as _columns
 from dpframe.plugins import (
     Array,
     Attack,
@@ -44,7 +37,7 @@ class Canaries(Attack, name="canaries"):
         return f"requires scores and memberships, [2, m]; outputs have shape {target.dims}"
 
     def score(self, state: Tree, outputs: Array) -> Array:
-        return floats(outputs)
+        return _columns.floats(outputs)
 
 
 class Identity(Attack, name="identity"):
@@ -58,10 +51,10 @@ class Identity(Attack, name="identity"):
     hands_out = True
 
     def unsuited(self, target: Target) -> str | None:
-        return not_one_number(target)
+        return _columns.not_one_number(target)
 
     def score(self, state: Tree, outputs: Array) -> Array:
-        return numbers(outputs)
+        return _columns.numbers(outputs)
 
 
 LOOKED_AT = 10_000  # outputs per dataset from which the spread is estimated
@@ -195,7 +188,7 @@ class Projection(Attack, name="projection"):
         return {"direction": line / np.linalg.norm(line), "midpoint": (d0 + d1).ravel() / 2}
 
     def score(self, state: Tree, outputs: Array) -> Array:
-        x = vectors(outputs)
+        x = _columns.vectors(outputs)
         direction = state["direction"].astype(x.dtype)
         parts = (x - state["midpoint"].astype(x.dtype)) * direction
         return jnp.sum(jnp.where(direction == 0, 0, parts), axis=1)
@@ -222,7 +215,7 @@ class Threshold(Attack, name="threshold"):
     the direction is also chosen."""
 
     def unsuited(self, target: Target) -> str | None:
-        return not_one_number(target)
+        return _columns.not_one_number(target)
 
     def learns(self) -> bool:
         return self.value is None or self.direction == "either"
@@ -230,11 +223,11 @@ class Threshold(Attack, name="threshold"):
     def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
         if not self.learns():
             return {"value": self.value, "up": self.direction == "up"}
-        sides = [np.sort(host_numbers(outputs)) for outputs in train]
+        sides = [np.sort(_columns.host_numbers(outputs)) for outputs in train]
         seen = [x[: np.searchsorted(x, np.nan)] for x in sides]  # NaN comes last
         values = np.array([0.0 if self.value is None else self.value])
         if self.value is None and len(pooled := np.sort(np.concatenate(seen))):
-            values = cuts(pooled, CANDIDATES)
+            values = _columns.cuts(pooled, CANDIDATES)
         claim = target.mechanism.claim(target.pair)
         delta = 0.0 if claim is None else claim.default_delta
         n0, n1 = (len(x) for x in sides)
@@ -247,7 +240,7 @@ class Threshold(Attack, name="threshold"):
         return {"value": best[1], "up": best[2]}
 
     def score(self, state: Tree, outputs: Array) -> Array:
-        x = numbers(outputs)
+        x = _columns.numbers(outputs)
         value = state["value"].astype(x.dtype)
         return jnp.where(state["up"], x >= value, x <= value)
 

@@ -368,10 +368,8 @@ class Categories(Attack, name="categories"):
         if 2 * len(np.unique(few[0])) <= len(few[0]) == FEW < max(map(len, train)):
             sides = [_whole(*_columns.digests(_columns.words(outputs, np))) for outputs in train]
         seen, counts = _columns.tallied(sides)
-        often = np.argsort(-counts.sum(axis=0), kind="stable")[: self.values]
-        kept = np.sort(often[counts.sum(axis=0)[often] >= self.least])
-        rest = counts.sum(axis=1) - counts[:, kept].sum(axis=1)
-        ratios = self.ratios(np.column_stack([counts[:, kept], rest]))
+        kept, counts = _columns.frequent(counts, self.values, self.least)
+        ratios = self.ratios(counts)
         # Empty places have the score of the rest, so a match there does no harm.
         first = np.full(self.values, 2**32 - 1, np.uint32)
         second = np.zeros(self.values, np.uint32)

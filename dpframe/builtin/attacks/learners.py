@@ -43,10 +43,6 @@ class Linear(NamedTuple):
     intercept: float
     weights: Floats
 
-    def margins(self, rows: HostArray) -> HostArray:
-        """Return the scores of rows of shape [n, columns]."""
-        return rows @ self.weights.astype(np.float32) + np.float32(self.intercept)
-
 
 class TrainingRows(NamedTuple):
     """Rows of two classes, the intercept's column last, padded."""
@@ -453,13 +449,11 @@ def _directions(
     return [directions[directions.any(axis=1)] for directions in found if directions.any()]
 
 
-def _summed_of(
+@partial(jax.jit, static_argnames="curved")
+def _summed(
     columns: Columns, centre: Any, scale: Any, d0: Array, d1: Array, curved: bool
 ) -> tuple[Array, Array]:
     rows = jnp.concatenate([d0, d1])
     seen = (_columns.see(columns, rows, jnp) - centre.astype(rows.dtype)) * scale.astype(rows.dtype)
     slope = (seen[len(d0) :].mean(axis=0) - seen[: len(d0)].mean(axis=0)) / 4
     return slope, seen.T @ seen / (4 * len(rows)) if curved else jnp.zeros(())
-
-
-_summed = jax.jit(_summed_of, static_argnames="curved")

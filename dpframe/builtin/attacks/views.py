@@ -33,8 +33,8 @@ def width_of(columns: int, of_width: Callable[[int], int], most: int) -> int:
     return most
 
 
-def first(answers: Any, most: int) -> HostArray:
-    """Return the first numbers of answers, NaN if absent; at least one column."""
+def first(answers: Any, most: int | None) -> HostArray:
+    """Return the first numbers of answers, or all, NaN if absent; at least one column."""
     numbers: HostArray = np.asarray(answers.numbers)[:, :most]
     if not numbers.shape[1]:
         return np.full((len(numbers), 1), np.nan)
@@ -296,12 +296,9 @@ class Kinds:
         known = {code >> 32: text for code, text in words.items()}
         texts = [known[code] for code in codes if code in known]
         if more := len(codes) - len(texts):
-            what = ("answer", "answers") if self.exact else ("kind", "kinds")
-            texts.append(
-                f"one {what[0]} that was not stored"
-                if more == 1
-                else f"one of {more} {what[1]} that were not stored"
-            )
+            what = "answer" if self.exact else "kind"
+            some = f"{what} that was" if more == 1 else f"of {more} {what}s that were"
+            texts.append(f"one {some} not stored")
         if self.exact:
             return f"is {listed(texts)}"
         raised = [text for text in texts if text.startswith("raises ")]
@@ -426,11 +423,8 @@ class Residues:
         integers = np.where(whole, numbers, 0).astype(np.int64)
         signs = np.sign(integers) + 1
         codes = [np.where(whole, 3 * (integers % d) + signs, NO_WHOLE) for d in DIVISORS]
-        return (
-            np.stack(codes, axis=2)
-            .reshape(len(numbers), len(DIVISORS) * numbers.shape[1])
-            .astype(np.uint8)
-        )
+        columns = len(DIVISORS) * numbers.shape[1]
+        return np.stack(codes, axis=2).reshape(len(numbers), columns).astype(np.uint8)
 
     def told(self, column: int, number: int, codes: list[int], rest: list[int]) -> str:
         """Describe the codes, for example "positive and 0 modulo 3"."""
@@ -470,9 +464,7 @@ class Spread:
 
     def see(self, answers: Any) -> HostArray:
         """Return one column for each name; NaN if an answer has no finite number."""
-        numbers = np.asarray(answers.numbers, np.float64)
-        if not numbers.shape[1]:
-            numbers = np.full((len(numbers), 1), np.nan)
+        numbers = first(answers, None)
         there = np.isfinite(numbers)
         count = there.sum(axis=1)
         plain = np.where(there, numbers, 0.0)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dpframe.builtin.estimators.events import beyond, epsilon_at
+from dpframe.builtin.estimators.events import apart, beyond, epsilon_at
 from dpframe.plugins import (
     Array,
     BinCounts,
@@ -23,22 +23,12 @@ from dpframe.plugins import (
     Ints,
     Query,
     Settled,
-    Statistic,
     Tree,
 )
+from dpframe.stats import output_bets
 from dpframe.stats.betting import choose, events
 from dpframe.stats.independence import log_chance_of_order
 from dpframe.stats.joint import evidence_below, reaches
-from dpframe.stats.output_bets import (
-    LOG_PRIOR,
-    Lines,
-    Supposed,
-    bets,
-    bets_of_both,
-    grouped,
-    lines_of,
-    mean_wealth,
-)
 from dpframe.stats.output_bounds import History, bound, history, in_agreement, profile_below
 from dpframe.stats.shares import learned, places
 
@@ -49,16 +39,16 @@ MOST = 690.0  # log-wealth from which the p-value is `TINY`
 class Against(NamedTuple):
     """A claim as lines, exactly and widened by the resolution of the rates."""
 
-    exact: Lines | None  # None if no line leaves anything to bet against
-    widened: Lines | None  # allows more; None if `exact` is
+    exact: output_bets.Lines | None  # None if no line leaves anything to bet against
+    widened: output_bets.Lines | None  # allows more; None if `exact` is
 
-    def bets(self, supposed: Supposed) -> Sequence[Floats | None]:
+    def bets(self, supposed: output_bets.Supposed) -> Sequence[Floats | None]:
         """Return the bets against both; the same array if both are the same lines."""
         if self.exact is None:
             return None, None
         if self.widened is not None and self.widened is not self.exact:
-            return bets_of_both(supposed, self.exact, self.widened)
-        found = bets(supposed, self.exact)
+            return output_bets.bets_of_both(supposed, self.exact, self.widened)
+        found = output_bets.bets(supposed, self.exact)
         return found, None if self.widened is None else found
 
 
@@ -66,14 +56,16 @@ class Against(NamedTuple):
 def against(claim: Claim, resolution: float) -> Against:
     """Return the lines of a claim."""
     said = claim.epsilon_at, claim.delta_at, claim.telling_deltas
-    exact = lines_of(*said)
-    return Against(exact, lines_of(*said, resolution) if resolution else exact)
+    exact = output_bets.lines_of(*said)
+    return Against(exact, output_bets.lines_of(*said, resolution) if resolution else exact)
 
 
 class Book(NamedTuple):
     """The earnings of bets against a claim, exact and widened."""
 
-    log_wealth: Floats = np.zeros((len(LOG_PRIOR), 2))  # of each way to bet, shape [ways, 2]
+    log_wealth: Floats = np.zeros(
+        (len(output_bets.LOG_PRIOR), 2)
+    )  # of each way to bet, shape [ways, 2]
     best: Floats = np.zeros(2)  # largest logarithm of their mean so far
 
     @property
@@ -85,9 +77,9 @@ class Book(NamedTuple):
     @property
     def now(self) -> Floats:
         """Logarithm of the wealth, shape [2]."""
-        return mean_wealth(self.log_wealth)
+        return output_bets.mean_wealth(self.log_wealth)
 
-    def played(self, claim: Against, supposed: Supposed, counts: Ints) -> Book:
+    def played(self, claim: Against, supposed: output_bets.Supposed, counts: Ints) -> Book:
         """Bet on a round against a claim.
 
         The distribution of the output is estimated from all earlier rounds. The round has the
@@ -104,12 +96,12 @@ class Book(NamedTuple):
 @functools.lru_cache(maxsize=1 << 14)
 def _supposed(
     edges: bytes, dtype: str, bins: int, seen: tuple[int, ...], counts: bytes
-) -> tuple[Supposed, Ints]:
+) -> tuple[output_bets.Supposed, Ints]:
     """Return `grouped` for the counts of all rounds so far, and the groups of the seen bins."""
     every = np.zeros((2, bins), np.int64)
     every[:, seen] = np.frombuffer(counts, np.int64).reshape(2, -1)
     middle = places(np.frombuffer(edges, dtype)) if edges else None
-    supposed, group = grouped(learned(every, middle), every.sum(axis=0))
+    supposed, group = output_bets.grouped(learned(every, middle), every.sum(axis=0))
     return supposed, group[list(seen)]
 
 
@@ -275,7 +267,7 @@ Profile = tuple[tuple[float, float], ...]  # points (ε, δ), by ascending ε
 class State(NamedTuple):
     """The counts and earnings of the rounds so far."""
 
-    rounds: tuple[tuple[Supposed, Ints], ...] = ()
+    rounds: tuple[tuple[output_bets.Supposed, Ints], ...] = ()
     """For each round but the first, the estimated distribution before it and its counts by
     group."""
     parts: tuple[Ints, ...] = ()  # counts of each round, shape [2, bins]
@@ -318,7 +310,7 @@ class Betting(Estimator, name="betting"):
         "reverse information projection on the claim [Grunwald2024] (arXiv:1906.07801)"
     )
 
-    def statistic(self) -> Statistic:
+    def statistic(self) -> Cuts:
         return Cuts()
 
     def observe(self, state: State | None, layout: Tree, counts: Ints, query: Query) -> State:
@@ -331,7 +323,7 @@ class Betting(Estimator, name="betting"):
         if before.trials:
             middle = places(np.asarray(layout)) if np.size(layout) else None
             share = learned(before.counts, middle)
-            supposed, group = grouped(share, before.counts.sum(axis=0))
+            supposed, group = output_bets.grouped(share, before.counts.sum(axis=0))
             own = np.stack([np.bincount(group, side, supposed.mass.size) for side in new])
             rounds = (*rounds, (supposed, own))
             if query.claim is not None:
@@ -349,7 +341,10 @@ class Betting(Estimator, name="betting"):
         key = edges.tobytes(), edges.dtype.str, every.shape[-1], bins
         every, wanted = every[..., bins], -math.log(1 - query.confidence)
         before = np.cumsum(every, axis=1)
-        wealth, best = np.zeros((len(LOG_PRIOR), 2, len(every))), np.zeros((2, len(every)))
+        wealth, best = (
+            np.zeros((len(output_bets.LOG_PRIOR), 2, len(every))),
+            np.zeros((2, len(every))),
+        )
         assert query.claim is not None
         claim = against(query.claim, query.resolution)
         for number in range(1, len(rounds)):
@@ -357,7 +352,9 @@ class Betting(Estimator, name="betting"):
             seen = before[live, number - 1].reshape(len(live), -1)
             distinct, same = np.unique(seen, axis=0, return_inverse=True)
             known = [_supposed(*key, each.tobytes()) for each in distinct]
-            supposed = Supposed(*map(np.stack, zip(*(one for one, _ in known), strict=True)))
+            supposed = output_bets.Supposed(
+                *map(np.stack, zip(*(one for one, _ in known), strict=True))
+            )
             groups, new = np.stack([group for _, group in known]), every[live, number]
             paid: Any = [0.0, 0.0]
             chosen = claim.bets(supposed)
@@ -369,7 +366,7 @@ class Betting(Estimator, name="betting"):
                     paid[place] = np.einsum("wsab,asb->wa", each[:, :, same.ravel()], new)
             for place in (0, 1):
                 wealth[:, place, live] += paid[place]
-            best[:, live] = np.maximum(best[:, live], mean_wealth(wealth[:, :, live]))
+            best[:, live] = np.maximum(best[:, live], output_bets.mean_wealth(wealth[:, :, live]))
         return np.asarray(best.min(axis=0) >= wanted)
 
     def settled(self, state: State, layout: Tree, query: Query) -> Settled | None:
@@ -457,10 +454,7 @@ class Betting(Estimator, name="betting"):
         return self._played(rounds, layout, query)
 
     def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
-        bins = max(2, len(layout) + 2)
-        counts = np.zeros((2, bins), np.int64)
-        counts[0, 0], counts[1, -1] = trials
-        return counts
+        return apart(max(2, len(layout) + 2), (0, -1), trials)
 
     def _played(self, rounds: Iterable[Ints], layout: Tree, query: Query) -> Estimate:
         state = State()

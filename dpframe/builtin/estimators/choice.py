@@ -33,8 +33,9 @@ class ChosenEvent(NamedTuple):
     weight: float
     share: float
 
-    def events(self, ladder: Bins) -> Events:
-        """Return the event with its counts."""
+    def events(self, counts: Ints) -> Events:
+        """Return the event with its counts, given those of all bins, shape [2, bins]."""
+        ladder = self.family.bins(counts)
         if self.rank:
             ranks = np.array([min(self.rank, ladder.trials_false)])
             false, true = ranks - 1, ladder.at_rank(ranks)

@@ -106,6 +106,13 @@ def beyond(ascending: Floats, number: int, reach: float, otherwise: float = 0.0)
     return both[np.isfinite(both)]
 
 
+def apart(bins: int, places: tuple[int, int], trials: tuple[int, int]) -> Ints:
+    """Return the counts if all draws of D are in one bin and all of D′ in another."""
+    counts = np.zeros((2, bins), np.int64)
+    counts[(0, 1), places] = trials
+    return counts
+
+
 RATIO = 3.0  # ratio of neighbouring ranks; with smaller steps, more events share the error
 
 
@@ -173,7 +180,10 @@ DOWN = (Family(top=True, says=0), Family(top=False, says=1))
 
 
 class Events(NamedTuple):
-    """Events with their counts and their shares of the error; every field has shape [k]."""
+    """Events with their counts and their shares of the error; every field has shape [k].
+
+    The first six fields are the terms of `Evidence`, in its order.
+    """
 
     false: Ints  # rank − 1, or the count of a fixed event, shape [k]
     trials_false: Ints
@@ -198,14 +208,7 @@ class Events(NamedTuple):
 
     def staircases(self, error: float) -> Floats:
         """Return staircases that all hold together with probability 1 − error, [k, corners, 2]."""
-        return joint_staircases(
-            self.false,
-            self.trials_false,
-            self.true,
-            self.trials_true,
-            self.weight,
-            np.minimum(error * self.share, 1),
-        )
+        return joint_staircases(*self[:5], np.minimum(error * self.share, 1))
 
     def only(self, chosen: Sequence[int]) -> Events:
         """Return the chosen events."""
@@ -214,10 +217,7 @@ class Events(NamedTuple):
     @property
     def evidence(self) -> Evidence:
         """The inputs of the staircases."""
-        columns = self.false, self.trials_false, self.true, self.trials_true
-        terms = zip(
-            *(column.tolist() for column in (*columns, self.weight, self.share)), strict=True
-        )
+        terms = zip(*(column.tolist() for column in self[:6]), strict=True)
         return Evidence("joint", tuple(terms))
 
 

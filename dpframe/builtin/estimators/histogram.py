@@ -5,15 +5,8 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from dpframe.builtin.estimators import events as _events
 from dpframe.builtin.estimators.choice import choose, largest_shown
-from dpframe.builtin.estimators.events import (
-    DISTINCT,
-    UP,
-    PilotGrid,
-    binned_rates,
-    distinct,
-    estimate_from_events,
-)
 from dpframe.plugins import (
     Claim,
     Estimate,
@@ -25,7 +18,6 @@ from dpframe.plugins import (
     Ints,
     Le,
     Query,
-    Statistic,
     Tree,
     epsilon_of,
     estimate_from_boxes,
@@ -51,7 +43,7 @@ QUARTILES = 1.3489795003921634
 
 
 @dataclasses.dataclass(frozen=True)
-class PilotBins(PilotGrid):
+class PilotBins(_events.PilotGrid):
     """Counts in bins of equal width, the outermost ones open, and the pilot's own counts.
 
     Without a number of bins the counts are finer than the histogram (see `first_bins`). If the
@@ -72,9 +64,9 @@ class PilotBins(PilotGrid):
 
     def _edges(self, pilots: tuple[HostArray, HostArray]) -> tuple[HostArray, float]:
         """Return edges, and the deviation that decides how many to leave out; 0 for none."""
-        dtype, values = pilots[0].dtype, distinct(*pilots)
+        dtype, values = pilots[0].dtype, _events.distinct(*pilots)
         most = FINE + 1 if self.bins is None else self.bins - 1
-        few = min(DISTINCT, most, sum(map(len, pilots)) // REPEATED)
+        few = min(_events.DISTINCT, most, sum(map(len, pilots)) // REPEATED)
         if self.low is None and self.high is None and 0 < len(values) <= few:
             # Repeated edges make empty bins, which `first_bins` leaves out.
             return np.concatenate([values, np.full(most - len(values), values[-1])]), 0.0
@@ -181,7 +173,7 @@ class Binned(Estimator):
         if self.low is not None and self.high is not None and not self.low < self.high:
             raise ValueError(f"low must be below high, got {self.low} and {self.high}")
 
-    def statistic(self) -> Statistic:
+    def statistic(self) -> PilotBins:
         return PilotBins(self.bins, self.low, self.high)
 
 
@@ -298,9 +290,7 @@ class Histogram(Binned, name="histogram"):
         return q_radius, p_radius
 
     def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
-        counts = np.zeros((2, len(layout["edges"]) + 2), np.int64)
-        counts[0, 1], counts[1, -1] = trials
-        return counts
+        return _events.apart(len(layout["edges"]) + 2, (1, -1), trials)
 
     def _of_the_paper(self, found: Histograms, query: Query) -> Estimate:
         """Return the interval of section 4.3: one radius for both, with the whole error."""
@@ -365,22 +355,20 @@ class HistogramSplit(Binned, name="histogram-split"):
         starts = np.flatnonzero(taught.sum(axis=0))
         starts[0] = 0
         ordered = np.add.reduceat(grouped(layout, counts, size).counts[:, order], starts, axis=1)
-        chosen = choose(np.add.reduceat(taught, starts, axis=1), UP, query, 1.0)
-        return estimate_from_events(
-            [one.events(one.family.bins(ordered)) for one in chosen],
+        chosen = choose(np.add.reduceat(taught, starts, axis=1), _events.UP, query, 1.0)
+        return _events.estimate_from_events(
+            [one.events(ordered) for one in chosen],
             query,
             shown=largest_shown(chosen, ordered, query),
-            rates=binned_rates(ordered, UP),
+            rates=_events.binned_rates(ordered, _events.UP),
             notes=(f"events of {learned.bins} bins, in the order learned from the pilot",),
         )
 
     def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
         pilot, size = _pilot(layout)
         order = rising_ratio(grouped(layout, pilot, size))
-        bins = first_bins(layout, size)
-        counts = np.zeros(pilot.shape, np.int64)
-        counts[0, bins[order[0]]], counts[1, bins[order[-1]]] = trials
-        return counts
+        bins = first_bins(layout, size)[order]
+        return _events.apart(pilot.shape[1], (bins[0], bins[-1]), trials)
 
 
 def rising_ratio(learned: Histograms) -> Ints:

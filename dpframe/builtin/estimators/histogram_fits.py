@@ -29,7 +29,6 @@ from dpframe.plugins import (
     Le,
     Lt,
     Query,
-    Statistic,
     SubsampledGaussianDP,
     Tree,
 )
@@ -273,7 +272,7 @@ class OneShot(Estimator, name="one-shot"):
         if self.law == "histogram" and self.dimension is not None:
             raise ValueError("dimension requires law = 'normal'; histograms use both sides")
 
-    def statistic(self) -> Statistic:
+    def statistic(self) -> one_run.InAndOut:
         return one_run.InAndOut(self._bins())
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:

@@ -218,6 +218,11 @@ class Guessed(NamedTuple):
     correct: int
     share: float  # of the error
 
+    @property
+    def result(self) -> tuple[int, int, int]:
+        """The arguments of the formulas of `dpframe.stats.one_run`."""
+        return self[:3]
+
 
 class Guesses(Estimator):
     """The largest bound of several numbers of guesses, which share the error."""
@@ -241,7 +246,7 @@ class Guesses(Estimator):
         if self.guesses is not None and not self.guesses:
             raise ValueError("guesses names no number")
 
-    def statistic(self) -> Statistic:
+    def statistic(self) -> GuessCounts:
         return GuessCounts(self.guesses, self.side)
 
     def estimate_canaries(
@@ -391,10 +396,9 @@ class OneRun(Guesses, name="one-run"):
     theorem: ClassVar[str] = "one-run"
 
     def lower(self, one: Guessed, delta: float, error: float, least: float) -> float:
-        counts = one.canaries, one.guesses, one.correct
-        if one_run.one_run_p_value(*counts, least, delta) > error:
+        if one_run.one_run_p_value(*one.result, least, delta) > error:
             return least
-        return one_run.one_run_epsilon(*counts, delta, error)
+        return one_run.one_run_epsilon(*one.result, delta, error)
 
     def level(self, one: Guessed, claim: Claim, most: float, query: Query, slack: float) -> float:
         return min(_level(one, claim, delta, slack) for delta in _deltas(claim, query))
@@ -422,7 +426,7 @@ def _level(one: Guessed, claim: Claim, delta: float, slack: float) -> float:
     raised = delta + slack * (1 + math.exp(min(epsilon, 700.0)))
     if epsilon == math.inf or raised >= 1:
         return 1.0
-    return one_run.one_run_p_value(one.canaries, one.guesses, one.correct, epsilon, raised)
+    return one_run.one_run_p_value(*one.result, epsilon, raised)
 
 
 DIGITS = 2.0**-52
@@ -443,22 +447,19 @@ class OneRunFDP(Guesses, name="one-run-fdp"):
     theorem: ClassVar[str] = "one-run-fdp"
 
     def lower(self, one: Guessed, delta: float, error: float, least: float) -> float:
-        counts = one.canaries, one.guesses, one.correct
         curve = one_run.approximate_blow_up(least, delta)
-        if not one_run.one_run_rejects(*counts, curve, error):
+        if not one_run.one_run_rejects(*one.result, curve, error):
             return least
-        return one_run.one_run_fdp_epsilon(*counts, delta, error)
+        return one_run.one_run_fdp_epsilon(*one.result, delta, error)
 
     def level(self, one: Guessed, claim: Claim, most: float, query: Query, slack: float) -> float:
-        counts, blow_up = (one.canaries, one.guesses, one.correct), _blow_up(claim, slack)
-        if not one_run.one_run_rejects(*counts, blow_up, most):
+        blow_up = _blow_up(claim, slack)
+        if not one_run.one_run_rejects(*one.result, blow_up, most):
             return most
-        return one_run.one_run_fdp_p_value(*counts, blow_up)
+        return one_run.one_run_fdp_p_value(*one.result, blow_up)
 
     def remarks(self, best: Guessed, error: float, query: Query) -> tuple[str, ...]:
-        mu = one_run.one_run_gaussian_mu(
-            best.canaries, best.guesses, best.correct, error * best.share
-        )
+        mu = one_run.one_run_gaussian_mu(*best.result, error * best.share)
         text = f"assuming Gaussian noise, μ is at least {mu:.4g}"
         if query.delta:
             text += f", ε at least {float(gaussian_epsilon(query.delta, mu)):.4g}"

@@ -7,21 +7,8 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
+from dpframe.builtin.estimators import events as _events
 from dpframe.builtin.estimators.choice import choose, largest_shown
-from dpframe.builtin.estimators.events import (
-    DISTINCT,
-    DOWN,
-    UP,
-    Events,
-    Family,
-    PilotGrid,
-    Shown,
-    binned_rates,
-    distinct,
-    estimate_from_events,
-    geometric,
-    grid,
-)
 from dpframe.builtin.estimators.threshold import Decisions, limited
 from dpframe.plugins import (
     DecisionCounts,
@@ -31,7 +18,6 @@ from dpframe.plugins import (
     HostArray,
     Ints,
     Query,
-    Statistic,
     Tree,
     estimate_from_boxes,
 )
@@ -57,7 +43,7 @@ def exposure_note(counts: npt.ArrayLike, delta: float = 0.0) -> str:
     )
 
 
-Shares = tuple[tuple[Family, float], ...]
+Shares = tuple[tuple[_events.Family, float], ...]
 
 DISCRETE_SHARE = 0.1
 """Share of the error that is kept for fixed thresholds, in case the scores are discrete."""
@@ -71,7 +57,7 @@ FEWEST = 100  # with fewer scores nothing is kept for fixed thresholds
 
 def raw_events(
     scores: tuple[HostArray, HostArray], families: Shares, query: Query, rng: np.random.Generator
-) -> list[Events]:
+) -> list[_events.Events]:
     """Return events beyond ranks of all scores, and fixed ones if the scores are discrete.
 
     A few scores choose the fixed events. Both kinds are valid at their own share of the error, so
@@ -80,7 +66,10 @@ def raw_events(
     small = min(len(values) for values in scores) < FEWEST
     kept = 0.0 if small else DISCRETE_SHARE
     ascending = (np.sort(scores[0]), np.sort(scores[1]))
-    ranked = [geometric(family.sorted(ascending), (1 - kept) * share) for family, share in families]
+    ranked = [
+        _events.geometric(family.sorted(ascending), (1 - kept) * share)
+        for family, share in families
+    ]
     if small:
         return ranked
     return ranked + _fixed_events(scores, [family for family, _ in families], query, kept, rng)
@@ -88,20 +77,20 @@ def raw_events(
 
 def _fixed_events(
     scores: tuple[HostArray, HostArray],
-    families: Sequence[Family],
+    families: Sequence[_events.Family],
     query: Query,
     share: float,
     rng: np.random.Generator,
-) -> list[Events]:
+) -> list[_events.Events]:
     parts = [_split(values, rng) for values in scores]
     pilots, rest = (tuple(part[n] for part in parts) for n in (0, 1))
-    if len(distinct(*pilots)) > DISTINCT:
+    if len(_events.distinct(*pilots)) > _events.DISTINCT:
         return []
-    edges = grid(*pilots)
+    edges = _events.grid(*pilots)
     pilot, counts = (np.stack([bin_counts(edges, s) for s in group]) for group in (pilots, rest))
     query = query._replace(trials=(len(rest[0]), len(rest[1])))
     chosen = choose(pilot.astype(np.int64), families, query, share)
-    return [one.events(one.family.bins(counts)) for one in chosen]
+    return [one.events(counts) for one in chosen]
 
 
 def _split(values: HostArray, rng: np.random.Generator) -> tuple[HostArray, HostArray]:
@@ -168,17 +157,17 @@ class OrderStatistics(Estimator, name="order-statistics"):
     direction: Literal["either", "up", "down"] = "either"
     """Larger scores mean D′ ("up", the convention for attacks), D ("down"), or either."""
 
-    def statistic(self) -> Statistic:
-        return PilotGrid()
+    def statistic(self) -> _events.PilotGrid:
+        return _events.PilotGrid()
 
-    def families(self) -> tuple[tuple[Family, float], ...]:
+    def families(self) -> tuple[tuple[_events.Family, float], ...]:
         """Return the families of events with their shares of the error."""
         shares = {"up": (1.0, 0.0), "down": (0.0, 1.0)}.get(
             self.direction, (1 - REVERSED_SHARE, REVERSED_SHARE)
         )
         return tuple(
             (family, share / 2)
-            for kind, share in zip((UP, DOWN), shares, strict=True)
+            for kind, share in zip((_events.UP, _events.DOWN), shares, strict=True)
             for family in kind
             if share
         )
@@ -190,13 +179,13 @@ class OrderStatistics(Estimator, name="order-statistics"):
         shares = self.families()
         families = [family for family, _ in shares]
         chosen = choose(pilot, families, query, 1 - LADDER_SHARE)
-        events = [one.events(one.family.bins(counts)) for one in chosen]
-        events += [geometric(f.bins(counts), LADDER_SHARE * share) for f, share in shares]
-        return estimate_from_events(
+        events = [one.events(counts) for one in chosen]
+        events += [_events.geometric(f.bins(counts), LADDER_SHARE * share) for f, share in shares]
+        return _events.estimate_from_events(
             events,
             query,
             shown=largest_shown(chosen, counts, query, np.asarray(layout["edges"])),
-            rates=binned_rates(counts, families),
+            rates=_events.binned_rates(counts, families),
             notes=(exposure_note(counts, query.delta),),
         )
 
@@ -206,10 +195,10 @@ class OrderStatistics(Estimator, name="order-statistics"):
         values = (ascending(scores[0]), ascending(scores[1]))
         events = raw_events(values, self.families(), query, rng)
         rates = np.concatenate([np.stack([part.fpr, part.tpr], axis=1) for part in events])
-        return estimate_from_events(
+        return _events.estimate_from_events(
             events,
             query,
-            shown=Shown(math.inf, "chosen thresholds"),
+            shown=_events.Shown(math.inf, "chosen thresholds"),
             rates=rates,
             notes=(exposure_note(rank_counts(values), query.delta),),
         )
@@ -219,9 +208,7 @@ class OrderStatistics(Estimator, name="order-statistics"):
         bins = pilot.shape[1]
         means = pilot @ np.arange(bins) / pilot.sum(axis=1)
         rising = self.direction == "up" or (self.direction == "either" and means[1] >= means[0])
-        counts = np.zeros((2, bins), np.int64)
-        counts[1, -1 if rising else 0], counts[0, 0 if rising else -1] = trials[1], trials[0]
-        return counts
+        return _events.apart(bins, (0, -1) if rising else (-1, 0), trials)
 
 
 LIMITS = 4  # one-sided limits that share the error: lower and upper of Pr[1|D] and of Pr[1|D′]
@@ -244,7 +231,7 @@ class Precision(Estimator, name="precision"):
         "[Clopper1934] (doi:10.1093/biomet/26.4.404)"
     )
 
-    def statistic(self) -> Statistic:
+    def statistic(self) -> DecisionCounts:
         return DecisionCounts()
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
@@ -270,7 +257,7 @@ class Precision(Estimator, name="precision"):
         )
 
     def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
-        return np.array([[trials[0], 0], [0, trials[1]]], np.int64)
+        return _events.apart(2, (0, 1), trials)
 
 
 def largest_loss(numerators: Floats, denominators: Floats, delta: float) -> float:
@@ -279,11 +266,8 @@ def largest_loss(numerators: Floats, denominators: Floats, delta: float) -> floa
     Numerators and denominators have shape [guess, dataset]. The result is at least 0; inf if a
     guess occurs on one dataset and never on the other.
     """
-    losses = [0.0]
-    for guess in (0, 1):
-        for dataset in (0, 1):
-            above = numerators[guess, dataset] - delta
-            below = denominators[guess, 1 - dataset]
-            if above > 0:
-                losses.append(math.log(above / below) if below > 0 else math.inf)
-    return max(losses)
+    return max(
+        _events.epsilon_at(denominators[guess, 1 - dataset], numerators[guess, dataset], delta)
+        for guess in (0, 1)
+        for dataset in (0, 1)
+    )

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from dpframe.builtin.estimators.events import PilotGrid, profile
+from dpframe.builtin.estimators.events import PilotGrid, apart, profile
 from dpframe.plugins import (
     Array,
     Claim,
@@ -247,10 +247,7 @@ class LimitedThreshold(OneThreshold):
 
     def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
         bins = np.asarray(layout["pilot"]).shape[1] if layout else 2
-        ends = (0, -1) if rises_in(layout, self.direction) else (-1, 0)
-        counts = np.zeros((2, bins), np.int64)
-        counts[0, ends[0]], counts[1, ends[1]] = trials
-        return counts
+        return apart(bins, (0, -1) if rises_in(layout, self.direction) else (-1, 0), trials)
 
 
 class ThresholdLoss(LimitedThreshold, name="threshold"):

@@ -6,17 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.builtin.mechanisms.laplace import (
-    Calibrated,
-    from_uniform,
-    laplace_log_density,
-    log,
-    lone_difference,
-)
-from dpframe.plugins import Array, Gt, HostArray, Key, Mechanism, Pair, PureDP
+from dpframe.builtin.mechanisms import laplace as _laplace
+from dpframe.plugins import Array, Gt, HostArray, Key, Pair, PureDP
 
 
-class Geometric(Calibrated, name="geometric"):
+class Geometric(_laplace.Calibrated, name="geometric"):
     """Whole numbers plus two-sided geometric noise: Pr[z] = a^|z| (1 − a)/(1 + a), a = e^{−ε/Δ}.
 
     Claim: ε-DP for a query of l1 sensitivity Δ [Ghosh2009]; true.
@@ -36,16 +30,16 @@ class Geometric(Calibrated, name="geometric"):
     def truth(self, pair: Pair) -> PureDP | None:
         # A gap of k takes k + 1 likelihood ratios, e^{−k/s}, e^{(2−k)/s}, …, e^{k/s}: for k > 1
         # the curve has corners that no claim has.
-        gap = lone_difference(pair)
+        gap = _laplace.lone_difference(pair)
         if gap is None or gap > 1:
             return None
         return PureDP(gap / self.scale)
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
-        return data + from_uniform(self._noise, key, data, n, low=-0.5)
+        return data + _laplace.from_uniform(self._noise, key, data, n, low=-0.5)
 
     def log_density(self, data: Array, outputs: Array) -> Array:
-        return laplace_log_density(data, outputs, self.scale)
+        return _laplace.laplace_log_density(data, outputs, self.scale)
 
     def _noise(self, v: Array) -> Array:
         """Inverse CDF of both sides at v + ½: |z| ≥ m where w = 1 − 2|v| ≤ 2a^m/(1 + a).
@@ -54,11 +48,11 @@ class Geometric(Calibrated, name="geometric"):
         """
         scale = self.scale
         middle = jnp.log1p(jnp.expm1(-1 / scale) / 2)  # ln((1 + a)/2)
-        log_w = log(1 - 2 * jnp.abs(v))
+        log_w = _laplace.log(1 - 2 * jnp.abs(v))
         return jnp.copysign(jnp.floor(-(log_w + middle) * scale), v)
 
 
-class RandomizedResponse(Calibrated, name="randomized-response"):
+class RandomizedResponse(_laplace.Calibrated, name="randomized-response"):
     """Each bit of the data is kept with probability e^c/(1 + e^c), else flipped; c = ε/Δ.
 
     Bits are the numbers 0 and 1, in the data as in the outputs. Claim: ε-DP for data that differ in
@@ -79,7 +73,7 @@ class RandomizedResponse(Calibrated, name="randomized-response"):
         return super().resolve(pair)
 
     def truth(self, pair: Pair) -> PureDP | None:
-        bits = lone_difference(pair)
+        bits = _laplace.lone_difference(pair)
         return None if bits is None else PureDP(bits * self._epsilon_of_a_bit)
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
@@ -96,17 +90,11 @@ class RandomizedResponse(Calibrated, name="randomized-response"):
         return 1 / self.scale
 
 
-class CopyInput(Mechanism, name="copy-input"):
+class CopyInput(_laplace.ClaimsEpsilon, name="copy-input"):
     """Releases the data as they are [Habernal2022, section 5].
 
     Claim: ε-DP; false. True ε for the zeros-ones pair: infinite.
     """
-
-    epsilon: Annotated[float, Gt(0)]
-    """The claim; it has no other effect."""
-
-    def claim(self, pair: Pair) -> PureDP:
-        return PureDP(self.epsilon)
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
         return jnp.broadcast_to(data, (n, *data.shape))
@@ -117,18 +105,12 @@ class CopyInput(Mechanism, name="copy-input"):
         return jnp.where(same, 0.0, -jnp.inf)
 
 
-class RandomOutput(Mechanism, name="random-output"):
+class RandomOutput(_laplace.ClaimsEpsilon, name="random-output"):
     """Uni[0, 1) in every coordinate, whatever the data are [Habernal2022, section 5].
 
     Claim: ε-DP; true for every ε. True ε for every pair: 0. A coordinate rounds to 1 with
     probability ½ (up to 2⁻²⁴) on both sides.
     """
-
-    epsilon: Annotated[float, Gt(0)]
-    """The claim; it has no other effect."""
-
-    def claim(self, pair: Pair) -> PureDP:
-        return PureDP(self.epsilon)
 
     def truth(self, pair: Pair) -> PureDP:
         return PureDP(0.0)
@@ -137,7 +119,7 @@ class RandomOutput(Mechanism, name="random-output"):
         return None if np.size(data) != 1 else np.clip(x, 0, 1)
 
     def sample(self, key: Key, data: Array, n: int) -> Array:
-        return from_uniform(lambda u: u, key, data, n)
+        return _laplace.from_uniform(lambda u: u, key, data, n)
 
     def log_density(self, data: Array, outputs: Array) -> Array:
         return jnp.zeros(len(outputs), outputs.dtype)

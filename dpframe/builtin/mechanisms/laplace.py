@@ -154,8 +154,18 @@ def laplace_truth(pair: Pair, scale: float) -> LaplaceDP | None:
     return None if difference is None else LaplaceDP(difference / scale)
 
 
-class Calibrated(Mechanism):
-    """A mechanism that claims ε-DP and takes the scale of its noise from ε and a sensitivity Δ."""
+class ClaimsEpsilon(Mechanism):
+    """A mechanism that claims ε-DP."""
+
+    epsilon: Annotated[float, Gt(0)]
+    """The claim; it has no other effect."""
+
+    def claim(self, pair: Pair) -> PureDP:
+        return PureDP(self.epsilon)
+
+
+class Calibrated(ClaimsEpsilon):
+    """A mechanism that takes the scale of its noise from the claimed ε and a sensitivity Δ."""
 
     epsilon: Annotated[float, Gt(0)]
     """The claim; with the sensitivity it sets the scale of the noise."""
@@ -165,9 +175,6 @@ class Calibrated(Mechanism):
     def resolve(self, pair: Pair) -> Self:
         sensitivity = sensitivity_or_distance(self.sensitivity, pair, 1)
         return dataclasses.replace(self, sensitivity=sensitivity)
-
-    def claim(self, pair: Pair) -> PureDP:
-        return PureDP(self.epsilon)
 
     @property
     def scale(self) -> float:
@@ -290,7 +297,7 @@ class LaplaceNumpy(HostMechanism, name="laplace-numpy"):
         return data + rng.laplace(scale=scale, size=(n, *data.shape))
 
 
-class Adept(LaplaceNoise, name="adept"):
+class Adept(LaplaceNoise, ClaimsEpsilon, name="adept"):
     """Laplace noise of scale 1/ε whatever the dimension, as in ADePT [Krishna2021].
 
     Claim: ε-DP; false from dim 2 on, because the l1 sensitivity is not 1 [Habernal2021]. True ε
@@ -300,9 +307,6 @@ class Adept(LaplaceNoise, name="adept"):
 
     epsilon: Annotated[float, Gt(0)]
     """The claim, and the inverse scale of the noise."""
-
-    def claim(self, pair: Pair) -> PureDP:
-        return PureDP(self.epsilon)
 
     @property
     def noise(self) -> float:

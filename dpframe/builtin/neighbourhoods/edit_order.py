@@ -96,11 +96,8 @@ def users(bench: EditableTable) -> Iterator[Draft]:
             one = (record, *(bench.row(1.0, number) for number in range(many - 1)))
             heavy = tuple(bench.with_cell(row, user, bench.name(10**6)) for row in one)
             told = f"a user with {many} records{base and ', '}{base}"
-            if bench.resizes:
-                yield Draft((*others, *heavy), Edit("remove", -1), told)
+            yield from bench.losses((*others, *heavy), bench.row(0.0), told, at=-1)
             if bench.replaces:
-                edit = bench.replaced((*others, *heavy), -1, bench.row(0.0))
-                yield Draft((*others, *heavy), edit, told)
                 mine = tuple(bench.with_cell(row, user, others[0][user]) for row in heavy)
                 yield Draft(others, Edit("replace", 0, mine), told)
     yield from before_others(bench, user)
@@ -117,10 +114,7 @@ def before_others(bench: EditableTable, user: int) -> Iterator[Draft]:
     mine = tuple(bench.with_cell(row, user, bench.name(10**6)) for row in spread)
     rows = (*mine, *bench.of_users(spread))
     told = "the first user has the same records as the others"
-    if bench.resizes:
-        yield Draft(rows, Edit("remove", 0), told)
-    if bench.replaces:
-        yield Draft(rows, bench.replaced(rows, 0, spread[0]), told)
+    yield from bench.losses(rows, spread[0], told)
 
 
 FEW = 4  # categories of a column that are tried first; the others come last
@@ -176,10 +170,7 @@ def keys(bench: EditableTable) -> Iterator[Draft]:
             rare = bench.with_cell(usual, at, other)
             rows = bench.of_users((rare, *(usual,) * max(1, bench.size - 1)))
             words = f"the only record of its category{bench.where(at)}"
-            if bench.resizes:
-                yield Draft(rows, Edit("remove", 0), words)
-            if bench.replaces:
-                yield Draft(rows, bench.replaced(rows, 0, usual), words)
+            yield from bench.losses(rows, usual, words)
 
 
 def sizes(bench: EditableTable) -> Iterator[Draft]:

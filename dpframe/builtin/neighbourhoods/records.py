@@ -22,7 +22,7 @@ from dpframe.builtin.neighbourhoods.table_edits import (
 )
 from dpframe.builtin.pairs import table as tables
 from dpframe.builtin.pairs.pairs import CATEGORY, GivenTable, Records, made_of_rows
-from dpframe.builtin.pairs.plain import frozen, of_frame, scalar, written
+from dpframe.builtin.pairs.plain import frozen, is_frame, of_frame, scalar, written
 from dpframe.builtin.pairs.table import Form, Row, Rows, Table, count
 from dpframe.plugins import Earned, Ge, Le, Neighbourhood, Pair, ParameterError, SpecFile
 
@@ -136,24 +136,17 @@ class RecordEdits(Neighbourhood, name="records"):
     """Pairs to propose at a time."""
 
     def check(self) -> None:
-        if (self.table is None) == (self.file is None):
-            raise ParameterError("table", "give the table as `table` or in a `file`, not both")
-        try:
+        with tables.about(tables.check_source(self.table, self.file)):
             found = self._table
-        except ValueError as error:
-            raise ParameterError("file" if self.file else "table", str(error)) from None
-        cells = len(found.rows) * len(found.names)
-        if cells > MOST_CELLS:
-            raise ParameterError(
-                "file" if self.file else "table",
-                f"has {len(found.rows):,} records of {len(found.names)} columns, {cells:,} cells; "
-                f"a search takes up to {MOST_CELLS:,}: set `first`, or use a smaller table, which "
-                "shows as much in less time",
-            )
-        try:
+            cells = len(found.rows) * len(found.names)
+            if cells > MOST_CELLS:
+                raise ValueError(
+                    f"has {len(found.rows):,} records of {len(found.names)} columns, {cells:,} "
+                    f"cells; a search takes up to {MOST_CELLS:,}: set `first`, or use a smaller "
+                    "table, which shows as much in less time"
+                )
+        with tables.about("schema"):
             self._bench  # noqa: B018  # reads the schema
-        except ValueError as error:
-            raise ParameterError("schema", str(error)) from None
         if self.form == "record" and len(found.rows) != 1:
             said = f"is for a table of one record, but this one has {len(found.rows)}"
             raise ParameterError("form", f'"record" {said}')
@@ -188,17 +181,11 @@ class RecordEdits(Neighbourhood, name="records"):
 
     @functools.cached_property
     def _table(self) -> Table:
-        if self.file is not None:
-            found = tables.read_table(self.file, self.columns)
-        else:
-            found = tables.table(self.table, self.columns)
+        found = tables.given_table(self.table, self.file, self.columns, self.types)
         names = tuple(column.name for column in self.schema if column.name is not None)
         if found.names == tables.unnamed(len(names)) == tables.unnamed(len(self.schema)):
             found = found._replace(names=names)  # the table has none of its own
-        if self.types and len(self.types) != len(found.names):
-            raise ValueError(f"has {len(found.names)} columns, and {len(self.types)} types")
-        found = found._replace(types=self.types)
-        return found if self.first is None else found._replace(rows=found.rows[: self.first])
+        return found._replace(rows=found.rows[: self.first])
 
     @functools.cached_property
     def _bench(self) -> EditableTable:
@@ -373,7 +360,7 @@ def _plain(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read(table: Any) -> tuple[Any, list[str], str]:
     """Return the records, the names of the columns if given separately, and the form."""
-    if hasattr(table, "columns") and hasattr(table, "to_dict"):
+    if is_frame(table):
         columns = of_frame(table)
         return [list(row) for row in zip(*columns.values(), strict=True)], list(columns), "frame"
     if isinstance(table, tuple) and len(table) == 2 and np.ndim(table[0]) == 2:
@@ -400,7 +387,7 @@ def _types(table: Any) -> list[str]:
     """Return the types of the columns of a Python table; "" if the cells determine the type."""
     if isinstance(table, np.ndarray):
         return [_type(table.dtype)] * (table.shape[1] if table.ndim == 2 else 1)
-    if hasattr(table, "columns") and hasattr(table, "to_dict"):
+    if is_frame(table):
         return [_type(table[name].dtype) for name in table.columns]
     if isinstance(table, dict):
         return [_type(getattr(column, "dtype", "")) for column in table.values()]

@@ -421,6 +421,13 @@ class EditableTable(NamedTuple):
         if self.adjacency == "add-remove":
             yield Draft(rows, self.added(by), words)
 
+    def losses(self, rows: Rows, by: Row, words: str, at: int = 0) -> Iterator[Draft]:
+        """Yield edits that remove the odd record at `at`, or replace it by a usual one."""
+        if self.resizes:
+            yield Draft(rows, Edit("remove", at), words)
+        if self.replaces:
+            yield Draft(rows, self.replaced(rows, at, by), words)
+
     def allows(self, draft: Draft, new: Rows) -> bool:
         """True if the kind of an edit, and the number of records of D and D′, are allowed."""
         if not (self.replaces if draft.edit.kind == "replace" else self.resizes):

@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -101,8 +102,13 @@ class NewPairs:
         self.pairs.append(Values(d0=both[0], d1=both[1], adjacency=self.adjacency))
         return True
 
-    def __len__(self) -> int:
-        return len(self.pairs)
+    def filled(self, drawn: Iterable[tuple[Floats, Floats]], number: int) -> list[Values]:
+        """Add pairs until `number` of them were new; return all, earlier ones first."""
+        wanted = len(self.pairs) + number
+        for d0, d1 in drawn:
+            if self.add(d0, d1) and len(self.pairs) == wanted:
+                break
+        return self.pairs
 
 
 def _key(d0: HostArray, d1: HostArray) -> frozenset[bytes]:
@@ -157,12 +163,7 @@ class Grid(Vectors, name="grid"):
         return int((levels + near) ** self.length - levels**self.length)
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
-        fresh = NewPairs(self.words, history)
-        for d0, d1 in self.pairs():
-            fresh.add(d0, d1)
-            if len(fresh) == self.batch:
-                break
-        return fresh.pairs
+        return NewPairs(self.words, history).filled(self.pairs(), self.batch)
 
     def pairs(self) -> Iterator[tuple[Floats, Floats]]:
         """Yield all pairs in their order."""
@@ -254,11 +255,11 @@ class Random(Vectors, name="random"):
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
         fresh = NewPairs("replace one record" if self.records else self.words, history)
-        for _ in range(TRIES * self.batch):
-            if len(fresh) == self.batch:
-                break
-            fresh.add(*(self.replaced(rng) if self.records else random_pair(self, rng)))
-        return fresh.pairs
+        drawn = (
+            self.replaced(rng) if self.records else random_pair(self, rng)
+            for _ in range(TRIES * self.batch)
+        )
+        return fresh.filled(drawn, self.batch)
 
     def replaced(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw D and D′ of `length` records each."""
@@ -296,9 +297,6 @@ def changed(box: Vectors, d0: Floats, rng: np.random.Generator) -> tuple[Floats,
     return box.inside(d0, d0 + box.reach * signs * which * size)
 
 
-SHARED = ("length", "low", "high", "adjacency", "step", "whole")  # parameters of `Vectors`
-
-
 class Climb(Vectors, name="climb"):
     """Begins with patterns and random pairs, then changes and mixes those that earned most.
 
@@ -316,20 +314,20 @@ class Climb(Vectors, name="climb"):
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
         found = NewPairs(self.words, history)
         if not history:
-            shared: Any = {name: getattr(self, name) for name in SHARED}
+            shared: Any = {field.name: getattr(self, field.name) for field in fields(Vectors)}
             for pair in Patterns(**shared).propose(rng, ()):
                 found.add(pair.d0, pair.d1)
         best = sorted(
             (earned for earned in history if earned.growth > 0),
             key=lambda earned: -earned.growth,
         )[: self.parents]
-        wanted = len(found) + self.batch
-        for _ in range(TRIES * self.batch):
-            if len(found) == wanted:
-                break
-            chance = not best or rng.random() < self.fresh
-            found.add(*(random_pair(self, rng) if chance else self.child(best, rng)))
-        return found.pairs
+        drawn = (
+            random_pair(self, rng)
+            if not best or rng.random() < self.fresh
+            else self.child(best, rng)
+            for _ in range(TRIES * self.batch)
+        )
+        return found.filled(drawn, self.batch)
 
     def child(self, best: Sequence[Earned], rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Mix two of the pairs with the most evidence; better pairs have more children."""

@@ -13,9 +13,9 @@ import numpy as np
 from pydantic import BeforeValidator, WithJsonSchema
 
 from dpframe.builtin.pairs import table as tables
-from dpframe.builtin.pairs.plain import arrays, frozen, of_frame, read, thawed, written
+from dpframe.builtin.pairs.plain import arrays, frozen, is_frame, of_frame, read, thawed, written
 from dpframe.builtin.pairs.table import Edit, Form, Rows, Table, is_number
-from dpframe.plugins import Ge, HostArray, Pair, ParameterError, SpecFile
+from dpframe.plugins import Ge, HostArray, Pair, SpecFile
 
 Content = NewType("Content", object)
 """Records: single values, lists, or tables by column; or a table of columns."""
@@ -75,37 +75,27 @@ class Records(Pair, name="records"):
         description: str = "",
     ) -> None:
         """Take a Python table: a list, an array, a dict of columns, a pandas frame."""
-        fields = {
-            "table": None if table is None else frozen(_columns_of(table)),
-            "file": SpecFile(file)
-            if isinstance(file, str) and not isinstance(file, SpecFile)
-            else file,
-            "columns": tuple(columns),
-            "edit": tables.edit(edit),
-            "user": user,
-            "form": form,
-            "types": tuple(types),
-            "description": description,
-        }
-        for field, value in fields.items():
-            object.__setattr__(self, field, value)
+        if isinstance(file, str) and not isinstance(file, SpecFile):
+            file = SpecFile(file)
+        _fill(
+            self,
+            table=None if table is None else frozen(_columns_of(table)),
+            file=file,
+            columns=tuple(columns),
+            edit=tables.edit(edit),
+            user=user,
+            form=form,
+            types=tuple(types),
+            description=description,
+        )
 
     def check(self) -> None:
-        if (self.table is None) == (self.file is None):
-            raise ParameterError("table", "give the table as `table` or in a `file`, not both")
-        where = "file" if self.file is not None else "table"
-        try:
+        with tables.about(tables.check_source(self.table, self.file)):
             self._table  # noqa: B018  # read here, so that a mistake is reported with its place
-        except ValueError as error:
-            raise ParameterError(where, str(error)) from None
-        try:
+        with tables.about("edit"):
             self._both  # noqa: B018
-        except ValueError as error:
-            raise ParameterError("edit", str(error)) from None
-        try:
+        with tables.about("form"):
             self._formed()
-        except ValueError as error:
-            raise ParameterError("form", str(error)) from None
 
     # Python compares 1, 1.0 and True as equal, and 0.0 and −0.0; as data they differ.
 
@@ -159,13 +149,7 @@ class Records(Pair, name="records"):
 
     @functools.cached_property
     def _table(self) -> Table:
-        if self.file is not None:
-            found = tables.read_table(self.file, self.columns)
-        else:
-            found = tables.table(self.table, self.columns)
-        if self.types and len(self.types) != len(found.names):
-            raise ValueError(f"has {len(found.names)} columns, and {len(self.types)} types")
-        return found._replace(types=self.types)
+        return tables.given_table(self.table, self.file, self.columns, self.types)
 
     @functools.cached_property
     def _both(self) -> tuple[Rows, Rows]:
@@ -186,27 +170,32 @@ def made_of_rows(
     flat = flat and user is None
     if flat and change.kind != "remove":
         change = change._replace(by=change.by[0])
-    fields = {
-        "table": tuple(row[0] for row in of.rows) if flat else of.rows,
-        "file": None,
-        "columns": of.names,
-        "edit": change,
-        "user": user,
-        "form": form,
-        "types": of.types,
-        "description": description,
-        "_table": of._replace(named=False, flat=flat, lists=not flat),
-        "_both": (of.rows, new),
-    }
     made = object.__new__(Records)
-    for field, value in fields.items():
-        object.__setattr__(made, field, value)
+    _fill(
+        made,
+        table=tuple(row[0] for row in of.rows) if flat else of.rows,
+        file=None,
+        columns=of.names,
+        edit=change,
+        user=user,
+        form=form,
+        types=of.types,
+        description=description,
+        _table=of._replace(named=False, flat=flat, lists=not flat),
+        _both=(of.rows, new),
+    )
     return made
+
+
+def _fill(pair: Pair, **fields: Any) -> None:
+    """Set the fields of a pair, which is frozen."""
+    for field, value in fields.items():
+        object.__setattr__(pair, field, value)
 
 
 def _columns_of(given: Any) -> Any:
     """Return a table of pandas or NumPy by its columns, anything else unchanged."""
-    if hasattr(given, "columns") and hasattr(given, "to_dict"):
+    if is_frame(given):
         return of_frame(given)
     names = getattr(getattr(given, "dtype", None), "names", None)
     return given if names is None else {name: given[name] for name in names}
@@ -245,10 +234,9 @@ class Values(Pair, name="values"):
         self, *, d0: Any, d1: Any, adjacency: str = "as given", description: str = ""
     ) -> None:
         """Take numbers, texts, None, bytes, nested lists or tuples, dicts, or arrays of NumPy."""
-        for field, value in (("before", frozen(d0)), ("after", frozen(d1))):
-            object.__setattr__(self, field, value)
-        object.__setattr__(self, "adjacency", adjacency)
-        object.__setattr__(self, "description", description)
+        _fill(
+            self, before=frozen(d0), after=frozen(d1), adjacency=adjacency, description=description
+        )
 
     # Python compares 1, 1.0 and True as equal, and 0.0 and −0.0; as data they differ.
 
@@ -321,49 +309,54 @@ def formed(of: Table, both: tuple[Rows, Rows], form: Form) -> tuple[Any, Any]:
     Raises:
         ValueError: the records do not have this form.
     """
-    d0: Any
-    d1: Any
+    found: Iterable[Any]
     match form:
-        case "array":
-            d0, d1 = _arrays(both, of)
-        case "integers":
-            d0, d1 = _arrays(both, of, whole=True)
+        case "array" | "integers":
+            found = _arrays(both, of, whole=form == "integers")
         case "rows":
-            d0, d1 = ([thawed(r[0] if of.flat else r) for r in rows] for rows in both)
+            found = ([thawed(r[0] if of.flat else r) for r in rows] for rows in both)
         case "dicts":
-            d0, d1 = ([dict(zip(of.names, r, strict=True)) for r in rows] for rows in both)
+            found = ([dict(zip(of.names, r, strict=True)) for r in rows] for rows in both)
         case "columns":
-            d0, d1 = (
+            found = (
                 {name: [r[at] for r in rows] for at, name in enumerate(of.names)} for rows in both
             )
         case "arrays":
             columns = [_column(both, at, of.types) for at in range(len(of.names))]
-            d0, d1 = (dict(zip(of.names, (c[i] for c in columns), strict=True)) for i in (0, 1))
+            found = (dict(zip(of.names, (c[i] for c in columns), strict=True)) for i in (0, 1))
         case "frame":
-            d0, d1 = _frames(both, of)
+            found = _frames(both, of)
         case "xy":
-            d0, d1 = _xy(both, of)
+            found = _xy(both, of)
         case _:
-            d0, d1 = _single(both)
+            found = _single(both)
+    d0, d1 = found
     return d0, d1
 
 
 def _arrays(
     both: tuple[Rows, Rows], of: Table, *, whole: bool = False
 ) -> tuple[HostArray, HostArray]:
-    cells = {type(cell) for rows in both for r in rows for cell in r}
-    for cell in (cell for rows in both for r in rows for cell in r):
+    cells = [cell for rows in both for r in rows for cell in r]
+    for cell in cells:
         if not is_number(cell):
             raise ValueError(f"{cell!r} is not a number, but the form is an array")
-    whole = whole and cells == {int} and _fit(c for rows in both for r in rows for c in r)
-    dtype: Any = bool if cells == {bool} else np.int64 if whole else np.float64
-    width = len(of.names)
+    dtype, width = _dtype(cells, whole=whole), len(of.names)
     shape = (-1,) if width == 1 and not of.lists else (-1, width)
-    filled = [[[np.nan if c is None else c for c in r] for r in rows] for rows in both]
-    made = [np.array(rows, dtype).reshape(-1, width) for rows in filled]
+    made = [np.array(rows, dtype).reshape(-1, width) for rows in both]
     wanted = of.types[0] if len(set(of.types)) == 1 else ""
     d0, d1 = (array.reshape(shape) for array in _as_given((made[0], made[1]), wanted))
     return d0, d1
+
+
+def _dtype(cells: list[Any], *, whole: bool) -> Any:
+    """Return the type of an array of some cells; a missing one is NaN among numbers."""
+    kinds = {type(cell) for cell in cells}
+    if kinds == {bool}:
+        return bool
+    if whole and kinds == {int} and all(-(2**63) <= cell < 2**63 for cell in cells):
+        return np.int64
+    return np.float64 if kinds <= {int, float, bool, type(None)} else object
 
 
 def _as_given(both: tuple[HostArray, HostArray], wanted: str) -> tuple[HostArray, HostArray]:
@@ -397,26 +390,12 @@ def categories_of(wanted: str, cells: Iterable[Any]) -> list[Any] | None:
     return list(dict.fromkeys([*known, *fresh]))
 
 
-def _fit(numbers: Iterable[int]) -> bool:
-    return all(-(2**63) <= number < 2**63 for number in numbers)
-
-
 def _column(
     both: tuple[Rows, Rows], at: int, types: tuple[str, ...] = ()
 ) -> tuple[HostArray, HostArray]:
     """Return one column as arrays of one type: as given, or booleans, integers, floats, objects."""
     cells = [[r[at] for r in rows] for rows in both]
-    kinds = {type(cell) for column in cells for cell in column}
-    whole = _fit(c for column in cells for c in column if isinstance(c, int))
-    if kinds == {bool}:
-        dtype: Any = bool
-    elif kinds == {int} and whole:
-        dtype = np.int64
-    elif kinds <= {int, float, bool, type(None)}:
-        dtype = np.float64
-        cells = [[np.nan if c is None else c for c in column] for column in cells]
-    else:
-        dtype = object
+    dtype = _dtype([*cells[0], *cells[1]], whole=True)
     d0, d1 = (np.array(column, dtype) for column in cells)
     return _as_given((d0, d1), types[at] if types else "")
 

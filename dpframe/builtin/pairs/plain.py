@@ -79,6 +79,11 @@ def scalar(value: Any) -> Any:  # noqa: PLR0911  # one line for each kind of val
     )
 
 
+def is_frame(value: Any) -> bool:
+    """True for a table of pandas."""
+    return hasattr(value, "columns") and hasattr(value, "to_dict")
+
+
 def of_frame(frame: Any) -> dict[str, list[Any]]:
     """Return the columns of a pandas table; missing values are None, NaN among floats."""
     found = {}

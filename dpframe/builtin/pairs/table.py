@@ -1,16 +1,17 @@
 """Tables of records: in memory, in files, and with one edit."""
 
+import contextlib
 import csv
 import importlib
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from dpframe.builtin.pairs.plain import Fields, frozen, of_frame, read, same_cell, written
-from dpframe.plugins import SpecFile
+from dpframe.plugins import ParameterError, SpecFile
 
 Row = tuple[Any, ...]  # one record: a number, a text, a boolean, bytes or None for each column
 
@@ -43,6 +44,32 @@ class Table(NamedTuple):
 def is_number(cell: Any) -> bool:
     """True if an array of floats can hold a cell; a missing one is NaN there."""
     return cell is None or isinstance(cell, int | float)
+
+
+@contextlib.contextmanager
+def about(parameter: str) -> Iterator[None]:
+    """Report a ValueError raised inside as a mistake in a parameter."""
+    try:
+        yield
+    except ValueError as error:
+        raise ParameterError(parameter, str(error)) from None
+
+
+def check_source(content: Any, file: SpecFile | None) -> str:
+    """Return the parameter that gives the table: "table" or "file", of which one is required."""
+    if (content is None) == (file is None):
+        raise ParameterError("table", "give the table as `table` or in a `file`, not both")
+    return "file" if content is None else "table"
+
+
+def given_table(
+    content: Any, file: SpecFile | None, names: Sequence[str], types: tuple[str, ...]
+) -> Table:
+    """Make the table of a plugin from its parameters; raises ValueError."""
+    found = table(content, names) if file is None else read_table(file, names)
+    if types and len(types) != len(found.names):
+        raise ValueError(f"has {len(found.names)} columns, and {len(types)} types")
+    return found._replace(types=types)
 
 
 def table(given: Any, names: Sequence[str] = ()) -> Table:
@@ -196,12 +223,9 @@ def edited(of: Table, one: Edit, user: str | None = None) -> Rows:
     kept = tuple(one_row for number, one_row in enumerate(rows) if number not in gone)
     if one.kind == "remove":
         return kept
-    new = _new(of, one, user)
-    if user is None:
-        return (*rows[:at], *new, *rows[at + 1 :])
+    new, first = _new(of, one, user), min(gone)
     _check_new_user(of, new, user, kept)
-    first = min(gone)
-    return (*rows[:first], *new, *(r for n, r in enumerate(rows) if n > first and n not in gone))
+    return (*kept[:first], *new, *kept[first:])
 
 
 def _new(of: Table, one: Edit, user: str | None) -> Rows:
