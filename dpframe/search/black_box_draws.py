@@ -440,7 +440,7 @@ class BlackBoxDraws:
         if deadline is not None and time.monotonic() >= deadline:
             raise Overdue
         parts = []
-        for part in worker.draw(request, None, deadline):
+        for part in worker.draw(request, deadline):
             self._natives |= worker.told.natives
             with self._lock:
                 self.paces[request.data].extend(worker.told.paces)

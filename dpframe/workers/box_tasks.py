@@ -42,7 +42,6 @@ class Sample(NamedTuple):
 
     load: requests.Load
     request: requests.Request
-    shape: Shape | None
     digest: str
 
 
@@ -73,7 +72,6 @@ class DrawBox(Task):
 
     shared: Box
     request: requests.Request
-    shape: Shape | None
     seconds: float | None  # time that the box has once it is loaded; None for no limit
 
     def run(self, shared: Box) -> BoxOutputs:
@@ -111,8 +109,8 @@ class DrawBox(Task):
                 and isinstance(part[1], requests.OutputDescription)
             ):
                 raise WrongResultError("no outputs")
-            done += _rows(part[0], self.shape)
-            _check_told(part[1], answering=self.shape is not None and self.shape.asking is not None)
+            done += _rows(part[0], self.request.shape)
+            _check_told(part[1], answering=self.request.terms is not None)
             if done % self.request.rows:
                 raise WrongResultError("a part of a chunk")
         wanted = (self.request.stop - self.request.first) * self.request.rows
@@ -193,7 +191,7 @@ def _prove(box: Box, sample: Sample, workers: Workers) -> None:
     if (box.run, sample.digest) in _proved:
         return
     with workers.lend(sample.load) as (lent, *_):
-        drawing = lent.draw(sample.request, sample.shape, None)
+        drawing = lent.draw(sample.request, None)
         if outputs_digest((outputs, lent.told) for outputs in drawing) != sample.digest:
             raise RefusedError(OTHERWISE)
     _proved.add((box.run, sample.digest))
@@ -218,7 +216,7 @@ def _all(
     until = None if task.seconds is None else time.monotonic() + task.seconds
     outputs: list[tuple[HostArray, requests.OutputDescription]] = []
     try:
-        drawing = lent.draw(task.request, task.shape, until)
+        drawing = lent.draw(task.request, until)
         outputs.extend((found, _in_words(found, lent.told, workers)) for found in drawing)
     except (SampleError, requests.Overdue) as error:
         kinds = (

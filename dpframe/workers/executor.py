@@ -16,7 +16,7 @@ import numpy as np
 from dpframe.errors import SampleError, UntrustedError, WrongResultError
 from dpframe.interfaces.plugin import Plugin
 from dpframe.plugins import Executor, HostMechanism, Task
-from dpframe.workers.requests import Lent, Load, OutputDescription, Overdue, WorkerSource
+from dpframe.workers.requests import Lent, Load, Overdue, WorkerSource
 
 
 def plugin_classes(values: Iterable[Any]) -> tuple[type, ...]:
@@ -152,27 +152,12 @@ class ThisProcess(Executor):
 HERE = ThisProcess()
 
 
-class NoBoxes:
+class NoBoxes(WorkerSource):
     """A source for runs without black boxes."""
-
-    calls = released = 0
-    most = 1
-
-    def __init__(self) -> None:
-        self.words: dict[int, str] = {}
-
-    def asked(self, releases: int) -> None:
-        """See `WorkerSource`."""
-
-    def note(self, told: OutputDescription) -> None:
-        """See `WorkerSource`."""
 
     def lend(self, load: Load, number: int = 1) -> AbstractContextManager[list[Lent]]:
         """See `WorkerSource`; raises SampleError."""
         raise SampleError("this run must not use a black box")
-
-    def stop(self) -> None:
-        """See `WorkerSource`."""
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ import math
 import re
 import sys
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from types import ModuleType
@@ -161,22 +162,24 @@ class Request(NamedTuple):
     rows: int
     asking: Asking | None = None
     """Terms of asking for answers of any kind, before the shape of an answer is known."""
+    shape: Shape | None = None
+    """Shape of an output; None if it is not known yet."""
 
-    def terms(self, shape: Shape | None) -> Asking | None:
-        """Return the terms of asking, given the shape if it is known; None for plain arrays."""
-        return self.asking if shape is None else shape.asking
+    @property
+    def terms(self) -> Asking | None:
+        """Terms of asking for answers, of the shape if it is known; None for plain arrays."""
+        return self.asking if self.shape is None else self.shape.asking
 
-    def as_task(self, shape: Shape | None) -> dict[str, Any]:
-        """Return the request as a worker reads it, with the shape if it is known."""
-        asking = self.terms(shape)
-        width = shape.width if shape is not None and asking is not None else None
-        task = self._asdict()
-        del task["asking"]
+    def as_task(self) -> dict[str, Any]:
+        """Return the request as a worker reads it."""
+        task, terms = self._asdict(), self.terms
+        shape, _ = task.pop("shape"), task.pop("asking")
+        width = shape.width if shape is not None and terms is not None else None
         return {
             **task,
             "dims": None if shape is None else list(shape.dims),
             "dtype": shape and shape.dtype.name,
-            "answers": asking and {**asking._asdict(), "width": width},
+            "answers": terms and {**terms._asdict(), "width": width},
         }
 
 
@@ -201,9 +204,7 @@ class Lent(Protocol):
     def told(self) -> OutputDescription:
         """Information about the last outputs."""
 
-    def draw(
-        self, request: Request, shape: Shape | None, deadline: float | None
-    ) -> Iterator[HostArray]:
+    def draw(self, request: Request, deadline: float | None) -> Iterator[HostArray]:
         """Draw chunks in their order, until a monotonic time if one is given.
 
         Yields:
@@ -223,31 +224,41 @@ class Lent(Protocol):
         """
 
 
-class WorkerSource(Protocol):
+class WorkerSource(ABC):
     """Lends workers that draw from black boxes, and counts the releases of a run."""
+
+    def __init__(self) -> None:
+        self._calls, self._counting = 0, threading.Lock()
+        self.words: dict[int, str] = {}
+        """Texts of codes of kinds and of short values that workers have sent."""
 
     @property
     def calls(self) -> int:
         """Releases requested so far, for any purpose."""
+        return self._calls
 
     @property
     def released(self) -> int:
         """Releases that have come back, with a guess for those under way."""
-
-    @property
-    def words(self) -> dict[int, str]:
-        """Texts of codes of kinds and of short values that workers have sent."""
+        return self.calls
 
     @property
     def most(self) -> int:
         """Number of workers that can be lent at once."""
+        return 1
 
     def asked(self, releases: int) -> None:
         """Count releases."""
+        with self._counting:
+            self._calls += releases
 
     def note(self, told: OutputDescription) -> None:
-        """Take in the texts of codes."""
+        """Take in the texts of codes, unless there are too many."""
+        with self._counting:
+            if len(self.words) < MOST_WORDS:
+                self.words.update(told.words)
 
+    @abstractmethod
     def lend(self, load: Load, number: int = 1) -> AbstractContextManager[list[Lent]]:
         """Lend `number` workers at once; a source with only one lends it several times.
 
@@ -256,7 +267,7 @@ class WorkerSource(Protocol):
             Stopped: the run ends.
         """
 
-    def stop(self) -> None:
+    def stop(self) -> None:  # noqa: B027  # most have nothing to end
         """End all draws now; calls that wait raise Stopped."""
 
 
@@ -265,24 +276,10 @@ def called(kind: type[HostMechanism]) -> str:
     return "release" if kind.gives_releases() else "sample"
 
 
-def take_note(words: dict[int, str], told: OutputDescription) -> None:
-    """Add the texts that a worker has sent, unless there are too many."""
-    if len(words) < MOST_WORDS:
-        words.update(told.words)
-
-
 # Answers of workers, read and checked.
 
 
-def outputs(frame: Frame, method: str) -> HostArray:
-    """Return the outputs in an answer; for any other answer raise its error."""
-    if frame.header["tell"] != "outputs":
-        raise problem(frame, method)
-    found: HostArray = np.frombuffer(frame.content, np.dtype(frame.header["dtype"]))
-    return found.reshape(frame.header["shape"])
-
-
-def drawn(frame: Frame, left: Request, shape: Shape | None, method: str) -> HostArray | None:
+def drawn(frame: Frame, left: Request, method: str) -> HostArray | None:
     """Return the outputs in an answer; None at the end.
 
     A box shares the process that writes answers, so everything in them is checked. `left` has the
@@ -292,16 +289,16 @@ def drawn(frame: Frame, left: Request, shape: Shape | None, method: str) -> Host
         NoFrameError: it does not answer the request.
         SampleError: it reports an error in place of outputs.
     """
-    header, chunks = frame.header, left.stop - left.first
+    header, chunks, shape = frame.header, left.stop - left.first, left.shape
     if header["tell"] == "done" and not chunks:
         return None
     if header["tell"] in ("refused", "raised"):
         raise problem(frame, method)
     if header["tell"] != "outputs" or not 1 <= header["chunks"] <= chunks:
         raise NoFrameError("its answers are not those that were asked for")
-    found = _array_of(frame, header["chunks"] * left.rows)
+    found = array_of(frame, header["chunks"] * left.rows)
     answering = header["answering"]
-    if answering != (left.terms(shape) is not None) and not (answering and shape is None):
+    if answering != (left.terms is not None) and not (answering and shape is None):
         raise NoFrameError("its outputs have a different form than before")
     if shape is not None and (found.shape[1:], found.dtype.name) != (shape.dims, shape.dtype.name):
         raise NoFrameError("its outputs have a different shape or type than before")
@@ -313,7 +310,7 @@ def drawn(frame: Frame, left: Request, shape: Shape | None, method: str) -> Host
 _NUMBERS = re.compile(r"[<|>]?([biufc]\d{1,2})|b?float\d+\w*|u?int\d+")
 
 
-def _array_of(frame: Frame, rows: int) -> HostArray:
+def array_of(frame: Frame, rows: int) -> HostArray:
     """Return the array in an answer; raise NoFrameError if its description does not fit."""
     shape, name = tuple(frame.header["shape"]), frame.header["dtype"]
     try:

@@ -115,7 +115,7 @@ class _Trial:
         request = Request(0, index, self.stream, index, chunk, chunk + 1, rows, asking)
 
         def call(worker: Lent) -> _Tried:
-            outputs = np.concatenate(list(worker.draw(request, None, self.deadline)))
+            outputs = np.concatenate(list(worker.draw(request, self.deadline)))
             return _Tried(outputs, worker.told)
 
         return at_once([partial(call, one) for one in self.workers], self.source.most)
