@@ -19,19 +19,18 @@ from dpframe.sampling.address import Stream, host_generator
 from . import answer_encoding as encoding
 from .answer_encoding import UnreadableError
 from .plain_data import SharedValue
-from .query import Refused, ask
-from .sampler import Chunk, Prepared, Sampler
+from .query import Refused
 from .releases import BEFORE, ReleasedAnswers, Scribe, is_real
+from .sampler import Chunk, Prepared, Sampler
 from .serve import serve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from dpframe.common.types import Floats, HostArray
 
     from .frames import Frame
 
-CHANGED = "sample changed the dataset, which is the input of every later draw: copy it first"
 _MOST = 1 << 30  # bytes that one call may return
 
 
@@ -64,11 +63,8 @@ class MechanismSampler(Sampler):
         self.mechanisms = mechanisms
         self.handouts = tuple(map(Handout, data))
 
-    def query(self, data: int) -> Frame:
-        try:
-            return ask(partial(self.mechanisms[0].query, self.handouts[data].copy()))
-        finally:
-            self.stay_alone()
+    def questions(self, data: int) -> tuple[Callable[[], Any], None]:
+        return partial(self.mechanisms[0].query, self.handouts[data].copy()), None
 
     def chunk(self, task: dict[str, Any], chunk: int) -> Chunk:
         """Draw one chunk; `dims` and `dtype` of one output are null if not known yet."""
@@ -76,32 +72,27 @@ class MechanismSampler(Sampler):
         rng = host_generator(Stream(*task["stream"]), chunk, task["dataset"])
         with self._data(task["lane"], task["data"]) as data:
             self.seed(task["stream"], chunk, task["dataset"])
-            try:
-                if how is None and not (task["dims"] is None and mechanism.gives_releases()):
-                    if data.error is not None:
-                        raise data.error
-                    outputs = mechanism.sample(rng, data.state, rows)
-                    # An array would lose masks, and the structure of rows with several parts.
-                    more = isinstance(outputs, tuple) and not _is_plain(outputs)
-                    more = more or isinstance(outputs, list) or encoding.is_masked(outputs)
-                    if task["dims"] is None and more:
-                        return self.laid_out(ReleasedAnswers(self._held(outputs, rows), []), None)
-                    array = _array(outputs)
-                    _check(array, task)
-                    return Chunk(array, array.nbytes)
-                how = how or {}
-                if mechanism.gives_releases():
-                    release = partial(mechanism.release, rng, data.state)
-                elif data.error is not None or how.get("one"):
-                    release = partial(_only, mechanism, rng, data.state)
-                else:
-                    held = self._held(mechanism.sample(rng, data.state, rows), rows)
-                    return self.laid_out(ReleasedAnswers(held, []), how.get("width"))
-                return self.released(data, release, rows, how)
-            except UnreadableError as problem:
-                raise Refused(f"an answer cannot be read: {problem}") from None
-            finally:
-                self.stay_alone()
+            if how is None and not (task["dims"] is None and mechanism.gives_releases()):
+                if data.error is not None:
+                    raise data.error
+                outputs = mechanism.sample(rng, data.state, rows)
+                # An array would lose masks, and the structure of rows with several parts.
+                more = isinstance(outputs, tuple) and not _is_plain(outputs)
+                more = more or isinstance(outputs, list) or encoding.is_masked(outputs)
+                if task["dims"] is None and more:
+                    return self.laid_out(ReleasedAnswers(self._held(outputs, rows), []), None)
+                array = _array(outputs)
+                _check(array, task)
+                return Chunk(array, array.nbytes)
+            how = how or {}
+            if mechanism.gives_releases():
+                release = partial(mechanism.release, rng, data.state)
+            elif data.error is not None or how.get("one"):
+                release = partial(_only, mechanism, rng, data.state)
+            else:
+                held = self._held(mechanism.sample(rng, data.state, rows), rows)
+                return self.laid_out(ReleasedAnswers(held, []), how.get("width"))
+            return self.released(data, release, rows, how)
 
     def prepare(self, lane: int, data: int) -> Prepared:
         handout = self.handouts[data]
@@ -109,20 +100,14 @@ class MechanismSampler(Sampler):
         try:
             state = self.mechanisms[lane].prepare(copy)
         finally:
-            self.stay_alone()
             if handout.changed(copy):
-                raise Refused(CHANGED)
+                raise Refused(handout.fault)
         shared = [] if handout.shared else [SharedValue(copy, whole=True)]
         return Prepared(state, None, (*shared, SharedValue(state, whole=False)))
 
-    def fault(self, lane: int, data: int) -> str | None:
+    def shared(self, lane: int, data: int) -> Sequence[Any]:
         handout = self.handouts[data]
-        if handout.shared and handout.changed(None):
-            return CHANGED
-        return super().fault(lane, data)
-
-    def pause(self, lane: int, data: int) -> float:
-        return 10 * self.handouts[data].seconds + super().pause(lane, data)
+        return [handout] * handout.shared + [*super().shared(lane, data)]
 
     @contextlib.contextmanager
     def _data(self, lane: int, index: int) -> Iterator[Prepared]:
@@ -134,7 +119,7 @@ class MechanismSampler(Sampler):
         copy = handout.copy()
         yield Prepared(copy)
         if not handout.shared and handout.changed(copy):
-            raise Refused(CHANGED)
+            raise Refused(handout.fault)
 
     def _held(self, outputs: Any, rows: int) -> Any:
         """Return the answers of one call of `sample`, one per row."""
@@ -227,6 +212,8 @@ class Handout:
     object may hold the dataset.
     """
 
+    fault = "sample changed the dataset, which is the input of every later draw: copy it first"
+
     def __init__(self, value: Any) -> None:
         self.seconds = 0.0  # duration of the last comparison of the whole dataset
         self.shared = type(value) is np.ndarray and not value.dtype.hasobject
@@ -251,7 +238,7 @@ class Handout:
             array.flags.writeable = False
         return array
 
-    def changed(self, copy: Any) -> bool:
+    def changed(self, copy: Any = None) -> bool:
         """True if a copy, or the shared bytes of all copies, have changed."""
         if not self.shared:
             return dumps(copy) != self._before
