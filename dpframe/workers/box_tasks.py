@@ -219,14 +219,16 @@ def _all(
         drawing = lent.draw(task.request, until)
         outputs.extend((found, _in_words(found, lent.told, workers)) for found in drawing)
     except (SampleError, requests.Overdue) as error:
-        kinds = (
-            (requests.RaisedError, "raised"),
-            (requests.LostError, "lost"),
-            (requests.Overdue, "overdue"),
-        )
-        kind = next((name for cls, name in kinds if isinstance(error, cls)), "wrong")
-        return outputs, (kind, str(error))
+        return outputs, (_ENDINGS.get(type(error), "wrong"), str(error))
     return outputs, None
+
+
+_ENDINGS: dict[type[Exception], str] = {
+    requests.RaisedError: "raised",
+    requests.LostError: "lost",
+    requests.Overdue: "overdue",
+}
+"""Names of errors that end a task early; the others are "wrong"."""
 
 
 def _in_words(

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from dpframe.common.machine import settle
 from dpframe.errors import SampleError, UntrustedError, WrongResultError
 from dpframe.interfaces.plugin import Plugin
 from dpframe.plugins import Executor, HostMechanism, Task
@@ -139,10 +140,7 @@ class ThisProcess(Executor):
 
     def submit(self, task: Task) -> Future[Any]:
         future: Future[Any] = Future()
-        try:
-            future.set_result(task())
-        except BaseException as error:  # raised where the result is asked for
-            future.set_exception(error)
+        settle(future, task)
         return future
 
     def close(self) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from dpframe.common.machine import settle
+
 BUNDLE = 0.5  # seconds of work in a task: short, for smooth progress and small losses
 GRACE = 1.0  # seconds that the first releases get, however small the time budget is
 NBYTES = 1 << 24  # bytes of outputs that a task holds at most
@@ -122,14 +124,8 @@ Submit = Callable[[Callable[[], Any]], "Future[Any]"]  # lets a thread make a ca
 def in_daemon(call: Callable[[], Any]) -> Future[Any]:
     """Make a call in a daemon thread, which does not keep the process alive."""
     found: Future[Any] = Future()
-
-    def work() -> None:
-        try:
-            found.set_result(call())
-        except BaseException as error:  # raised where the result is asked for
-            found.set_exception(error)
-
-    threading.Thread(target=work, name="dpframe-learn", daemon=True).start()
+    work = threading.Thread(target=settle, args=(found, call), name="dpframe-learn", daemon=True)
+    work.start()
     return found
 
 

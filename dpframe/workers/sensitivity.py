@@ -187,14 +187,9 @@ class SensitivityCheck:
         return _Checked(pair, excess, factor)
 
 
-def _excess(
-    kind: Any,
-    pair: Pair,
-    words: str,
-    change: float | None = None,
-    sensitivity: float | None = None,
-    factor: float | None = None,
-) -> ExcessRecord:
+def _excess(kind: Any, pair: Pair, words: str, *sizes: float) -> ExcessRecord:
+    """Describe an excess; `sizes` are its change, sensitivity and factor, if it has a size."""
+    change, sensitivity, factor = sizes or (None, None, None)
     return ExcessRecord(
         kind=kind,
         pair=pair_record(type(pair).name, pair),
