@@ -140,7 +140,7 @@ MOST_TOLD = 3  # exceptions that a reason describes
 
 def only_exceptions(which: str, kinds: Iterable[int], words: Mapping[int, str]) -> str:
     """Return the message that all answers were exceptions, and where these were raised."""
-    from dpframe.workers.program.answer_encoding import code_of_trace
+    from dpframe.workers.program.answer_encoding.codes import code_of_trace
 
     told = []
     for kind in sorted(set(kinds)):

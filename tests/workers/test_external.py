@@ -380,9 +380,9 @@ def test_a_process_answers_as_the_server_does(workers: Workers, box: str) -> Non
     threads = drawn(workers, box, "threads")
     assert (threads.values == threads.values[0]).all()
     _, value, _ = answer_encoding.encode(["1", "1"])
-    assert threads.values[0] == answer_encoding.code(value)
+    assert threads.values[0] == answer_encoding.codes.code(value)
     _, nothing, _ = answer_encoding.encode([])
-    assert drawn(workers, box, "python").values[0] == answer_encoding.code(nothing)
+    assert drawn(workers, box, "python").values[0] == answer_encoding.codes.code(nothing)
     drawn(workers, box, "fork")
 
 

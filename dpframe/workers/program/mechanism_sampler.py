@@ -16,8 +16,7 @@ from dpframe.common.machine import adopt, descendants, end, free_bytes, within
 from dpframe.common.text import error_message
 from dpframe.sampling.address import Stream, host_generator
 
-from . import answer_encoding as encoding
-from .answer_encoding import UnreadableError
+from .answer_encoding import codes, libraries
 from .plain_data import SharedValue
 from .query import Refused
 from .releases import BEFORE, ReleasedAnswers, Scribe, is_real
@@ -78,7 +77,7 @@ class MechanismSampler(Sampler):
                 outputs = mechanism.sample(rng, data.state, rows)
                 # An array would lose masks, and the structure of rows with several parts.
                 more = isinstance(outputs, tuple) and not _is_plain(outputs)
-                more = more or isinstance(outputs, list) or encoding.is_masked(outputs)
+                more = more or isinstance(outputs, list) or libraries.is_masked(outputs)
                 if task["dims"] is None and more:
                     return self.laid_out(ReleasedAnswers(self._held(outputs, rows), []), None)
                 array = _array(outputs)
@@ -123,7 +122,7 @@ class MechanismSampler(Sampler):
 
     def _held(self, outputs: Any, rows: int) -> Any:
         """Return the answers of one call of `sample`, one per row."""
-        if not isinstance(outputs, list | tuple) and not encoding.is_masked(outputs):
+        if not isinstance(outputs, list | tuple) and not libraries.is_masked(outputs):
             found = _array(outputs)
             if found.shape[:1] == (rows,) and found.dtype.kind in "OSTUVmM":
                 return [self.scribe.held(answer) for answer in found]
@@ -142,7 +141,7 @@ def _only(mechanism: Any, rng: Any, data: Any) -> Any:
     except TypeError:
         number = None
     if number != 1:
-        raise UnreadableError("sample(…, n=1) gave something other than one row")
+        raise codes.UnreadableError("sample(…, n=1) gave something other than one row")
     return answer[0]
 
 
@@ -159,7 +158,7 @@ def _is_plain(outputs: Any) -> bool:
     if kind is list or kind is tuple:
         return all(map(_is_plain, outputs))
     known = kind.__module__.partition(".")[0] in _ARRAYS and hasattr(outputs, "__array__")
-    return known and not encoding.is_masked(outputs)
+    return known and not libraries.is_masked(outputs)
 
 
 def _array(outputs: Any) -> HostArray:
@@ -173,14 +172,14 @@ def _array(outputs: Any) -> HostArray:
             "mask: return numpy.asarray of it if the numbers are all, else a list of n answers"
         )
     if hasattr(outputs, "detach"):  # a tensor of torch, perhaps with a gradient
-        outputs, wide = encoding.of_tensor(outputs)
+        outputs, wide = libraries.of_tensor(outputs)
         if wide:
             raise Refused(f"sample gave {wide} values, which NumPy lacks: return outputs.float()")
     found = np.asarray(outputs)
-    if encoding.used_bytes(found.dtype)[0] == encoding.used_bytes(found.dtype)[1]:
+    if libraries.used_bytes(found.dtype)[0] == libraries.used_bytes(found.dtype)[1]:
         return found
     # Equal numbers must have equal bytes.
-    whole = np.frombuffer(bytearray(encoding.content_of(found, found.dtype)), found.dtype)
+    whole = np.frombuffer(bytearray(libraries.content_of(found, found.dtype)), found.dtype)
     return whole.reshape(found.shape)
 
 
@@ -274,7 +273,7 @@ class ArrayScribe(Scribe):
             numbers = _numbers([one.numbers for one in each])
         self.notice(answers, values[:64].tolist())
         width = numbers.shape[1] if width is None else width
-        rows = np.full((len(answers), BEFORE + width), encoding.ABSENT, np.uint64)
+        rows = np.full((len(answers), BEFORE + width), codes.ABSENT, np.uint64)
         rows[:, 0], rows[:, 1], rows[:, 2] = kinds, values, 0
         if asked.seconds:
             rows[:, 2] = np.array(asked.seconds, np.float64).view(np.uint64)
@@ -300,15 +299,15 @@ class ArrayScribe(Scribe):
         if plain:
             before, title = b"f", "float"
         else:
-            before, title = encoding.of_array(dtype, dims, scalar=not dims)
-            before += encoding.sized_prefix(len(content) // max(1, n))
+            before, title = libraries.of_array(dtype, dims, scalar=not dims)
+            before += codes.sized_prefix(len(content) // max(1, n))
         values = _codes(before, content, n)
-        flat = block.reshape(n, -1)[:, : encoding.MOST_NUMBERS]
+        flat = block.reshape(n, -1)[:, : codes.MOST_NUMBERS]
         numbers = flat.astype(np.float64)
         kinds = np.full(n, self.kind(title), np.uint64)
         odd = ~np.isfinite(numbers).all(axis=1)
         if odd.any():
-            numbers[np.isnan(numbers)] = encoding.NAN
+            numbers[np.isnan(numbers)] = codes.NAN
             kinds[odd] = self._odd_kinds(title, numbers[odd])
         return kinds, values, numbers
 
@@ -316,22 +315,22 @@ class ArrayScribe(Scribe):
         """Return kinds of rows with non-finite numbers: one for each pattern of these."""
         marks = np.select([np.isnan(numbers), numbers == np.inf, numbers == -np.inf], [1, 2, 3], 0)
         _, examples, which = np.unique(marks, axis=0, return_index=True, return_inverse=True)
-        texts = [title + encoding.flags(numbers[at].tolist()) for at in examples]
-        codes = np.array([self.kind(encoding.short(text)) for text in texts], np.uint64)
-        found: HostArray = codes[which.reshape(-1)]
+        texts = [title + codes.flags(numbers[at].tolist()) for at in examples]
+        kinds = np.array([self.kind(codes.short(text)) for text in texts], np.uint64)
+        found: HostArray = kinds[which.reshape(-1)]
         return found
 
 
 def _block(answers: Any) -> tuple[HostArray | None, bool]:
     """Return answers of one type and shape as an array; True if they are Python's floats."""
     if isinstance(answers, np.ndarray):
-        big = answers[:1].nbytes > encoding.WHOLE
+        big = answers[:1].nbytes > codes.WHOLE
         return (None if big or not is_real(answers.dtype) else answers), False
     kinds = set(map(type, answers))
     if kinds == {float}:
         return np.array(answers, np.float64), True
     first = answers[0]
-    if kinds == {np.ndarray} and first.ndim and first.nbytes <= encoding.WHOLE:
+    if kinds == {np.ndarray} and first.ndim and first.nbytes <= codes.WHOLE:
         equal = all(one.shape == first.shape and one.dtype == first.dtype for one in answers)
         return (np.stack(answers) if equal else None), False
     if len(kinds) == 1 and isinstance(first, np.generic):
@@ -343,7 +342,7 @@ def _wider(rows: HostArray, columns: int) -> HostArray:
     """Pad rows of answers to more columns, which hold no numbers."""
     if rows.shape[1] == columns:
         return rows
-    found = np.full((len(rows), columns), encoding.ABSENT, np.uint64)
+    found = np.full((len(rows), columns), codes.ABSENT, np.uint64)
     found[:, : rows.shape[1]] = rows
     return found
 
@@ -365,7 +364,7 @@ def _codes(before: bytes, content: bytes, n: int) -> HostArray:
 
 def _numbers(each: list[list[float]]) -> Floats:
     width = max(map(len, each), default=0)
-    found = np.full((len(each), width), encoding.ABSENT, np.uint64).view(np.float64)
+    found = np.full((len(each), width), codes.ABSENT, np.uint64).view(np.float64)
     for row, numbers in zip(found, each, strict=True):
         if numbers:
             row[: len(numbers)] = numbers

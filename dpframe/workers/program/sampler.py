@@ -13,7 +13,7 @@ from hashlib import blake2b
 from time import monotonic, perf_counter
 from typing import Any, NamedTuple, TypeVar
 
-from .answer_encoding import UnreadableError
+from .answer_encoding import codes
 from .frames import Frame
 from .plain_data import SharedValue
 from .process_state import ALL
@@ -198,7 +198,7 @@ class Sampler:
         """Call the black box; raise Refused if an answer cannot be read."""
         try:
             return call()
-        except UnreadableError as problem:
+        except codes.UnreadableError as problem:
             raise Refused(f"an answer cannot be read: {problem}") from None
         finally:
             self.stay_alone()
