@@ -46,11 +46,11 @@ class Here(requests.WorkerSource):
         yield [_Inline(self, sampler)] * number
 
 
-class _Inline:
+class _Inline(requests.Lent):
     """See `Lent`; nothing ends a box that hangs."""
 
     def __init__(self, here: Here, sampler: MechanismSampler) -> None:
-        self.here, self.sampler, self.told = here, sampler, requests.OutputDescription()
+        self.here, self.sampler = here, sampler
 
     def draw(self, request: requests.Request, deadline: float | None) -> Iterator[HostArray]:
         what = requests.called(type(self.sampler.mechanisms[request.lane]))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from dpframe.common import machine, text
 from dpframe.common.types import HostArray
@@ -35,11 +36,13 @@ DEAF = 5.0
 NOTHING = -1  # number of no load
 
 
-class Ticket(NamedTuple):
-    """A place in the queue."""
+@dataclasses.dataclass(eq=False)
+class Ticket:
+    """A place in the queue, and the workers that it holds once it is served."""
 
-    number: int
     owner: str
+    workers: int = 0
+    since: float = 0.0
 
 
 class FairQueue:
@@ -51,12 +54,11 @@ class FairQueue:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock, self._numbers = clock, itertools.count()
-        self._waiting: list[Ticket] = []
+        self._clock = clock
+        self._waiting: list[Ticket] = []  # the oldest first
+        self._holding: list[Ticket] = []
         self._used: dict[str, float] = {}
         """Seconds of workers that owners have had and given back."""
-        self._held: dict[int, tuple[Ticket, int, float]] = {}
-        """Tickets that hold workers: how many, and since when."""
 
     def enter(self, owner: str) -> Ticket:
         """Ask for workers.
@@ -64,17 +66,16 @@ class FairQueue:
         A new or returning owner starts with the least time that the others have used, so it gains
         nothing by a pause.
         """
-        others = {t.owner for t in self._waiting} | {t.owner for t, _, _ in self._held.values()}
+        others = {ticket.owner for ticket in (*self._waiting, *self._holding)}
         if owner not in others:
             least = min(map(self._had, others), default=0.0)
             self._used[owner] = max(self._used.get(owner, 0.0), least)
-        ticket = Ticket(next(self._numbers), owner)
-        self._waiting.append(ticket)
-        return ticket
+        self._waiting.append(Ticket(owner))
+        return self._waiting[-1]
 
     def is_next(self, ticket: Ticket) -> bool:
         """True if a ticket is to be served before all others."""
-        return ticket == min(self._waiting, key=lambda one: (self._had(one.owner), one.number))
+        return ticket is min(self._waiting, key=lambda one: self._had(one.owner))
 
     def leave(self, ticket: Ticket) -> None:
         """Remove a ticket that no longer waits, served or not."""
@@ -82,17 +83,17 @@ class FairQueue:
 
     def take(self, ticket: Ticket, workers: int) -> None:
         """Note that a ticket holds workers."""
-        self._held[ticket.number] = ticket, workers, self._clock()
+        ticket.workers, ticket.since = workers, self._clock()
+        self._holding.append(ticket)
 
     def give_back(self, ticket: Ticket) -> None:
         """Note that a ticket has given its workers back."""
-        _, workers, since = self._held.pop(ticket.number)
-        self._used[ticket.owner] += workers * (self._clock() - since)
+        self._holding.remove(ticket)
+        self._used[ticket.owner] += ticket.workers * (self._clock() - ticket.since)
 
     def _had(self, owner: str) -> float:
-        now = self._clock()
-        held = [n * (now - since) for t, n, since in self._held.values() if t.owner == owner]
-        return self._used[owner] + sum(held)
+        now, held = self._clock(), (one for one in self._holding if one.owner == owner)
+        return self._used[owner] + sum(one.workers * (now - one.since) for one in held)
 
 
 class UnderWay:
@@ -283,12 +284,11 @@ class Workers(requests.WorkerSource):
         return taken
 
 
-class _Worker:
+class _Worker(requests.Lent):
     """One process, lent for one load: see `Lent`."""
 
     def __init__(self, workers: Workers, process: WorkerProcess, load: requests.Load) -> None:
         self.workers, self.process, self.load = workers, process, load
-        self.told = requests.OutputDescription()
         self.at_rest = False
         """True if it waits for a task; else it is somewhere inside the box, or has ended."""
         self._asked = False  # asked to load the box; the answer was not read yet

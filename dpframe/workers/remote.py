@@ -108,25 +108,24 @@ class RemoteBoxes(requests.WorkerSource):
             self.executor.warn(text)
 
 
-class _Watched:
+class _Watched(requests.Lent):
     """A worker of this machine; its first draws of a kind of box are kept as a sample."""
 
     def __init__(self, boxes: RemoteBoxes, lent: requests.Lent, load: requests.Load) -> None:
         self._boxes, self._lent, self._load = boxes, lent, load
-        self.query = lent.query
-
-    @property
-    def told(self) -> requests.OutputDescription:
-        return self._lent.told
 
     def draw(self, request: requests.Request, deadline: float | None) -> Iterator[HostArray]:
         found: list[tuple[HostArray, requests.OutputDescription]] = []
         for outputs in self._lent.draw(request, deadline):
-            found.append((outputs, self._lent.told))
+            self.told = self._lent.told
+            found.append((outputs, self.told))
             yield outputs
         if _repeats(self._load, request):
             sample = Sample(self._load, request, outputs_digest(found))
             self._boxes.samples.setdefault(kind_of(self._load), sample)
+
+    def query(self, data: int, deadline: float | None) -> Queried:
+        return self._lent.query(data, deadline)
 
 
 def _repeats(load: requests.Load, request: requests.Request) -> bool:
@@ -136,11 +135,11 @@ def _repeats(load: requests.Load, request: requests.Request) -> bool:
     return load.content[0][request.lane].seedable and not is_timed
 
 
-class _Remote:
+class _Remote(requests.Lent):
     """A worker in any free process of the executor."""
 
     def __init__(self, boxes: RemoteBoxes, load: requests.Load) -> None:
-        self._boxes, self._load, self.told = boxes, load, requests.OutputDescription()
+        self._boxes, self._load = boxes, load
         self._late = pool.TO_LOAD  # beyond the deadline: at first a process has to load the box
 
     def draw(self, request: requests.Request, deadline: float | None) -> Iterator[HostArray]:

@@ -11,10 +11,9 @@ import re
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -99,15 +98,8 @@ class Load:
             return self._message
 
     def _pickled(self) -> bytes:
-        import cloudpickle
-
         try:
-            with contextlib.ExitStack() as stack:
-                for name in {type(m).__module__ for m in self.content[0]} & {*sys.modules}:
-                    if self.as_code and name != "__main__":
-                        stack.enter_context(by_value(sys.modules[name]))
-                pickled: bytes = cloudpickle.dumps(self.content)
-                return pickled
+            return pickled(self.content, map(type, self.content[0]), as_code=self.as_code)
         except Exception as error:  # the code of an object may raise anything
             raise SampleError(not_handed_over(error)) from error
 
@@ -128,17 +120,18 @@ _PICKLING = threading.RLock()
 copyreg.pickle(type(dataclasses.MISSING), lambda _: "MISSING")
 
 
-@contextlib.contextmanager
-def by_value(module: ModuleType) -> Iterator[None]:
-    """Pickle everything in a module as code inside the context."""
+def pickled(value: Any, classes: Iterable[type], *, as_code: bool) -> bytes:
+    """Pickle a value; with `as_code`, everything in the modules of some classes as code too."""
     import cloudpickle
 
-    with _PICKLING:
-        cloudpickle.register_pickle_by_value(module)
-        try:
-            yield
-        finally:
-            cloudpickle.unregister_pickle_by_value(module)
+    modules = {cls.__module__ for cls in classes} & {*sys.modules} - {"__main__"}
+    with _PICKLING, contextlib.ExitStack() as stack:
+        for name in modules if as_code else ():
+            if name.partition(".")[0] != "dpframe":
+                cloudpickle.register_pickle_by_value(sys.modules[name])
+                stack.callback(cloudpickle.unregister_pickle_by_value, sys.modules[name])
+        content: bytes = cloudpickle.dumps(value)
+        return content
 
 
 def not_handed_over(error: Exception) -> str:
@@ -197,13 +190,13 @@ class OutputDescription(NamedTuple):
 # The workers that serve requests.
 
 
-class Lent(Protocol):
+class Lent(ABC):
     """A worker process that is lent for one load."""
 
-    @property
-    def told(self) -> OutputDescription:
-        """Information about the last outputs."""
+    told = OutputDescription()
+    """Information about the last outputs."""
 
+    @abstractmethod
     def draw(self, request: Request, deadline: float | None) -> Iterator[HostArray]:
         """Draw chunks in their order, until a monotonic time if one is given.
 
@@ -216,6 +209,7 @@ class Lent(Protocol):
             Stopped: the run ends.
         """
 
+    @abstractmethod
     def query(self, data: int, deadline: float | None) -> Queried:
         """Return the answer of the first mechanism of the load without noise.
 

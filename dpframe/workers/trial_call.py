@@ -13,15 +13,7 @@ from dpframe.interfaces.checks import guarded
 from dpframe.plugins import HostArray, HostMechanism
 from dpframe.sampling import address
 from dpframe.spec.audit import Cell, RunSettings
-from dpframe.workers.requests import (
-    Lent,
-    Load,
-    OutputDescription,
-    Overdue,
-    RaisedError,
-    Request,
-    WorkerSource,
-)
+from dpframe.workers import requests
 from dpframe.workers.scheduling import GRACE, at_once
 
 ROWS = 2
@@ -34,7 +26,7 @@ class _Tried(NamedTuple):
     """Outputs of one worker for one dataset."""
 
     outputs: HostArray
-    told: OutputDescription
+    told: requests.OutputDescription
 
 
 def asking_of(cell: Cell) -> address.Asking | None:
@@ -51,7 +43,7 @@ def asking_of(cell: Cell) -> address.Asking | None:
 
 
 def first_call(
-    mechanism: HostMechanism, cell: Cell, run: RunSettings, source: WorkerSource
+    mechanism: HostMechanism, cell: Cell, run: RunSettings, source: requests.WorkerSource
 ) -> address.Shape:
     """Call a black box in two workers, if there are two, and return the shape of its outputs.
 
@@ -62,14 +54,14 @@ def first_call(
         CellError: the box cannot be used.
     """
     data = guarded("the pair", lambda: address.both_as_made(cell.pair.value))
-    load = Load((mechanism,), address.for_a_box(data))
+    load = requests.Load((mechanism,), address.for_a_box(data))
     limit = run.seconds
     try:
         with source.lend(load, 2) as workers:
             deadline = None if limit is None else time.monotonic() + max(limit, GRACE)
             trial = _Trial(cell.seed, workers, source, deadline)
             return trial.shape(asking_of(cell), messages=cell.mechanism.messages)
-    except Overdue:
+    except requests.Overdue:
         raise CellError(
             f"the first call of sample did not return within the {limit:g} s of run.seconds"
         ) from None
@@ -77,7 +69,11 @@ def first_call(
 
 class _Trial:
     def __init__(
-        self, seed: int, workers: Sequence[Lent], source: WorkerSource, deadline: float | None
+        self,
+        seed: int,
+        workers: Sequence[requests.Lent],
+        source: requests.WorkerSource,
+        deadline: float | None,
     ) -> None:
         self.workers, self.source = list(dict.fromkeys(workers)), source
         self.deadline = deadline
@@ -95,7 +91,7 @@ class _Trial:
             asking = address.Asking(raises=False, messages=messages)
         try:
             found = self._both(asking, ROWS)
-        except RaisedError:
+        except requests.RaisedError:
             if asking.one or not asking.raises:
                 raise
             asking = asking._replace(one=True)
@@ -112,9 +108,9 @@ class _Trial:
 
     def _call(self, index: int, asking: address.Asking | None, rows: int) -> list[_Tried]:
         chunk, self.chunk = self.chunk, self.chunk + 1
-        request = Request(0, index, self.stream, index, chunk, chunk + 1, rows, asking)
+        request = requests.Request(0, index, self.stream, index, chunk, chunk + 1, rows, asking)
 
-        def call(worker: Lent) -> _Tried:
+        def call(worker: requests.Lent) -> _Tried:
             outputs = np.concatenate(list(worker.draw(request, self.deadline)))
             return _Tried(outputs, worker.told)
 
