@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 import sys
 import threading
 import time
@@ -127,14 +126,14 @@ class UnderWay:
 
     def ahead(self, now: float) -> int:
         """Estimate how many of the releases under way are still missing."""
+        missing = 0
         with self._lock:
-            return sum(itertools.starmap(self._left, [(*c, now) for c in self._calls.values()]))
-
-    def _left(self, kind: Any, releases: int, since: float, now: float) -> int:
-        seconds = self._seconds.get(kind)
-        done = int((now - since) / seconds) if seconds else 0
-        # The last release is missing until the call returns.
-        return max(min(1, releases), releases - done)
+            for kind, releases, since in self._calls.values():
+                seconds = self._seconds.get(kind)
+                done = int((now - since) / seconds) if seconds else 0
+                # The last release is missing until the call returns.
+                missing += max(min(1, releases), releases - done)
+        return missing
 
 
 class Workers(requests.WorkerSource):

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dpframe.common.machine import free_bytes
 from dpframe.common.text import escape, message
 from dpframe.errors import SampleError
 from dpframe.interfaces.attack import BEFORE, Answers
 from dpframe.plugins import ForeignMechanism, HostArray, HostMechanism
+from dpframe.workers.program import plain_data
 from dpframe.workers.program.frames import Frame, NoFrameError
 
 if TYPE_CHECKING:
@@ -90,8 +92,6 @@ class Load:
         with _PICKLING:  # several workers may ask at once
             if self._message is None:
                 if self.is_external:
-                    from dpframe.workers.process import external_load
-
                     self._message = external_load(*self.content)
                 else:
                     self._message = {"do": "load"}, self._pickled()
@@ -112,6 +112,31 @@ class Load:
         """Send the modules of the mechanisms too, because only this process can import them."""
         with _PICKLING:
             self.as_code, self._message = True, None
+
+
+def external_load(
+    mechanisms: tuple[Any, ...], data: tuple[Any, ...]
+) -> tuple[dict[str, Any], bytes]:
+    """Return header and content of a request to load a program, its parameters and data.
+
+    Raises SampleError if the program cannot be read, or the data cannot be sent.
+    """
+    first = mechanisms[0]
+    try:
+        program = first.program()
+        told = {
+            "do": "load",
+            "program": str(program.path.resolve()),
+            "digest": program.digest,
+            "params": [mechanism.arguments() for mechanism in mechanisms],
+            "attributes": list(first.attributes),
+            "memory": free_bytes(),
+        }
+        return told, plain_data.pack([plain_data.pack(one) for one in data])
+    except plain_data.PackingError as error:
+        raise SampleError(f"D or D′: {error}") from None
+    except (OSError, ValueError) as error:
+        raise SampleError(f"the program cannot be read: {error}") from None
 
 
 _PICKLING = threading.RLock()
