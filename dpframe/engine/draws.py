@@ -142,8 +142,8 @@ class Draws:
             where = the_pass.stream.of(stream), index, chunks.start, chunks.stop, the_pass.rows
             request = Request(lane, index, *where, shape=the_pass.shape)
             with Here().lend(self._box) as (worker, *_):
-                outputs = worker.draw(request, None)
-                found.append([as_scored(one, self.dtype) for one in outputs])
+                drawing = worker.draw(request, None)
+                found.append([as_scored(drawn.outputs, self.dtype) for drawn in drawing])
         return found
 
     @cached_property

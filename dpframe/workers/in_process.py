@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from dpframe.common.text import error_message
-from dpframe.common.types import HostArray
 from dpframe.errors import SampleError
 from dpframe.workers import requests
 from dpframe.workers.program.frames import Frame
@@ -52,15 +51,16 @@ class _Inline(requests.Lent):
     def __init__(self, here: Here, sampler: MechanismSampler) -> None:
         self.here, self.sampler = here, sampler
 
-    def draw(self, request: requests.Request, deadline: float | None) -> Iterator[HostArray]:
+    def draw(self, request: requests.Request, deadline: float | None) -> Iterator[requests.Drawn]:
         what = requests.called(type(self.sampler.mechanisms[request.lane]))
         self.here.asked((request.stop - request.first) * request.rows)
         try:
             drawing = self.sampler.draw(request.as_task())
             while (frame := self._next(drawing)) is not None:
-                self.told = requests.told_in(frame)
-                self.here.note(self.told)
-                yield requests.array_of(frame, frame.header["chunks"] * request.rows)
+                told = requests.told_in(frame)
+                self.here.note(told)
+                rows = frame.header["chunks"] * request.rows
+                yield requests.Drawn(requests.array_of(frame, rows), told)
                 if deadline is not None and time.monotonic() >= deadline:
                     raise requests.Overdue
         except (requests.Overdue, GeneratorExit):

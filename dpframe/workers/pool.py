@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from dpframe.common import machine, text
-from dpframe.common.types import HostArray
 from dpframe.errors import SampleError
 from dpframe.workers import requests
 from dpframe.workers.process import Gone, Remarks, WorkerProcess, end
@@ -293,7 +292,7 @@ class _Worker(requests.Lent):
         self._asked = False  # asked to load the box; the answer was not read yet
         self._sent_code = 0  # `Load.as_code` at that time
 
-    def draw(self, request: requests.Request, deadline: float | None) -> Iterator[HostArray]:
+    def draw(self, request: requests.Request, deadline: float | None) -> Iterator[requests.Drawn]:
         done, asked = 0, 0
         under_way, kind = self.workers.under_way, type(self.load.content[0][request.lane])
         self._begin(request)
@@ -318,10 +317,10 @@ class _Worker(requests.Lent):
                 under_way.end(self, time.monotonic())
                 if found is None:
                     return
-                self.told = requests.told_in(frame)
-                self.workers.note(self.told)
+                told = requests.told_in(frame)
+                self.workers.note(told)
                 done += frame.header["chunks"]
-                yield found
+                yield requests.Drawn(found, told)
         finally:
             under_way.forget(self)
 

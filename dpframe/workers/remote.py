@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 
-from dpframe.common.types import HostArray
 from dpframe.environments import Environment
 from dpframe.errors import CellError, SampleError, UntrustedError
 from dpframe.interfaces.executor import Executor, RefusedError
@@ -114,12 +113,11 @@ class _Watched(requests.Lent):
     def __init__(self, boxes: RemoteBoxes, lent: requests.Lent, load: requests.Load) -> None:
         self._boxes, self._lent, self._load = boxes, lent, load
 
-    def draw(self, request: requests.Request, deadline: float | None) -> Iterator[HostArray]:
-        found: list[tuple[HostArray, requests.OutputDescription]] = []
-        for outputs in self._lent.draw(request, deadline):
-            self.told = self._lent.told
-            found.append((outputs, self.told))
-            yield outputs
+    def draw(self, request: requests.Request, deadline: float | None) -> Iterator[requests.Drawn]:
+        found: list[requests.Drawn] = []
+        for drawn in self._lent.draw(request, deadline):
+            found.append(drawn)
+            yield drawn
         if _repeats(self._load, request):
             sample = Sample(self._load, request, outputs_digest(found))
             self._boxes.samples.setdefault(kind_of(self._load), sample)
@@ -142,7 +140,7 @@ class _Remote(requests.Lent):
         self._boxes, self._load = boxes, load
         self._late = pool.TO_LOAD  # beyond the deadline: at first a process has to load the box
 
-    def draw(self, request: requests.Request, deadline: float | None) -> Iterator[HostArray]:
+    def draw(self, request: requests.Request, deadline: float | None) -> Iterator[requests.Drawn]:
         try:
             drawn = self._drawn(request, deadline)
         except RefusedError as error:
@@ -152,10 +150,9 @@ class _Remote(requests.Lent):
             raise
         except CellError as error:
             raise SampleError(str(error)) from None
-        for outputs, told in drawn.outputs:
-            self.told = told
-            self._boxes.note(told)
-            yield outputs
+        for part in drawn.outputs:
+            self._boxes.note(part.told)
+            yield part
         match drawn.ending:
             case ("overdue", _):
                 raise requests.Overdue
@@ -203,16 +200,14 @@ class _Remote(requests.Lent):
         rows = sum(len(outputs) for outputs, _ in drawn.outputs)
         upto = request._replace(stop=request.first + rows // request.rows)
         with boxes.local.lend(self._load) as (worker, *_):
-            again = [(outputs, worker.told) for outputs in worker.draw(upto, None)]
-        if outputs_digest(again) != outputs_digest(drawn.outputs):
+            again = outputs_digest(worker.draw(upto, None))
+        if again != outputs_digest(drawn.outputs):
             raise executor.untrusted(task, OTHER)
 
     def _here(
         self, why: str, request: requests.Request, deadline: float | None
-    ) -> Iterator[HostArray]:
+    ) -> Iterator[requests.Drawn]:
         name = kind_of(self._load).partition("#")[0]
         self._boxes.warn_once(f"{name} is drawn on this machine: {why}")
         with self._boxes.local.lend(self._load) as (worker, *_):
-            for outputs in worker.draw(request, deadline):
-                self.told = worker.told
-                yield outputs
+            yield from worker.draw(request, deadline)

@@ -212,27 +212,32 @@ class OutputDescription(NamedTuple):
     """Seconds per answer, each averaged over a few answers, by the worker's clock."""
 
 
+class Drawn(NamedTuple):
+    """Outputs of one or several chunks, shape [chunks × rows, *output dims]."""
+
+    outputs: HostArray
+    told: OutputDescription
+
+
 # The workers that serve requests.
 
 
 class Lent(ABC):
     """A worker process that is lent for one load."""
 
-    told = OutputDescription()
-    """Information about the last outputs."""
-
     @abstractmethod
-    def draw(self, request: Request, deadline: float | None) -> Iterator[HostArray]:
+    def draw(self, request: Request, deadline: float | None) -> Iterator[Drawn]:
         """Draw chunks in their order, until a monotonic time if one is given.
-
-        Yields:
-            Outputs of one or several chunks, shape [chunks × rows, *output dims].
 
         Raises:
             SampleError: the box, or its process, failed to return outputs.
             Overdue: the deadline has passed; `lend` then ends the process.
             Stopped: the run ends.
         """
+
+    def outputs(self, request: Request, deadline: float | None) -> HostArray:
+        """Draw chunks like `draw`, and return the outputs of all of them."""
+        return np.concatenate([drawn.outputs for drawn in self.draw(request, deadline)])
 
     @abstractmethod
     def query(self, data: int, deadline: float | None) -> Queried:

@@ -3,14 +3,14 @@
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from dpframe.errors import CellError
 from dpframe.interfaces.attack import BEFORE, Answers, Attack
 from dpframe.interfaces.checks import guarded
-from dpframe.plugins import HostArray, HostMechanism
+from dpframe.plugins import HostMechanism
 from dpframe.sampling import address
 from dpframe.spec.audit import Cell, RunSettings
 from dpframe.workers import requests
@@ -20,13 +20,6 @@ ROWS = 2
 """Outputs of the first call: more than one, to distinguish the axis of outputs from the others."""
 
 MORE = 32  # answers of a second call if the first include exceptions; others may be wider
-
-
-class _Tried(NamedTuple):
-    """Outputs of one worker for one dataset."""
-
-    outputs: HostArray
-    told: requests.OutputDescription
 
 
 def asking_of(cell: Cell) -> address.Asking | None:
@@ -103,21 +96,22 @@ class _Trial:
         natives = {shape for one in found for shape in one.told.natives}
         return address.of_answers(asking, widest, natives.pop() if len(natives) == 1 else None)
 
-    def _both(self, asking: address.Asking, rows: int) -> list[_Tried]:
+    def _both(self, asking: address.Asking, rows: int) -> list[requests.Drawn]:
         return self._call(0, asking, rows) + self._call(1, asking, rows)
 
-    def _call(self, index: int, asking: address.Asking | None, rows: int) -> list[_Tried]:
+    def _call(self, index: int, asking: address.Asking | None, rows: int) -> list[requests.Drawn]:
         chunk, self.chunk = self.chunk, self.chunk + 1
         request = requests.Request(0, index, self.stream, index, chunk, chunk + 1, rows, asking)
 
-        def call(worker: requests.Lent) -> _Tried:
-            outputs = np.concatenate(list(worker.draw(request, self.deadline)))
-            return _Tried(outputs, worker.told)
+        def call(worker: requests.Lent) -> requests.Drawn:
+            parts = [*worker.draw(request, self.deadline)]
+            outputs = np.concatenate([part.outputs for part in parts])
+            return requests.Drawn(outputs, parts[-1].told)
 
         return at_once([partial(call, one) for one in self.workers], self.source.most)
 
 
-def _look_for_answers(found: list[_Tried], words: Mapping[int, str]) -> None:
+def _look_for_answers(found: list[requests.Drawn], words: Mapping[int, str]) -> None:
     """Raise CellError if all answers are the same exception."""
     answers = [Answers(one.outputs) for one in found]
     if (kind := one_exception(answers)) is not None:

@@ -195,12 +195,12 @@ WHERE = Stream(1, "a", 0, EVAL), 0, 0, 1, 4
 
 def drawn(boxes: RemoteBoxes, load: Load, *, deadline: float | None = None) -> Any:
     with boxes.lend(load) as (worker,):
-        return np.concatenate(list(worker.draw(Request(0, 0, *WHERE), deadline)))
+        return worker.outputs(Request(0, 0, *WHERE), deadline)
 
 
 def directly(box: Any) -> Any:
     with Here().lend(Load((box,), DATA)) as (worker, *_):
-        return np.concatenate(list(worker.draw(Request(0, 0, *WHERE), None)))
+        return worker.outputs(Request(0, 0, *WHERE), None)
 
 
 @pytest.mark.parametrize("ending", ["lost", "unlent", "stopped"])

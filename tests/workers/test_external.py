@@ -366,9 +366,9 @@ def drawn(workers: Workers, box: str, what: str, seconds: float = 30) -> Any:
     stream = Stream(1, "a", 0, "eval")
     request = Request(0, 1, stream, 1, 0, 1, 4, Asking())
     with workers.lend(load) as (worker, *_):
-        rows = np.concatenate([*worker.draw(request, time.monotonic() + seconds)])
-        assert worker.told.paces == ()  # four are too few
-        return Answers(rows, worker.told.words)
+        (drawn,) = worker.draw(request, time.monotonic() + seconds)
+        assert drawn.told.paces == ()  # four are too few
+        return Answers(drawn.outputs, drawn.told.words)
 
 
 def test_a_process_answers_as_the_server_does(workers: Workers, box: str) -> None:
