@@ -27,32 +27,31 @@ _PIECE = 1 << 20  # bytes read at once, because a stated length may be wrong
 _MOST_FIELDS, _MOST_CONTENT = 1 << 26, 1 << 40  # bytes
 NO_KEY = bytes(16)  # of requests, and of a worker's message before the first request
 
-# By kind: its number, the key under which a header names it, and the types of its other fields.
-KINDS: dict[str, tuple[int, str, dict[str, str]]] = {
-    "load": (1, "do", {"key": "key", "about": "json"}),
-    "draw": (2, "do", {"key": "key", "about": "json"}),
-    "query": (3, "do", {"key": "key", "about": "json"}),
-    "ready": (16, "tell", {}),
-    "loaded": (17, "tell", {}),
-    "done": (18, "tell", {}),
-    "spoiled": (19, "tell", {"what": "texts"}),
-    "refused": (20, "tell", {"why": "text"}),
-    "raised": (21, "tell", {"type": "text", "blame": "text"}),
+# By kind: its number, below 16 if a header names it under "do" and not under "tell", and the types
+# of its fields.
+KINDS: dict[str, tuple[int, dict[str, str]]] = {
+    "load": (1, {"key": "key", "about": "json"}),
+    "draw": (2, {"key": "key", "about": "json"}),
+    "query": (3, {"key": "key", "about": "json"}),
+    "ready": (16, {}),
+    "loaded": (17, {}),
+    "done": (18, {}),
+    "spoiled": (19, {"what": "texts"}),
+    "refused": (20, {"why": "text"}),
+    "raised": (21, {"type": "text", "blame": "text"}),
     "queried": (
         22,
-        "tell",
         {"raised": "text?", "form": "text", "sensitivity": "text?", "numbers": "texts"},
     ),
     "outputs": (
         23,
-        "tell",
         {
             **{"chunks": "whole", "shape": "wholes", "dtype": "text", "answering": "flag"},
             **{"natives": "wholes?s", "paces": "floats", "words": "table"},
         },
     ),
 }
-_BY_NUMBER = {number: kind for kind, (number, _, _) in KINDS.items()}
+_BY_NUMBER = {number: kind for kind, (number, _) in KINDS.items()}
 
 
 class NoFrameError(Exception):
@@ -79,12 +78,12 @@ def pack(frame: Frame, key: bytes = NO_KEY) -> list[bytes | bytearray | memoryvi
     Missing fields are empty.
     """
     header = frame.header
-    number, named, types = KINDS[header["tell"] if "tell" in header else header["do"]]
+    number, types = KINDS[header["tell"] if "tell" in header else header["do"]]
     parts: list[bytes] = []
     for name, kind in types.items():
         value = header.get(name)
         if kind == "json":
-            value = {k: v for k, v in header.items() if k not in (named, *types)}
+            value = {k: v for k, v in header.items() if k not in ("do", *types)}
         _say(kind, value, parts.append)
     fields = b"".join(parts)
     lengths = _LENGTHS.pack(len(fields), len(frame.content))
@@ -101,11 +100,10 @@ def unpack(packet: Packet, key: bytes = NO_KEY) -> Frame:
     if number not in _BY_NUMBER or tag != _tag(key, number, lengths, fields, content):
         raise NoFrameError("the box wrote between its answers")
     kind = _BY_NUMBER[number]
-    _, named, types = KINDS[kind]
-    header: dict[str, Any] = {named: kind}
+    header: dict[str, Any] = {"do" if number < 16 else "tell": kind}
     reader = _FieldReader(bytes(fields))
     try:
-        for name, of in types.items():
+        for name, of in KINDS[kind][1].items():
             value = reader.read(of)
             if of == "json":
                 header.update(value)
