@@ -303,10 +303,8 @@ def unlike(before: Sequence[Number], after: Sequence[Number]) -> int | None:
 
     Equal infinities, or NaN in both, are not a difference.
     """
-    for place, (x, y) in enumerate(zip(before, after, strict=True)):
-        if not (_finite(x) and _finite(y)) and _word(x) != _word(y):
-            return place
-    return None
+    both = enumerate(zip(before, after, strict=True))
+    return next((place for place, (x, y) in both if _word(x) != _word(y)), None)
 
 
 def finite_parts(
