@@ -174,32 +174,34 @@ def _exactly(descriptor: int, number: int) -> bytearray | None:
 
 def _say(of: str, value: Any, tell: Callable[[bytes], object]) -> None:
     """Write a field of a type; "s" after a type stands for several values, "?" for one or none."""
-    if of == "table":
-        _say("words", (value or {}).items(), tell)
-    elif of.endswith("s"):
-        values = list(value or ())
-        tell(_WHOLE.pack(len(values)))
-        for one in values:
-            _say(of[:-1], one, tell)
-    elif of.endswith("?"):
-        tell(b"\0" if value is None else b"\1")
-        if value is not None:
-            _say(of[:-1], value, tell)
-    elif of == "word":
-        _say("whole", value[0], tell)
-        _say("text", value[1], tell)
-    elif of == "text":
+    if of == "text":
         content = (value or "").encode("utf-8", "surrogatepass")
         tell(_WHOLE.pack(len(content)))
         tell(content)
-    elif of == "json":
-        _say("text", _to_json(value), tell)
+    elif of == "whole":
+        tell(_WHOLE.pack(value or 0))
+    elif of == "float":
+        tell(_FLOAT.pack(value))
     elif of == "flag":
         tell(b"\1" if value else b"\0")
     elif of == "key":
         tell(value or NO_KEY)
+    elif of == "json":
+        _say("text", _to_json(value), tell)
+    elif of == "word":
+        _say("whole", value[0], tell)
+        _say("text", value[1], tell)
+    elif of == "table":
+        _say("words", (value or {}).items(), tell)
+    elif of.endswith("?"):
+        _say("flag", value is not None, tell)
+        if value is not None:
+            _say(of[:-1], value, tell)
     else:
-        tell(_WHOLE.pack(value or 0) if of == "whole" else _FLOAT.pack(value))
+        values, each = list(value or ()), of[:-1]
+        tell(_WHOLE.pack(len(values)))
+        for one in values:
+            _say(each, one, tell)
 
 
 class _FieldReader:
@@ -217,24 +219,12 @@ class _FieldReader:
 
     def read(self, of: str) -> Any:
         """Read a field of a type, as `_say` has written it."""
-        if of == "table":
-            return dict(self.read("words"))
-        if of.endswith("s"):
-            number = self.read("whole")
-            if number > len(self.content):  # each has a byte at least
-                raise ValueError
-            return [self.read(of[:-1]) for _ in range(number)]
-        if of.endswith("?"):
-            return self.read(of[:-1]) if self.read("flag") else None
-        if of == "word":
-            return self.read("whole"), self.read("text")
         if of == "text":
             return self.take(self.read("whole")).decode("utf-8", "surrogatepass")
-        if of == "json":
-            found = _from_json(self.read("text"))
-            if not isinstance(found, dict):
-                raise ValueError
-            return found
+        if of == "whole":
+            return _WHOLE.unpack(self.take(8))[0]
+        if of == "float":
+            return _FLOAT.unpack(self.take(8))[0]
         if of == "flag":
             told = self.take(1)
             if told not in (b"\0", b"\1"):
@@ -242,4 +232,18 @@ class _FieldReader:
             return told == b"\1"
         if of == "key":
             return self.take(16)
-        return (_WHOLE if of == "whole" else _FLOAT).unpack(self.take(8))[0]
+        if of == "json":
+            found = _from_json(self.read("text"))
+            if not isinstance(found, dict):
+                raise ValueError
+            return found
+        if of == "word":
+            return self.read("whole"), self.read("text")
+        if of == "table":
+            return dict(self.read("words"))
+        if of.endswith("?"):
+            return self.read(of[:-1]) if self.read("flag") else None
+        number, each = self.read("whole"), of[:-1]
+        if number > len(self.content):  # each has a byte at least
+            raise ValueError
+        return [self.read(each) for _ in range(number)]
