@@ -19,6 +19,7 @@ from dpframe.common.text import error_message
 from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.executor import Executor, RefusedError, Task
 from dpframe.workers import box_tasks, requests
+from dpframe.workers.requirements import differences
 
 LOCAL = "local:"  # before a number of worker processes on this machine, instead of an address
 TO_CONNECT = 30.0  # seconds to wait for the scheduler and a first worker
@@ -394,11 +395,7 @@ class DaskExecutor(Executor):
         # Workers may end and join meanwhile, so every task checks the versions again.
         told = self._connection.everywhere(work.versions, timeout=TO_ANSWER)
         for worker, found in told.items():
-            if isinstance(found, dict) and found != wanted:
-                names = [name for name in wanted if found.get(name) != wanted[name]]
-                why = ", ".join(
-                    f"{name} {found.get(name)}, but the run has {wanted[name]}" for name in names
-                )
+            if isinstance(found, dict) and (why := differences(found, wanted)):
                 try:
                     self._refuse(worker, f"it has {why}")
                 except RefusedError as error:

@@ -1,6 +1,5 @@
 """The code that runs on a worker of a cluster: receive tasks, do them, and answer."""
 
-import contextlib
 import dataclasses
 import hashlib
 import os
@@ -8,10 +7,9 @@ import pickle
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
-import cloudpickle
 import jax
 import numpy as np
 
@@ -22,6 +20,7 @@ from dpframe.errors import CellError
 from dpframe.interfaces.executor import RefusedError, Task, wanted
 from dpframe.sampling.compile_cache import keep_compiled_programs
 from dpframe.workers import box_tasks, requests
+from dpframe.workers.requirements import differences
 
 KEPT = 8  # shared parts of tasks that a worker keeps unpacked
 
@@ -61,17 +60,11 @@ def versions() -> dict[str, str]:
     }
 
 
-def pack(value: Any, classes: Iterable[type], *, as_code: bool = False) -> Sent:
+def pack(value: Any, classes: Collection[type], *, as_code: bool = False) -> Sent:
     """Pickle a value; with `as_code`, the modules of the classes of its plugins too."""
-    listed = list(classes)
-    with contextlib.ExitStack() as stack:
-        if as_code:
-            for name in {cls.__module__ for cls in listed} - {"__main__"}:
-                if name.partition(".")[0] != "dpframe" and name in sys.modules:
-                    stack.enter_context(requests.by_value(sys.modules[name]))
-        content = cloudpickle.dumps(value)
+    content = requests.pickled(value, classes, as_code=as_code)
     code = {}
-    for cls in () if as_code else listed:
+    for cls in () if as_code else classes:
         if cls.__module__ != "__main__" and _found(cls.__module__, cls.__qualname__) is cls:
             code[f"{cls.__module__}:{cls.__qualname__}"] = code_digest(cls)
     return Sent(hashlib.blake2b(content, digest_size=16).hexdigest(), content, versions(), code)
@@ -83,13 +76,8 @@ def unpack(sent: Sent) -> Any:
     Raises RefusedError if versions or code differ from those of the run, MissingError if a module
     is missing.
     """
-    here = versions()
-    if differences := [
-        f"{name} {here[name]}, but the run has {wanted}"
-        for name, wanted in sent.versions.items()
-        if here[name] != wanted
-    ]:
-        raise RefusedError("a worker has " + ", ".join(differences))
+    if why := differences(versions(), sent.versions):
+        raise RefusedError(f"a worker has {why}")
     try:
         value = pickle.loads(sent.content)
     except (ImportError, AttributeError) as error:

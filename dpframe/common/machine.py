@@ -3,14 +3,16 @@
 import contextlib
 import functools
 import os
-import queue
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _CONTROL_GROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
@@ -237,6 +239,14 @@ def doing(thread: int | None) -> str | None:
     return None if call is None else call.what
 
 
+def settle(future: "Future[T]", call: Callable[[], T]) -> None:
+    """Make a call, and put its result or its exception into a future."""
+    try:
+        future.set_result(call())
+    except BaseException as error:  # raised where the result is asked for
+        future.set_exception(error)
+
+
 def with_timeout(work: Callable[[], T], seconds: float | None) -> T:
     """Call plugin code with a time limit.
 
@@ -252,26 +262,13 @@ def with_timeout(work: Callable[[], T], seconds: float | None) -> T:
     """
     if seconds is None:
         return work()
-    limit = seconds + GRACE
-    done: queue.SimpleQueue[tuple[bool, Any]] = queue.SimpleQueue()
+    from concurrent.futures import Future, wait  # the command line imports this module first
 
-    def run() -> None:
-        try:
-            done.put((True, work()))
-        except BaseException as error:
-            done.put((False, error))
-
-    thread = threading.Thread(target=run, name="dpframe-authors", daemon=True)
+    limit, done = seconds + GRACE, Future[T]()
+    thread = threading.Thread(target=settle, args=(done, work), name="dpframe-authors", daemon=True)
     thread.start()
-    while True:
-        try:
-            came, result = done.get(timeout=TICK)
-        except queue.Empty:
-            call = _calls.get(thread.ident or 0)
-            if call is not None and time.monotonic() - call.since > limit:
-                raise StuckError(call.what, limit, call.place) from None
-            continue
-        if came:
-            found: T = result
-            return found
-        raise result
+    while not wait([done], TICK).done:
+        call = _calls.get(thread.ident or 0)
+        if call is not None and time.monotonic() - call.since > limit:
+            raise StuckError(call.what, limit, call.place)
+    return done.result()

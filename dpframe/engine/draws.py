@@ -136,10 +136,10 @@ class Draws:
         found = []
         for index, chunks in which:
             where = the_pass.stream.of(stream), index, chunks.start, chunks.stop, the_pass.rows
-            request = Request(lane, index, *where)
+            request = Request(lane, index, *where, shape=the_pass.shape)
             with Here().lend(self._box) as (worker, *_):
-                outputs = worker.draw(request, the_pass.shape, None)
-                found.append([as_scored(one, self.dtype) for one in outputs])
+                drawing = worker.draw(request, None)
+                found.append([as_scored(drawn.outputs, self.dtype) for drawn in drawing])
         return found
 
     @cached_property

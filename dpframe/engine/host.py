@@ -17,7 +17,7 @@ from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.attack import SECONDS, Answers
 from dpframe.interfaces.checks import guarded
 from dpframe.plugins import BinCounts, DecisionCounts, HostArray, HostMechanism, Tree
-from dpframe.sampling.address import EVAL, Segment, Shape, as_scored, for_a_box
+from dpframe.sampling.address import EVAL, Segment, as_scored, for_a_box
 from dpframe.spec.audit import RunSettings
 from dpframe.workers.requests import Lent, Load, Overdue, Request, Stopped, WorkerSource
 from dpframe.workers.scheduling import GRACE, Clock, Pace, Which, at_once, handed_out
@@ -99,7 +99,7 @@ class HostDraws(draws.Draws):
             until = (deadline or self._clock.deadline)()
             if until is not None and time.monotonic() >= until:
                 raise Overdue
-            for outputs in worker.draw(*self._asked(stream, lane, index, index, which), until):
+            for outputs, _ in worker.draw(self._asked(stream, lane, index, index, which), until):
                 same = self._untimed(outputs)
                 self.independence.see(lane, index, first, same, counted=stream == EVAL)
                 first += len(outputs) // self.the_pass.rows
@@ -118,21 +118,19 @@ class HostDraws(draws.Draws):
         if mechanism.seedable:
             with self.source.lend(self.load, 2) as workers, self._clock.running():
                 asked = self._asked(EVAL, lane, 0, 0, range(1))
-                (again,) = workers[-1].draw(*asked, self._clock.deadline())
+                again = workers[-1].outputs(asked, self._clock.deadline())
                 if self._untimed(again).tobytes() != self._untimed(first).tobytes():
                     raise SampleError(NOT_SEEDABLE)
 
     def _chunk(self, worker: Lent, dataset: int) -> HostArray:
         """Draw a chunk of D, at an address of D or of D′ that is used for nothing else."""
         asked = self._asked("addresses", 0, 0, dataset, range(1))
-        return self._untimed(np.concatenate(list(worker.draw(*asked, self._clock.deadline()))))
+        return self._untimed(worker.outputs(asked, self._clock.deadline()))
 
-    def _asked(
-        self, stream: str, lane: int, data: int, dataset: int, which: range
-    ) -> tuple[Request, Shape]:
+    def _asked(self, stream: str, lane: int, data: int, dataset: int, which: range) -> Request:
         the_pass = self.the_pass
         where = the_pass.stream.of(stream), dataset, which.start, which.stop, the_pass.rows
-        return Request(lane, data, *where), the_pass.shape
+        return Request(lane, data, *where, shape=the_pass.shape)
 
     def _untimed(self, outputs: HostArray) -> HostArray:
         """Return outputs without their times, which never repeat."""

@@ -307,7 +307,7 @@ def _pace(worker: Lent, the_pass: Pass, deadline: float) -> Duration:
         address = Stream(0, "rehearsal", 0, PROBE), 0, chunk, chunk + 1, number
         request = Request(0, 0, *address, asking)
         try:
-            for _ in worker.draw(request, None, deadline):
+            for _ in worker.draw(request, deadline):
                 pass
         except Overdue:
             break

@@ -438,10 +438,10 @@ class BlackBoxDraws:
         if deadline is not None and time.monotonic() >= deadline:
             raise Overdue
         parts = []
-        for part in worker.draw(request, None, deadline):
-            self._natives |= worker.told.natives
+        for part, told in worker.draw(request, deadline):
+            self._natives |= told.natives
             with self._lock:
-                self.paces[request.data].extend(worker.told.paces)
+                self.paces[request.data].extend(told.paces)
             parts.append(part)
         if len(parts) == 1:
             return parts[0]

@@ -14,7 +14,7 @@ import numpy as np
 from dpframe.errors import SampleError, WrongResultError
 from dpframe.interfaces.attack import SECONDS
 from dpframe.interfaces.executor import RefusedError, Task, wanted
-from dpframe.plugins import ForeignMechanism, HostArray
+from dpframe.plugins import ForeignMechanism
 from dpframe.sampling.address import Shape, chunks_in_words, digest
 from dpframe.workers import requests
 from dpframe.workers.executor import plugin_classes
@@ -42,7 +42,6 @@ class Sample(NamedTuple):
 
     load: requests.Load
     request: requests.Request
-    shape: Shape | None
     digest: str
 
 
@@ -58,9 +57,7 @@ class Box(NamedTuple):
 class BoxOutputs(NamedTuple):
     """The result of a task."""
 
-    outputs: tuple[
-        tuple[HostArray, requests.OutputDescription], ...
-    ] = ()  # as `Lent.draw` yields them
+    outputs: tuple[requests.Drawn, ...] = ()
     ending: tuple[str, str] | None = None
     """Reason why outputs are missing: the kind of error and its message."""
     releases: int = 0  # releases asked for
@@ -73,7 +70,6 @@ class DrawBox(Task):
 
     shared: Box
     request: requests.Request
-    shape: Shape | None
     seconds: float | None  # time that the box has once it is loaded; None for no limit
 
     def run(self, shared: Box) -> BoxOutputs:
@@ -105,14 +101,10 @@ class DrawBox(Task):
             _check_all(found.ending, str, 2)
         done = 0
         for part in found.outputs:
-            if not (
-                isinstance(part, tuple)
-                and len(part) == 2
-                and isinstance(part[1], requests.OutputDescription)
-            ):
+            if not (isinstance(part, requests.Drawn) and len(part) == 2):
                 raise WrongResultError("no outputs")
-            done += _rows(part[0], self.shape)
-            _check_told(part[1], answering=self.shape is not None and self.shape.asking is not None)
+            done += _rows(part.outputs, self.request.shape)
+            _check_told(part.told, answering=self.request.terms is not None)
             if done % self.request.rows:
                 raise WrongResultError("a part of a chunk")
         wanted = (self.request.stop - self.request.first) * self.request.rows
@@ -161,7 +153,9 @@ def _rows(outputs: Any, shape: Shape | None) -> int:
     return len(outputs)
 
 
-def _check_told(told: requests.OutputDescription, *, answering: bool) -> None:
+def _check_told(told: Any, *, answering: bool) -> None:
+    if not isinstance(told, requests.OutputDescription):
+        raise WrongResultError("no outputs")
     if type(told.answering) is not bool or (answering and not told.answering):
         raise WrongResultError("something else than answers")
     if not isinstance(told.words, dict):
@@ -193,13 +187,12 @@ def _prove(box: Box, sample: Sample, workers: Workers) -> None:
     if (box.run, sample.digest) in _proved:
         return
     with workers.lend(sample.load) as (lent, *_):
-        drawing = lent.draw(sample.request, sample.shape, None)
-        if outputs_digest((outputs, lent.told) for outputs in drawing) != sample.digest:
+        if outputs_digest(lent.draw(sample.request, None)) != sample.digest:
             raise RefusedError(OTHERWISE)
     _proved.add((box.run, sample.digest))
 
 
-def outputs_digest(outputs: Iterable[tuple[HostArray, requests.OutputDescription]]) -> str:
+def outputs_digest(outputs: Iterable[requests.Drawn]) -> str:
     """Return a digest of outputs without their times, however they are divided into parts."""
     hasher, first = hashlib.blake2b(digest_size=16), True
     for found, told in outputs:
@@ -214,32 +207,32 @@ def outputs_digest(outputs: Iterable[tuple[HostArray, requests.OutputDescription
 
 def _all(
     lent: requests.Lent, workers: Workers, task: DrawBox
-) -> tuple[list[tuple[HostArray, requests.OutputDescription]], tuple[str, str] | None]:
+) -> tuple[list[requests.Drawn], tuple[str, str] | None]:
     until = None if task.seconds is None else time.monotonic() + task.seconds
-    outputs: list[tuple[HostArray, requests.OutputDescription]] = []
+    outputs: list[requests.Drawn] = []
     try:
-        drawing = lent.draw(task.request, task.shape, until)
-        outputs.extend((found, _in_words(found, lent.told, workers)) for found in drawing)
+        outputs.extend(_in_words(drawn, workers) for drawn in lent.draw(task.request, until))
     except (SampleError, requests.Overdue) as error:
-        kinds = (
-            (requests.RaisedError, "raised"),
-            (requests.LostError, "lost"),
-            (requests.Overdue, "overdue"),
-        )
-        kind = next((name for cls, name in kinds if isinstance(error, cls)), "wrong")
-        return outputs, (kind, str(error))
+        return outputs, (_ENDINGS.get(type(error), "wrong"), str(error))
     return outputs, None
 
 
-def _in_words(
-    outputs: HostArray, told: requests.OutputDescription, workers: Workers
-) -> requests.OutputDescription:
+_ENDINGS: dict[type[Exception], str] = {
+    requests.RaisedError: "raised",
+    requests.LostError: "lost",
+    requests.Overdue: "overdue",
+}
+"""Names of errors that end a task early; the others are "wrong"."""
+
+
+def _in_words(drawn: requests.Drawn, workers: Workers) -> requests.Drawn:
     """Add the texts of all codes, because an earlier result with them may be lost."""
+    outputs, told = drawn
     if not told.answering:
-        return told
+        return drawn
     codes = {int(code) for code in np.unique(outputs[:WORDS, :2])}
     known = {code: workers.words[code] for code in codes & workers.words.keys()}
-    return told._replace(words={**known, **told.words})
+    return requests.Drawn(outputs, told._replace(words={**known, **told.words}))
 
 
 class _Kept:

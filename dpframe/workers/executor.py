@@ -13,10 +13,11 @@ from typing import Any
 import jax
 import numpy as np
 
+from dpframe.common.machine import settle
 from dpframe.errors import SampleError, UntrustedError, WrongResultError
 from dpframe.interfaces.plugin import Plugin
 from dpframe.plugins import Executor, HostMechanism, Task
-from dpframe.workers.requests import Lent, Load, OutputDescription, Overdue, WorkerSource
+from dpframe.workers.requests import Lent, Load, Overdue, WorkerSource
 
 
 def plugin_classes(values: Iterable[Any]) -> tuple[type, ...]:
@@ -139,10 +140,7 @@ class ThisProcess(Executor):
 
     def submit(self, task: Task) -> Future[Any]:
         future: Future[Any] = Future()
-        try:
-            future.set_result(task())
-        except BaseException as error:  # raised where the result is asked for
-            future.set_exception(error)
+        settle(future, task)
         return future
 
     def close(self) -> None:
@@ -152,27 +150,12 @@ class ThisProcess(Executor):
 HERE = ThisProcess()
 
 
-class NoBoxes:
+class NoBoxes(WorkerSource):
     """A source for runs without black boxes."""
-
-    calls = released = 0
-    most = 1
-
-    def __init__(self) -> None:
-        self.words: dict[int, str] = {}
-
-    def asked(self, releases: int) -> None:
-        """See `WorkerSource`."""
-
-    def note(self, told: OutputDescription) -> None:
-        """See `WorkerSource`."""
 
     def lend(self, load: Load, number: int = 1) -> AbstractContextManager[list[Lent]]:
         """See `WorkerSource`; raises SampleError."""
         raise SampleError("this run must not use a black box")
-
-    def stop(self) -> None:
-        """See `WorkerSource`."""
 
 
 @contextlib.contextmanager

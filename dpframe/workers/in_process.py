@@ -11,16 +11,14 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from dpframe.common.text import error_message
-from dpframe.common.types import HostArray
 from dpframe.errors import SampleError
-from dpframe.sampling.address import Shape
 from dpframe.workers import requests
 from dpframe.workers.program.frames import Frame
 from dpframe.workers.program.mechanism_sampler import MechanismSampler
 from dpframe.workers.program.query import Queried, Refused, heard
 
 
-class Here:
+class Here(requests.WorkerSource):
     """Draws in this process: for tests, and if the process is a worker already.
 
     A box that hangs or crashes takes the process with it.
@@ -28,15 +26,9 @@ class Here:
 
     def __init__(self, interpreters: Mapping[str, str] | None = None) -> None:
         del interpreters  # boxes run under this interpreter only
-        self.calls, self.most = 0, 1
-        self.words: dict[int, str] = {}
+        super().__init__()
         self.turn = threading.Lock()
         """Held while a box runs, because it may use global state of the process."""
-
-    @property
-    def released(self) -> int:
-        """See `WorkerSource`; no release is under way when this is read."""
-        return self.calls
 
     def __enter__(self) -> Here:
         return self
@@ -52,33 +44,23 @@ class Here:
             raise SampleError(requests.not_handed_over(error)) from error
         yield [_Inline(self, sampler)] * number
 
-    def asked(self, releases: int) -> None:
-        self.calls += releases
 
-    def note(self, told: requests.OutputDescription) -> None:
-        requests.take_note(self.words, told)
-
-    def stop(self) -> None:
-        """See `WorkerSource`; there is nothing to end."""
-
-
-class _Inline:
+class _Inline(requests.Lent):
     """See `Lent`; nothing ends a box that hangs."""
 
     def __init__(self, here: Here, sampler: MechanismSampler) -> None:
-        self.here, self.sampler, self.told = here, sampler, requests.OutputDescription()
+        self.here, self.sampler = here, sampler
 
-    def draw(
-        self, request: requests.Request, shape: Shape | None, deadline: float | None
-    ) -> Iterator[HostArray]:
+    def draw(self, request: requests.Request, deadline: float | None) -> Iterator[requests.Drawn]:
         what = requests.called(type(self.sampler.mechanisms[request.lane]))
         self.here.asked((request.stop - request.first) * request.rows)
         try:
-            drawing = self.sampler.draw(request.as_task(shape))
+            drawing = self.sampler.draw(request.as_task())
             while (frame := self._next(drawing)) is not None:
-                self.told = requests.told_in(frame)
-                self.here.note(self.told)
-                yield requests.outputs(frame, what)
+                told = requests.told_in(frame)
+                self.here.note(told)
+                rows = frame.header["chunks"] * request.rows
+                yield requests.Drawn(requests.array_of(frame, rows), told)
                 if deadline is not None and time.monotonic() >= deadline:
                     raise requests.Overdue
         except (requests.Overdue, GeneratorExit):

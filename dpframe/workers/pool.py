@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
+import dataclasses
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from dpframe.common import machine, text
-from dpframe.common.types import HostArray
 from dpframe.errors import SampleError
-from dpframe.sampling.address import Shape
+from dpframe.workers import requests
 from dpframe.workers.process import Gone, Remarks, WorkerProcess, end
 from dpframe.workers.program.frames import Frame, NoFrameError
 from dpframe.workers.program.query import Queried, Refused, heard
-from dpframe.workers.requests import (
-    Lent,
-    Load,
-    LostError,
-    OutputDescription,
-    Overdue,
-    Request,
-    Stopped,
-    called,
-    drawn,
-    problem,
-    take_note,
-    told_in,
-)
 
 TO_LOAD = 60.0
 """Seconds in which a process must start and load the box, if another one has done so before."""
@@ -49,11 +34,13 @@ DEAF = 5.0
 NOTHING = -1  # number of no load
 
 
-class Ticket(NamedTuple):
-    """A place in the queue."""
+@dataclasses.dataclass(eq=False)
+class Ticket:
+    """A place in the queue, and the workers that it holds once it is served."""
 
-    number: int
     owner: str
+    workers: int = 0
+    since: float = 0.0
 
 
 class FairQueue:
@@ -65,12 +52,11 @@ class FairQueue:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock, self._numbers = clock, itertools.count()
-        self._waiting: list[Ticket] = []
+        self._clock = clock
+        self._waiting: list[Ticket] = []  # the oldest first
+        self._holding: list[Ticket] = []
         self._used: dict[str, float] = {}
         """Seconds of workers that owners have had and given back."""
-        self._held: dict[int, tuple[Ticket, int, float]] = {}
-        """Tickets that hold workers: how many, and since when."""
 
     def enter(self, owner: str) -> Ticket:
         """Ask for workers.
@@ -78,17 +64,16 @@ class FairQueue:
         A new or returning owner starts with the least time that the others have used, so it gains
         nothing by a pause.
         """
-        others = {t.owner for t in self._waiting} | {t.owner for t, _, _ in self._held.values()}
+        others = {ticket.owner for ticket in (*self._waiting, *self._holding)}
         if owner not in others:
             least = min(map(self._had, others), default=0.0)
             self._used[owner] = max(self._used.get(owner, 0.0), least)
-        ticket = Ticket(next(self._numbers), owner)
-        self._waiting.append(ticket)
-        return ticket
+        self._waiting.append(Ticket(owner))
+        return self._waiting[-1]
 
     def is_next(self, ticket: Ticket) -> bool:
         """True if a ticket is to be served before all others."""
-        return ticket == min(self._waiting, key=lambda one: (self._had(one.owner), one.number))
+        return ticket is min(self._waiting, key=lambda one: self._had(one.owner))
 
     def leave(self, ticket: Ticket) -> None:
         """Remove a ticket that no longer waits, served or not."""
@@ -96,17 +81,17 @@ class FairQueue:
 
     def take(self, ticket: Ticket, workers: int) -> None:
         """Note that a ticket holds workers."""
-        self._held[ticket.number] = ticket, workers, self._clock()
+        ticket.workers, ticket.since = workers, self._clock()
+        self._holding.append(ticket)
 
     def give_back(self, ticket: Ticket) -> None:
         """Note that a ticket has given its workers back."""
-        _, workers, since = self._held.pop(ticket.number)
-        self._used[ticket.owner] += workers * (self._clock() - since)
+        self._holding.remove(ticket)
+        self._used[ticket.owner] += ticket.workers * (self._clock() - ticket.since)
 
     def _had(self, owner: str) -> float:
-        now = self._clock()
-        held = [n * (now - since) for t, n, since in self._held.values() if t.owner == owner]
-        return self._used[owner] + sum(held)
+        now, held = self._clock(), (one for one in self._holding if one.owner == owner)
+        return self._used[owner] + sum(one.workers * (now - one.since) for one in held)
 
 
 class UnderWay:
@@ -140,17 +125,17 @@ class UnderWay:
 
     def ahead(self, now: float) -> int:
         """Estimate how many of the releases under way are still missing."""
+        missing = 0
         with self._lock:
-            return sum(itertools.starmap(self._left, [(*c, now) for c in self._calls.values()]))
+            for kind, releases, since in self._calls.values():
+                seconds = self._seconds.get(kind)
+                done = int((now - since) / seconds) if seconds else 0
+                # The last release is missing until the call returns.
+                missing += max(min(1, releases), releases - done)
+        return missing
 
-    def _left(self, kind: Any, releases: int, since: float, now: float) -> int:
-        seconds = self._seconds.get(kind)
-        done = int((now - since) / seconds) if seconds else 0
-        # The last release is missing until the call returns.
-        return max(min(1, releases), releases - done)
 
-
-class Workers:
+class Workers(requests.WorkerSource):
     """Worker processes of one run, `most` lent at a time; one starts when it is first needed.
 
     Default: one per core, at least two, because a fault of a box's randomness may show only between
@@ -160,10 +145,9 @@ class Workers:
     def __init__(
         self, most: int | None = None, interpreters: Mapping[str, str] | None = None
     ) -> None:
-        self.most = max(2, most or machine.available_cores())
+        super().__init__()
+        self._most = max(2, most or machine.available_cores())
         self.interpreters = interpreters or {}
-        self.calls = 0
-        self.words: dict[int, str] = {}
         self.under_way = UnderWay()
         self.stopped = False
         self._slowest: float | None = None
@@ -184,7 +168,7 @@ class Workers:
             self._idle += [WorkerProcess(remarks=self._remarks) for _ in range(number)]
 
     @contextlib.contextmanager
-    def lend(self, load: Load, number: int = 1) -> Iterator[list[Lent]]:
+    def lend(self, load: requests.Load, number: int = 1) -> Iterator[list[requests.Lent]]:
         load.message()  # raises before a process starts
         ticket, taken = self._take(load, number)
         lent = [_Worker(self, p, load) for p in taken]
@@ -214,16 +198,11 @@ class Workers:
 
     @property
     def released(self) -> int:
-        with self._change:
-            return self.calls - self.under_way.ahead(time.monotonic())
+        return self.calls - self.under_way.ahead(time.monotonic())
 
-    def asked(self, releases: int) -> None:
-        with self._change:
-            self.calls += releases
-
-    def note(self, told: OutputDescription) -> None:
-        with self._change:
-            take_note(self.words, told)
+    @property
+    def most(self) -> int:
+        return self._most
 
     @property
     def to_load(self) -> float:
@@ -240,13 +219,13 @@ class Workers:
         end(old)
         with self._change:
             if self.stopped:
-                raise Stopped
+                raise requests.Stopped
             new = WorkerProcess(old.interpreter, self._remarks)
             self._busy.discard(old)
             self._busy.add(new)
         return new
 
-    def _interpreter_of(self, load: Load) -> str | None:
+    def _interpreter_of(self, load: requests.Load) -> str | None:
         """Return the path of a load's interpreter; None for that of this process."""
         if not load.is_external:
             return None
@@ -257,7 +236,7 @@ class Workers:
             raise SampleError(f"there is no environment {box.environment!r} to run it in")
         return self.interpreters[box.environment]
 
-    def _take(self, load: Load, number: int) -> tuple[Ticket, list[WorkerProcess]]:
+    def _take(self, load: requests.Load, number: int) -> tuple[Ticket, list[WorkerProcess]]:
         interpreter = self._interpreter_of(load)
         with self._change:
             ticket = self._queue.enter(load.topic)
@@ -269,7 +248,7 @@ class Workers:
                     )
                 )
                 if self.stopped:
-                    raise Stopped
+                    raise requests.Stopped
                 taken = self._chosen(load, interpreter, number)
                 self._queue.take(ticket, number)
                 return ticket, taken
@@ -277,7 +256,9 @@ class Workers:
                 self._queue.leave(ticket)
                 self._change.notify_all()  # another ticket is next
 
-    def _chosen(self, load: Load, interpreter: str | None, number: int) -> list[WorkerProcess]:
+    def _chosen(
+        self, load: requests.Load, interpreter: str | None, number: int
+    ) -> list[WorkerProcess]:
         # Processes that hold the load come first, then those that have imported its library.
         own = load.code
         fit = [process for process in self._idle if process.interpreter == interpreter]
@@ -301,23 +282,20 @@ class Workers:
         return taken
 
 
-class _Worker:
+class _Worker(requests.Lent):
     """One process, lent for one load: see `Lent`."""
 
-    def __init__(self, workers: Workers, process: WorkerProcess, load: Load) -> None:
+    def __init__(self, workers: Workers, process: WorkerProcess, load: requests.Load) -> None:
         self.workers, self.process, self.load = workers, process, load
-        self.told = OutputDescription()
         self.at_rest = False
         """True if it waits for a task; else it is somewhere inside the box, or has ended."""
         self._asked = False  # asked to load the box; the answer was not read yet
         self._sent_code = 0  # `Load.as_code` at that time
 
-    def draw(
-        self, request: Request, shape: Shape | None, deadline: float | None
-    ) -> Iterator[HostArray]:
+    def draw(self, request: requests.Request, deadline: float | None) -> Iterator[requests.Drawn]:
         done, asked = 0, 0
         under_way, kind = self.workers.under_way, type(self.load.content[0][request.lane])
-        self._begin(request, shape)
+        self._begin(request)
         try:
             while True:
                 # The next chunk has begun, even if it never ends.
@@ -327,29 +305,29 @@ class _Worker:
                 under_way.begin(self, kind, asked - done * request.rows, time.monotonic())
                 left = request._replace(first=request.first + done)
                 try:
-                    frame = self._hear(request, shape, deadline)
+                    frame = self._hear(request, deadline)
                     self.at_rest = frame.header["tell"] != "outputs"
-                    found = drawn(frame, left, shape, called(kind))
+                    found = requests.drawn(frame, left, requests.called(kind))
                 except (Gone, NoFrameError) as error:
                     gone = error if isinstance(error, Gone) else self.process.refused(error)
                     if not self._may_try_again(kind):
                         raise self._ended(gone, "while it sampled") from None
-                    self._begin(left, shape)
+                    self._begin(left)
                     continue
                 under_way.end(self, time.monotonic())
                 if found is None:
                     return
-                self.told = told_in(frame)
-                self.workers.note(self.told)
+                told = requests.told_in(frame)
+                self.workers.note(told)
                 done += frame.header["chunks"]
-                yield found
+                yield requests.Drawn(found, told)
         finally:
             under_way.forget(self)
 
-    def _begin(self, request: Request, shape: Shape | None) -> None:
+    def _begin(self, request: requests.Request) -> None:
         self.at_rest = False
         try:
-            self.process.say({"do": "draw", **request.as_task(shape)})
+            self.process.say({"do": "draw", **request.as_task()})
         except Gone as gone:
             raise self._ended(gone, "while it sampled") from None
 
@@ -368,15 +346,15 @@ class _Worker:
         self.take_in()
         return True
 
-    def _hear(self, request: Request, shape: Shape | None, deadline: float | None) -> Frame:
+    def _hear(self, request: requests.Request, deadline: float | None) -> Frame:
         """Return the next answer; a release that cannot be interrupted raises SampleError."""
-        asking = request.terms(shape)
+        asking = request.terms
         if asking is None or asking.limit is None:
             return self.process.hear(deadline)
         until = time.monotonic() + request.rows * asking.limit + DEAF
         try:
             return self.process.hear(until if deadline is None else min(until, deadline))
-        except Overdue:
+        except requests.Overdue:
             if deadline is not None and deadline <= until:
                 raise
             raise SampleError(
@@ -393,7 +371,7 @@ class _Worker:
             raise self._ended(gone, "while it computed its query") from None
         self.at_rest = True
         if frame.header["tell"] != "queried":
-            raise problem(frame, "sample")
+            raise requests.problem(frame, "sample")
         try:
             return heard(frame)
         except Refused as refused:
@@ -402,7 +380,7 @@ class _Worker:
     def ask_early(self) -> None:
         """Ask the process to load the box before `take_in`, so that several load at once."""
         if self.process.holds != self.load.number:
-            with contextlib.suppress(Gone, Overdue):  # else `take_in` finds it
+            with contextlib.suppress(Gone, requests.Overdue):  # else `take_in` finds it
                 self._ask(time.monotonic() + self.workers.to_load)
 
     def take_in(self) -> None:
@@ -436,13 +414,13 @@ class _Worker:
                     self.process.holds = NOTHING
                     self.at_rest = True
                     if frame.header["tell"] == "refused":
-                        raise problem(frame, "sample")
+                        raise requests.problem(frame, "sample")
                     why = text.escape(str(frame.header.get("blame")))
                     raise SampleError(f"a worker could not load the mechanism ({why})")
         except Gone as gone:
             raise self._ended(gone, "before it sampled") from None
-        except Overdue:
-            raise LostError(
+        except requests.Overdue:
+            raise requests.LostError(
                 f"a worker process did not load the mechanism within {limit:g} s"
             ) from None
         self.at_rest = True
@@ -465,5 +443,5 @@ class _Worker:
 
     def _ended(self, gone: Gone, when: str) -> Exception:
         if self.workers.stopped:
-            return Stopped()
-        return LostError(f"a worker process {gone} {when}")
+            return requests.Stopped()
+        return requests.LostError(f"a worker process {gone} {when}")

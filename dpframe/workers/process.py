@@ -11,13 +11,12 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
-from dpframe.common.machine import descendants, end as end_all, free_bytes
+from dpframe.common.machine import descendants, end as end_all
 from dpframe.environments import clean
 from dpframe.errors import SampleError
 from dpframe.interfaces.plugin_files import given
-from dpframe.workers.program import frames, plain_data
+from dpframe.workers.program import frames
 from dpframe.workers.program.frames import NO_KEY, Frame, NoFrameError, Packet
 from dpframe.workers.requests import Overdue
 
@@ -84,31 +83,6 @@ ONE_THREAD = (
     *("POLARS_MAX_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"),
 )
 """Variables that keep a library from using all cores, which several workers share."""
-
-
-def external_load(
-    mechanisms: tuple[Any, ...], data: tuple[Any, ...]
-) -> tuple[dict[str, Any], bytes]:
-    """Return header and content of a request to load a program, its parameters and data.
-
-    Raises SampleError if the program cannot be read, or the data cannot be sent.
-    """
-    first = mechanisms[0]
-    try:
-        program = first.program()
-        told = {
-            "do": "load",
-            "program": str(program.path.resolve()),
-            "digest": program.digest,
-            "params": [mechanism.arguments() for mechanism in mechanisms],
-            "attributes": list(first.attributes),
-            "memory": free_bytes(),
-        }
-        return told, plain_data.pack([plain_data.pack(one) for one in data])
-    except plain_data.PackingError as error:
-        raise SampleError(f"D or D′: {error}") from None
-    except (OSError, ValueError) as error:
-        raise SampleError(f"the program cannot be read: {error}") from None
 
 
 # Workers in any interpreter.

@@ -5,11 +5,9 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 
-from dpframe.common.types import HostArray
 from dpframe.environments import Environment
 from dpframe.errors import CellError, SampleError, UntrustedError
 from dpframe.interfaces.executor import Executor, RefusedError
-from dpframe.sampling.address import Shape
 from dpframe.workers import pool, requests
 from dpframe.workers.box_tasks import Box, BoxOutputs, DrawBox, Sample, end, kind_of, outputs_digest
 from dpframe.workers.executor import OTHER, Checked, result
@@ -20,7 +18,7 @@ TRIES = 3  # processes that a box may lose before it fails
 LATE = 5.0  # seconds after the deadline in which a process must answer
 
 
-class RemoteBoxes:
+class RemoteBoxes(requests.WorkerSource):
     """A source of workers that draw through an executor.
 
     Draws that test a box (its first calls, its addresses) are made on this machine by `local`, and
@@ -33,7 +31,9 @@ class RemoteBoxes:
         local: requests.WorkerSource,
         environments: Iterable[Environment] = (),
     ) -> None:
+        super().__init__()
         self.executor, self.local = executor, local
+        self.words = local.words
         self.samples: dict[str, Sample] = {}  # by the kind of box
         self._environments = tuple(environments)
         self._required: dict[str, Requirements] = {}
@@ -41,19 +41,17 @@ class RemoteBoxes:
         self._busy = 0
         self._change = threading.Condition()
         self.stopped = False
-        self.asked, self.note = local.asked, local.note
 
     @property
     def calls(self) -> int:
         return self.local.calls
 
     @property
-    def words(self) -> dict[int, str]:
-        return self.local.words
-
-    @property
     def released(self) -> int:
         return self.local.released
+
+    def asked(self, releases: int) -> None:
+        self.local.asked(releases)
 
     @property
     def most(self) -> int:
@@ -109,59 +107,52 @@ class RemoteBoxes:
             self.executor.warn(text)
 
 
-class _Watched:
+class _Watched(requests.Lent):
     """A worker of this machine; its first draws of a kind of box are kept as a sample."""
 
     def __init__(self, boxes: RemoteBoxes, lent: requests.Lent, load: requests.Load) -> None:
         self._boxes, self._lent, self._load = boxes, lent, load
-        self.query = lent.query
 
-    @property
-    def told(self) -> requests.OutputDescription:
-        return self._lent.told
-
-    def draw(
-        self, request: requests.Request, shape: Shape | None, deadline: float | None
-    ) -> Iterator[HostArray]:
-        found: list[tuple[HostArray, requests.OutputDescription]] = []
-        for outputs in self._lent.draw(request, shape, deadline):
-            found.append((outputs, self._lent.told))
-            yield outputs
-        if _repeats(self._load, request, shape):
-            sample = Sample(self._load, request, shape, outputs_digest(found))
+    def draw(self, request: requests.Request, deadline: float | None) -> Iterator[requests.Drawn]:
+        found: list[requests.Drawn] = []
+        for drawn in self._lent.draw(request, deadline):
+            found.append(drawn)
+            yield drawn
+        if _repeats(self._load, request):
+            sample = Sample(self._load, request, outputs_digest(found))
             self._boxes.samples.setdefault(kind_of(self._load), sample)
 
+    def query(self, data: int, deadline: float | None) -> Queried:
+        return self._lent.query(data, deadline)
 
-def _repeats(load: requests.Load, request: requests.Request, shape: Shape | None) -> bool:
+
+def _repeats(load: requests.Load, request: requests.Request) -> bool:
     """True if the outputs of a request depend only on their address."""
-    asking = request.terms(shape)
+    asking = request.terms
     is_timed = asking is not None and asking.limit is not None
     return load.content[0][request.lane].seedable and not is_timed
 
 
-class _Remote:
+class _Remote(requests.Lent):
     """A worker in any free process of the executor."""
 
     def __init__(self, boxes: RemoteBoxes, load: requests.Load) -> None:
-        self._boxes, self._load, self.told = boxes, load, requests.OutputDescription()
+        self._boxes, self._load = boxes, load
         self._late = pool.TO_LOAD  # beyond the deadline: at first a process has to load the box
 
-    def draw(
-        self, request: requests.Request, shape: Shape | None, deadline: float | None
-    ) -> Iterator[HostArray]:
+    def draw(self, request: requests.Request, deadline: float | None) -> Iterator[requests.Drawn]:
         try:
-            drawn = self._drawn(request, shape, deadline)
+            drawn = self._drawn(request, deadline)
         except RefusedError as error:
-            yield from self._here(str(error), request, shape, deadline)
+            yield from self._here(str(error), request, deadline)
             return
         except (SampleError, UntrustedError):
             raise
         except CellError as error:
             raise SampleError(str(error)) from None
-        for outputs, told in drawn.outputs:
-            self.told = told
-            self._boxes.note(told)
-            yield outputs
+        for part in drawn.outputs:
+            self._boxes.note(part.told)
+            yield part
         match drawn.ending:
             case ("overdue", _):
                 raise requests.Overdue
@@ -174,16 +165,14 @@ class _Remote:
         with self._boxes.local.lend(self._load) as (worker, *_):  # a query is not a draw
             return worker.query(data, deadline)
 
-    def _drawn(
-        self, request: requests.Request, shape: Shape | None, deadline: float | None
-    ) -> BoxOutputs:
+    def _drawn(self, request: requests.Request, deadline: float | None) -> BoxOutputs:
         boxes, avoid = self._boxes, frozenset[str]()
         while not boxes.stopped:
             now = time.monotonic()
             seconds = None if deadline is None else max(0.0, deadline - now)
             until = None if deadline is None else max(deadline, now) + self._late
             shared = boxes.shared(self._load)
-            task = DrawBox(shared, request, shape, seconds, until=until, avoid=avoid)
+            task = DrawBox(shared, request, seconds, until=until, avoid=avoid)
             drawn: BoxOutputs = result(boxes.executor, task, until)
             boxes.asked(drawn.releases)
             self._verify(task, drawn)
@@ -202,25 +191,23 @@ class _Remote:
 
     def _verify(self, task: DrawBox, drawn: BoxOutputs) -> None:
         """Repeat a chosen task here, and raise UntrustedError if its outputs differ."""
-        boxes, request, shape = self._boxes, task.request, task.shape
+        boxes, request = self._boxes, task.request
         executor = boxes.executor
-        if not (drawn.outputs and _repeats(self._load, request, shape)):
+        if not (drawn.outputs and _repeats(self._load, request)):
             return
         if not (isinstance(executor, Checked) and executor.chosen(task.kind)):
             return
         rows = sum(len(outputs) for outputs, _ in drawn.outputs)
         upto = request._replace(stop=request.first + rows // request.rows)
         with boxes.local.lend(self._load) as (worker, *_):
-            again = [(outputs, worker.told) for outputs in worker.draw(upto, shape, None)]
-        if outputs_digest(again) != outputs_digest(drawn.outputs):
+            again = outputs_digest(worker.draw(upto, None))
+        if again != outputs_digest(drawn.outputs):
             raise executor.untrusted(task, OTHER)
 
     def _here(
-        self, why: str, request: requests.Request, shape: Shape | None, deadline: float | None
-    ) -> Iterator[HostArray]:
+        self, why: str, request: requests.Request, deadline: float | None
+    ) -> Iterator[requests.Drawn]:
         name = kind_of(self._load).partition("#")[0]
         self._boxes.warn_once(f"{name} is drawn on this machine: {why}")
         with self._boxes.local.lend(self._load) as (worker, *_):
-            for outputs in worker.draw(request, shape, deadline):
-                self.told = worker.told
-                yield outputs
+            yield from worker.draw(request, deadline)

@@ -10,17 +10,19 @@ import math
 import re
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dpframe.common.machine import free_bytes
 from dpframe.common.text import escape, message
 from dpframe.errors import SampleError
 from dpframe.interfaces.attack import BEFORE, Answers
 from dpframe.plugins import ForeignMechanism, HostArray, HostMechanism
+from dpframe.workers.program import plain_data
 from dpframe.workers.program.frames import Frame, NoFrameError
 
 if TYPE_CHECKING:
@@ -90,23 +92,14 @@ class Load:
         with _PICKLING:  # several workers may ask at once
             if self._message is None:
                 if self.is_external:
-                    from dpframe.workers.process import external_load
-
                     self._message = external_load(*self.content)
                 else:
                     self._message = {"do": "load"}, self._pickled()
             return self._message
 
     def _pickled(self) -> bytes:
-        import cloudpickle
-
         try:
-            with contextlib.ExitStack() as stack:
-                for name in {type(m).__module__ for m in self.content[0]} & {*sys.modules}:
-                    if self.as_code and name != "__main__":
-                        stack.enter_context(by_value(sys.modules[name]))
-                pickled: bytes = cloudpickle.dumps(self.content)
-                return pickled
+            return pickled(self.content, map(type, self.content[0]), as_code=self.as_code)
         except Exception as error:  # the code of an object may raise anything
             raise SampleError(not_handed_over(error)) from error
 
@@ -121,23 +114,49 @@ class Load:
             self.as_code, self._message = True, None
 
 
+def external_load(
+    mechanisms: tuple[Any, ...], data: tuple[Any, ...]
+) -> tuple[dict[str, Any], bytes]:
+    """Return header and content of a request to load a program, its parameters and data.
+
+    Raises SampleError if the program cannot be read, or the data cannot be sent.
+    """
+    first = mechanisms[0]
+    try:
+        program = first.program()
+        told = {
+            "do": "load",
+            "program": str(program.path.resolve()),
+            "digest": program.digest,
+            "params": [mechanism.arguments() for mechanism in mechanisms],
+            "attributes": list(first.attributes),
+            "memory": free_bytes(),
+        }
+        return told, plain_data.pack([plain_data.pack(one) for one in data])
+    except plain_data.PackingError as error:
+        raise SampleError(f"D or D′: {error}") from None
+    except (OSError, ValueError) as error:
+        raise SampleError(f"the program cannot be read: {error}") from None
+
+
 _PICKLING = threading.RLock()
 
 # A class that is sent as code includes its fields, but MISSING must stay a singleton.
 copyreg.pickle(type(dataclasses.MISSING), lambda _: "MISSING")
 
 
-@contextlib.contextmanager
-def by_value(module: ModuleType) -> Iterator[None]:
-    """Pickle everything in a module as code inside the context."""
+def pickled(value: Any, classes: Iterable[type], *, as_code: bool) -> bytes:
+    """Pickle a value; with `as_code`, everything in the modules of some classes as code too."""
     import cloudpickle
 
-    with _PICKLING:
-        cloudpickle.register_pickle_by_value(module)
-        try:
-            yield
-        finally:
-            cloudpickle.unregister_pickle_by_value(module)
+    modules = {cls.__module__ for cls in classes} & {*sys.modules} - {"__main__"}
+    with _PICKLING, contextlib.ExitStack() as stack:
+        for name in modules if as_code else ():
+            if name.partition(".")[0] != "dpframe":
+                cloudpickle.register_pickle_by_value(sys.modules[name])
+                stack.callback(cloudpickle.unregister_pickle_by_value, sys.modules[name])
+        content: bytes = cloudpickle.dumps(value)
+        return content
 
 
 def not_handed_over(error: Exception) -> str:
@@ -161,22 +180,24 @@ class Request(NamedTuple):
     rows: int
     asking: Asking | None = None
     """Terms of asking for answers of any kind, before the shape of an answer is known."""
+    shape: Shape | None = None
+    """Shape of an output; None if it is not known yet."""
 
-    def terms(self, shape: Shape | None) -> Asking | None:
-        """Return the terms of asking, given the shape if it is known; None for plain arrays."""
-        return self.asking if shape is None else shape.asking
+    @property
+    def terms(self) -> Asking | None:
+        """Terms of asking for answers, of the shape if it is known; None for plain arrays."""
+        return self.asking if self.shape is None else self.shape.asking
 
-    def as_task(self, shape: Shape | None) -> dict[str, Any]:
-        """Return the request as a worker reads it, with the shape if it is known."""
-        asking = self.terms(shape)
-        width = shape.width if shape is not None and asking is not None else None
-        task = self._asdict()
-        del task["asking"]
+    def as_task(self) -> dict[str, Any]:
+        """Return the request as a worker reads it."""
+        task, terms = self._asdict(), self.terms
+        shape, _ = task.pop("shape"), task.pop("asking")
+        width = shape.width if shape is not None and terms is not None else None
         return {
             **task,
             "dims": None if shape is None else list(shape.dims),
             "dtype": shape and shape.dtype.name,
-            "answers": asking and {**asking._asdict(), "width": width},
+            "answers": terms and {**terms._asdict(), "width": width},
         }
 
 
@@ -191,23 +212,22 @@ class OutputDescription(NamedTuple):
     """Seconds per answer, each averaged over a few answers, by the worker's clock."""
 
 
+class Drawn(NamedTuple):
+    """Outputs of one or several chunks, shape [chunks × rows, *output dims]."""
+
+    outputs: HostArray
+    told: OutputDescription
+
+
 # The workers that serve requests.
 
 
-class Lent(Protocol):
+class Lent(ABC):
     """A worker process that is lent for one load."""
 
-    @property
-    def told(self) -> OutputDescription:
-        """Information about the last outputs."""
-
-    def draw(
-        self, request: Request, shape: Shape | None, deadline: float | None
-    ) -> Iterator[HostArray]:
+    @abstractmethod
+    def draw(self, request: Request, deadline: float | None) -> Iterator[Drawn]:
         """Draw chunks in their order, until a monotonic time if one is given.
-
-        Yields:
-            Outputs of one or several chunks, shape [chunks × rows, *output dims].
 
         Raises:
             SampleError: the box, or its process, failed to return outputs.
@@ -215,6 +235,11 @@ class Lent(Protocol):
             Stopped: the run ends.
         """
 
+    def outputs(self, request: Request, deadline: float | None) -> HostArray:
+        """Draw chunks like `draw`, and return the outputs of all of them."""
+        return np.concatenate([drawn.outputs for drawn in self.draw(request, deadline)])
+
+    @abstractmethod
     def query(self, data: int, deadline: float | None) -> Queried:
         """Return the answer of the first mechanism of the load without noise.
 
@@ -223,31 +248,41 @@ class Lent(Protocol):
         """
 
 
-class WorkerSource(Protocol):
+class WorkerSource(ABC):
     """Lends workers that draw from black boxes, and counts the releases of a run."""
+
+    def __init__(self) -> None:
+        self._calls, self._counting = 0, threading.Lock()
+        self.words: dict[int, str] = {}
+        """Texts of codes of kinds and of short values that workers have sent."""
 
     @property
     def calls(self) -> int:
         """Releases requested so far, for any purpose."""
+        return self._calls
 
     @property
     def released(self) -> int:
         """Releases that have come back, with a guess for those under way."""
-
-    @property
-    def words(self) -> dict[int, str]:
-        """Texts of codes of kinds and of short values that workers have sent."""
+        return self.calls
 
     @property
     def most(self) -> int:
         """Number of workers that can be lent at once."""
+        return 1
 
     def asked(self, releases: int) -> None:
         """Count releases."""
+        with self._counting:
+            self._calls += releases
 
     def note(self, told: OutputDescription) -> None:
-        """Take in the texts of codes."""
+        """Take in the texts of codes, unless there are too many."""
+        with self._counting:
+            if len(self.words) < MOST_WORDS:
+                self.words.update(told.words)
 
+    @abstractmethod
     def lend(self, load: Load, number: int = 1) -> AbstractContextManager[list[Lent]]:
         """Lend `number` workers at once; a source with only one lends it several times.
 
@@ -256,7 +291,7 @@ class WorkerSource(Protocol):
             Stopped: the run ends.
         """
 
-    def stop(self) -> None:
+    def stop(self) -> None:  # noqa: B027  # most have nothing to end
         """End all draws now; calls that wait raise Stopped."""
 
 
@@ -265,24 +300,10 @@ def called(kind: type[HostMechanism]) -> str:
     return "release" if kind.gives_releases() else "sample"
 
 
-def take_note(words: dict[int, str], told: OutputDescription) -> None:
-    """Add the texts that a worker has sent, unless there are too many."""
-    if len(words) < MOST_WORDS:
-        words.update(told.words)
-
-
 # Answers of workers, read and checked.
 
 
-def outputs(frame: Frame, method: str) -> HostArray:
-    """Return the outputs in an answer; for any other answer raise its error."""
-    if frame.header["tell"] != "outputs":
-        raise problem(frame, method)
-    found: HostArray = np.frombuffer(frame.content, np.dtype(frame.header["dtype"]))
-    return found.reshape(frame.header["shape"])
-
-
-def drawn(frame: Frame, left: Request, shape: Shape | None, method: str) -> HostArray | None:
+def drawn(frame: Frame, left: Request, method: str) -> HostArray | None:
     """Return the outputs in an answer; None at the end.
 
     A box shares the process that writes answers, so everything in them is checked. `left` has the
@@ -292,16 +313,16 @@ def drawn(frame: Frame, left: Request, shape: Shape | None, method: str) -> Host
         NoFrameError: it does not answer the request.
         SampleError: it reports an error in place of outputs.
     """
-    header, chunks = frame.header, left.stop - left.first
+    header, chunks, shape = frame.header, left.stop - left.first, left.shape
     if header["tell"] == "done" and not chunks:
         return None
     if header["tell"] in ("refused", "raised"):
         raise problem(frame, method)
     if header["tell"] != "outputs" or not 1 <= header["chunks"] <= chunks:
         raise NoFrameError("its answers are not those that were asked for")
-    found = _array_of(frame, header["chunks"] * left.rows)
+    found = array_of(frame, header["chunks"] * left.rows)
     answering = header["answering"]
-    if answering != (left.terms(shape) is not None) and not (answering and shape is None):
+    if answering != (left.terms is not None) and not (answering and shape is None):
         raise NoFrameError("its outputs have a different form than before")
     if shape is not None and (found.shape[1:], found.dtype.name) != (shape.dims, shape.dtype.name):
         raise NoFrameError("its outputs have a different shape or type than before")
@@ -313,7 +334,7 @@ def drawn(frame: Frame, left: Request, shape: Shape | None, method: str) -> Host
 _NUMBERS = re.compile(r"[<|>]?([biufc]\d{1,2})|b?float\d+\w*|u?int\d+")
 
 
-def _array_of(frame: Frame, rows: int) -> HostArray:
+def array_of(frame: Frame, rows: int) -> HostArray:
     """Return the array in an answer; raise NoFrameError if its description does not fit."""
     shape, name = tuple(frame.header["shape"]), frame.header["dtype"]
     try:

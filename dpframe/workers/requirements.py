@@ -52,18 +52,22 @@ def check(mechanisms: tuple[Any, ...], required: Requirements) -> dict[str, str]
 
     Raises RefusedError if something is missing, or is another version.
     """
-    here = _versions(tuple(required.libraries))
-    if differences := [
-        f"{name} {here[name] or 'not at all'}, but the run has {version}"
-        for name, version in required.libraries.items()
-        if here[name] != version
-    ]:
-        raise RefusedError("a worker has " + ", ".join(differences))
+    if why := differences(_versions(tuple(required.libraries)), required.libraries):
+        raise RefusedError(f"a worker has {why}")
     if required.program is not None:
         _check_program(mechanisms[0], *required.program)
     if required.environment is None:
         return {}
     return {required.environment.name: _interpreter(required.environment, required.folder)}
+
+
+def differences(here: Mapping[str, str], run: Mapping[str, str]) -> str:
+    """Describe the versions that differ from those of the run; "" if none does."""
+    return ", ".join(
+        f"{name} {here.get(name) or 'not at all'}, but the run has {version}"
+        for name, version in run.items()
+        if here.get(name) != version
+    )
 
 
 def _check_program(mechanism: Any, path: str, digest: str) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from dpframe.common.machine import settle
+
 BUNDLE = 0.5  # seconds of work in a task: short, for smooth progress and small losses
 GRACE = 1.0  # seconds that the first releases get, however small the time budget is
 NBYTES = 1 << 24  # bytes of outputs that a task holds at most
@@ -59,7 +61,7 @@ class Clock:
     def __init__(self, limit: float | None) -> None:
         self._limit, self._before = limit, 0.0
         self._at_work, self._since = 0, 0.0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -84,26 +86,23 @@ class Clock:
     def used(self) -> float:
         """Return the seconds that the box has used."""
         with self._lock:
-            return self._used()
+            running = time.monotonic() - self._since if self._at_work else 0.0
+            return self._before + running
 
     def set(self, used: float) -> None:
         """Set the seconds that the box has used until now."""
         with self._lock:
-            self._before += used - self._used()
+            self._before += used - self.used()
 
     def left(self) -> float | None:
         """Return the seconds that are left, negative afterwards; None without a limit."""
         with self._lock:
-            return None if self._limit is None else self._limit - self._used()
+            return None if self._limit is None else self._limit - self.used()
 
     def deadline(self) -> float | None:
         """Return the monotonic time at which the running clock reaches its limit."""
         with self._lock:
             return None if self._limit is None else self._since + self._limit - self._before
-
-    def _used(self) -> float:
-        running = time.monotonic() - self._since if self._at_work else 0.0
-        return self._before + running
 
 
 def at_once(calls: Sequence[Callable[[], T]], most: int) -> list[T]:
@@ -122,14 +121,8 @@ Submit = Callable[[Callable[[], Any]], "Future[Any]"]  # lets a thread make a ca
 def in_daemon(call: Callable[[], Any]) -> Future[Any]:
     """Make a call in a daemon thread, which does not keep the process alive."""
     found: Future[Any] = Future()
-
-    def work() -> None:
-        try:
-            found.set_result(call())
-        except BaseException as error:  # raised where the result is asked for
-            found.set_exception(error)
-
-    threading.Thread(target=work, name="dpframe-learn", daemon=True).start()
+    work = threading.Thread(target=settle, args=(found, call), name="dpframe-learn", daemon=True)
+    work.start()
     return found
 
 

@@ -187,14 +187,9 @@ class SensitivityCheck:
         return _Checked(pair, excess, factor)
 
 
-def _excess(
-    kind: Any,
-    pair: Pair,
-    words: str,
-    change: float | None = None,
-    sensitivity: float | None = None,
-    factor: float | None = None,
-) -> ExcessRecord:
+def _excess(kind: Any, pair: Pair, words: str, *sizes: float) -> ExcessRecord:
+    """Describe an excess; `sizes` are its change, sensitivity and factor, if it has a size."""
+    change, sensitivity, factor = sizes or (None, None, None)
     return ExcessRecord(
         kind=kind,
         pair=pair_record(type(pair).name, pair),
@@ -308,10 +303,8 @@ def unlike(before: Sequence[Number], after: Sequence[Number]) -> int | None:
 
     Equal infinities, or NaN in both, are not a difference.
     """
-    for place, (x, y) in enumerate(zip(before, after, strict=True)):
-        if not (_finite(x) and _finite(y)) and _word(x) != _word(y):
-            return place
-    return None
+    both = enumerate(zip(before, after, strict=True))
+    return next((place for place, (x, y) in both if _word(x) != _word(y)), None)
 
 
 def finite_parts(

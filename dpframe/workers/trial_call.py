@@ -3,38 +3,23 @@
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from dpframe.errors import CellError
 from dpframe.interfaces.attack import BEFORE, Answers, Attack
 from dpframe.interfaces.checks import guarded
-from dpframe.plugins import HostArray, HostMechanism
+from dpframe.plugins import HostMechanism
 from dpframe.sampling import address
 from dpframe.spec.audit import Cell, RunSettings
-from dpframe.workers.requests import (
-    Lent,
-    Load,
-    OutputDescription,
-    Overdue,
-    RaisedError,
-    Request,
-    WorkerSource,
-)
+from dpframe.workers import requests
 from dpframe.workers.scheduling import GRACE, at_once
 
 ROWS = 2
 """Outputs of the first call: more than one, to distinguish the axis of outputs from the others."""
 
 MORE = 32  # answers of a second call if the first include exceptions; others may be wider
-
-
-class _Tried(NamedTuple):
-    """Outputs of one worker for one dataset."""
-
-    outputs: HostArray
-    told: OutputDescription
 
 
 def asking_of(cell: Cell) -> address.Asking | None:
@@ -51,7 +36,7 @@ def asking_of(cell: Cell) -> address.Asking | None:
 
 
 def first_call(
-    mechanism: HostMechanism, cell: Cell, run: RunSettings, source: WorkerSource
+    mechanism: HostMechanism, cell: Cell, run: RunSettings, source: requests.WorkerSource
 ) -> address.Shape:
     """Call a black box in two workers, if there are two, and return the shape of its outputs.
 
@@ -62,14 +47,14 @@ def first_call(
         CellError: the box cannot be used.
     """
     data = guarded("the pair", lambda: address.both_as_made(cell.pair.value))
-    load = Load((mechanism,), address.for_a_box(data))
+    load = requests.Load((mechanism,), address.for_a_box(data))
     limit = run.seconds
     try:
         with source.lend(load, 2) as workers:
             deadline = None if limit is None else time.monotonic() + max(limit, GRACE)
             trial = _Trial(cell.seed, workers, source, deadline)
             return trial.shape(asking_of(cell), messages=cell.mechanism.messages)
-    except Overdue:
+    except requests.Overdue:
         raise CellError(
             f"the first call of sample did not return within the {limit:g} s of run.seconds"
         ) from None
@@ -77,7 +62,11 @@ def first_call(
 
 class _Trial:
     def __init__(
-        self, seed: int, workers: Sequence[Lent], source: WorkerSource, deadline: float | None
+        self,
+        seed: int,
+        workers: Sequence[requests.Lent],
+        source: requests.WorkerSource,
+        deadline: float | None,
     ) -> None:
         self.workers, self.source = list(dict.fromkeys(workers)), source
         self.deadline = deadline
@@ -95,7 +84,7 @@ class _Trial:
             asking = address.Asking(raises=False, messages=messages)
         try:
             found = self._both(asking, ROWS)
-        except RaisedError:
+        except requests.RaisedError:
             if asking.one or not asking.raises:
                 raise
             asking = asking._replace(one=True)
@@ -107,21 +96,22 @@ class _Trial:
         natives = {shape for one in found for shape in one.told.natives}
         return address.of_answers(asking, widest, natives.pop() if len(natives) == 1 else None)
 
-    def _both(self, asking: address.Asking, rows: int) -> list[_Tried]:
+    def _both(self, asking: address.Asking, rows: int) -> list[requests.Drawn]:
         return self._call(0, asking, rows) + self._call(1, asking, rows)
 
-    def _call(self, index: int, asking: address.Asking | None, rows: int) -> list[_Tried]:
+    def _call(self, index: int, asking: address.Asking | None, rows: int) -> list[requests.Drawn]:
         chunk, self.chunk = self.chunk, self.chunk + 1
-        request = Request(0, index, self.stream, index, chunk, chunk + 1, rows, asking)
+        request = requests.Request(0, index, self.stream, index, chunk, chunk + 1, rows, asking)
 
-        def call(worker: Lent) -> _Tried:
-            outputs = np.concatenate(list(worker.draw(request, None, self.deadline)))
-            return _Tried(outputs, worker.told)
+        def call(worker: requests.Lent) -> requests.Drawn:
+            parts = [*worker.draw(request, self.deadline)]
+            outputs = np.concatenate([part.outputs for part in parts])
+            return requests.Drawn(outputs, parts[-1].told)
 
         return at_once([partial(call, one) for one in self.workers], self.source.most)
 
 
-def _look_for_answers(found: list[_Tried], words: Mapping[int, str]) -> None:
+def _look_for_answers(found: list[requests.Drawn], words: Mapping[int, str]) -> None:
     """Raise CellError if all answers are the same exception."""
     answers = [Answers(one.outputs) for one in found]
     if (kind := one_exception(answers)) is not None:
@@ -140,7 +130,7 @@ MOST_TOLD = 3  # exceptions that a reason describes
 
 def only_exceptions(which: str, kinds: Iterable[int], words: Mapping[int, str]) -> str:
     """Return the message that all answers were exceptions, and where these were raised."""
-    from dpframe.workers.program.answer_encoding import code_of_trace
+    from dpframe.workers.program.answer_encoding.codes import code_of_trace
 
     told = []
     for kind in sorted(set(kinds)):

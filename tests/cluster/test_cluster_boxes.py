@@ -195,12 +195,12 @@ WHERE = Stream(1, "a", 0, EVAL), 0, 0, 1, 4
 
 def drawn(boxes: RemoteBoxes, load: Load, *, deadline: float | None = None) -> Any:
     with boxes.lend(load) as (worker,):
-        return np.concatenate(list(worker.draw(Request(0, 0, *WHERE), None, deadline)))
+        return worker.outputs(Request(0, 0, *WHERE), deadline)
 
 
 def directly(box: Any) -> Any:
     with Here().lend(Load((box,), DATA)) as (worker, *_):
-        return np.concatenate(list(worker.draw(Request(0, 0, *WHERE), None, None)))
+        return worker.outputs(Request(0, 0, *WHERE), None)
 
 
 @pytest.mark.parametrize("ending", ["lost", "unlent", "stopped"])
@@ -245,7 +245,7 @@ def test_a_run_that_ends_asks_for_nothing_more() -> None:
     with boxes.lend(Load((Box(),), DATA)) as (worker,):
         boxes.stop()
         with pytest.raises(Stopped):
-            list(worker.draw(Request(0, 0, *WHERE), None, None))
+            list(worker.draw(Request(0, 0, *WHERE), None))
     assert not near.avoided
 
 
@@ -260,7 +260,7 @@ def test_a_worker_that_draws_otherwise_is_refused() -> None:
     near, load = Near(), Load((Box(),), DATA)
     boxes = RemoteBoxes(near, Here())
     with boxes.lend(load, 2) as (one, _):
-        assert len(list(one.draw(Request(0, 0, *WHERE), None, None))) == 1
+        assert len(list(one.draw(Request(0, 0, *WHERE), None))) == 1
     assert drawn(boxes, load).tobytes() == directly(Box()).tobytes()
     assert not near.said
 
@@ -274,7 +274,7 @@ def test_a_place_draws_the_sample_once() -> None:
     near, source, load = Near(), Here(), Load((Box(epsilon=7.0),), DATA)
     boxes = RemoteBoxes(near, source)
     with boxes.lend(load, 2) as (one, _):
-        list(one.draw(Request(0, 0, *WHERE), None, None))
+        list(one.draw(Request(0, 0, *WHERE), None))
     calls = []
     for _ in range(2):
         before = source.calls
@@ -289,13 +289,13 @@ def test_words_are_told_even_if_an_answer_was_lost() -> None:
     for _ in range(2):  # a process tells a word once
         source = Here()
         with RemoteBoxes(Near(), source).lend(load) as (worker,):
-            list(worker.draw(Request(0, 0, *WHERE, asking), None, None))
+            list(worker.draw(Request(0, 0, *WHERE, asking), None))
         assert "str" in source.words.values()
 
 
 def asked(box: Any, seconds: float | None = None) -> DrawBox:
     shared = Shared("near", Load((box,), DATA), Requirements(), None)
-    return DrawBox(shared, Request(0, 0, *WHERE), None, seconds)
+    return DrawBox(shared, Request(0, 0, *WHERE), seconds)
 
 
 @pytest.mark.slow

@@ -281,9 +281,8 @@ def of_outputs(change: Callable[[Any], Any]) -> Callable[[Task, Any], Any]:
         if not isinstance(task, DrawBox):
             return found
         assert isinstance(found, BoxOutputs)
-        return found._replace(
-            outputs=tuple((change(outputs), told) for outputs, told in found.outputs)
-        )
+        parts = (part._replace(outputs=change(part.outputs)) for part in found.outputs)
+        return found._replace(outputs=tuple(parts))
 
     return forge
 

@@ -60,10 +60,11 @@ from dpframe.sampling import address, threefry  # noqa: E402
 from dpframe.sampling.compile_cache import keep_compiled_programs  # noqa: E402
 from dpframe.sampling.content import data_digest  # noqa: E402
 from dpframe.spec import load_audit  # noqa: E402
-from dpframe.workers.program.answer_encoding import (  # noqa: E402
-    encode,
+from dpframe.workers.program.answer_encoding import encode, packed  # noqa: E402
+from dpframe.workers.program.answer_encoding.codes import (  # noqa: E402
+    code,
+    code_of_kind,
     encode_raised,
-    row,
 )
 from dpframe.workers.program.sampler import seeds  # noqa: E402
 
@@ -230,12 +231,13 @@ def _answer(value: Any) -> dict[str, Any]:
         kind, content, numbers = read(value)
     except Exception as error:
         return {"refused": type(error).__name__}
+    row = partial(packed, code_of_kind(kind), code(content), numbers, seconds=0.0)
     return {
         "kind": kind if len(kind) <= 200 else f"{kind[:100]}… {_hash(kind.encode())}",
         "value": content.hex() if len(content) <= 24 else _hash(content),
         "numbers": [float(number).hex() for number in numbers[:4]],
-        "row": _hash(row(kind, content, numbers, 8)),
-        "all": _hash(row(kind, content, numbers, max(1, len(numbers)))),
+        "row": _hash(row(width=8)),
+        "all": _hash(row(width=max(1, len(numbers)))),
     }
 
 

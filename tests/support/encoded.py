@@ -11,7 +11,8 @@ import numpy as np
 
 from dpframe import Answers, PureDP
 from dpframe.interfaces.attack import ABSENT, BEFORE
-from dpframe.workers.program.answer_encoding import encode, encode_raised, texts_in
+from dpframe.workers.program.answer_encoding import encode
+from dpframe.workers.program.answer_encoding.codes import encode_raised, texts_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

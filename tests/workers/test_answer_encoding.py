@@ -24,12 +24,8 @@ from support import processes
 
 from dpframe.interfaces.attack import ABSENT, Answers
 from dpframe.workers.program import answer_encoding as encoding, mechanism_sampler
-from dpframe.workers.program.answer_encoding import (
-    UnreadableError,
-    encode,
-    encode_raised,
-    reader,
-)
+from dpframe.workers.program.answer_encoding import codes, encode, packed, reader
+from dpframe.workers.program.answer_encoding.codes import UnreadableError, encode_raised
 from dpframe.workers.program.query import Refused
 
 
@@ -141,7 +137,7 @@ def test_different_answers_have_different_values():
         if values[i] == values[j]
     ]
     assert clashes == []
-    assert len({encoding.code(value) for value in values}) == len(values)
+    assert len({codes.code(value) for value in values}) == len(values)
 
 
 def test_the_same_answer_made_twice_has_the_same_value():
@@ -180,7 +176,7 @@ def test_what_a_mask_hides_is_no_part_of_an_answer(values, dtype):
     kinds = {kind(np.ma.array(plain, mask=mask)) for mask in ([0, 0], [0, 1], [1, 0], [1, 1])}
     assert len(kinds) == 4
     hidden = numbers(one)[-len(numbers(one)) // 2 :]
-    assert dtype == RECORD or all(x is encoding.ABSENT_NUMBER for x in hidden)
+    assert dtype == RECORD or all(x is codes.ABSENT_NUMBER for x in hidden)
 
 
 def test_a_mask_is_part_of_the_kind_of_an_answer():
@@ -279,12 +275,12 @@ def test_values_do_not_depend_on_the_process():
         "import importlib.util as u, sys; where = [sys.argv[1].rpartition('/')[0]]\n"
         "s = u.spec_from_file_location('alone', sys.argv[1], submodule_search_locations=where)\n"
         "m = sys.modules['alone'] = u.module_from_spec(s); s.loader.exec_module(m)\n"
-        "e, c = m.encode, m.code\n"
+        "e, c = m.encode, m.codes.code\n"
         "print([c(e(x)[1]) for x in [{'b', 'a', 'c'}, {'k': {'z', 'y'}}, frozenset(range(9)),"
         " [1.5, None], object, ValueError('x')]])"
     )
     answers = [{"b", "a", "c"}, {"k": {"z", "y"}}, frozenset(range(9)), [1.5, None], object]
-    here = [encoding.code(encode(x)[1]) for x in [*answers, ValueError("x")]]
+    here = [codes.code(encode(x)[1]) for x in [*answers, ValueError("x")]]
     for seed in ("1", "2"):
         words = ("-S", "-c", script, encoding.__file__)
         done = processes.run(*words, PYTHONHASHSEED=seed)
@@ -306,14 +302,14 @@ def test_numbers_in_texts_are_numbers():
 
 
 def test_short_answers_in_words():
-    words = encoding.in_words
+    words = codes.in_words
     assert words([True, False] * 5).startswith("[True, False, True")
     assert (
         words({"a": {"b": (1, None)}, "c": np.zeros(2)})
         == "{'a': {'b': (1, None)}, 'c': [0.0, 0.0]}"
     )
     assert words({"y", "x"}) == "{'x', 'y'}"
-    assert len(words(["x" * 50] * 10)) == encoding.LONGEST
+    assert len(words(["x" * 50] * 10)) == codes.LONGEST
     assert words(list(range(40))) is None
     assert words([object()]) is None
 
@@ -349,7 +345,7 @@ def test_numbers_in_their_order():
     assert numbers(3 + 4j) == [3.0, 4.0]
     assert numbers(np.float32(0.1)) == [float(np.float32(0.1))]
     assert numbers("a") == numbers("a") != numbers("b")
-    assert numbers(None)[0] is encoding.ABSENT_NUMBER
+    assert numbers(None)[0] is codes.ABSENT_NUMBER
     assert len(numbers(np.zeros(10**6))) == len(numbers([0.0] * 10**5)) == 8192
     assert numbers(Model([1.0, 2.0])) == [1.0, 2.0]
 
@@ -433,10 +429,10 @@ def test_a_traceback_in_one_line():
     try:
         outer()
     except ValueError as error:
-        told = encoding.traced(error)
+        told = codes.traced(error)
     assert re.fullmatch(r"ValueError: too bad \((\S+:\d+ in \S+( → )?){3}\)", told)
     assert told.endswith(" in inner)")
-    assert encoding.traced(KeyError("x")) == "KeyError: 'x'"
+    assert codes.traced(KeyError("x")) == "KeyError: 'x'"
 
 
 def test_what_shows_nothing_is_refused(monkeypatch):
@@ -545,7 +541,7 @@ def test_arrays_of_pandas_say_what_is_missing():
     missing, nan = pandas.array([1.5, None], "Float64"), pandas.array([1.5, 0.0], "Float64")
     assert "missing" in kind(missing)
     assert encode(missing)[1] != encode(nan / nan)[1]
-    assert numbers(missing)[1] is encoding.ABSENT_NUMBER
+    assert numbers(missing)[1] is codes.ABSENT_NUMBER
 
 
 def test_arrays_of_xarray_say_their_names():
@@ -557,16 +553,16 @@ def test_arrays_of_xarray_say_their_names():
 
 def test_a_row_is_what_answers_lay_out():
     found = encode([1.5, None, NAN])
-    row = np.frombuffer(encoding.row(*found, 4, 0.25), "<u8")
+    kind, value = codes.code_of_kind(found[0]), codes.code(found[1])
+    row = np.frombuffer(packed(kind, value, found[2], 4, 0.25), "<u8")
     answers = Answers(row[None])
-    assert answers.kinds[0] == encoding.code_of_kind(found[0])
-    assert answers.values[0] == encoding.code(found[1])
+    assert (answers.kinds[0], answers.values[0]) == (kind, value)
     assert answers.seconds[0] == 0.25
     assert answers.absent.tolist() == [[False, True, False, True]]
     assert answers.numbers[0, 0] == 1.5
     assert np.isnan(answers.numbers[0, 1:]).all()
-    assert encoding.ABSENT == ABSENT
-    short = np.frombuffer(encoding.row(*found, 1), "<u8")
+    assert codes.ABSENT == ABSENT
+    short = np.frombuffer(packed(kind, value, found[2], 1, 0.0), "<u8")
     assert len(short) == 4
 
 
@@ -592,7 +588,7 @@ def test_what_is_remembered_of_tables_and_lists_changes_nothing(monkeypatch):
 
     def told():
         found = [encode(answer) for answer in answers]
-        nothing = encoding.ABSENT_NUMBER
+        nothing = codes.ABSENT_NUMBER
         return [
             (k, v, struct.pack(f"<{len(n)}d", *n), [x is nothing for x in n]) for k, v, n in found
         ]

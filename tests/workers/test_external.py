@@ -36,7 +36,7 @@ from dpframe.workers.program.module_sampler import Modules
 from dpframe.workers.program.plain_data import pack
 from dpframe.workers.program.releases import ReleasedAnswers
 from dpframe.workers.program.serve import Server
-from dpframe.workers.requests import Load, Overdue, Request
+from dpframe.workers.requests import Load, Overdue, Request, external_load
 
 FOLDER = Path(sampler.__file__).parent
 BOX = """
@@ -132,7 +132,7 @@ def asked(what: str, box: str, rows: int = 8, chunks: int = 1, **how: Any) -> An
     told: list[tuple[dict[str, Any], bytes]] = []
     server = answering(lambda *one: told.append(one))
     data = (np.zeros(3), np.ones(3))
-    server.do(Frame(*process.external_load((Program(file=box, what=what),), data)))
+    server.do(Frame(*external_load((Program(file=box, what=what),), data)))
     assert told.pop(0)[0]["tell"] == "loaded"
     wanted = {"width": None, "raises": True, "time": False, "one": False, **how}
     task = {"do": "draw", "lane": 0, "data": 1, "stream": [1, "a", 0, "eval"], "dataset": 1}
@@ -256,7 +256,7 @@ def test_a_message_holds_so_many_words_and_the_next_one_the_rest(box: str) -> No
     told: list[Any] = []
     server = answering(lambda header, _: told.append(header))
     data = (np.zeros(3), np.ones(3))
-    server.do(Frame(*process.external_load((Program(file=box, what="kinds"),), data)))
+    server.do(Frame(*external_load((Program(file=box, what="kinds"),), data)))
     for _ in range(2):
         place = {"lane": 0, "data": 0, "dataset": 0, "stream": [1, "a", 0, "eval"]}
         how = {"first": 0, "stop": 1, "rows": 200, "answers": {"raises": True}}
@@ -292,7 +292,7 @@ def test_a_query_is_asked_without_a_draw(box: str) -> None:
     told: list[Any] = []
     server = answering(lambda *one: told.append(one))
     for what in ("constant", "raise"):
-        task = process.external_load((Program(file=box, what=what),), (np.zeros(3), np.ones(3)))
+        task = external_load((Program(file=box, what=what),), (np.zeros(3), np.ones(3)))
         server.do(Frame(*task))
         server.do(Frame({"do": "query", "data": 1}))
     empty = {"raised": None, "sensitivity": None}
@@ -324,7 +324,7 @@ def test_what_an_import_changes_takes_no_new_process(
     monkeypatch.setenv("DPFRAME_A_LIBRARY", "0")
     told: list[Any] = []
     server = answering(lambda header, _: told.append(header))
-    task = process.external_load((Program(file=str(tmp_path / "late.py"), what=what),), (0, 1))
+    task = external_load((Program(file=str(tmp_path / "late.py"), what=what),), (0, 1))
     where = {"stream": [1, "a", 0, "eval"], "first": 0, "stop": 1, "rows": 2, "answers": {}}
     for then in ("loaded", at_last):
         server.do(Frame(*task))
@@ -337,12 +337,12 @@ def test_what_an_import_changes_takes_no_new_process(
 def test_what_cannot_be_used_is_said(box: str, tmp_path: Path) -> None:
     told: list[Any] = []
     server = answering(lambda header, _: told.append(header))
-    load, data = process.external_load((Program(file=box),), (0, 1))
+    load, data = external_load((Program(file=box),), (0, 1))
     server.do(Frame({**load, "digest": "0"}, data))
     assert "box.py has changed since the run began" in told.pop()["blame"]
     empty = tmp_path / "empty.py"
     empty.write_text("x = 1\n", encoding="utf-8")
-    server.do(Frame(*process.external_load((Program(file=str(empty)),), (0, 1))))
+    server.do(Frame(*external_load((Program(file=str(empty)),), (0, 1))))
     assert told.pop()["why"] == "empty.py has no function prepare(params, data)"
     # One process runs one program: another one might find what this one has changed.
     server.do(Frame(load, data))
@@ -366,9 +366,9 @@ def drawn(workers: Workers, box: str, what: str, seconds: float = 30) -> Any:
     stream = Stream(1, "a", 0, "eval")
     request = Request(0, 1, stream, 1, 0, 1, 4, Asking())
     with workers.lend(load) as (worker, *_):
-        rows = np.concatenate([*worker.draw(request, None, time.monotonic() + seconds)])
-        assert worker.told.paces == ()  # four are too few
-        return Answers(rows, worker.told.words)
+        (drawn,) = worker.draw(request, time.monotonic() + seconds)
+        assert drawn.told.paces == ()  # four are too few
+        return Answers(drawn.outputs, drawn.told.words)
 
 
 def test_a_process_answers_as_the_server_does(workers: Workers, box: str) -> None:
@@ -380,9 +380,9 @@ def test_a_process_answers_as_the_server_does(workers: Workers, box: str) -> Non
     threads = drawn(workers, box, "threads")
     assert (threads.values == threads.values[0]).all()
     _, value, _ = answer_encoding.encode(["1", "1"])
-    assert threads.values[0] == answer_encoding.code(value)
+    assert threads.values[0] == answer_encoding.codes.code(value)
     _, nothing, _ = answer_encoding.encode([])
-    assert drawn(workers, box, "python").values[0] == answer_encoding.code(nothing)
+    assert drawn(workers, box, "python").values[0] == answer_encoding.codes.code(nothing)
     drawn(workers, box, "fork")
 
 

@@ -171,7 +171,10 @@ def takes(packet: Packet, shape: Shape | None, key: bytes = KEY) -> bool:
     """True if a run counts what is in a message; nothing but its own errors may come."""
     try:
         frame = frames.unpack(packet, key)
-        return drawn(frame, LEFT, shape, "sample") is not None and told_in(frame) is not None
+        return (
+            drawn(frame, LEFT._replace(shape=shape), "sample") is not None
+            and told_in(frame) is not None
+        )
     except (NoFrameError, SampleError):
         return False
 
@@ -278,10 +281,10 @@ def test_booleans_are_true_or_false() -> None:
 
 def test_the_end_comes_after_the_last_chunk_and_not_before() -> None:
     done = Frame({"tell": "done"})
-    assert drawn(done, LEFT._replace(first=4), None, "sample") is None
+    assert drawn(done, LEFT._replace(first=4), "sample") is None
     for first in (0, 3):
         with pytest.raises(NoFrameError):
-            drawn(done, LEFT._replace(first=first), None, "sample")
+            drawn(done, LEFT._replace(first=first), "sample")
 
 
 def test_no_more_chunks_come_than_are_left() -> None:

@@ -148,7 +148,7 @@ def release(what: str) -> None:
         pytest.importorskip("pandas")
     request = Request(0, 0, Stream(0, "g", 0, EVAL), 0, 0, 1, 3, Asking(True, False, False, None))
     with Here().lend(Load((Prepares(what=what),), ({"rows": [1.0, 2.0]}, {}))) as (worker,):
-        (answers,) = map(Answers, worker.draw(request, None, None))
+        answers = Answers(worker.outputs(request, None))
     assert answers.raised.tolist() == [False] * 3
 
 

@@ -38,7 +38,7 @@ def test_threads_take_turns_and_leave_the_generators_as_they_were() -> None:
 
     def draw(index: int) -> None:
         with here.lend(load) as (worker, *_):
-            list(worker.draw(Request(0, index, Stream(0, "g", 0, EVAL), 0, 0, 1, 2), None, None))
+            list(worker.draw(Request(0, index, Stream(0, "g", 0, EVAL), 0, 0, 1, 2), None))
 
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(draw, range(2)))

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from dpframe import Answers, host_mechanism
-from dpframe.workers.program import answer_encoding as encoding, releases as scribes
-from dpframe.workers.program.answer_encoding import UnreadableError
+from dpframe.workers.program import releases as scribes
+from dpframe.workers.program.answer_encoding import codes, encode, packed
+from dpframe.workers.program.answer_encoding.codes import UnreadableError
 from dpframe.workers.program.mechanism_sampler import ArrayScribe as Scribe, _only
 from dpframe.workers.program.releases import Limit, ReleasedAnswers
 
@@ -20,7 +21,9 @@ NAN, INF = math.nan, math.inf
 
 
 def slowly(answers, width):
-    rows = [encoding.row(*encoding.encode(answer), width) for answer in answers]
+    rows = []
+    for kind, value, numbers in map(encode, answers):
+        rows.append(packed(codes.code_of_kind(kind), codes.code(value), numbers, width, 0.0))
     return np.frombuffer(b"".join(rows), "<u8").reshape(len(answers), -1)
 
 
@@ -147,7 +150,7 @@ def test_what_cannot_be_read_is_an_answer_of_its_type():
     assert [one.kind & 1 for one in found] == [1, 1, 1, 0]
     assert found[0] == found[1] != found[2]
     assert scribe.words[found[0].kind] == "zip, unreadable"
-    told = scribe.words[encoding.code_of_trace(found[0].kind)]
+    told = scribe.words[codes.code_of_trace(found[0].kind)]
     assert "class zip, which has nothing to read: list what to read in `attributes`" in told
 
 

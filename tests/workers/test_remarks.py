@@ -47,7 +47,7 @@ def test_each_thing_is_printed_once_for_each_mechanism(
                     for worker in lent:
                         where = (Stream(0, "g", 0, EVAL), 0, 0, 4, 8)
                         request = Request(0, 0, *where, Asking(True, False, False, None))
-                        assert sum(map(len, worker.draw(request, None, None))) == 32
+                        assert len(worker.outputs(request, None)) == 32
     said = capsys.readouterr().err
     # Output that is read late counts for the next mechanism; without any care there are 192 and 4.
     assert 1 <= said.count("UserWarning: nobody should rely on this") <= 2

@@ -27,32 +27,31 @@ _PIECE = 1 << 20  # bytes read at once, because a stated length may be wrong
 _MOST_FIELDS, _MOST_CONTENT = 1 << 26, 1 << 40  # bytes
 NO_KEY = bytes(16)  # of requests, and of a worker's message before the first request
 
-# By kind: its number, the key under which a header names it, and the types of its other fields.
-KINDS: dict[str, tuple[int, str, dict[str, str]]] = {
-    "load": (1, "do", {"key": "key", "about": "json"}),
-    "draw": (2, "do", {"key": "key", "about": "json"}),
-    "query": (3, "do", {"key": "key", "about": "json"}),
-    "ready": (16, "tell", {}),
-    "loaded": (17, "tell", {}),
-    "done": (18, "tell", {}),
-    "spoiled": (19, "tell", {"what": "texts"}),
-    "refused": (20, "tell", {"why": "text"}),
-    "raised": (21, "tell", {"type": "text", "blame": "text"}),
+# By kind: its number, below 16 if a header names it under "do" and not under "tell", and the types
+# of its fields.
+KINDS: dict[str, tuple[int, dict[str, str]]] = {
+    "load": (1, {"key": "key", "about": "json"}),
+    "draw": (2, {"key": "key", "about": "json"}),
+    "query": (3, {"key": "key", "about": "json"}),
+    "ready": (16, {}),
+    "loaded": (17, {}),
+    "done": (18, {}),
+    "spoiled": (19, {"what": "texts"}),
+    "refused": (20, {"why": "text"}),
+    "raised": (21, {"type": "text", "blame": "text"}),
     "queried": (
         22,
-        "tell",
         {"raised": "text?", "form": "text", "sensitivity": "text?", "numbers": "texts"},
     ),
     "outputs": (
         23,
-        "tell",
         {
             **{"chunks": "whole", "shape": "wholes", "dtype": "text", "answering": "flag"},
-            **{"natives": "wholes?s", "paces": "floats", "words": "words"},
+            **{"natives": "wholes?s", "paces": "floats", "words": "table"},
         },
     ),
 }
-_BY_NUMBER = {number: kind for kind, (number, _, _) in KINDS.items()}
+_BY_NUMBER = {number: kind for kind, (number, _) in KINDS.items()}
 
 
 class NoFrameError(Exception):
@@ -79,13 +78,13 @@ def pack(frame: Frame, key: bytes = NO_KEY) -> list[bytes | bytearray | memoryvi
     Missing fields are empty.
     """
     header = frame.header
-    number, named, types = KINDS[header["tell"] if "tell" in header else header["do"]]
+    number, types = KINDS[header["tell"] if "tell" in header else header["do"]]
     parts: list[bytes] = []
     for name, kind in types.items():
         value = header.get(name)
         if kind == "json":
-            value = {k: v for k, v in header.items() if k not in (named, *types)}
-        _TYPES[kind][0](value, parts.append)
+            value = {k: v for k, v in header.items() if k not in ("do", *types)}
+        _say(kind, value, parts.append)
     fields = b"".join(parts)
     lengths = _LENGTHS.pack(len(fields), len(frame.content))
     tag = _tag(key, number, lengths, fields, frame.content)
@@ -101,12 +100,11 @@ def unpack(packet: Packet, key: bytes = NO_KEY) -> Frame:
     if number not in _BY_NUMBER or tag != _tag(key, number, lengths, fields, content):
         raise NoFrameError("the box wrote between its answers")
     kind = _BY_NUMBER[number]
-    _, named, types = KINDS[kind]
-    header: dict[str, Any] = {named: kind}
+    header: dict[str, Any] = {"do" if number < 16 else "tell": kind}
     reader = _FieldReader(bytes(fields))
     try:
-        for name, of in types.items():
-            value = _TYPES[of][1](reader)
+        for name, of in KINDS[kind][1].items():
+            value = reader.read(of)
             if of == "json":
                 header.update(value)
             else:
@@ -174,6 +172,38 @@ def _exactly(descriptor: int, number: int) -> bytearray | None:
     return found
 
 
+def _say(of: str, value: Any, tell: Callable[[bytes], object]) -> None:
+    """Write a field of a type; "s" after a type stands for several values, "?" for one or none."""
+    if of == "text":
+        content = (value or "").encode("utf-8", "surrogatepass")
+        tell(_WHOLE.pack(len(content)))
+        tell(content)
+    elif of == "whole":
+        tell(_WHOLE.pack(value or 0))
+    elif of == "float":
+        tell(_FLOAT.pack(value))
+    elif of == "flag":
+        tell(b"\1" if value else b"\0")
+    elif of == "key":
+        tell(value or NO_KEY)
+    elif of == "json":
+        _say("text", _to_json(value), tell)
+    elif of == "word":
+        _say("whole", value[0], tell)
+        _say("text", value[1], tell)
+    elif of == "table":
+        _say("words", (value or {}).items(), tell)
+    elif of.endswith("?"):
+        _say("flag", value is not None, tell)
+        if value is not None:
+            _say(of[:-1], value, tell)
+    else:
+        values, each = list(value or ()), of[:-1]
+        tell(_WHOLE.pack(len(values)))
+        for one in values:
+            _say(each, one, tell)
+
+
 class _FieldReader:
     """Reads fields from front to back; raises ValueError if bytes are missing."""
 
@@ -187,95 +217,33 @@ class _FieldReader:
         self.at += number
         return found
 
-    def whole(self) -> int:
-        found: int = _WHOLE.unpack(self.take(8))[0]
-        return found
-
-    def text(self) -> str:
-        return self.take(self.whole()).decode("utf-8", "surrogatepass")
-
-    def flag(self) -> bool:
-        found = self.take(1)
-        if found not in (b"\0", b"\1"):
-            raise ValueError
-        return found == b"\1"
-
-    def several(self, read: Callable[[], Any]) -> list[Any]:
-        number = self.whole()
+    def read(self, of: str) -> Any:
+        """Read a field of a type, as `_say` has written it."""
+        if of == "text":
+            return self.take(self.read("whole")).decode("utf-8", "surrogatepass")
+        if of == "whole":
+            return _WHOLE.unpack(self.take(8))[0]
+        if of == "float":
+            return _FLOAT.unpack(self.take(8))[0]
+        if of == "flag":
+            told = self.take(1)
+            if told not in (b"\0", b"\1"):
+                raise ValueError
+            return told == b"\1"
+        if of == "key":
+            return self.take(16)
+        if of == "json":
+            found = _from_json(self.read("text"))
+            if not isinstance(found, dict):
+                raise ValueError
+            return found
+        if of == "word":
+            return self.read("whole"), self.read("text")
+        if of == "table":
+            return dict(self.read("words"))
+        if of.endswith("?"):
+            return self.read(of[:-1]) if self.read("flag") else None
+        number, each = self.read("whole"), of[:-1]
         if number > len(self.content):  # each has a byte at least
             raise ValueError
-        return [read() for _ in range(number)]
-
-    def optional(self, read: Callable[[], Any]) -> Any:
-        return read() if self.flag() else None
-
-
-_Tell = Any  # takes bytes
-
-
-def _say_whole(value: Any, tell: _Tell) -> None:
-    tell(_WHOLE.pack(value or 0))
-
-
-def _say_text(value: Any, tell: _Tell) -> None:
-    content = (value or "").encode("utf-8", "surrogatepass")
-    tell(_WHOLE.pack(len(content)))
-    tell(content)
-
-
-def _several(say: Callable[[Any, _Tell], None]) -> Callable[[Any, _Tell], None]:
-    def all_of(values: Any, tell: _Tell) -> None:
-        values = list(values or ())
-        tell(_WHOLE.pack(len(values)))
-        for value in values:
-            say(value, tell)
-
-    return all_of
-
-
-def _optional(say: Callable[[Any, _Tell], None]) -> Callable[[Any, _Tell], None]:
-    def perhaps(value: Any, tell: _Tell) -> None:
-        tell(b"\0" if value is None else b"\1")
-        if value is not None:
-            say(value, tell)
-
-    return perhaps
-
-
-def _say_word(item: Any, tell: _Tell) -> None:
-    _say_whole(item[0], tell)
-    _say_text(item[1], tell)
-
-
-def _json_of(reader: _FieldReader) -> dict[str, Any]:
-    found = _from_json(reader.text())
-    if not isinstance(found, dict):
-        raise ValueError
-    return found
-
-
-# How each type of a field is written and read.
-_TYPES: dict[str, tuple[Callable[[Any, _Tell], None], Callable[[_FieldReader], Any]]] = {
-    "whole": (_say_whole, _FieldReader.whole),
-    "flag": (lambda value, tell: tell(b"\1" if value else b"\0"), _FieldReader.flag),
-    "text": (_say_text, _FieldReader.text),
-    "text?": (_optional(_say_text), lambda reader: reader.optional(reader.text)),
-    "texts": (_several(_say_text), lambda reader: reader.several(reader.text)),
-    "wholes": (_several(_say_whole), lambda reader: reader.several(reader.whole)),
-    "wholes?s": (
-        _several(_optional(_several(_say_whole))),
-        lambda reader: reader.several(
-            lambda: reader.optional(lambda: reader.several(reader.whole))
-        ),
-    ),
-    "floats": (
-        _several(lambda value, tell: tell(_FLOAT.pack(value))),
-        lambda reader: reader.several(lambda: _FLOAT.unpack(reader.take(8))[0]),
-    ),
-    "words": (
-        lambda value, tell: _several(_say_word)((value or {}).items(), tell),
-        lambda reader: dict(reader.several(lambda: (reader.whole(), reader.text()))),
-    ),
-    "key": (lambda value, tell: tell(value or NO_KEY), lambda reader: reader.take(16)),
-    "json": (lambda value, tell: _say_text(_to_json(value), tell), _json_of),
-}
+        return [self.read(each) for _ in range(number)]

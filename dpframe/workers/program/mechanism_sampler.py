@@ -16,22 +16,20 @@ from dpframe.common.machine import adopt, descendants, end, free_bytes, within
 from dpframe.common.text import error_message
 from dpframe.sampling.address import Stream, host_generator
 
-from . import answer_encoding as encoding
-from .answer_encoding import UnreadableError
+from .answer_encoding import codes, libraries
 from .plain_data import SharedValue
-from .query import Refused, ask
-from .sampler import Chunk, Prepared, Sampler
+from .query import Refused
 from .releases import BEFORE, ReleasedAnswers, Scribe, is_real
+from .sampler import Chunk, Prepared, Sampler
 from .serve import serve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from dpframe.common.types import Floats, HostArray
 
     from .frames import Frame
 
-CHANGED = "sample changed the dataset, which is the input of every later draw: copy it first"
 _MOST = 1 << 30  # bytes that one call may return
 
 
@@ -64,11 +62,8 @@ class MechanismSampler(Sampler):
         self.mechanisms = mechanisms
         self.handouts = tuple(map(Handout, data))
 
-    def query(self, data: int) -> Frame:
-        try:
-            return ask(partial(self.mechanisms[0].query, self.handouts[data].copy()))
-        finally:
-            self.stay_alone()
+    def questions(self, data: int) -> tuple[Callable[[], Any], None]:
+        return partial(self.mechanisms[0].query, self.handouts[data].copy()), None
 
     def chunk(self, task: dict[str, Any], chunk: int) -> Chunk:
         """Draw one chunk; `dims` and `dtype` of one output are null if not known yet."""
@@ -76,32 +71,27 @@ class MechanismSampler(Sampler):
         rng = host_generator(Stream(*task["stream"]), chunk, task["dataset"])
         with self._data(task["lane"], task["data"]) as data:
             self.seed(task["stream"], chunk, task["dataset"])
-            try:
-                if how is None and not (task["dims"] is None and mechanism.gives_releases()):
-                    if data.error is not None:
-                        raise data.error
-                    outputs = mechanism.sample(rng, data.state, rows)
-                    # An array would lose masks, and the structure of rows with several parts.
-                    more = isinstance(outputs, tuple) and not _is_plain(outputs)
-                    more = more or isinstance(outputs, list) or encoding.is_masked(outputs)
-                    if task["dims"] is None and more:
-                        return self.laid_out(ReleasedAnswers(self._held(outputs, rows), []), None)
-                    array = _array(outputs)
-                    _check(array, task)
-                    return Chunk(array, array.nbytes)
-                how = how or {}
-                if mechanism.gives_releases():
-                    release = partial(mechanism.release, rng, data.state)
-                elif data.error is not None or how.get("one"):
-                    release = partial(_only, mechanism, rng, data.state)
-                else:
-                    held = self._held(mechanism.sample(rng, data.state, rows), rows)
-                    return self.laid_out(ReleasedAnswers(held, []), how.get("width"))
-                return self.released(data, release, rows, how)
-            except UnreadableError as problem:
-                raise Refused(f"an answer cannot be read: {problem}") from None
-            finally:
-                self.stay_alone()
+            if how is None and not (task["dims"] is None and mechanism.gives_releases()):
+                if data.error is not None:
+                    raise data.error
+                outputs = mechanism.sample(rng, data.state, rows)
+                # An array would lose masks, and the structure of rows with several parts.
+                more = isinstance(outputs, tuple) and not _is_plain(outputs)
+                more = more or isinstance(outputs, list) or libraries.is_masked(outputs)
+                if task["dims"] is None and more:
+                    return self.laid_out(ReleasedAnswers(self._held(outputs, rows), []), None)
+                array = _array(outputs)
+                _check(array, task)
+                return Chunk(array, array.nbytes)
+            how = how or {}
+            if mechanism.gives_releases():
+                release = partial(mechanism.release, rng, data.state)
+            elif data.error is not None or how.get("one"):
+                release = partial(_only, mechanism, rng, data.state)
+            else:
+                held = self._held(mechanism.sample(rng, data.state, rows), rows)
+                return self.laid_out(ReleasedAnswers(held, []), how.get("width"))
+            return self.released(data, release, rows, how)
 
     def prepare(self, lane: int, data: int) -> Prepared:
         handout = self.handouts[data]
@@ -109,20 +99,14 @@ class MechanismSampler(Sampler):
         try:
             state = self.mechanisms[lane].prepare(copy)
         finally:
-            self.stay_alone()
             if handout.changed(copy):
-                raise Refused(CHANGED)
+                raise Refused(handout.fault)
         shared = [] if handout.shared else [SharedValue(copy, whole=True)]
         return Prepared(state, None, (*shared, SharedValue(state, whole=False)))
 
-    def fault(self, lane: int, data: int) -> str | None:
+    def shared(self, lane: int, data: int) -> Sequence[Any]:
         handout = self.handouts[data]
-        if handout.shared and handout.changed(None):
-            return CHANGED
-        return super().fault(lane, data)
-
-    def pause(self, lane: int, data: int) -> float:
-        return 10 * self.handouts[data].seconds + super().pause(lane, data)
+        return [handout] * handout.shared + [*super().shared(lane, data)]
 
     @contextlib.contextmanager
     def _data(self, lane: int, index: int) -> Iterator[Prepared]:
@@ -134,11 +118,11 @@ class MechanismSampler(Sampler):
         copy = handout.copy()
         yield Prepared(copy)
         if not handout.shared and handout.changed(copy):
-            raise Refused(CHANGED)
+            raise Refused(handout.fault)
 
     def _held(self, outputs: Any, rows: int) -> Any:
         """Return the answers of one call of `sample`, one per row."""
-        if not isinstance(outputs, list | tuple) and not encoding.is_masked(outputs):
+        if not isinstance(outputs, list | tuple) and not libraries.is_masked(outputs):
             found = _array(outputs)
             if found.shape[:1] == (rows,) and found.dtype.kind in "OSTUVmM":
                 return [self.scribe.held(answer) for answer in found]
@@ -157,7 +141,7 @@ def _only(mechanism: Any, rng: Any, data: Any) -> Any:
     except TypeError:
         number = None
     if number != 1:
-        raise UnreadableError("sample(…, n=1) gave something other than one row")
+        raise codes.UnreadableError("sample(…, n=1) gave something other than one row")
     return answer[0]
 
 
@@ -174,7 +158,7 @@ def _is_plain(outputs: Any) -> bool:
     if kind is list or kind is tuple:
         return all(map(_is_plain, outputs))
     known = kind.__module__.partition(".")[0] in _ARRAYS and hasattr(outputs, "__array__")
-    return known and not encoding.is_masked(outputs)
+    return known and not libraries.is_masked(outputs)
 
 
 def _array(outputs: Any) -> HostArray:
@@ -188,14 +172,14 @@ def _array(outputs: Any) -> HostArray:
             "mask: return numpy.asarray of it if the numbers are all, else a list of n answers"
         )
     if hasattr(outputs, "detach"):  # a tensor of torch, perhaps with a gradient
-        outputs, wide = encoding.of_tensor(outputs)
+        outputs, wide = libraries.of_tensor(outputs)
         if wide:
             raise Refused(f"sample gave {wide} values, which NumPy lacks: return outputs.float()")
     found = np.asarray(outputs)
-    if encoding.used_bytes(found.dtype)[0] == encoding.used_bytes(found.dtype)[1]:
+    if libraries.used_bytes(found.dtype)[0] == libraries.used_bytes(found.dtype)[1]:
         return found
     # Equal numbers must have equal bytes.
-    whole = np.frombuffer(bytearray(encoding.content_of(found, found.dtype)), found.dtype)
+    whole = np.frombuffer(bytearray(libraries.content_of(found, found.dtype)), found.dtype)
     return whole.reshape(found.shape)
 
 
@@ -227,6 +211,8 @@ class Handout:
     object may hold the dataset.
     """
 
+    fault = "sample changed the dataset, which is the input of every later draw: copy it first"
+
     def __init__(self, value: Any) -> None:
         self.seconds = 0.0  # duration of the last comparison of the whole dataset
         self.shared = type(value) is np.ndarray and not value.dtype.hasobject
@@ -251,7 +237,7 @@ class Handout:
             array.flags.writeable = False
         return array
 
-    def changed(self, copy: Any) -> bool:
+    def changed(self, copy: Any = None) -> bool:
         """True if a copy, or the shared bytes of all copies, have changed."""
         if not self.shared:
             return dumps(copy) != self._before
@@ -287,7 +273,7 @@ class ArrayScribe(Scribe):
             numbers = _numbers([one.numbers for one in each])
         self.notice(answers, values[:64].tolist())
         width = numbers.shape[1] if width is None else width
-        rows = np.full((len(answers), BEFORE + width), encoding.ABSENT, np.uint64)
+        rows = np.full((len(answers), BEFORE + width), codes.ABSENT, np.uint64)
         rows[:, 0], rows[:, 1], rows[:, 2] = kinds, values, 0
         if asked.seconds:
             rows[:, 2] = np.array(asked.seconds, np.float64).view(np.uint64)
@@ -313,15 +299,15 @@ class ArrayScribe(Scribe):
         if plain:
             before, title = b"f", "float"
         else:
-            before, title = encoding.of_array(dtype, dims, scalar=not dims)
-            before += encoding.sized_prefix(len(content) // max(1, n))
+            before, title = libraries.of_array(dtype, dims, scalar=not dims)
+            before += codes.sized_prefix(len(content) // max(1, n))
         values = _codes(before, content, n)
-        flat = block.reshape(n, -1)[:, : encoding.MOST_NUMBERS]
+        flat = block.reshape(n, -1)[:, : codes.MOST_NUMBERS]
         numbers = flat.astype(np.float64)
         kinds = np.full(n, self.kind(title), np.uint64)
         odd = ~np.isfinite(numbers).all(axis=1)
         if odd.any():
-            numbers[np.isnan(numbers)] = encoding.NAN
+            numbers[np.isnan(numbers)] = codes.NAN
             kinds[odd] = self._odd_kinds(title, numbers[odd])
         return kinds, values, numbers
 
@@ -329,22 +315,22 @@ class ArrayScribe(Scribe):
         """Return kinds of rows with non-finite numbers: one for each pattern of these."""
         marks = np.select([np.isnan(numbers), numbers == np.inf, numbers == -np.inf], [1, 2, 3], 0)
         _, examples, which = np.unique(marks, axis=0, return_index=True, return_inverse=True)
-        texts = [title + encoding.flags(numbers[at].tolist()) for at in examples]
-        codes = np.array([self.kind(encoding.short(text)) for text in texts], np.uint64)
-        found: HostArray = codes[which.reshape(-1)]
+        texts = [title + codes.flags(numbers[at].tolist()) for at in examples]
+        kinds = np.array([self.kind(codes.short(text)) for text in texts], np.uint64)
+        found: HostArray = kinds[which.reshape(-1)]
         return found
 
 
 def _block(answers: Any) -> tuple[HostArray | None, bool]:
     """Return answers of one type and shape as an array; True if they are Python's floats."""
     if isinstance(answers, np.ndarray):
-        big = answers[:1].nbytes > encoding.WHOLE
+        big = answers[:1].nbytes > codes.WHOLE
         return (None if big or not is_real(answers.dtype) else answers), False
     kinds = set(map(type, answers))
     if kinds == {float}:
         return np.array(answers, np.float64), True
     first = answers[0]
-    if kinds == {np.ndarray} and first.ndim and first.nbytes <= encoding.WHOLE:
+    if kinds == {np.ndarray} and first.ndim and first.nbytes <= codes.WHOLE:
         equal = all(one.shape == first.shape and one.dtype == first.dtype for one in answers)
         return (np.stack(answers) if equal else None), False
     if len(kinds) == 1 and isinstance(first, np.generic):
@@ -356,7 +342,7 @@ def _wider(rows: HostArray, columns: int) -> HostArray:
     """Pad rows of answers to more columns, which hold no numbers."""
     if rows.shape[1] == columns:
         return rows
-    found = np.full((len(rows), columns), encoding.ABSENT, np.uint64)
+    found = np.full((len(rows), columns), codes.ABSENT, np.uint64)
     found[:, : rows.shape[1]] = rows
     return found
 
@@ -378,7 +364,7 @@ def _codes(before: bytes, content: bytes, n: int) -> HostArray:
 
 def _numbers(each: list[list[float]]) -> Floats:
     width = max(map(len, each), default=0)
-    found = np.full((len(each), width), encoding.ABSENT, np.uint64).view(np.float64)
+    found = np.full((len(each), width), codes.ABSENT, np.uint64).view(np.float64)
     for row, numbers in zip(found, each, strict=True):
         if numbers:
             row[: len(numbers)] = numbers

@@ -12,18 +12,17 @@ import os
 import sys
 import traceback
 import types
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from . import plain_data
-from .answer_encoding import UnreadableError
-from .query import Refused, ask
-from .sampler import Chunk, Prepared, Sampler
-from .releases import ReleasedAnswers, Scribe
-from .serve import Spoiled, serve
-from .process_state import OUTSIDE
-from collections.abc import Sequence
-
 from .frames import Frame
+from .process_state import OUTSIDE
+from .query import Refused
+from .releases import ReleasedAnswers, Scribe
+from .sampler import Chunk, Prepared, Sampler
+from .serve import Spoiled, serve
 
 # A module may replace names in other modules, so these are taken before its code runs.
 _encode, _decode = json.JSONEncoder().encode, json.JSONDecoder().decode
@@ -43,32 +42,24 @@ class ModuleSampler(Sampler):
         super().__init__(Scribe(attributes), "one process runs one module")
         self._module, self._params, self._data = module, params, data
 
-    def query(self, data: int) -> Frame:
+    def questions(self, data: int) -> tuple[Callable[[], Any], Callable[[], Any] | None]:
         module, (params, own) = self._module, self._arguments(0, data)
         sensitivity = getattr(module, "sensitivity", None)
-        stated = (lambda: sensitivity(params)) if callable(sensitivity) else None
-        try:
-            return ask(lambda: module.query(params, own), stated)
-        finally:
-            self.stay_alone()
+        stated = partial(sensitivity, params) if callable(sensitivity) else None
+        return lambda: module.query(params, own), stated
 
     def chunk(self, task: dict[str, Any], chunk: int) -> Chunk:
-        try:
-            prepared = self.prepared(task["lane"], task["data"])
-            rows, how, state = task["rows"], task.get("answers") or {}, prepared.state
-            self.seed(task["stream"], chunk, task["dataset"])
-            releases = getattr(state, "releases", None)
-            if not callable(releases):
-                return self.released(prepared, state, rows, how)
-            if how.get("one") or how.get("time") or how.get("limit") is not None:
-                single = state if callable(state) else lambda: _batch(releases, 1)[0]
-                return self.released(prepared, single, rows, how)
-            answers = [self.scribe.held(one) for one in _batch(releases, rows)]
-            return self.laid_out(ReleasedAnswers(answers, []), how.get("width"))
-        except UnreadableError as error:
-            raise Refused(f"an answer cannot be read: {error}") from None
-        finally:
-            self.stay_alone()
+        prepared = self.prepared(task["lane"], task["data"])
+        rows, how, state = task["rows"], task.get("answers") or {}, prepared.state
+        self.seed(task["stream"], chunk, task["dataset"])
+        releases = getattr(state, "releases", None)
+        if not callable(releases):
+            return self.released(prepared, state, rows, how)
+        if how.get("one") or how.get("time") or how.get("limit") is not None:
+            single = state if callable(state) else lambda: _batch(releases, 1)[0]
+            return self.released(prepared, single, rows, how)
+        answers = [self.scribe.held(one) for one in _batch(releases, rows)]
+        return self.laid_out(ReleasedAnswers(answers, []), how.get("width"))
 
     def prepare(self, lane: int, data: int) -> Prepared:
         params, own = self._arguments(lane, data)
@@ -79,9 +70,8 @@ class ModuleSampler(Sampler):
                 "no arguments that makes one release, or something with releases(n)"
             )
         # `prepare` may change its copy of the data, but not the calls that follow.
-        return Prepared(
-            made, None, tuple(plain_data.SharedValue(x, whole=False) for x in (own, made))
-        )
+        shared = [plain_data.SharedValue(one, whole=False) for one in (own, made)]
+        return Prepared(made, None, shared)
 
     def seed(self, stream: Sequence[Any], chunk: int, dataset: int) -> bytes:
         found = super().seed(stream, chunk, dataset)

@@ -311,6 +311,11 @@ class SharedValue:
             connections, may change with every call, and an empty container may be a cache.
     """
 
+    fault = (
+        "a call changed its data, or the state that `prepare` made of them, which is the input of "
+        "every later call: copy it first"
+    )
+
     def __init__(self, value: Any, *, whole: bool) -> None:
         self._value, self._whole = value, whole
         self.seconds = 0.0  # duration of the last comparison

@@ -10,7 +10,7 @@ from struct import pack
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from . import answer_encoding as encoding
+from .answer_encoding import codes, encode, libraries, packed
 
 BEFORE = 3  # columns before the numbers: kind, value, seconds
 _KNOWN = 1 << 12  # codes with words, and simple values that are encoded once only
@@ -120,7 +120,7 @@ class Scribe:
                         alarm.stop()
                 except (Exception, SystemExit) as error:
                     alarm.stop()  # the alarm may have interrupted the first stop
-                    if not raises or isinstance(error, (MemoryError, encoding.UnreadableError)):
+                    if not raises or isinstance(error, (MemoryError, codes.UnreadableError)):
                         raise
                     answer = self.raised(error)
                     error.__traceback__ = None  # else it grows, if the same object is raised again
@@ -140,9 +140,9 @@ class Scribe:
 
     def raised(self, error: BaseException) -> Encoded:
         """Encode an exception that is an answer."""
-        found = self._encoded(encoding.encode_raised(error, messages=self.messages), None)
-        if (trace := encoding.code_of_trace(found.kind)) not in self._told:
-            self._say(trace, encoding.traced(error))
+        found = self._encoded(codes.encode_raised(error, messages=self.messages), None)
+        if (trace := codes.code_of_trace(found.kind)) not in self._told:
+            self._say(trace, codes.traced(error))
         return found
 
     def encoded(self, answer: Any) -> Encoded:
@@ -150,12 +150,12 @@ class Scribe:
         if isinstance(answer, (Exception, SystemExit)):  # an item of a list: some calls failed
             return self.raised(answer)
         try:
-            found = encoding.encode(answer, self.attributes)
-        except encoding.UnreadableError as problem:
+            found = encode(answer, self.attributes)
+        except codes.UnreadableError as problem:
             if not self.raises:
                 raise
-            only = self._encoded(encoding.encode_unreadable(answer), None)
-            self._say(encoding.code_of_trace(only.kind), f"an answer cannot be read: {problem}")
+            only = self._encoded(codes.encode_unreadable(answer), None)
+            self._say(codes.code_of_trace(only.kind), f"an answer cannot be read: {problem}")
             return only
         return self._encoded(found, native_shape(answer))
 
@@ -167,7 +167,7 @@ class Scribe:
             width = max((len(one.numbers) for one in each), default=0)
         seconds = asked.seconds or [0.0] * len(each)
         return [
-            encoding.packed(one.kind, one.value, one.numbers, width, took)
+            packed(one.kind, one.value, one.numbers, width, took)
             for one, took in zip(each, seconds)
         ]
 
@@ -199,7 +199,7 @@ class Scribe:
 
     def kind(self, text: str) -> int:
         """Return the code of a kind, and note its text."""
-        code = encoding.code_of_kind(text)
+        code = codes.code_of_kind(text)
         self._say(code, text)
         return code
 
@@ -213,7 +213,7 @@ class Scribe:
         self, found: tuple[str, bytes, list[float]], native: tuple[int, ...] | None
     ) -> Encoded:
         kind, value, numbers = found
-        return Encoded(self.kind(kind), encoding.code(value), numbers, native)
+        return Encoded(self.kind(kind), codes.code(value), numbers, native)
 
     def _say(self, code: int, text: str) -> None:
         if code not in self._told and len(self._told) < _KNOWN:
@@ -224,16 +224,16 @@ class Scribe:
         if value in self._told:
             return
         if value in self._once:
-            if (text := encoding.in_words(answer)) is not None:
+            if (text := codes.in_words(answer)) is not None:
                 self._say(value, text)
         elif len(self._once) < _KNOWN:
             self._once.add(value)
             if len(self._once) <= _LOOKED and type(answer) in (list, tuple, dict):
-                for code, text in encoding.texts_in(answer).items():
+                for code, text in codes.texts_in(answer).items():
                     self._say(code, text)
 
 
-_NO_NUMBER = pack("<Q", encoding.ABSENT)
+_NO_NUMBER = pack("<Q", codes.ABSENT)
 
 
 def native_shape(answer: Any) -> tuple[int, ...] | None:
@@ -245,7 +245,7 @@ def native_shape(answer: Any) -> tuple[int, ...] | None:
     if package != "numpy" or not is_real(getattr(answer, "dtype", None)):
         return None
     is_array = kind.__name__ == "ndarray" or not hasattr(answer, "__setitem__")
-    return tuple(answer.shape) if is_array or encoding.is_masked(answer) else None
+    return tuple(answer.shape) if is_array or libraries.is_masked(answer) else None
 
 
 def is_real(dtype: Any) -> bool:

@@ -8,28 +8,27 @@ import random
 import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from hashlib import blake2b
 from time import monotonic, perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from .answer_encoding import codes
 from .frames import Frame
 from .plain_data import SharedValue
-from .query import Refused
-from .releases import ReleasedAnswers, Scribe, native_shapes
 from .process_state import ALL
+from .query import Refused, ask
+from .releases import ReleasedAnswers, Scribe, native_shapes
 
 # A box may replace names in modules, so these are taken before its code runs.
 _exit, _getpid, _unpack = os._exit, os.getpid, struct.unpack
 _encode = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":")).encode
 
-CHANGED = (
-    "a call changed its data, or the state that `prepare` made of them, which is the input of "
-    "every later call: copy it first"
-)
-
 _SECONDS = 0.1  # between two messages with outputs; unsent outputs are lost if the process ends
 _NBYTES = 1 << 20  # bytes of outputs in one message, approximately
 _WORDS = 256  # texts in one message: they must fit into its header
+
+T = TypeVar("T")
 
 
 class Chunk(NamedTuple):
@@ -46,7 +45,7 @@ class Prepared(NamedTuple):
 
     state: Any
     error: BaseException | None = None
-    shared: tuple[SharedValue, ...] = ()
+    shared: Sequence[SharedValue] = ()
     """The data and the state, which calls must not change."""
 
 
@@ -101,7 +100,7 @@ class Sampler:
         since, timer = monotonic(), Timer()
         for chunk in range(task["first"], task["stop"]):
             try:
-                ready.append(self.chunk(task, chunk))
+                ready.append(self._alone(partial(self.chunk, task, chunk)))
             except BaseException:
                 if ready and self.fault(task["lane"], task["data"]) is None:
                     yield self._frame(ready, [])
@@ -117,6 +116,10 @@ class Sampler:
 
     def query(self, data: int) -> Frame:
         """Ask the first lane for its release without noise; see `query.ask`."""
+        return self._alone(lambda: ask(*self.questions(data)))
+
+    def questions(self, data: int) -> tuple[Callable[[], Any], Callable[[], Any] | None]:
+        """Return the first lane's query, and its stated sensitivity if it has one."""
         raise NotImplementedError
 
     def chunk(self, task: dict[str, Any], chunk: int) -> Chunk:
@@ -129,16 +132,19 @@ class Sampler:
 
     def fault(self, lane: int, data: int) -> str | None:
         """Return the reason if the outputs of a dataset are unusable, else None."""
+        return next((one.fault for one in self.shared(lane, data) if one.changed()), None)
+
+    def shared(self, lane: int, data: int) -> Sequence[SharedValue]:
+        """Return the values that all calls for a dataset share."""
         known = self._prepared.get((lane, data))
-        return CHANGED if known and any(one.changed() for one in known.shared) else None
+        return known.shared if known else ()
 
     def pause(self, lane: int, data: int) -> float:
         """Return the least seconds between two messages with outputs of a dataset.
 
         They are ten times those that the last comparison of shared values took.
         """
-        known = self._prepared.get((lane, data))
-        return 10 * sum(one.seconds for one in known.shared) if known else 0.0
+        return 10 * sum(one.seconds for one in self.shared(lane, data))
 
     def prepared(self, lane: int, data: int) -> Prepared:
         """Return the shared state of a dataset, built once."""
@@ -187,6 +193,15 @@ class Sampler:
         if numpy is not None:
             numpy.random.seed(list(_unpack("<8I", found)))
         return found
+
+    def _alone(self, call: Callable[[], T]) -> T:
+        """Call the black box; raise Refused if an answer cannot be read."""
+        try:
+            return call()
+        except codes.UnreadableError as problem:
+            raise Refused(f"an answer cannot be read: {problem}") from None
+        finally:
+            self.stay_alone()
 
     def stay_alone(self) -> None:
         """End this process if the black box has forked and both have returned."""

@@ -12,14 +12,13 @@ import queue
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from . import frames
 from .frames import Frame
-from .query import Refused
 from .process_state import differences, imported, surroundings
-from collections.abc import Callable
-
+from .query import Refused
 from .sampler import Sampler
 
 _exit, _getpid = os._exit, os.getpid  # a box may replace names in modules

@@ -9,18 +9,8 @@ from collections.abc import Sequence
 from struct import Struct, pack
 from typing import Any
 
-from .codes import ABSENT, ABSENT_NUMBER, LONGEST, MOST_NUMBERS, NAN, WHOLE, UnreadableError
-from .codes import code, code_of_kind, code_of_trace, encode_raised, encode_unreadable, flags
-from .codes import in_short, in_words, number_of, numbers_in, of_int, place_of, plain, short
-from .codes import sized_prefix, texts_in, traced
-from .libraries import content_of, is_masked, of_array, of_tensor, used_bytes
+from .codes import ABSENT_NUMBER, flags, number_of, numbers_in, of_int, plain, short
 from .reader import Reader
-
-__all__ = ["ABSENT", "ABSENT_NUMBER", "LONGEST", "MOST_NUMBERS", "NAN", "WHOLE", "UnreadableError"]
-__all__ += ["code", "code_of_kind", "code_of_trace", "content_of", "encode", "encode_raised"]
-__all__ += ["encode_unreadable", "flags", "in_short", "in_words", "is_masked", "of_array", "packed"]
-__all__ += ["of_tensor", "place_of", "row", "short", "sized_prefix", "texts_in", "traced"]
-__all__ += ["used_bytes"]
 
 
 def encode(answer: Any, attributes: Sequence[str] = ()) -> tuple[str, bytes, list[float]]:
@@ -47,18 +37,11 @@ def encode(answer: Any, attributes: Sequence[str] = ()) -> tuple[str, bytes, lis
     return short(kind + flags(reader.numbers)), b"".join(reader.parts), plain(reader.numbers)
 
 
-def row(
-    kind: str, value: bytes, numbers: Sequence[float], width: int, seconds: float = 0.0
-) -> bytes:
-    """Return one row of answers: what `encode` gave, `width` numbers, and a time.
+def packed(kind: int, value: int, numbers: Sequence[float], width: int, seconds: float) -> bytes:
+    """Return one row of answers: the codes of kind and value, `width` numbers, and a time.
 
     It has 8 × (3 + width) bytes, of 64-bit words with the least significant byte first.
     """
-    return packed(code_of_kind(kind), code(value), numbers, width, seconds)
-
-
-def packed(kind: int, value: int, numbers: Sequence[float], width: int, seconds: float) -> bytes:
-    """Return a row like `row`, from the codes of kind and value."""
     padded = list(numbers[:width]) + [ABSENT_NUMBER] * (width - len(numbers))
     return pack(f"<QQd{width}d", kind, value, seconds, *padded)
 
