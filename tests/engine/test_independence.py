@@ -16,7 +16,7 @@ import pytest
 from support.black_boxes import cells, spec
 from support.tiers import mostly_slow
 
-from dpframe import HostMechanism, Mechanism, PureDP, host_mechanism
+from dpframe import Attack, HostMechanism, Mechanism, PureDP, host_mechanism
 from dpframe.engine import independence
 from dpframe.engine.checkpoint import Store
 from dpframe.engine.independence import (
@@ -275,6 +275,29 @@ def drifting(rng: Any, data: Any, n: int) -> Any:
 @pytest.mark.parametrize("seedable", [True, False])
 def test_a_box_whose_state_drifts_fails_its_cell(seedable: bool) -> None:
     cell = judged(drifting, seedable=seedable, trials=6000, run={"chunk": 64})
+    assert (cell["status"], cell["verdict"], cell["reason"]) == ("failed", None, DRIFTS)
+
+
+class Last(Attack, name="last", api=1):
+    gives = "score"
+
+    def score(self, state: Any, outputs: Any) -> Any:
+        return outputs[:, -1]
+
+
+def drifting_at_the_end(rng: Any, data: Any, n: int) -> Any:
+    shares = [0.3 + 0.15 * (-1) ** (next(RUNS) // 500) for _ in range(n)]
+    outputs = rng.laplace(size=(n, 64))
+    outputs[:, -1] = data[0] + 5.0 * (rng.random(n) < shares)
+    return outputs
+
+
+@pytest.mark.parametrize("params", [{}, {"threshold": 3.0}])
+def test_a_box_drifts_where_only_the_attack_sees_it(params: dict[str, float]) -> None:
+    drifts = host_mechanism(drifting_at_the_end, name="it", claim=PureDP(20.0), seedable=False)
+    audit = spec({"use": "it"}, trials=6000, run={"chunk": 64})
+    audit |= {"attack": [{"use": "last"}], "estimator": [{"use": "threshold", "params": params}]}
+    (cell,) = cells(audit, None, [drifts, Last])
     assert (cell["status"], cell["verdict"], cell["reason"]) == ("failed", None, DRIFTS)
 
 

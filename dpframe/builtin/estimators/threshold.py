@@ -191,21 +191,15 @@ def limited(ways: Sequence[Decisions], delta: float, error: float | None = None)
 
 
 @dataclasses.dataclass(frozen=True)
-class ThresholdCounts(Statistic):
+class ThresholdCounts(DecisionCounts):
     """Counts of scores at or above a threshold: `counts[dataset][decision]`; NaN never is."""
 
     threshold: float
     accepts: ClassVar[frozenset[str]] = frozenset({"score"})
 
-    def zero(self, layout: Tree) -> Any:
-        return DecisionCounts().zero(layout)
-
     def update(self, layout: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
         reached = scores >= jnp.asarray(self.threshold, scores.dtype)
-        return DecisionCounts().update(layout, counts, dataset, reached, keep)
-
-    def counted(self, counts: Any) -> HostArray:
-        return DecisionCounts().counted(counts)
+        return super().update(layout, counts, dataset, reached, keep)
 
 
 @dataclasses.dataclass(frozen=True)
