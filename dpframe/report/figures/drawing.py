@@ -31,6 +31,7 @@ INK, QUIET, FAINT = "#000000", "#6b6b6b", "#bdbdbd"
 DOTTED: Any = (0, (1, 1.2))
 CLAIMED, TRUTH = "claimed", "exact (truth)"
 ESTIMATE, CERTIFIED = "estimate, no bound", "certified"
+AT_LEAST = f"{CERTIFIED}: at least this"
 
 # The marker of a drawing style in a legend: black without a line, unlike any estimator.
 SIGN: Any = {"color": INK, "marker": "o", "ls": "none"}
@@ -220,27 +221,25 @@ def draw_bound(ax: Axes, x: Floats, y: Floats, place: int, **marks: Any) -> None
     ax.plot(x, y, color=named(place).color, **{"lw": 1.0, "zorder": 3.1, **marks})
 
 
+def entry(label: str, **style: Any) -> Line2D:
+    """Return a line of a legend."""
+    return Line2D([], [], label=label, **style)
+
+
 def curve_key(labels: Sequence[str], drawn: Collection[object]) -> list[Line2D]:
     """Return a handle for each estimator and each style in `drawn`.
 
     `drawn` holds any of `CLAIMED`, `TRUTH`, `CERTIFIED` and `ESTIMATE`, and `(label,)` for each
     estimator.
     """
-    handles = []
-    for index, label in enumerate(labels):
-        look, shown = named(index), shorten(label, 40)
-        if (label,) in drawn:
-            handles.append(Line2D([], [], color=look.color, marker=look.marker, label=shown))
-    ways = {
-        **{name: Line2D([], [], **style) for name, style in REFERENCES.items()},
-        CERTIFIED: Line2D([], [], **SIGN),
-        ESTIMATE: Line2D([], [], **SIGN, markerfacecolor="white"),
-    }
-    for way, handle in ways.items():
-        if way in drawn:
-            handle.set_label(f"{way}: at least this" if way == CERTIFIED else way)
-            handles.append(handle)
-    return handles
+    looks = {label: named(index) for index, label in enumerate(labels) if (label,) in drawn}
+    handles = [
+        entry(shorten(label, 40), color=look.color, marker=look.marker)
+        for label, look in looks.items()
+    ]
+    ways = {**REFERENCES, CERTIFIED: SIGN, ESTIMATE: SIGN | {"markerfacecolor": "white"}}
+    said = {CERTIFIED: AT_LEAST}
+    return handles + [entry(said.get(way, way), **ways[way]) for way in ways if way in drawn]
 
 
 # Sizes of a legend in inches: a letter, the sign before it, the height of a row.

@@ -12,17 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from dpframe.report.figures import drawing, points, scales
-from dpframe.report.figures.drawing import (
-    CLAIMED,
-    FAINT,
-    INK,
-    QUIET,
-    TRUTH,
-    LineStyle,
-    Picture,
-    mark,
-    shorten,
-)
+from dpframe.report.figures.drawing import CLAIMED, FAINT, INK, QUIET, TRUTH, Picture, shorten
 from dpframe.report.figures.points import Published, SweepLayout, SweepLine, SweepPanel
 from dpframe.report.figures.scales import Scale
 from dpframe.report.group import Map, Spot, groups, maps, repeated, weight, worst
@@ -85,7 +75,7 @@ def draw(
     )
 
 
-def _look(place: int, plan: SweepLayout) -> LineStyle:
+def _look(place: int, plan: SweepLayout) -> drawing.LineStyle:
     return drawing.ordered(place, len(plan.labels)) if plan.ordered else drawing.named(place)
 
 
@@ -147,7 +137,7 @@ def _name_coinciding(ax: Axes, panel: SweepPanel, plan: SweepLayout, scaled: Sca
             if len(lines) == len(panel.lines):
                 names = "both" if len(lines) == 2 else f"all {len(lines)}"
             ax.annotate(
-                f"{drawing.shorten(names, 24)} coincide",
+                f"{shorten(names, 24)} coincide",
                 (middle, heights[middle]),
                 xycoords=ax.get_xaxis_transform(),
                 xytext=(0, 5 if above else -5),
@@ -236,24 +226,20 @@ def _legend(plan: SweepLayout, panels: Sequence[SweepPanel]) -> list[Line2D | Pa
             "markerfacecolor": look.color if apart and place in bounded else "white",
             "ls": "-" if plan.ordered or apart else look.dashes,
         }
-        handles.append(Line2D([], [], **style, label=drawing.shorten(text, 40)))
+        handles.append(drawing.entry(shorten(text, 40), **style))
     if any(points.claimed(spot) is not None for spot in spots):
-        handles.append(Line2D([], [], **drawing.REFERENCES[CLAIMED], label=CLAIMED))
+        handles.append(drawing.entry(CLAIMED, **drawing.REFERENCES[CLAIMED]))
     if any(points.exact(spot) not in (None, points.claimed(spot)) for spot in spots):
-        handles.append(Line2D([], [], **drawing.REFERENCES[TRUTH], label=TRUTH))
-    certified = drawing.CERTIFIED
+        handles.append(drawing.entry(TRUTH, **drawing.REFERENCES[TRUTH]))
     if bounded and apart:
-        handles.append(Line2D([], [], **drawing.SIGN, label=f"{certified}: at least this"))
+        handles.append(drawing.entry(drawing.AT_LEAST, **drawing.SIGN))
     elif bounded:
-        label = "largest certified bound"
-        handles.append(Patch(color=FAINT, alpha=0.55, label=label))
+        handles.append(Patch(color=FAINT, alpha=0.55, label="largest certified bound"))
     signs = {drawing.ESTIMATE: _face(None, INK)}
     if not apart:
         verdicts = dict.fromkeys(spot.verdict for spot in spots)
         signs = {f"estimate; {WORDS.get(v, 'failed')}": _face(v, INK) for v in verdicts}
-    for label, face in signs.items():
-        handles.append(Line2D([], [], **drawing.SIGN | face, label=label))
-    return handles
+    return handles + [drawing.entry(label, **drawing.SIGN | face) for label, face in signs.items()]
 
 
 def _own_claims(panels: Sequence[SweepPanel]) -> str:
@@ -369,7 +355,7 @@ def _draw_map(ax: Axes, panel: Map, norm: Normalize, side: float, *, numbers: bo
             xs,
             ys,
             s=min(max(0.35 * side, 0.6), 3.7) ** 2,
-            marker=mark(verdict),
+            marker=drawing.mark(verdict),
             facecolors="none" if verdict == "consistent" else color,
             edgecolors=color,
             linewidths=min(0.05 * side, 0.6),
@@ -403,5 +389,6 @@ def _is_dark(share: float | None) -> bool:
 
 
 def _handle(verdict: str | None) -> Line2D:
-    style = {"marker": mark(verdict), "label": WORDS[verdict], "color": INK, "ls": "none"}
-    return Line2D([], [], **style, markerfacecolor="none" if verdict == "consistent" else INK)
+    style = {"marker": drawing.mark(verdict), "color": INK, "ls": "none"}
+    face = "none" if verdict == "consistent" else INK
+    return drawing.entry(WORDS[verdict], **style, markerfacecolor=face)

@@ -147,13 +147,14 @@ def wrapped(text: Text, width: int) -> list[Text]:
     return list(lines)
 
 
-def show(console: Console, line: RenderableType) -> None:
-    """Print a text, folded, or anything else as it is."""
-    if not isinstance(line, Text) or line.no_wrap:
-        console.print(line)
-        return
-    for part in wrapped(line, console.width) or [line]:
-        console.print(part)
+def show(console: Console, *lines: RenderableType) -> None:
+    """Print texts, folded, and anything else as it is."""
+    for line in lines:
+        parts: Sequence[RenderableType] = [line]
+        if isinstance(line, Text) and not line.no_wrap:
+            parts = wrapped(line, console.width) or parts
+        for part in parts:
+            console.print(part)
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:
@@ -185,13 +186,13 @@ def cuts(sizes: list[int], room: int, gap: int) -> Iterator[tuple[int, int]]:
 # Tables that are too wide for the terminal are written line by line.
 
 
-def print_fitted(table: Table, ink: Ink, console: Console) -> None:
+def print_fitted(table: Table, console: Console) -> None:
     """Print a table if it fits without breaking a word, else a line for every cell."""
-    for part in fitted(table, ink, console.width):
+    for part in fitted(table, console.width):
         console.print(part)
 
 
-def fitted(table: Table, ink: Ink, width: int) -> Iterator[Table | Text]:
+def fitted(table: Table, width: int) -> Iterator[Table | Text]:
     """Return the table if it fits without breaking a word, else a line for every cell.
 
     The first column names the rows.

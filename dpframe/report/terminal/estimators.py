@@ -116,10 +116,9 @@ def render_comparison(found: dict[str, Any], console: Console) -> None:
             columns = ["bound", *(["of true ε"] if rows[0]["truth"] else [])]
             columns += ["estimate", "draws", "time"]
             table = ranking(entries, "attack · estimator", columns, notes, ink)
-            print_fitted(table, ink, console)
+            print_fitted(table, console)
     console.print()
-    for line in (*_explained(notes, ink), *_remarks(found, ink)):
-        show(console, line)
+    show(console, *_explained(notes, ink), *_remarks(found, ink))
 
 
 def limits(pair: Any) -> tuple[float | None, float | None] | None:
@@ -206,20 +205,17 @@ def render_scores(
     }
     for text in scores.headline(found):
         show(console, ink.text(text, styles.get(text, "")))
-    for warning in scores.warnings(found):
-        show(console, ink.text(warning, STYLE["failed"]))
-    for text in scores.sources(found):
-        show(console, ink.text(text))
-    show(console, ink.text(scores.terms(found), "dim"))
+    show(console, *(ink.text(warning, STYLE["failed"]) for warning in scores.warnings(found)))
+    show(console, *map(ink.text, scores.sources(found)), ink.text(scores.terms(found), "dim"))
     if shown:
         draw = _canaries_table if found["kind"] == ONE_RUN else _table
         console.print()
-        print_fitted(draw(found, shown, notes, ink), ink, console)
+        print_fitted(draw(found, shown, notes, ink), console)
         console.print()
-    lines = [*_explained(notes, ink)]
-    lines += _score_remarks(found, certified, shown, remarks, every, ink)
-    for line in lines + (list(_curves(found, certified, ink, console.width)) if every else []):
-        show(console, line)
+    said = _score_remarks(found, certified, shown, remarks, every, ink)
+    show(console, *_explained(notes, ink), *said)
+    if every:
+        show(console, *_curves(found, certified, ink, console.width))
 
 
 def _table(found: dict[str, Any], rows: list[Row], notes: Notes, ink: Ink) -> Table:
@@ -395,8 +391,7 @@ def render_calibration(found: dict[str, Any], console: Console) -> None:
     ink = Ink.of(console)
     head = ink.text(found["audit"]["name"], "bold")
     show(console, head.append(ink.plain(f" · {words.quantity(found['repeats'])} repeats")))
-    for paragraph in calibration.explanation(found):
-        show(console, ink.text(paragraph, "dim"))
+    show(console, *(ink.text(paragraph, "dim") for paragraph in calibration.explanation(found)))
     for section in calibration.sections(found):
         console.print()
         show(console, ink.text(section.title, "bold"))
@@ -414,9 +409,8 @@ def render_calibration(found: dict[str, Any], console: Console) -> None:
             sign, style = _KEPT[kind]
             cells = (*texts, f"{sign} {promise}")
             table.add_row(*(ink.text(text, style) for text in cells))
-        print_fitted(table, ink, console)
+        print_fitted(table, console)
     console.print()
-    for line in calibration.failures(found):
-        show(console, ink.text(f"– {line}"))
+    show(console, *(ink.text(f"– {line}") for line in calibration.failures(found)))
     grave = found["summary"]["broken"] or found["summary"]["failed"]
     show(console, ink.text(calibration.conclusion(found), STYLE["violated"] if grave else "bold"))

@@ -112,7 +112,7 @@ def render_plan(plan: Outlook, console: Console) -> None:
         show(console, ink.text(f"! {warning}", STYLE["failed"]))
     if plan["estimators"]:
         console.print()
-        print_fitted(_reach(plan["estimators"], ink), ink, console)
+        print_fitted(_reach(plan["estimators"], ink), console)
         text = (
             "The largest ε is what perfectly separated outputs would certify: a larger claim "
             "cannot be refuted, and its verdict would be inconclusive."
@@ -130,11 +130,11 @@ def render_plan(plan: Outlook, console: Console) -> None:
     for lines, verdict in ((inconclusive, "inconclusive"), (decisions, "violated")):
         if rest := len(lines[MOST_LINES:]):
             lines[MOST_LINES:] = [f"… and {rest} more such claims"]
-        for line in lines:
-            show(console, ink.text(f"{words.SYMBOL[verdict]} {line}", STYLE[verdict]))
+        sign, style = words.SYMBOL[verdict], STYLE[verdict]
+        show(console, *(ink.text(f"{sign} {line}", style) for line in lines))
     if plan["power"]:
         console.print()
-        print_fitted(_power(plan["power"], ink), ink, console)
+        print_fitted(_power(plan["power"], ink), console)
         show(console, ink.text(meaning_of_power(plan["power"]), "dim"))
         factor = max((row["needed"] or 0) / row["trials"] for row in plan["power"])
         if factor > 1 and plan["seconds"] is not None:

@@ -242,10 +242,15 @@ def evidence(cell: CellRecord) -> Plotted | None:
     return Plotted(cell, Curve(tuple(sorted(claimed))), tuple(certified))
 
 
+def corners(listed: Sequence[Sequence[float]]) -> list[Point]:
+    """Return the lower convex hull of points better than guessing, by ascending FPR, or []."""
+    points = [point for point in _finite(listed) if sum(point) < 1]
+    return tradeoff_hull(points) if points else []
+
+
 def useful(listed: Sequence[Sequence[float]]) -> list[Point]:
-    """Return the corners of the lower convex hull of the points, without the ends of guessing."""
-    hull = tradeoff_hull(point for point in _finite(listed) if sum(point) < 1)
-    return [point for point in hull if point not in ENDS]
+    """Return the corners of the hull without the ends of guessing."""
+    return [point for point in corners(listed) if point not in ENDS]
 
 
 def _finite(listed: Sequence[Sequence[float]]) -> list[Point]:
