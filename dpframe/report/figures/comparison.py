@@ -188,11 +188,11 @@ def draw_best_order(record: Record, found: dict[float, list[CellRecord]]) -> Pic
     for place, sigma in enumerate(shown):
         look = drawing.ordered(place, len(shown))
         spread = np.array([_spread(found[sigma], order) / sigma for order in ORDERS])
-        ax.plot(ORDERS, spread, color=look.color, marker=look.marker, markevery=(place % 4, 4))
+        ax.plot(ORDERS, spread, **look.sign, markevery=(place % 4, 4))
         steepest = math.exp(1 / (2 * sigma**2))
         if steepest <= ORDERS[-1]:
             ax.plot(steepest, np.interp(steepest, ORDERS, spread), **star, zorder=4)
-        handles.append(entry(f"σ = {setting(sigma)}", color=look.color, marker=look.marker))
+        handles.append(entry(f"σ = {setting(sigma)}", **look.sign))
     handles.append(entry("where the slope of the divergence is steepest", **star))
     ax.set(xscale="log", yscale="log", xlabel="order α", ylabel="spread of σ / σ")
     scales.log_ticks(ax.xaxis, (1, 2, 5, 10))
@@ -273,8 +273,8 @@ def find_slack(record: Record) -> list[Bar] | str:
         for spot in group.spots:
             names = [*(group.names[part] for part in naming), *told(spot, spot.values)]
             for cell in spot.done:
-                repeat = [f"repeat {cell.repeat}"] if len(spot.cells) > 1 else []
-                if (bar := _bar(cell, drawing.shorten(" · ".join(names + repeat), 44))) is not None:
+                name = drawing.shorten(" · ".join(names + spot.repeat(cell)), 44)
+                if (bar := _bar(cell, name)) is not None:
                     bars.append(bar)
     return bars or "none of its cells has slack: a certified bound below or above a finite claim"
 
@@ -343,7 +343,7 @@ def draw_power(plan: Outlook) -> Picture:
     handles = []
     for place, multiple in enumerate(losses):
         look = drawing.ordered(place, len(losses))
-        style = {"color": look.color, "marker": look.marker, "ls": look.dashes}
+        style = look.sign | {"ls": look.dashes}
         for ax, row in zip(axes, rows, strict=True):
             ax.plot(*zip(*row["by_trials"][multiple], strict=True), **style)
         handles.append(entry(f"true loss {multiple:g} × claimed", **style))

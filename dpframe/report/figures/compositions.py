@@ -97,8 +97,7 @@ def _draw(
 
 
 def _style(place: int) -> dict[str, Any]:
-    style = {"color": named(place).color, "marker": named(place).marker, "markerfacecolor": "white"}
-    return {**style, "ls": DOTTED, "zorder": 3}
+    return named(place).hollow | {"ls": DOTTED, "zorder": 3}
 
 
 def find_compositions(record: Record) -> list[CompositionPanel] | str:
@@ -180,12 +179,11 @@ def draw_convergence(record: Record, found: list[CompositionLine]) -> Picture:
         for n, errors in zip(line.trials, line.errors, strict=True):
             middle = [float(np.quantile(errors, share)) for share in (0.25, 0.75)]
             ax.plot([n, n], middle, color=look.color, lw=0.8, zorder=2)
-        ax.plot(line.trials, means, color=look.color, marker=look.marker, ls="none", zorder=3)
+        ax.plot(line.trials, means, **look.sign, ls="none", zorder=3)
         fitted = np.exp(np.polyval(line.fit, [math.log(n) for n in line.trials]))
         ax.plot(line.trials, fitted, color=look.color, ls=look.dashes, zorder=2)
         label = f"{shorten(line.name, 24)}: slope {line.slope:.2f}".replace("-", "−")
-        style: Any = {"color": look.color, "marker": look.marker, "ls": look.dashes}
-        handles.append(entry(label, **style))
+        handles.append(entry(label, **look.sign, ls=look.dashes))
         promised = means[0] * (np.array(line.trials) / line.trials[0]) ** RATE
         ax.plot(line.trials, promised, **promise, zorder=1)
     handles.append(entry("at least this fast in the limit: slope −⅓", **promise))

@@ -10,8 +10,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from scipy import special
 
+from dpframe.common.types import Floats
 from dpframe.report.figures import drawing, scales
-from dpframe.report.figures.drawing import CERTIFIED, ESTIMATE, FAINT, Floats, Picture, named
+from dpframe.report.figures.drawing import CERTIFIED, ESTIMATE, FAINT, Picture, named
 from dpframe.report.figures.points import told
 from dpframe.report.group import groups, same, telling
 from dpframe.report.terminal.plots import Curve, corners

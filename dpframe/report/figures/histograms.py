@@ -9,8 +9,9 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
+from dpframe.common.types import Floats
 from dpframe.report.figures import drawing, scales
-from dpframe.report.figures.drawing import FAINT, INK, QUIET, Floats, Picture
+from dpframe.report.figures.drawing import FAINT, INK, QUIET, Picture
 from dpframe.report.figures.points import told
 from dpframe.report.group import groups, same, telling
 from dpframe.report.words import number, setting
@@ -254,10 +255,9 @@ def draw_total_variation(record: Record, found: Distances) -> Picture:
         for b in bins:
             ends = [min(points[b]), max(points[b])]
             ax.plot([b, b], ends, color=look.color, lw=0.8, zorder=2)
-        style: Any = {"color": look.color, "marker": look.marker, "markerfacecolor": "white"}
-        ax.plot(bins, means, ls=drawing.DOTTED, zorder=3, **style)
+        ax.plot(bins, means, ls=drawing.DOTTED, zorder=3, **look.hollow)
         label = f"{drawing.shorten(name, 30)}, {drawing.ESTIMATE}"
-        handles.append(drawing.entry(label, ls=":", **style))
+        handles.append(drawing.entry(label, ls=":", **look.hollow))
         if name in claimed:
             ax.axhline(claimed[name], color=INK, lw=1.2, zorder=1)
     if claimed:

@@ -9,9 +9,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from scipy import special
 
+from dpframe.common.types import Floats
 from dpframe.report import words
 from dpframe.report.figures import curves, drawing, scales
-from dpframe.report.figures.drawing import CLAIMED, INK, QUIET, TRUTH, Floats, Picture
+from dpframe.report.figures.drawing import CLAIMED, INK, QUIET, TRUTH, Picture
 from dpframe.report.group import groups
 from dpframe.report.scores import certified_rows, lower
 from dpframe.report.terminal import plots
@@ -151,7 +152,6 @@ def draw_threshold_curve(record: Record, found: dict[str, list[Cut]]) -> Picture
     scaled = scales.scale(values, claims.values(), log=False)
     picture, axes = drawing.grid(len(shown))
     look = drawing.named(0)
-    point: Any = {"color": look.color, "marker": look.marker, "markerfacecolor": "white"}
     for ax, (name, cuts) in zip(axes, shown, strict=True):
         ax.set_title(drawing.shorten(name, 34))
         if name in claims:
@@ -160,13 +160,13 @@ def draw_threshold_curve(record: Record, found: dict[str, list[Cut]]) -> Picture
             ends, at = scaled.places((cut.low, cut.high)), [cut.threshold] * 2
             ax.plot(at, ends, color=look.color, lw=0.9, marker="_", markersize=4, zorder=2)
         places = scaled.places(cut.mu for cut in cuts)
-        ax.plot([c.threshold for c in cuts], places, **point, ls=drawing.DOTTED, zorder=3)
+        ax.plot([c.threshold for c in cuts], places, **look.hollow, ls=drawing.DOTTED, zorder=3)
         exact = [(cut.threshold, cut.exact) for cut in cuts if cut.exact >= 0]
         ax.plot(*scaled.columns(exact), **EXACT)
         scales.dress(ax, "y", scaled)
     drawing.name_axes(axes, "threshold", "μ")
     handles = [
-        drawing.entry(drawing.ESTIMATE, **point, ls=":"),
+        drawing.entry(drawing.ESTIMATE, **look.hollow, ls=":"),
         drawing.entry("interval if the noise is Gaussian", color=look.color, marker="_"),
     ]
     if any(cut.exact >= 0 for _, cuts in shown for cut in cuts):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from rich.box import Box
 from rich.cells import cell_len
-from rich.console import Console, RenderableType
+from rich.console import Console, JustifyMethod, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -130,10 +130,26 @@ class Ink:
             used += part.cell_len
         return text
 
-    def table(self, gap: int = GAP) -> Table:
-        """Return an empty table in the style of the report, with `gap` blanks between columns."""
+    def table(
+        self,
+        gap: int = GAP,
+        heads: Iterable[str] = (),
+        *,
+        folded: Collection[str] = (),
+        right: Collection[str] = (),
+    ) -> Table:
+        """Return a table in the style of the report, with `gap` blanks between columns.
+
+        It has a column for each of `heads`; those in `folded` may be folded, and those in `right`
+        are flush right.
+        """
         box = RULED_ASCII if self.ascii_only else RULED
-        return Table(box=box, show_edge=False, pad_edge=False, padding=(0, gap - FRAME, 0, 0))
+        table = Table(box=box, show_edge=False, pad_edge=False, padding=(0, gap - FRAME, 0, 0))
+        for head in heads:
+            side: JustifyMethod = "right" if head in right else "left"
+            wraps = head in folded
+            table.add_column(self.text(head), overflow="fold", no_wrap=not wraps, justify=side)
+        return table
 
 
 def wrapped(text: Text, width: int) -> list[Text]:

@@ -204,21 +204,15 @@ def power_table(rows: list[PowerRow]) -> tuple[list[str], list[list[str]]]:
 
 def _power(rows: list[PowerRow], ink: Ink) -> Table:
     heads, lines = power_table(rows)
-    table = ink.table(2)
-    table.add_column(heads[0], overflow="fold")
-    for head in heads[1:]:
-        table.add_column(ink.text(head), justify="right", no_wrap=True)
+    table = ink.table(2, heads, folded=heads[:1], right=heads[1:])
     for name, *texts in lines:
         table.add_row(ink.text(name, "bold"), *map(ink.text, texts))
     return table
 
 
 def _reach(rows: list[Reach], ink: Ink) -> Table:
-    table = ink.table(2)
-    table.add_column("estimator", overflow="fold")
-    for head in ("trials", "δ", "largest ε"):
-        table.add_column(ink.text(head), justify="right", no_wrap=True)
-    table.add_column("assumption", overflow="fold")
+    numbers, names = ["trials", "δ", "largest ε"], ["estimator", "assumption"]
+    table = ink.table(2, [names[0], *numbers, names[1]], folded=names, right=numbers)
     for row in rows:
         certifies = row["certifies"] and row["largest_epsilon"] is not None
         reach = words.lower(row["largest_epsilon"]) if certifies else "no bound"

@@ -230,8 +230,7 @@ SHADES = (
 )
 """Shades: largest certified ε divided by claimed ε, sign, and that limit in words."""
 
-WIDEST_LEAD = 0.5
-"""Share of the width that names of rows may take before they get lines of their own."""
+WIDEST_LEAD = 0.5  # share of the width that names of rows may take before they get own lines
 
 
 def mapped(found: list[Group]) -> list[Group]:
@@ -315,8 +314,5 @@ def _cell(spot: Spot | None, size: int, mark: bool, ink: Ink) -> Text:
 
 
 def _shade(spot: Spot) -> str:
-    cell = group.worst(spot.done)
-    found = None if cell is None else weight(cell)
-    if found is None:
-        return " "
-    return next(shade for most, shade, _ in SHADES if found.ratio <= most)
+    share = spot.share
+    return " " if share is None else next(sign for most, sign, _ in SHADES if share <= most)
