@@ -3,20 +3,18 @@
 import contextlib
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from dpframe.common.types import Floats
 from dpframe.report import sentences, words
 from dpframe.report.group import cell_name, names, state
 from dpframe.report.words import WORDS, plural
 from dpframe.results.model import CellRecord, ChoiceRecord, ClaimRecord, PairRecord, Record
 from dpframe.results.verdict import exceeds, surprising
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
-
-Floats = npt.NDArray[np.float64]
 
 LEVEL = 0.01  # limit on the probability that any cell is reported as different although none is
 SAME = 1e-9  # claims are equal up to this relative difference
@@ -326,11 +324,14 @@ def as_json(old: Record, new: Record, found: Changes) -> dict[str, Any]:
     def ids(pair: Match) -> dict[str, Any]:
         return {"id": pair.new.id, "old_id": pair.old.id, "cell": cell_name(pair.new)}
 
-    def epsilon(claim: ClaimRecord | None) -> float | None:
-        return None if claim is None else claim.epsilon
+    def epsilon(cell: CellRecord) -> float | None:
+        return None if cell.claim is None else cell.claim.epsilon
 
     def lower(cell: CellRecord) -> float | None:
         return None if cell.estimate is None else cell.estimate.epsilon_lower
+
+    def turn(pair: Match, value: Callable[[CellRecord], object]) -> dict[str, Any]:
+        return {**ids(pair), "old": value(pair.old), "new": value(pair.new)}
 
     return {
         "schema": 1,
@@ -340,20 +341,11 @@ def as_json(old: Record, new: Record, found: Changes) -> dict[str, Any]:
         "settings": {key: {"old": a, "new": b} for key, (a, b) in found.settings.items()},
         "worse": found.worse,
         "verdicts": [
-            {
-                **ids(pair),
-                "old": state(pair.old),
-                "new": state(pair.new),
-                "worse": reason,
-                "reason": pair.new.reason,
-            }
+            {**turn(pair, state), "worse": reason, "reason": pair.new.reason}
             for pair, reason in found.verdicts
         ],
-        "claims": [
-            {**ids(p), "old": epsilon(p.old.claim), "new": epsilon(p.new.claim)}
-            for p in found.claims
-        ],
-        "bounds": [{**ids(p), "old": lower(p.old), "new": lower(p.new)} for p in found.bounds],
+        "claims": [turn(pair, epsilon) for pair in found.claims],
+        "bounds": [turn(pair, lower) for pair in found.bounds],
         "gone": [{"id": cell.id, "old": state(cell)} for cell in found.matches.gone],
         "added": [{"id": cell.id, "new": state(cell)} for cell in found.matches.new],
         "renamed": [ids(pair) for pair in found.matches.both if pair.renamed],

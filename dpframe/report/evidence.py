@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from dpframe.report import words
-from dpframe.report.group import Group, settings
+from dpframe.report.group import Group
 from dpframe.results.model import CellRecord, Record
 from dpframe.results.verdict import look_price
 
@@ -55,10 +55,8 @@ def growths(found: list[Group], record: Record) -> list[Growth]:
                 wealth = cell.estimate.wealth if cell.estimate is not None else []
                 points = [(float(n), float(y)) for n, y in wealth if float(n) > 0]
                 if len(points) > 1:
-                    repeat = [f"repeat {cell.repeat}"] if len(spot.cells) > 1 else []
-                    name = " · ".join([*group.names, *settings(spot.values), *repeat])
-                    look = cell.basis.look if cell.basis is not None else 1
-                    shown.append(Growth(cell, name, points, needed(record, look)))
+                    level = needed(record, cell.basis.look if cell.basis is not None else 1)
+                    shown.append(Growth(cell, group.name_of(spot, cell), points, level))
     return shown
 
 

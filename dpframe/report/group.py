@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from dpframe.report import words
 from dpframe.report.words import SYMBOL, WORDS, number, setting
-from dpframe.results.model import CellRecord, EstimateRecord, Record, SkipRecord
+from dpframe.results.model import CellRecord, EstimateRecord, SkipRecord
 
 FIRST_KEYS = ("mechanism.epsilon",)
 """Swept keys that come first, as rows, because the claim depends on them."""
@@ -51,9 +51,20 @@ class Spot:
         return next((cell.claim.epsilon for cell in self.cells if cell.claim is not None), None)
 
     @property
+    def share(self) -> float | None:
+        """Certified ÷ claimed ε of the worst replicate; None if one of them is missing."""
+        cell = worst(self.done)
+        found = None if cell is None else weight(cell)
+        return None if found is None else found.ratio
+
+    @property
     def unexpected(self) -> bool:
         """True if the verdict of a replicate differs from the spec's expectation."""
         return any(map(is_unexpected, self.cells))
+
+    def repeat(self, cell: CellRecord) -> list[str]:
+        """Name a replicate; [] if it is the only one."""
+        return [f"repeat {cell.repeat}"] if len(self.cells) > 1 else []
 
     def estimates(self, name: str) -> list[float]:
         """Return one field of the estimates, without those that are null."""
@@ -88,6 +99,10 @@ class Group:
         """All swept keys, including those that a part of the group has fixed."""
         return tuple(self.spots[0].values) if self.spots else self.keys
 
+    def name_of(self, spot: Spot, cell: CellRecord) -> str:
+        """Name a cell of the group by labels, swept values and repeat."""
+        return " · ".join([*self.names, *settings(spot.values), *spot.repeat(cell)])
+
     def axis(self, key: str) -> list[Any]:
         """Return the values of a swept key: numbers ascend, others keep the record's order."""
         unique = {same(spot.values[key]): spot.values[key] for spot in self.spots}
@@ -115,17 +130,11 @@ def _group(labels: tuple[str, str, str], cells: list[CellRecord]) -> Group:
     spots: dict[tuple[str, ...], list[int]] = {}
     for index, values in enumerate(swept):
         spots.setdefault(tuple(same(values.get(key)) for key in keys), []).append(index)
-    return Group(
-        labels,
-        keys,
-        tuple(
-            Spot(
-                {key: swept[found[0]].get(key) for key in keys},
-                tuple(cells[index] for index in found),
-            )
-            for found in spots.values()
-        ),
+    made = (
+        Spot({key: swept[at[0]].get(key) for key in keys}, tuple(cells[index] for index in at))
+        for at in spots.values()
     )
+    return Group(labels, keys, tuple(made))
 
 
 def _separating(swept: list[dict[str, Any]]) -> tuple[str, ...]:
@@ -275,15 +284,6 @@ def tallies(cells: Iterable[CellRecord]) -> list[tuple[str | None, str]]:
     """Return each verdict that occurs, with its count in words."""
     counts = Counter(map(state, cells))
     return [(v, f"{SYMBOL[v]} {counts[v]} {WORDS[v]}") for v in SYMBOL if counts[v]]
-
-
-def sources(record: Record) -> dict[str, str]:
-    """Return the reference of each estimator by name; old records have none."""
-    return {
-        plugin.name: plugin.reference
-        for plugin in record.plugins
-        if plugin.kind == "estimator" and plugin.reference
-    }
 
 
 # Certified ε beside claimed ε, and the worst of several cells.

@@ -1,7 +1,7 @@
 """Texts that all reports share: mechanisms, cells, estimators, slack, and what needs attention."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from dpframe.common.text import meanings
@@ -99,7 +99,7 @@ class EstimatorNote(NamedTuple):
 
 def estimators(record: Record) -> Iterator[EstimatorNote]:
     """Describe every estimator of a record."""
-    sources = group.sources(record)
+    sources = {one.name: one.reference for one in record.plugins if one.kind == "estimator"}
     members: dict[str, list[CellRecord]] = {}
     for cell in record.cells:
         members.setdefault(cell.estimator.label, []).append(cell)
@@ -117,7 +117,7 @@ def estimators(record: Record) -> Iterator[EstimatorNote]:
             certified > 0,
             promise if certified else "gives an estimate and certifies nothing",
             "; ".join(dict.fromkeys(e.assumption for e in found)),
-            sources.get(cells[0].estimator.use, ""),
+            sources.get(cells[0].estimator.use) or "",  # old records have none
             ", ".join(levels[:MOST_NAMED]),
             ", ".join(deltas[:MOST_NAMED]),
             ", ".join(limits),
@@ -230,22 +230,24 @@ KINDS = {
 def issues(record: Record) -> list[Issues]:
     """List what needs attention, the gravest first."""
     collected: dict[str, Collected] = {title: {} for title in KINDS}
+
+    def collect(title: str, text: str, names: Names, place: Iterable[str]) -> None:
+        places = collected[title].setdefault(text, {}).setdefault(names, [])
+        places.append(tuple(place))
+
     for one in group.groups(record.cells):
         for spot in one.spots:
             for cell in spot.cells:
-                repeat = [f"repeat {cell.repeat}"] if len(spot.cells) > 1 else []
-                place = (*group.settings(spot.values), *repeat)
+                place = [*group.settings(spot.values), *spot.repeat(cell)]
                 for title, text in _reasons(cell):
-                    named = collected[title].setdefault(text, {})
-                    named.setdefault(one.names, []).append(place)
+                    collect(title, text, one.names, place)
     for skip in record.skipped:
         title, text = "Skipped", f"skipped: {skip.reason or sentences.NO_REASON}"
         if skip.expected is not None:
             title = "Expected, but skipped"
             text = f"expected {WORDS[skip.expected]}, but skipped: {skip.reason}"
         names = (skip.mechanism, skip.attack, skip.estimator)
-        named = collected[title].setdefault(text, {})
-        named.setdefault(names, []).append(tuple(group.settings(skip.swept)))
+        collect(title, text, names, group.settings(skip.swept))
     return [
         Issues(title, *KINDS[title], list(_merged(found)))
         for title, found in collected.items()

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dpframe.report import words
-from dpframe.report.words import SYMBOL
+from dpframe.report.words import SYMBOL, WORDS
 
 Found = Mapping[str, Any]
 Row = dict[str, Any]
@@ -188,6 +188,11 @@ def terms(found: Found) -> str:
         how = f"each bound alone at {sure} (multiplicity none)"
         claimed = claimed or f" at δ = {words.setting(audit['delta'])}"
     return f"ε in nats{claimed} · {how}"
+
+
+def verdict(found: str | None) -> str:
+    """Write the verdict of an estimator with its sign."""
+    return "none" if found is None else f"{SYMBOL[found]} {WORDS[found]}"
 
 
 def meaning(found: Found) -> str:

@@ -1,12 +1,13 @@
 """Write the evidence against a claim as a spec or a test that others can run."""
 
 import contextlib
+import itertools
 import json
 import math
 import pprint
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import tomli
@@ -93,10 +94,14 @@ def next_of(record: Record) -> str:
         files = dict.fromkeys(name for cell in cells for name in _files(cell, record))
         changes = [o for o in record.spec.overrides if not o.startswith("search.ignore=")]
         changes.append(f"search.ignore={listed}")
-        options = [f"--plugin {shlex.quote(name)}" for name in files]
-        options += [f"--set {shlex.quote(change)}" for change in changes]
-        lines.insert(0, f"# {' '.join(['dpframe run', shlex.quote(path), *options])}")
+        lines.insert(0, f"# {_command(path, changes, files)}")
     return "\n".join(lines)
+
+
+def _command(path: str, changes: Iterable[str], files: Iterable[str] = ()) -> str:
+    """Return the command that runs a spec with changes and files of plugins."""
+    options = [*(("--plugin", name) for name in files), *(("--set", change) for change in changes)]
+    return shlex.join(["dpframe", "run", path, *itertools.chain.from_iterable(options)])
 
 
 def event_in_words(title: str, found: WitnessRecord, told: Sequence[str] = ()) -> Iterator[str]:
@@ -120,14 +125,10 @@ def needs(
     """
     path = record.spec.path if record is not None else ""
     for need in (pair or cell.pair).needs:
+        given = {key: toml(value) for key, value in need.without.items()}
+        how = f"params of [search]: {', '.join(f'{k} = {v}' for k, v in given.items())}"
         if path:
-            changes = [f"search.{key}={toml(value)}" for key, value in need.without.items()]
-            how = " ".join(
-                ["dpframe run", shlex.quote(path), *(f"--set {shlex.quote(c)}" for c in changes)]
-            )
-        else:
-            how = ", ".join(f"{key} = {toml(value)}" for key, value in need.without.items())
-            how = f"params of [search]: {how}"
+            how = _command(path, (f"search.{key}={value}" for key, value in given.items()))
         yield (
             f"This pair needs {need.feature}, which the schema does not allow. If such data "
             f"never occur, search without ({how})."

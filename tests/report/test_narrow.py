@@ -22,7 +22,7 @@ def drawn(width):
     table.add_column(ink.text("estimate"), overflow="fold", ratio=1)
     for row in ROWS:
         table.add_row(*map(ink.text, row))
-    for part in fitted(table, ink, width):
+    for part in fitted(table, width):
         console.print(part)
     return console.file.getvalue()
 

@@ -5,13 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from dpframe.errors import DpframeError
 from dpframe.report import phrases, words
 from dpframe.report.figures import curves, drawing, scales
-from dpframe.report.figures.drawing import CLAIMED, INK, TRUTH, Picture
+from dpframe.report.figures.drawing import CLAIMED, INK, TRUTH, Picture, entry
 from dpframe.report.figures.points import told
 from dpframe.report.figures.scales import Scale
 from dpframe.report.group import groups, same, telling
@@ -157,25 +156,19 @@ def _references(cell: CellRecord) -> dict[str, float]:
     return found
 
 
-def _legend(rows: list[ComparisonRow]) -> list[Line2D]:
+def _legend(rows: list[ComparisonRow]) -> list[Any]:
     drawn = {name for row in rows for name in _references(row.cell)}
-    point: Any = {"color": INK, "marker": "o", "markerfacecolor": "white", "ls": "none"}
+    found = [row.estimate for row in rows]
     handles = []
-    if any(row.estimate.epsilon_lower is not None for row in rows):
-        label = f"{drawing.CERTIFIED}: at least this"
-        handles.append(Line2D([], [], color=BLUE, marker=">", ls="none", markersize=5, label=label))
-    if any(_limit(row.estimate) is not None for row in rows):
+    if any(estimate.epsilon_lower is not None for estimate in found):
+        handles.append(entry(drawing.AT_LEAST, color=BLUE, marker=">", ls="none", markersize=5))
+    if any(_limit(estimate) is not None for estimate in found):
         label = "the most that this attack can show"
-        handles.append(Line2D([], [], color=BLUE, marker="|", lw=0.8, markersize=5, label=label))
-    handles.append(Line2D([], [], **point, label=drawing.ESTIMATE))
-    if any(row.estimate.interval is not None for row in rows):
-        label = "interval, no bound"
-        handles.append(Line2D([], [], color=ORANGE, marker="|", markersize=5, label=label))
-    return handles + [
-        Line2D([], [], **style, label=name)
-        for name, style in drawing.REFERENCES.items()
-        if name in drawn
-    ]
+        handles.append(entry(label, color=BLUE, marker="|", lw=0.8, markersize=5))
+    handles.append(entry(drawing.ESTIMATE, **drawing.SIGN, markerfacecolor="white"))
+    if any(estimate.interval is not None for estimate in found):
+        handles.append(entry("interval, no bound", color=ORANGE, marker="|", markersize=5))
+    return handles + [entry(k, **style) for k, style in drawing.REFERENCES.items() if k in drawn]
 
 
 # The best order: the spread of σ if it is computed from the divergence of each order.
@@ -195,14 +188,12 @@ def draw_best_order(record: Record, found: dict[float, list[CellRecord]]) -> Pic
     for place, sigma in enumerate(shown):
         look = drawing.ordered(place, len(shown))
         spread = np.array([_spread(found[sigma], order) / sigma for order in ORDERS])
-        ax.plot(ORDERS, spread, color=look.color, marker=look.marker, markevery=(place % 4, 4))
+        ax.plot(ORDERS, spread, **look.sign, markevery=(place % 4, 4))
         steepest = math.exp(1 / (2 * sigma**2))
         if steepest <= ORDERS[-1]:
             ax.plot(steepest, np.interp(steepest, ORDERS, spread), **star, zorder=4)
-        label = f"σ = {setting(sigma)}"
-        handles.append(Line2D([], [], color=look.color, marker=look.marker, label=label))
-    label = "where the slope of the divergence is steepest"
-    handles.append(Line2D([], [], **star, label=label))
+        handles.append(entry(f"σ = {setting(sigma)}", **look.sign))
+    handles.append(entry("where the slope of the divergence is steepest", **star))
     ax.set(xscale="log", yscale="log", xlabel="order α", ylabel="spread of σ / σ")
     scales.log_ticks(ax.xaxis, (1, 2, 5, 10))
     low, high = ax.get_ylim()
@@ -282,8 +273,8 @@ def find_slack(record: Record) -> list[Bar] | str:
         for spot in group.spots:
             names = [*(group.names[part] for part in naming), *told(spot, spot.values)]
             for cell in spot.done:
-                repeat = [f"repeat {cell.repeat}"] if len(spot.cells) > 1 else []
-                if (bar := _bar(cell, drawing.shorten(" · ".join(names + repeat), 44))) is not None:
+                name = drawing.shorten(" · ".join(names + spot.repeat(cell)), 44)
+                if (bar := _bar(cell, name)) is not None:
                     bars.append(bar)
     return bars or "none of its cells has slack: a certified bound below or above a finite claim"
 
@@ -316,7 +307,8 @@ def draw_slack(record: Record, found: list[Bar]) -> Picture:
         low, high = min(low, ends[False]), max(high, ends[True])
     cut = low < -BEYOND or high > BEYOND + 1
     ax.set_xlim(max(1.03 * low, -BEYOND), min(1.03 * high, BEYOND + 1))
-    ax.axvline(1, **drawing.REFERENCES[drawing.CLAIMED], zorder=3)
+    claimed = drawing.REFERENCES[CLAIMED]
+    ax.axvline(1, **claimed, zorder=3)
     drawing.name_rows(ax, [bar.label for bar in bars])
     ax.set_xlabel("ε / claimed ε")
     drawn = {name for bar in bars for name in bar.parts}
@@ -325,10 +317,9 @@ def draw_slack(record: Record, found: list[Bar]) -> Picture:
         for name, (color, hatch) in PARTS.items()
         if name in drawn
     ]
-    line = Line2D([], [], **drawing.REFERENCES[drawing.CLAIMED], label=drawing.CLAIMED)
     return drawing.finish(
         picture,
-        [*handles, line],
+        [*handles, entry(CLAIMED, **claimed)],
         record,
         f"Slack of {drawing.audit_name(record)}: certified ε and the parts of claimed − certified "
         "ε, as shares of the claimed ε. They add up to 1; parts below 0 are drawn left of 0.",
@@ -352,10 +343,10 @@ def draw_power(plan: Outlook) -> Picture:
     handles = []
     for place, multiple in enumerate(losses):
         look = drawing.ordered(place, len(losses))
-        style = {"color": look.color, "marker": look.marker, "ls": look.dashes}
+        style = look.sign | {"ls": look.dashes}
         for ax, row in zip(axes, rows, strict=True):
             ax.plot(*zip(*row["by_trials"][multiple], strict=True), **style)
-        handles.append(Line2D([], [], **style, label=f"true loss {multiple:g} × claimed"))
+        handles.append(entry(f"true loss {multiple:g} × claimed", **style))
     sizes = [n for row in rows for n, _ in row["by_trials"][losses[0]]]
     planned = {"color": drawing.QUIET, "lw": 0.8, "ls": drawing.DOTTED}
     for ax, row in zip(axes, rows, strict=True):
@@ -364,7 +355,7 @@ def draw_power(plan: Outlook) -> Picture:
         ax.set(xscale="log", ylim=(-0.03, 1.03))
         scales.log_ticks(ax.xaxis, scales.decades(min(sizes), max(sizes)))
         ax.set_title(drawing.shorten(f"{row['label']}: ε = {words.brief(row['claimed'])}", 44))
-    handles.append(Line2D([], [], **planned, label="planned trials"))
+    handles.append(entry("planned trials", **planned))
     drawing.name_axes(axes, "trials per dataset", "power")
     drawing.legend(picture, handles)
     models = " or ".join(sorted({row["model"] for row in rows}))

@@ -5,12 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 
 from dpframe.report import evidence, words
 from dpframe.report.evidence import DEEP, Growth
 from dpframe.report.figures import drawing, points, scales
-from dpframe.report.figures.drawing import DOTTED, INK, Picture, named, shorten
+from dpframe.report.figures.drawing import DOTTED, INK, Picture, entry, named, shorten
 from dpframe.report.figures.points import Published
 from dpframe.report.figures.scales import Scale
 from dpframe.report.group import Group, Spot, groups, same as same_value, telling
@@ -56,13 +55,13 @@ def draw_compositions(
         _draw(ax, panel, labels, scaled, beside)
     drawing.name_axes(axes, "releases", "loss ε")
     handles = [
-        Line2D([], [], label=f"{shorten(name, 40)}, {drawing.ESTIMATE}", **_style(place))
+        entry(f"{shorten(name, 40)}, {drawing.ESTIMATE}", **_style(place))
         for place, name in enumerate(labels)
     ]
     if anchors:
-        handles.append(Line2D([], [], label=f"{drawing.CLAIMED}, of one release", **CLAIM))
+        handles.append(entry(f"{drawing.CLAIMED}, of one release", **CLAIM))
     if any(points.certified(spot) is not None for spot in spots):
-        handles.append(Line2D([], [], label=f"{drawing.CERTIFIED}, of one release", **CERTAIN))
+        handles.append(entry(f"{drawing.CERTIFIED}, of one release", **CERTAIN))
     return drawing.finish(
         picture,
         [*handles, *points.handles(beside)],
@@ -98,8 +97,7 @@ def _draw(
 
 
 def _style(place: int) -> dict[str, Any]:
-    style = {"color": named(place).color, "marker": named(place).marker, "markerfacecolor": "white"}
-    return {**style, "ls": DOTTED, "zorder": 3}
+    return named(place).hollow | {"ls": DOTTED, "zorder": 3}
 
 
 def find_compositions(record: Record) -> list[CompositionPanel] | str:
@@ -181,15 +179,14 @@ def draw_convergence(record: Record, found: list[CompositionLine]) -> Picture:
         for n, errors in zip(line.trials, line.errors, strict=True):
             middle = [float(np.quantile(errors, share)) for share in (0.25, 0.75)]
             ax.plot([n, n], middle, color=look.color, lw=0.8, zorder=2)
-        ax.plot(line.trials, means, color=look.color, marker=look.marker, ls="none", zorder=3)
+        ax.plot(line.trials, means, **look.sign, ls="none", zorder=3)
         fitted = np.exp(np.polyval(line.fit, [math.log(n) for n in line.trials]))
         ax.plot(line.trials, fitted, color=look.color, ls=look.dashes, zorder=2)
         label = f"{shorten(line.name, 24)}: slope {line.slope:.2f}".replace("-", "−")
-        style: Any = {"color": look.color, "marker": look.marker, "ls": look.dashes}
-        handles.append(Line2D([], [], label=label, **style))
+        handles.append(entry(label, **look.sign, ls=look.dashes))
         promised = means[0] * (np.array(line.trials) / line.trials[0]) ** RATE
         ax.plot(line.trials, promised, **promise, zorder=1)
-    handles.append(Line2D([], [], **promise, label="at least this fast in the limit: slope −⅓"))
+    handles.append(entry("at least this fast in the limit: slope −⅓", **promise))
     ax.set(xscale="log", yscale="log", xlabel="trials on either dataset")
     ax.set_ylabel("error of the distance")
     for axis, ends in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
@@ -262,11 +259,11 @@ def draw_wealth(record: Record, every: list[Growth]) -> Picture:
         ends = {"color": look.color, "marker": marker, "markersize": 5}
         ax.plot(n[-1:], wealth[-1:], ls="none", zorder=3, **ends)
         label = f"{shorten(names[place], 48)}: {growth.cell.verdict or 'no verdict'}"
-        handles.append(Line2D([], [], ls=look.dashes, label=label, **ends))
+        handles.append(entry(label, ls=look.dashes, **ends))
     for level in dict.fromkeys(growth.level for growth in shown):
         ax.axhline(level, color=INK, lw=0.9, ls=DOTTED, zorder=1)
     refuted = f"where the claim is refuted: {evidence.levels(shown)}"
-    handles.append(Line2D([], [], color=INK, lw=0.9, ls=DOTTED, label=refuted))
+    handles.append(entry(refuted, color=INK, lw=0.9, ls=DOTTED))
     ax.set(xscale="log", xlabel="draws on each dataset", ylabel="ln wealth")
     lowest = -DEEP * max(growth.level for growth in shown)
     if min(y for growth in shown for _, y in growth.points) < lowest:

@@ -3,19 +3,21 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from scipy import special
 
+from dpframe.common.types import Floats
 from dpframe.report.figures import drawing, scales
-from dpframe.report.figures.drawing import CERTIFIED, ESTIMATE, FAINT, Floats, Picture, named
+from dpframe.report.figures.drawing import CERTIFIED, ESTIMATE, FAINT, Picture, named
 from dpframe.report.figures.points import told
 from dpframe.report.group import groups, same, telling
-from dpframe.report.terminal.plots import Curve
+from dpframe.report.terminal.plots import Curve, corners
 from dpframe.results.model import CellRecord, ClaimRecord, Record, TruthRecord
-from dpframe.stats.tradeoff import certified_delta, matching_mu, tradeoff_hull, tradeoff_of_profile
+from dpframe.stats.tradeoff import certified_delta, matching_mu, tradeoff_of_profile
 
 At = Callable[[float], float]
 
@@ -72,15 +74,10 @@ def find_curves(record: Record) -> list[Subject] | str:
     if not found:
         return "none of its cells has an estimate of one release"
     cells = [cell for subject in found for cell in subject.cells]
-    if not any(certified_points(c) or _has_curve(c) for c in cells):
+    listed = any(c.estimate and (c.estimate.profile or len(c.estimate.tradeoff) > 1) for c in cells)
+    if not listed and not any(certified_points(c) or gaussian_mu(c) is not None for c in cells):
         return "no estimate of it has a curve or certified points"
     return found
-
-
-def _has_curve(cell: CellRecord) -> bool:
-    estimate = cell.estimate
-    listed = estimate is not None and (estimate.profile or len(estimate.tradeoff) > 1)
-    return bool(listed) or gaussian_mu(cell) is not None
 
 
 def _foremost(found: list[Subject], most: int) -> list[Subject]:
@@ -196,10 +193,7 @@ def _pair_profile(epsilon: float, delta: float, epsilons: Floats) -> Floats:
 def certified_points(cell: CellRecord) -> list[tuple[float, float]]:
     """Return corners on or above the mechanism's curve, by ascending false-positive rate."""
     estimate = cell.estimate
-    if estimate is None or not estimate.certified:
-        return []
-    points = [(x, y) for x, y in estimate.tradeoff if x + y < 1]
-    return tradeoff_hull(points) if points else []
+    return corners(estimate.tradeoff) if estimate is not None and estimate.certified else []
 
 
 def certified_profile(cell: CellRecord, epsilons: Floats) -> Floats | None:
@@ -343,8 +337,7 @@ def draw_tradeoff(record: Record, found: list[Subject]) -> Picture:
         left.set_title(subject.title)
         kinds |= _draw_curves(left, subject, labels, linear, power=False)
         linear_rates(left)
-        rates = [x for cell in subject.cells for x, _ in certified_points(cell) if x > 0]
-        least = least_rate(rates)
+        least = least_rate([x for c in subject.cells for x, _ in certified_points(c) if x > 0])
         _draw_curves(right, subject, labels, np.geomspace(least, 1, 240), power=True)
         logarithmic_rates(right, least, most=4)
     return drawing.finish(
@@ -360,9 +353,9 @@ def draw_tradeoff(record: Record, found: list[Subject]) -> Picture:
     )
 
 
-def least_rate(rates: list[float]) -> float:
+def least_rate(known: list[float]) -> float:
     """Return the power of ten at which a logarithmic axis of these rates begins."""
-    lowest = min(max(min(rates, default=1e-3), LEAST_TRADEOFF), 1e-2)
+    lowest = min(max(min(known, default=1e-3), LEAST_TRADEOFF), 1e-2)
     return float(10 ** np.floor(np.log10(lowest)))
 
 
@@ -390,11 +383,7 @@ def _draw_curves(
     ax: Axes, subject: Subject, labels: list[str], fpr: Floats, *, power: bool
 ) -> set[object]:
     """Draw all curves; return the styles in use, as `drawing.curve_key` takes them."""
-
-    def height(fnr: Floats) -> Floats:
-        return np.maximum(1 - fnr, 1e-12) if power else fnr
-
-    first = subject.cells[0]
+    height, first = partial(rates, power=power), subject.cells[0]
     claimed, exact = (
         None if curve is None else height(np.array([curve(float(x)) for x in fpr]))
         for curve in (claimed_curve(first), exact_curve(first))
@@ -407,17 +396,20 @@ def _draw_curves(
             drawing.draw_estimate(ax, fpr, height(estimated), at, (7 * at % 40, 40))
             kinds |= {ESTIMATE, (name,)}
         if points := certified_points(cell):
-            draw_corners(ax, np.array(points), fpr, at, height)
+            draw_corners(ax, np.array(points), fpr, at, power=power)
             kinds |= {CERTIFIED, (name,)}
     return kinds
 
 
-def draw_corners(
-    ax: Axes, corners: Floats, fpr: Floats, at: int, height: Callable[[Floats], Floats]
-) -> None:
+def rates(fnr: Floats, *, power: bool) -> Floats:
+    """Return false-negative rates, or else true-positive rates on a logarithmic axis (`power`)."""
+    return np.maximum(1 - fnr, 1e-12) if power else fnr
+
+
+def draw_corners(ax: Axes, points: Floats, fpr: Floats, at: int, *, power: bool) -> None:
     """Draw certified corners (FPR, FNR), shape [k, 2], and the line through them."""
-    line = np.interp(fpr, corners[:, 0], corners[:, 1])
-    drawing.draw_bound(ax, fpr, height(line), at, zorder=3)
-    x, y = corners[(corners > 0).all(axis=1)].T
+    line = np.interp(fpr, points[:, 0], points[:, 1])
+    drawing.draw_bound(ax, fpr, rates(line, power=power), at, zorder=3)
+    x, y = points[(points > 0).all(axis=1)].T
     marks = {"marker": named(at).marker, "markersize": 3, "ls": "none", "zorder": 3.2}
-    drawing.draw_bound(ax, x, height(y), at, **marks)
+    drawing.draw_bound(ax, x, rates(y, power=power), at, **marks)

@@ -10,20 +10,16 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
-import numpy as np
-import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from dpframe.common.types import Floats
 from dpframe.report import words
 from dpframe.results.model import Record
 
 # Figures are printed in grey, so lines differ not only in colour but also in marker and dashes, and
 # ordered lines in darkness.
-
-
-Floats = npt.NDArray[np.float64]
 
 COLUMN, PAGE = 3.4, 7.0  # widths of one column and of two, in inches
 
@@ -31,6 +27,7 @@ INK, QUIET, FAINT = "#000000", "#6b6b6b", "#bdbdbd"
 DOTTED: Any = (0, (1, 1.2))
 CLAIMED, TRUTH = "claimed", "exact (truth)"
 ESTIMATE, CERTIFIED = "estimate, no bound", "certified"
+AT_LEAST = f"{CERTIFIED}: at least this"
 
 # The marker of a drawing style in a legend: black without a line, unlike any estimator.
 SIGN: Any = {"color": INK, "marker": "o", "ls": "none"}
@@ -38,6 +35,8 @@ SIGN: Any = {"color": INK, "marker": "o", "ls": "none"}
 # Published values.
 BESIDE: Any = {"color": INK, "marker": "+", "markersize": 5.5, "ls": "none", "zorder": 4}
 
+_MINOR = {"minor.size": 1.4, "minor.width": 0.4}
+_TICKS = {"labelsize": 7, "major.size": 2.5, "major.width": 0.6, **_MINOR}
 # Settings of matplotlib; the rest are its defaults, not those of a user.
 RC: dict[str, Any] = {
     "axes.axisbelow": True,
@@ -66,16 +65,7 @@ RC: dict[str, Any] = {
     "svg.hashsalt": "dpframe",
     "text.parse_math": False,
     "text.usetex": False,
-    "xtick.labelsize": 7,
-    "xtick.major.size": 2.5,
-    "xtick.major.width": 0.6,
-    "xtick.minor.size": 1.4,
-    "xtick.minor.width": 0.4,
-    "ytick.labelsize": 7,
-    "ytick.major.size": 2.5,
-    "ytick.major.width": 0.6,
-    "ytick.minor.size": 1.4,
-    "ytick.minor.width": 0.4,
+    **{f"{axis}tick.{key}": value for axis in "xy" for key, value in _TICKS.items()},
 }
 
 
@@ -85,6 +75,16 @@ class LineStyle(NamedTuple):
     color: str
     marker: str
     dashes: Any
+
+    @property
+    def sign(self) -> dict[str, Any]:
+        """Colour and marker, for matplotlib."""
+        return {"color": self.color, "marker": self.marker}
+
+    @property
+    def hollow(self) -> dict[str, Any]:
+        """The same with an empty marker, as for estimates."""
+        return self.sign | {"markerfacecolor": "white"}
 
 
 # Okabe and Ito's colours without yellow, which is lost on paper, and black, which marks the claim.
@@ -210,14 +210,18 @@ def draw_references(ax: Axes, x: Floats, claimed: Floats | None, exact: Floats |
 
 def draw_estimate(ax: Axes, x: Floats, y: Floats, place: int, every: tuple[int, int]) -> None:
     """Draw the estimate of the estimator at a place in the legend: dotted, with empty signs."""
-    look = named(place)
-    style: Any = {"color": look.color, "marker": look.marker, "markevery": every}
-    ax.plot(x, y, lw=0.9, ls=DOTTED, markerfacecolor="white", zorder=3, **style)
+    style: Any = named(place).hollow | {"markevery": every}
+    ax.plot(x, y, lw=0.9, ls=DOTTED, zorder=3, **style)
 
 
 def draw_bound(ax: Axes, x: Floats, y: Floats, place: int, **marks: Any) -> None:
     """Draw a certified curve: a line, and full signs if `marks` say so."""
     ax.plot(x, y, color=named(place).color, **{"lw": 1.0, "zorder": 3.1, **marks})
+
+
+def entry(label: str, **style: Any) -> Line2D:
+    """Return a line of a legend."""
+    return Line2D([], [], label=label, **style)
 
 
 def curve_key(labels: Sequence[str], drawn: Collection[object]) -> list[Line2D]:
@@ -226,21 +230,11 @@ def curve_key(labels: Sequence[str], drawn: Collection[object]) -> list[Line2D]:
     `drawn` holds any of `CLAIMED`, `TRUTH`, `CERTIFIED` and `ESTIMATE`, and `(label,)` for each
     estimator.
     """
-    handles = []
-    for index, label in enumerate(labels):
-        look, shown = named(index), shorten(label, 40)
-        if (label,) in drawn:
-            handles.append(Line2D([], [], color=look.color, marker=look.marker, label=shown))
-    ways = {
-        **{name: Line2D([], [], **style) for name, style in REFERENCES.items()},
-        CERTIFIED: Line2D([], [], **SIGN),
-        ESTIMATE: Line2D([], [], **SIGN, markerfacecolor="white"),
-    }
-    for way, handle in ways.items():
-        if way in drawn:
-            handle.set_label(f"{way}: at least this" if way == CERTIFIED else way)
-            handles.append(handle)
-    return handles
+    looks = {label: named(index) for index, label in enumerate(labels) if (label,) in drawn}
+    handles = [entry(shorten(label, 40), **look.sign) for label, look in looks.items()]
+    ways = {**REFERENCES, CERTIFIED: SIGN, ESTIMATE: SIGN | {"markerfacecolor": "white"}}
+    said = {CERTIFIED: AT_LEAST}
+    return handles + [entry(said.get(way, way), **ways[way]) for way in ways if way in drawn]
 
 
 # Sizes of a legend in inches: a letter, the sign before it, the height of a row.

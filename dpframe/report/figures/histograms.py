@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from dpframe.common.types import Floats
 from dpframe.report.figures import drawing, scales
-from dpframe.report.figures.drawing import FAINT, INK, QUIET, Floats, Picture
+from dpframe.report.figures.drawing import FAINT, INK, QUIET, Picture
 from dpframe.report.figures.points import told
 from dpframe.report.group import groups, same, telling
 from dpframe.report.words import number, setting
@@ -116,7 +116,7 @@ def draw_scores(record: Record, found: list[HistogramPanel]) -> Picture:
         *_side_handles(shown),
     ]
     if any(histogram.thresholds for histogram in shown):
-        handles.append(Line2D([], [], **THRESHOLD, label="threshold that was used"))
+        handles.append(drawing.entry("threshold that was used", **THRESHOLD))
     nan = sum(sum(h.nan) for h in shown)
     return drawing.finish(
         picture,
@@ -132,11 +132,10 @@ def draw_scores(record: Record, found: list[HistogramPanel]) -> Picture:
 
 def _side_handles(shown: list[HistogramPanel]) -> list[Artist]:
     """Return the handles of D′ and of exact values."""
-    handles: list[Artist] = [Line2D([], [], color=D1_COLOR, ls=DASHED, label="D′")]
+    handles: list[Artist] = [drawing.entry("D′", color=D1_COLOR, ls=DASHED)]
     if any(histogram.exact is not None for histogram in shown):
-        for name, face in (("D", INK), ("D′", "white")):
-            label = f"exactly, on {name}"
-            handles.append(Line2D([], [], **DOTS, markerfacecolor=face, label=label))
+        handles.append(drawing.entry("exactly, on D", **DOTS, markerfacecolor=INK))
+        handles.append(drawing.entry("exactly, on D′", **DOTS, markerfacecolor="white"))
     return handles
 
 
@@ -198,7 +197,7 @@ def draw_inverse_cdf(record: Record, found: list[HistogramPanel]) -> Picture:
     for ax, histogram in zip(axes, shown, strict=True):
         _draw_inverse(ax, histogram)
     drawing.name_axes(axes, "uniform variable u; above, u − ½", "score")
-    handles: list[Artist] = [Line2D([], [], color=D_COLOR, label="D"), *_side_handles(shown)]
+    handles = [drawing.entry("D", color=D_COLOR), *_side_handles(shown)]
     if any(any(histogram.nan) for histogram in shown):
         handles.append(Patch(**NAN, label="NaN"))
     return drawing.finish(
@@ -256,14 +255,13 @@ def draw_total_variation(record: Record, found: Distances) -> Picture:
         for b in bins:
             ends = [min(points[b]), max(points[b])]
             ax.plot([b, b], ends, color=look.color, lw=0.8, zorder=2)
-        style: Any = {"color": look.color, "marker": look.marker, "markerfacecolor": "white"}
-        ax.plot(bins, means, ls=drawing.DOTTED, zorder=3, **style)
+        ax.plot(bins, means, ls=drawing.DOTTED, zorder=3, **look.hollow)
         label = f"{drawing.shorten(name, 30)}, {drawing.ESTIMATE}"
-        handles.append(Line2D([], [], ls=":", label=label, **style))
+        handles.append(drawing.entry(label, ls=":", **look.hollow))
         if name in claimed:
             ax.axhline(claimed[name], color=INK, lw=1.2, zorder=1)
     if claimed:
-        handles.append(Line2D([], [], color=INK, lw=1.2, label=drawing.CLAIMED))
+        handles.append(drawing.entry(drawing.CLAIMED, color=INK, lw=1.2))
     ax.set(xscale="log", xlabel="bins", ylabel="total variation distance")
     ax.set_ylim(bottom=-0.01)
     most = 2 * max(map(max, found.values()))

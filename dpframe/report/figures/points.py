@@ -8,11 +8,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from matplotlib.lines import Line2D
-
 from dpframe.common.text import did_you_mean
 from dpframe.errors import DpframeError
-from dpframe.report.figures.drawing import BESIDE, shorten
+from dpframe.report.figures.drawing import BESIDE, entry, shorten
 from dpframe.report.group import FIRST_KEYS, Group, Spot, groups, same, short, telling
 from dpframe.report.words import number, setting
 from dpframe.results.model import CellRecord, Record
@@ -43,11 +41,9 @@ def all_published(spots: Sequence[Spot], beside: Published | None) -> list[float
     return found
 
 
-def handles(beside: Published | None) -> list[Line2D]:
+def handles(beside: Published | None) -> list[Any]:
     """Return the handle of published losses, if there are some."""
-    if beside is None:
-        return []
-    return [Line2D([], [], label=f"as {shorten(beside.name, 30)} has it", **BESIDE)]
+    return [] if beside is None else [entry(f"as {shorten(beside.name, 30)} has it", **BESIDE)]
 
 
 def certified(spot: Spot) -> float | None:

@@ -2,20 +2,22 @@
 
 import math
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from scipy import special
 
+from dpframe.common.types import Floats
 from dpframe.report import words
 from dpframe.report.figures import curves, drawing, scales
-from dpframe.report.figures.drawing import CLAIMED, INK, QUIET, TRUTH, Floats, Picture
+from dpframe.report.figures.drawing import CLAIMED, INK, QUIET, TRUTH, Picture
 from dpframe.report.group import groups
-from dpframe.report.terminal.plots import Curve
+from dpframe.report.scores import certified_rows, lower
+from dpframe.report.terminal import plots
 from dpframe.results.model import CellRecord, Record
-from dpframe.stats.tradeoff import matching_mu, tradeoff_hull
+from dpframe.stats.tradeoff import matching_mu
 
 MOST = 4  # estimators in one figure: those with the largest bounds
 COUNTED = "these scores, no bound"
@@ -42,7 +44,7 @@ def draw_roc(found: Mapping[str, Any]) -> Picture:
     drawn |= set() if claim is None else {CLAIMED}
     handles = drawing.curve_key(labels, drawn)
     if len(counted):
-        handles.append(Line2D([], [], color=QUIET, lw=0.7, label=COUNTED))
+        handles.append(drawing.entry(COUNTED, color=QUIET, lw=0.7))
     drawing.legend(picture, handles)
     picture.caption = " ".join(_caption(found, bool(labels)))
     return picture
@@ -50,14 +52,11 @@ def draw_roc(found: Mapping[str, Any]) -> Picture:
 
 def _certified(found: Mapping[str, Any]) -> dict[str, Corners]:
     """Return corners (FPR, FNR) of the estimators that certify some, largest bound first."""
-    rows = [row for row in found["rows"] if row["estimate"] and row["estimate"]["certified"]]
-    rows.sort(key=lambda row: -(words.number(row["estimate"]["epsilon_lower"]) or 0.0))
-    corners: dict[str, Corners] = {}
-    for row in rows:
-        points = [(x, y) for x, y in row["estimate"]["tradeoff"] if x + y < 1]
-        if points and len(corners) < MOST:
-            corners[row["estimator"]["label"]] = tradeoff_hull(points)
-    return corners
+    rows = sorted(certified_rows(found), key=lower, reverse=True)
+    corners = {
+        row["estimator"]["label"]: plots.corners(row["estimate"]["tradeoff"]) for row in rows
+    }
+    return dict([each for each in corners.items() if each[1]][:MOST])
 
 
 def _claim(claim: Mapping[str, Any]) -> curves.At:
@@ -65,7 +64,7 @@ def _claim(claim: Mapping[str, Any]) -> curves.At:
     given = claim["parameters"]
     if claim["kind"] in ("pure-dp", "approx-dp"):
         return curves.pair_curve(given["epsilon"], given.get("delta", 0.0))
-    return Curve(tuple(sorted((x, y) for x, y in claim["tradeoff"]))).at
+    return plots.Curve(tuple(sorted((x, y) for x, y in claim["tradeoff"]))).at
 
 
 def _draw_curves(
@@ -78,17 +77,16 @@ def _draw_curves(
     power: bool,
 ) -> None:
     """Draw all lines, as false negatives or as true positives."""
-    fpr = np.concatenate([[0.0], np.geomspace(least / 10, 1, 400)])
-
-    def height(fnr: Floats) -> Floats:
-        return np.maximum(1 - fnr, 1e-12) if power else fnr
-
+    fpr, height = (
+        np.append(0.0, np.geomspace(least / 10, 1, 400)),
+        partial(curves.rates, power=power),
+    )
     ax.step(counted[:, 0], height(1 - counted[:, 1]), where="post", color=QUIET, lw=0.7, zorder=1.5)
     if claim is not None:
         claimed = np.array([claim(float(x)) for x in fpr])
         ax.plot(fpr, height(claimed), color=INK, lw=1.6, zorder=2)
     for index, corners in enumerate(certified):
-        curves.draw_corners(ax, np.array(corners), fpr, index, height)
+        curves.draw_corners(ax, np.array(corners), fpr, index, power=power)
 
 
 def _caption(found: Mapping[str, Any], certified: bool) -> Iterator[str]:
@@ -119,7 +117,7 @@ def _caption(found: Mapping[str, Any], certified: bool) -> Iterator[str]:
             "above it, for each estimator alone with "
             f"{words.percent(found['audit']['confidence'])} confidence."
         )
-    elif any(row["estimate"] and row["estimate"]["certified"] for row in found["rows"]):
+    elif certified_rows(found):
         yield "No point of the curve is certified, only ε at this δ."
     else:
         yield "Estimates only: nothing here is certified."
@@ -154,7 +152,6 @@ def draw_threshold_curve(record: Record, found: dict[str, list[Cut]]) -> Picture
     scaled = scales.scale(values, claims.values(), log=False)
     picture, axes = drawing.grid(len(shown))
     look = drawing.named(0)
-    point: Any = {"color": look.color, "marker": look.marker, "markerfacecolor": "white"}
     for ax, (name, cuts) in zip(axes, shown, strict=True):
         ax.set_title(drawing.shorten(name, 34))
         if name in claims:
@@ -163,19 +160,19 @@ def draw_threshold_curve(record: Record, found: dict[str, list[Cut]]) -> Picture
             ends, at = scaled.places((cut.low, cut.high)), [cut.threshold] * 2
             ax.plot(at, ends, color=look.color, lw=0.9, marker="_", markersize=4, zorder=2)
         places = scaled.places(cut.mu for cut in cuts)
-        ax.plot([c.threshold for c in cuts], places, **point, ls=drawing.DOTTED, zorder=3)
+        ax.plot([c.threshold for c in cuts], places, **look.hollow, ls=drawing.DOTTED, zorder=3)
         exact = [(cut.threshold, cut.exact) for cut in cuts if cut.exact >= 0]
         ax.plot(*scaled.columns(exact), **EXACT)
         scales.dress(ax, "y", scaled)
     drawing.name_axes(axes, "threshold", "μ")
     handles = [
-        Line2D([], [], **point, ls=":", label=drawing.ESTIMATE),
-        Line2D([], [], color=look.color, marker="_", label="interval if the noise is Gaussian"),
+        drawing.entry(drawing.ESTIMATE, **look.hollow, ls=":"),
+        drawing.entry("interval if the noise is Gaussian", color=look.color, marker="_"),
     ]
     if any(cut.exact >= 0 for _, cuts in shown for cut in cuts):
-        handles.append(Line2D([], [], label=TRUTH, **EXACT))
+        handles.append(drawing.entry(TRUTH, **EXACT))
     if any(name in claims for name, _ in shown):
-        handles.append(Line2D([], [], color=INK, lw=1.6, label=CLAIMED))
+        handles.append(drawing.entry(CLAIMED, color=INK, lw=1.6))
     return drawing.finish(
         picture,
         handles,

@@ -12,20 +12,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from dpframe.report.figures import drawing, points, scales
-from dpframe.report.figures.drawing import (
-    CLAIMED,
-    FAINT,
-    INK,
-    QUIET,
-    TRUTH,
-    LineStyle,
-    Picture,
-    mark,
-    shorten,
-)
+from dpframe.report.figures.drawing import CLAIMED, FAINT, INK, QUIET, TRUTH, Picture, shorten
 from dpframe.report.figures.points import Published, SweepLayout, SweepLine, SweepPanel
 from dpframe.report.figures.scales import Scale
-from dpframe.report.group import Map, Spot, groups, maps, repeated, weight, worst
+from dpframe.report.group import Map, groups, maps, repeated
 from dpframe.report.words import WORDS, lower
 from dpframe.results.model import Record
 
@@ -85,7 +75,7 @@ def draw(
     )
 
 
-def _look(place: int, plan: SweepLayout) -> LineStyle:
+def _look(place: int, plan: SweepLayout) -> drawing.LineStyle:
     return drawing.ordered(place, len(plan.labels)) if plan.ordered else drawing.named(place)
 
 
@@ -98,18 +88,17 @@ def _draw(ax: Axes, panel: SweepPanel, plan: SweepLayout, scaled: Scale) -> None
         _draw_reference(ax, panel, plan, name, scaled)
     for line in panel.lines:
         look = _look(line.place, plan)
-        sign: Any = {"color": look.color, "marker": look.marker}
         style = VARIANTS[line.variant % 3] if plan.ordered else look.dashes
         if apart:
             bounds = [(x, points.certified(spot)) for x, spot in line.marks]
-            ax.plot(*scaled.columns(bounds), **sign, ls="-", label=None, zorder=3)
+            ax.plot(*scaled.columns(bounds), **look.sign, ls="-", label=None, zorder=3)
             style = drawing.DOTTED
         means = [(x, spot.mean("epsilon")) for x, spot in line.marks]
         ax.plot(*scaled.columns(means), color=look.color, ls=style, lw=0.9, zorder=3)
         for (x, spot), (_, mean) in zip(line.marks, means, strict=True):
             if mean is not None:
                 face = _face(None if apart else spot.verdict, look.color)
-                ax.plot([x], [scaled.place(mean)], **sign, **face, zorder=3.5)
+                ax.plot([x], [scaled.place(mean)], **look.sign, **face, zorder=3.5)
         for x, spot in line.marks:
             values = scaled.places(spot.estimates("epsilon"))
             if len(values) > 1:  # from the least to the largest of the replicates
@@ -147,7 +136,7 @@ def _name_coinciding(ax: Axes, panel: SweepPanel, plan: SweepLayout, scaled: Sca
             if len(lines) == len(panel.lines):
                 names = "both" if len(lines) == 2 else f"all {len(lines)}"
             ax.annotate(
-                f"{drawing.shorten(names, 24)} coincide",
+                f"{shorten(names, 24)} coincide",
                 (middle, heights[middle]),
                 xycoords=ax.get_xaxis_transform(),
                 xytext=(0, 5 if above else -5),
@@ -230,30 +219,22 @@ def _legend(plan: SweepLayout, panels: Sequence[SweepPanel]) -> list[Line2D | Pa
     for place, label in enumerate(plan.labels if plan.line_key else ()):
         look = _look(place, plan)
         text = f"{_name(plan.line_key or '')} {label}" if plan.ordered else label
-        style: Any = {
-            "color": look.color,
-            "marker": look.marker,
-            "markerfacecolor": look.color if apart and place in bounded else "white",
-            "ls": "-" if plan.ordered or apart else look.dashes,
-        }
-        handles.append(Line2D([], [], **style, label=drawing.shorten(text, 40)))
+        style = look.sign if apart and place in bounded else look.hollow
+        dashes = "-" if plan.ordered or apart else look.dashes
+        handles.append(drawing.entry(shorten(text, 40), **style, ls=dashes))
     if any(points.claimed(spot) is not None for spot in spots):
-        handles.append(Line2D([], [], **drawing.REFERENCES[CLAIMED], label=CLAIMED))
+        handles.append(drawing.entry(CLAIMED, **drawing.REFERENCES[CLAIMED]))
     if any(points.exact(spot) not in (None, points.claimed(spot)) for spot in spots):
-        handles.append(Line2D([], [], **drawing.REFERENCES[TRUTH], label=TRUTH))
-    certified = drawing.CERTIFIED
+        handles.append(drawing.entry(TRUTH, **drawing.REFERENCES[TRUTH]))
     if bounded and apart:
-        handles.append(Line2D([], [], **drawing.SIGN, label=f"{certified}: at least this"))
+        handles.append(drawing.entry(drawing.AT_LEAST, **drawing.SIGN))
     elif bounded:
-        label = "largest certified bound"
-        handles.append(Patch(color=FAINT, alpha=0.55, label=label))
+        handles.append(Patch(color=FAINT, alpha=0.55, label="largest certified bound"))
     signs = {drawing.ESTIMATE: _face(None, INK)}
     if not apart:
         verdicts = dict.fromkeys(spot.verdict for spot in spots)
         signs = {f"estimate; {WORDS.get(v, 'failed')}": _face(v, INK) for v in verdicts}
-    for label, face in signs.items():
-        handles.append(Line2D([], [], **drawing.SIGN | face, label=label))
-    return handles
+    return handles + [drawing.entry(label, **drawing.SIGN | face) for label, face in signs.items()]
 
 
 def _own_claims(panels: Sequence[SweepPanel]) -> str:
@@ -279,16 +260,9 @@ CELL = 0.27  # least width of a cell with a number in it, in inches
 def find_heat_map(record: Record) -> list[Map] | str:
     """Return the maps of a record, or the reason for none."""
     found = list(maps(groups(record.cells)))
-    if not any(share(spot) is not None for one in found for spot in one.spots):
+    if not any(spot.share is not None for one in found for spot in one.spots):
         return "none of its cells has a claim and a certified bound"
     return found
-
-
-def share(spot: Spot) -> float | None:
-    """Return certified ε / claimed ε of the worst replicate; None if one of them is missing."""
-    cell = worst(spot.done)
-    found = None if cell is None else weight(cell)
-    return None if found is None else found.ratio
 
 
 def draw_heat_map(record: Record, found: list[Map]) -> Picture:
@@ -352,7 +326,7 @@ def _draw_map(ax: Axes, panel: Map, norm: Normalize, side: float, *, numbers: bo
     """Draw one map; `side` is the shorter side of a cell in points."""
     ax.set_title(panel.title)
     spots = [row for _, row in panel.rows]
-    shares = [[None if spot is None else share(spot) for spot in row] for row in spots]
+    shares = [[None if spot is None else spot.share for spot in row] for row in spots]
     filled = np.array([[np.nan if s is None else min(s, BEYOND) for s in row] for row in shares])
     edges: Any = {"edgecolors": "white", "linewidth": 0.6} if side > 5 else {}
     ax.pcolormesh(filled, cmap=_MAP, norm=norm, rasterized=filled.size > 2500, **edges)
@@ -369,7 +343,7 @@ def _draw_map(ax: Axes, panel: Map, norm: Normalize, side: float, *, numbers: bo
             xs,
             ys,
             s=min(max(0.35 * side, 0.6), 3.7) ** 2,
-            marker=mark(verdict),
+            marker=drawing.mark(verdict),
             facecolors="none" if verdict == "consistent" else color,
             edgecolors=color,
             linewidths=min(0.05 * side, 0.6),
@@ -403,5 +377,6 @@ def _is_dark(share: float | None) -> bool:
 
 
 def _handle(verdict: str | None) -> Line2D:
-    style = {"marker": mark(verdict), "label": WORDS[verdict], "color": INK, "ls": "none"}
-    return Line2D([], [], **style, markerfacecolor="none" if verdict == "consistent" else INK)
+    style = {"marker": drawing.mark(verdict), "color": INK, "ls": "none"}
+    face = "none" if verdict == "consistent" else INK
+    return drawing.entry(WORDS[verdict], **style, markerfacecolor=face)

@@ -29,21 +29,14 @@ from dpframe.results.model import CellRecord, Record
 from dpframe.results.strict_json import strict
 from dpframe.results.verdict import SAW_NOTHING, saw_nothing
 
-MOST_ROWS = 2_000
-"""Rows of the table of all cells."""
-MOST_DETAILS = 300
-"""Cells that are shown in full: those that need attention first."""
+MOST_ROWS = 2_000  # rows of the table of all cells
+MOST_DETAILS = 300  # cells that are shown in full: those that need attention first
 MOST_ISSUES = 200
-MOST_SPEC = 100_000
-"""Characters of the spec."""
-MOST_PLACES = 10_000
-"""Places of all maps together."""
-MOST_BYTES = 400_000
-"""Size of all figures together."""
-MOST_CELLS = 2_000
-"""Cells of a figure; with more, they cannot be distinguished."""
-LONGEST = 400
-"""Characters of a value, such as counts or thresholds; the record has all of it."""
+MOST_SPEC = 100_000  # characters of the spec
+MOST_PLACES = 10_000  # places of all maps together
+MOST_BYTES = 400_000  # size of all figures together
+MOST_CELLS = 2_000  # cells of a figure; with more, they cannot be distinguished
+LONGEST = 400  # characters of a value, such as counts or thresholds; the record has all of it
 
 LEFT_OUT = ("heat-map", "inverse-cdf")
 """Figures left out: the page has its own map, with links, and histograms show the same scores."""
@@ -158,7 +151,7 @@ def _body(record: Record) -> dict[str, Any]:
     drawn, left = _maps(cells, {id(cells[index]): index for index in detailed})
     places = [place for one in drawn for _, row in one["rows"] for place in row if place]
     used = {place["class"] for place in places}
-    used |= {"unexpected"} if any(UNEXPECTED in place["sign"] for place in places) else set()
+    used |= {"unexpected" for place in places if UNEXPECTED in place["sign"]}
     script = (_TEMPLATES / "cells.js").read_text(encoding="utf-8")
     return {
         # The policy of the page allows this script by its digest, and no other.
@@ -285,13 +278,9 @@ def _facts(cell: CellRecord) -> Iterator[tuple[str, str]]:
             level = words.percent(estimate.confidence)
             yield "Certified", f"ε ≥ {phrases.bound(cell)} with {level} confidence"
         if estimate.epsilon_upper is not None and not saw_nothing(cell):
-            most = words.upper(estimate.epsilon_upper)
-            of = (
-                f", by {phrases.LIMITED[estimate.epsilon_upper_of]}"
-                if estimate.epsilon_upper_of
-                else ""
-            )
-            yield "This attack shows at most", f"{most}{of}"
+            of = estimate.epsilon_upper_of
+            by = f", by {phrases.LIMITED[of]}" if of else ""
+            yield "This attack shows at most", f"{words.upper(estimate.epsilon_upper)}{by}"
         if estimate.interval:
             low, high = map(words.point, estimate.interval)
             yield "Interval, approximate or assuming more; not a bound", f"{low} – {high}"
@@ -366,12 +355,12 @@ def _place(spot: Spot | None, linked: Mapping[int, int]) -> dict[str, Any] | Non
     if spot is None:
         return None
     cell = group.worst(spot.done) or spot.cells[0]
-    found, verdict, index = group.weight(cell), spot.verdict, linked.get(id(cell))
+    verdict, share, index = spot.verdict, spot.share, linked.get(id(cell))
     return {
-        "class": _class(verdict, None if found is None else found.ratio),
+        "class": _class(verdict, share),
         "sign": max(map(phrases.unexpected, spot.cells)).strip() + SYMBOL[verdict],
         "words": WORDS[verdict],
-        "ratio": "" if found is None or verdict == "failed" else _ratio(found.ratio),
+        "ratio": "" if share is None or verdict == "failed" else _ratio(share),
         "link": None if index is None else f"#cell-{index}",
     }
 

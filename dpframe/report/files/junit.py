@@ -33,14 +33,23 @@ def document(record: Record) -> str:
         "tests": str(len(found) + (not record.cells)),
         "failures": str(kinds[OutcomeKind.FAILED]),
         "errors": str(kinds[OutcomeKind.BROKEN] + (not record.cells)),
-        "time": _seconds(record.summary.seconds),
+        "time": f"{record.summary.seconds:.3f}",
     }
     root = ElementTree.Element("testsuites", totals)
     suite = ElementTree.SubElement(root, "testsuite", totals)
     suite.set("skipped", str(kinds[OutcomeKind.UNDECIDED]))
     properties = ElementTree.SubElement(suite, "properties")
-    for name, value in _properties(record):
-        ElementTree.SubElement(properties, "property", name=name, value=_text(value))
+    given = {
+        "spec": record.spec.path or "no file",
+        "spec sha256": record.spec.sha256,
+        "seed": record.seed,
+        "confidence": record.audit.confidence,
+        "multiplicity": record.audit.multiplicity,
+        "exit code": exit_code(record),
+        "dpframe": record.environment.dpframe,
+    }
+    for name, value in given.items():
+        ElementTree.SubElement(properties, "property", name=name, value=_text(str(value)))
     for cell, name, one in found:
         suite.append(_case(cell, name, one, totals["name"]))
     if not record.cells:
@@ -62,7 +71,7 @@ def _case(
     if isinstance(cell, CellRecord):
         kind, seconds = state(cell) or "no verdict", cell.seconds
         text = "\n".join([found.message, *_numbers(cell)])
-    attributes = {"name": _text(name), "classname": suite, "time": _seconds(seconds)}
+    attributes = {"name": _text(name), "classname": suite, "time": f"{seconds:.3f}"}
     element = ElementTree.Element("testcase", attributes)
     if tag := ELEMENTS.get(found.kind):
         problem = ElementTree.SubElement(element, tag, type=kind, message=_text(found.message))
@@ -88,22 +97,8 @@ def _numbers(cell: CellRecord) -> Iterator[str]:
     yield f"cell: {cell.id}"
 
 
-def _properties(record: Record) -> Iterator[tuple[str, str]]:
-    yield "spec", record.spec.path or "no file"
-    yield "spec sha256", record.spec.sha256
-    yield "seed", str(record.seed)
-    yield "confidence", str(record.audit.confidence)
-    yield "multiplicity", record.audit.multiplicity
-    yield "exit code", str(exit_code(record))
-    yield "dpframe", record.environment.dpframe
-
-
 def _within(element: Element, name: str, text: str) -> None:
     ElementTree.SubElement(element, name).text = _text(text)
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.3f}"
 
 
 def _text(text: str) -> str:

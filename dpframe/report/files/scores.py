@@ -11,7 +11,7 @@ from dpframe.errors import DpframeError, OutputError
 from dpframe.report import scores, words
 from dpframe.report.files import markdown
 from dpframe.report.scores import ONE_RUN, Found, Row
-from dpframe.report.words import SYMBOL, WORDS
+from dpframe.report.words import SYMBOL
 from dpframe.results.rows import field
 
 SUFFIXES = (".html", ".md", ".csv")
@@ -76,15 +76,11 @@ def _table(found: Found) -> tuple[list[str], list[list[str]]]:
         if line["status"] != "ok":
             continue
         shown = [str(line["estimator"]), words.setting(line["delta"])]
-        bound = (
-            words.lower(words.number(line["epsilon_lower"])) if line["certified"] else "no bound"
-        )
-        shown.append(f"≥ {bound}" if line["certified"] else bound)
+        bound = words.lower(words.number(line["epsilon_lower"]))
+        shown.append(f"≥ {bound}" if line["certified"] else "no bound")
         shown.append(words.point(words.number(line["epsilon"])))
         shown += [words.point(words.number(line["p_value"]))] * judged
-        if verdicts:
-            verdict = line["verdict"]
-            shown.append(f"{SYMBOL[verdict]} {WORDS[verdict]}" if verdict else "none")
+        shown += [scores.verdict(line["verdict"])] * verdicts
         rows.append([*shown, str(line["assumption"])])
     return [*heads, *["verdict"] * verdicts, "assumes"], rows
 
@@ -96,14 +92,8 @@ def _rest(found: Found) -> list[str]:
         for row in found["rows"]
         if row["status"] == "failed"
     ]
-    said = (
-        scores.unadjusted(found),
-        scores.meaning(found),
-        *failed,
-        *scores.sources(found),
-        scores.terms(found),
-    )
-    return [line for line in said if line]
+    said = [scores.unadjusted(found), scores.meaning(found), *failed, *scores.sources(found)]
+    return [line for line in (*said, scores.terms(found)) if line]
 
 
 def _markdown(found: Found) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from rich.box import Box
 from rich.cells import cell_len
-from rich.console import Console, RenderableType
+from rich.console import Console, JustifyMethod, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -130,10 +130,26 @@ class Ink:
             used += part.cell_len
         return text
 
-    def table(self, gap: int = GAP) -> Table:
-        """Return an empty table in the style of the report, with `gap` blanks between columns."""
+    def table(
+        self,
+        gap: int = GAP,
+        heads: Iterable[str] = (),
+        *,
+        folded: Collection[str] = (),
+        right: Collection[str] = (),
+    ) -> Table:
+        """Return a table in the style of the report, with `gap` blanks between columns.
+
+        It has a column for each of `heads`; those in `folded` may be folded, and those in `right`
+        are flush right.
+        """
         box = RULED_ASCII if self.ascii_only else RULED
-        return Table(box=box, show_edge=False, pad_edge=False, padding=(0, gap - FRAME, 0, 0))
+        table = Table(box=box, show_edge=False, pad_edge=False, padding=(0, gap - FRAME, 0, 0))
+        for head in heads:
+            side: JustifyMethod = "right" if head in right else "left"
+            wraps = head in folded
+            table.add_column(self.text(head), overflow="fold", no_wrap=not wraps, justify=side)
+        return table
 
 
 def wrapped(text: Text, width: int) -> list[Text]:
@@ -147,13 +163,14 @@ def wrapped(text: Text, width: int) -> list[Text]:
     return list(lines)
 
 
-def show(console: Console, line: RenderableType) -> None:
-    """Print a text, folded, or anything else as it is."""
-    if not isinstance(line, Text) or line.no_wrap:
-        console.print(line)
-        return
-    for part in wrapped(line, console.width) or [line]:
-        console.print(part)
+def show(console: Console, *lines: RenderableType) -> None:
+    """Print texts, folded, and anything else as it is."""
+    for line in lines:
+        parts: Sequence[RenderableType] = [line]
+        if isinstance(line, Text) and not line.no_wrap:
+            parts = wrapped(line, console.width) or parts
+        for part in parts:
+            console.print(part)
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:
@@ -185,13 +202,13 @@ def cuts(sizes: list[int], room: int, gap: int) -> Iterator[tuple[int, int]]:
 # Tables that are too wide for the terminal are written line by line.
 
 
-def print_fitted(table: Table, ink: Ink, console: Console) -> None:
+def print_fitted(table: Table, console: Console) -> None:
     """Print a table if it fits without breaking a word, else a line for every cell."""
-    for part in fitted(table, ink, console.width):
+    for part in fitted(table, console.width):
         console.print(part)
 
 
-def fitted(table: Table, ink: Ink, width: int) -> Iterator[Table | Text]:
+def fitted(table: Table, width: int) -> Iterator[Table | Text]:
     """Return the table if it fits without breaking a word, else a line for every cell.
 
     The first column names the rows.

@@ -18,7 +18,7 @@ from dpframe.report.group import settings
 from dpframe.report.scores import ONE_RUN
 from dpframe.report.terminal import legend, plots
 from dpframe.report.terminal.elements import STYLE, Ink, print_fitted, show
-from dpframe.report.words import SYMBOL, WORDS, plural
+from dpframe.report.words import SYMBOL, plural
 
 NO_BOUND = "estimates, not bounds:"
 FOLDED = ("estimate",)  # columns that may take more than one line, besides the names
@@ -83,11 +83,7 @@ def ranking(
     `title` heads the names and `columns` are keys of `_cells`. The last column refers to the
     assumptions, which `notes` collects.
     """
-    table = ink.table(2)
-    table.add_column(ink.text(title), overflow="fold")
-    for head in columns:
-        table.add_column(ink.text(head), overflow="fold", no_wrap=head not in FOLDED)
-    table.add_column(ink.text("assumes"), no_wrap=True)
+    table = ink.table(2, [title, *columns, "assumes"], folded=(title, *FOLDED))
     certified = sorted((e for e in entries if e.certified), key=lambda e: -(e.bound or 0.0))
     rest = [entry for entry in entries if not entry.certified]
     for entry in (*certified, *rest):
@@ -116,10 +112,9 @@ def render_comparison(found: dict[str, Any], console: Console) -> None:
             columns = ["bound", *(["of true ε"] if rows[0]["truth"] else [])]
             columns += ["estimate", "draws", "time"]
             table = ranking(entries, "attack · estimator", columns, notes, ink)
-            print_fitted(table, ink, console)
+            print_fitted(table, console)
     console.print()
-    for line in (*_explained(notes, ink), *_remarks(found, ink)):
-        show(console, line)
+    show(console, *_explained(notes, ink), *_remarks(found, ink))
 
 
 def limits(pair: Any) -> tuple[float | None, float | None] | None:
@@ -206,26 +201,23 @@ def render_scores(
     }
     for text in scores.headline(found):
         show(console, ink.text(text, styles.get(text, "")))
-    for warning in scores.warnings(found):
-        show(console, ink.text(warning, STYLE["failed"]))
-    for text in scores.sources(found):
-        show(console, ink.text(text))
-    show(console, ink.text(scores.terms(found), "dim"))
+    show(console, *(ink.text(warning, STYLE["failed"]) for warning in scores.warnings(found)))
+    show(console, *map(ink.text, scores.sources(found)), ink.text(scores.terms(found), "dim"))
     if shown:
-        draw = _canaries_table if found["kind"] == ONE_RUN else _table
         console.print()
-        print_fitted(draw(found, shown, notes, ink), ink, console)
+        if found["kind"] == ONE_RUN:
+            table = _canaries_table(found, shown, notes, ink)
+        else:
+            judged = ["p-value"] if found["claim"] is not None else []
+            columns = ["bound", "estimate", *judged, "time"]
+            entries = [_score_entry(row, found) for row in shown]
+            table = ranking(entries, "estimator", columns, notes, ink)
+        print_fitted(table, console)
         console.print()
-    lines = [*_explained(notes, ink)]
-    lines += _score_remarks(found, certified, shown, remarks, every, ink)
-    for line in lines + (list(_curves(found, certified, ink, console.width)) if every else []):
-        show(console, line)
-
-
-def _table(found: dict[str, Any], rows: list[Row], notes: Notes, ink: Ink) -> Table:
-    judged = ["p-value"] if found["claim"] is not None else []
-    columns = ["bound", "estimate", *judged, "time"]
-    return ranking([_score_entry(row, found) for row in rows], "estimator", columns, notes, ink)
+    said = _score_remarks(found, shown, remarks, every, ink)
+    show(console, *_explained(notes, ink), *said)
+    if every:
+        show(console, *_curves(found, ink, console.width))
 
 
 def _score_entry(row: Row, found: dict[str, Any]) -> Ranked:
@@ -246,13 +238,10 @@ def _score_entry(row: Row, found: dict[str, Any]) -> Ranked:
 
 def _canaries_table(found: dict[str, Any], rows: list[Row], notes: Notes, ink: Ink) -> Table:
     """Draw the bounds at each δ beside the largest possible bound of these canaries."""
-    table = ink.table(2)
     judged = found["claim"] is not None
     heads = ["estimator", "δ", "bound", "can show", "estimate"]
     heads += ["p-value", "verdict"] if judged else []
-    for head in heads:
-        table.add_column(ink.text(head), overflow="fold", no_wrap=head != "estimator")
-    table.add_column(ink.text("assumes"), no_wrap=True)
+    table = ink.table(2, [*heads, "assumes"], folded=("estimator",))
     for row in sorted(rows, key=lambda row: not row["estimate"]["certified"]):
         certified = row["estimate"]["certified"]
         style = "" if certified else "dim"
@@ -266,34 +255,31 @@ def _canaries_table(found: dict[str, Any], rows: list[Row], notes: Notes, ink: I
             shown = [ink.text(cell, style) for cell in cells]
             if judged:
                 # Claim and assumption belong to the estimator, so to the first of its lines.
-                p_value, verdict = words.number(row["p_value"]), row["verdict"]
-                p_text = "–" if p_value is None or place else words.point(p_value)
-                word = "none" if verdict is None else f"{SYMBOL[verdict]} {WORDS[verdict]}"
+                p_text = words.point(None if place else words.number(row["p_value"]))
+                word = "" if place else scores.verdict(row["verdict"])
                 shown.append(ink.text(p_text, style))
-                shown.append(ink.text("" if place else word, STYLE[verdict] or style))
-            title = ink.text(
-                "" if place else row["estimator"]["label"], "bold" if certified else "dim"
-            )
+                shown.append(ink.text(word, STYLE[row["verdict"]] or style))
+            label = "" if place else row["estimator"]["label"]
+            title = ink.text(label, "bold" if certified else "dim")
             mark = "" if place else _mark(notes, row["estimate"]["assumption"])
             table.add_row(title, *shown, ink.text(mark, style))
     return table
 
 
 def _score_remarks(
-    found: dict[str, Any],
-    certified: list[Row],
-    shown: list[Row],
-    remarks: bool,
-    every: bool,
-    ink: Ink,
+    found: dict[str, Any], shown: list[Row], remarks: bool, every: bool, ink: Ink
 ) -> Iterator[Text]:
+    certified = scores.certified_rows(found)
     rows = [row for row in found["rows"] if row["status"] == "ok"]
     for row in shown if found["kind"] == ONE_RUN else ():
         if row["reason"]:
             yield ink.text(f"{row['estimator']['label']}: {row['reason']}", STYLE[row["verdict"]])
     yield from _notes(shown, remarks, ink)
-    if found["kind"] != ONE_RUN:
-        yield from _alone(found, certified, ink)
+    if warning := scores.unadjusted(found):
+        yield ink.text(warning, STYLE["failed"])
+    if found["kind"] != ONE_RUN and any(_score_entry(row, found).refutes for row in certified):
+        text = f"{SYMBOL['violated']} a line that refutes the claim, taken alone"
+        yield ink.text(text, STYLE["violated"])
     if certified:
         yield ink.text(scores.meaning(found))
     for row in found["rows"]:
@@ -324,25 +310,16 @@ def _notes(rows: list[Row], every: bool, ink: Ink) -> Iterator[Text]:
         yield ink.text(f"{', '.join(labels)}: {note}", "dim")
 
 
-def _alone(found: dict[str, Any], certified: list[Row], ink: Ink) -> Iterator[Text]:
-    """Warn that bounds hold alone, and explain the sign of lines that refute the claim."""
-    if warning := scores.unadjusted(found):
-        yield ink.text(warning, STYLE["failed"])
-    if any(_score_entry(row, found).refutes for row in certified):
-        yield ink.text(
-            f"{SYMBOL['violated']} a line that refutes the claim, taken alone", STYLE["violated"]
-        )
-
-
-def _curves(found: dict[str, Any], certified: list[Row], ink: Ink, width: int) -> Iterator[Text]:
+def _curves(found: dict[str, Any], ink: Ink, width: int) -> Iterator[Text]:
     """Plot the rates that the largest bound certifies, beside the claim and beside the ROC."""
     if width < ROOM:
         return
     size = (min(SIZE[0], width), SIZE[1])
     sign = ink.plain("●"), STYLE["violated"] if found["refuted"] else "bold"
     points: list[plots.Point] = []
+    certified = scores.certified_rows(found)
     if certified and found["kind"] != ONE_RUN:
-        best = max(certified, key=lambda row: words.number(row["estimate"]["epsilon_lower"]) or 0.0)
+        best = max(certified, key=scores.lower)
         points = plots.useful(best["estimate"]["tradeoff"])
     if points:
         claim = found["claim"]
@@ -367,15 +344,12 @@ def _curves(found: dict[str, Any], certified: list[Row], ink: Ink, width: int) -
         at = bisect.bisect_right(places, x)
         return counted[at - 1][1] if at else math.nan
 
+    title = "ROC on logarithmic axes: "
+    if points:
+        title = "The same on logarithmic axes. ● certified, as above. Line: "
     yield ink.text("")
-    yield ink.text(
-        "The same on logarithmic axes. ● certified, as above. Line: thresholds on these same "
-        "scores; not a bound. Dotted: guessing."
-        if points
-        else "ROC on logarithmic axes: thresholds on these same scores; not a bound. "
-        "Dotted: guessing.",
-        "dim",
-    )
+    text = f"{title}thresholds on these same scores; not a bound. Dotted: guessing."
+    yield ink.text(text, "dim")
     decades = plots.decades([*places, *(x for x, _ in points)])
     raised = [(x, 1 - y, sign) for x, y in points]
     axis, upright = plots.log_axis(decades), plots.true_positives(decades)
@@ -395,28 +369,24 @@ def render_calibration(found: dict[str, Any], console: Console) -> None:
     ink = Ink.of(console)
     head = ink.text(found["audit"]["name"], "bold")
     show(console, head.append(ink.plain(f" · {words.quantity(found['repeats'])} repeats")))
-    for paragraph in calibration.explanation(found):
-        show(console, ink.text(paragraph, "dim"))
+    show(console, *(ink.text(paragraph, "dim") for paragraph in calibration.explanation(found)))
     for section in calibration.sections(found):
         console.print()
         show(console, ink.text(section.title, "bold"))
         if section.explanation:
             show(console, ink.text(section.explanation, "dim"))
-        table = ink.table(2)
-        for head_text in section.heads:
-            table.add_column(
-                ink.text(head_text),
-                justify="right" if head_text in ("n", "audits") else "left",
-                no_wrap=head_text in ("n", "audits", "typical", "expected", "promise"),
-                overflow="fold",
-            )
+        table = ink.table(
+            2,
+            section.heads,
+            folded=set(section.heads) - {"n", "audits", "typical", "expected", "promise"},
+            right=("n", "audits"),
+        )
         for kind, (*texts, promise) in section.rows:
             sign, style = _KEPT[kind]
             cells = (*texts, f"{sign} {promise}")
             table.add_row(*(ink.text(text, style) for text in cells))
-        print_fitted(table, ink, console)
+        print_fitted(table, console)
     console.print()
-    for line in calibration.failures(found):
-        show(console, ink.text(f"– {line}"))
+    show(console, *(ink.text(f"– {line}") for line in calibration.failures(found)))
     grave = found["summary"]["broken"] or found["summary"]["failed"]
     show(console, ink.text(calibration.conclusion(found), STYLE["violated"] if grave else "bold"))

@@ -1,7 +1,7 @@
 """The legend of a report, and one cell as short lines."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from rich.cells import cell_len
@@ -201,10 +201,5 @@ def group_title(group: Group, ink: Ink, width: int) -> Text:
     mechanism, *rest = group.names
     text = ink.text(mechanism, "bold")
     text.append(ink.plain("".join(f" · {name}" for name in rest)), "not bold")
-    return ink.joined([text, *tally_texts(group.spots, ink)], width)
-
-
-def tally_texts(spots: Iterable[Spot], ink: Ink) -> list[Text]:
-    """Count each verdict that was given, in its colour."""
-    found = tallies(cell for spot in spots for cell in spot.cells)
-    return [ink.text(text, STYLE[verdict]) for verdict, text in found]
+    found = tallies(cell for spot in group.spots for cell in spot.cells)
+    return ink.joined([text, *(ink.text(said, STYLE[v]) for v, said in found)], width)

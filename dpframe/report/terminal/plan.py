@@ -112,7 +112,7 @@ def render_plan(plan: Outlook, console: Console) -> None:
         show(console, ink.text(f"! {warning}", STYLE["failed"]))
     if plan["estimators"]:
         console.print()
-        print_fitted(_reach(plan["estimators"], ink), ink, console)
+        print_fitted(_reach(plan["estimators"], ink), console)
         text = (
             "The largest ε is what perfectly separated outputs would certify: a larger claim "
             "cannot be refuted, and its verdict would be inconclusive."
@@ -130,11 +130,11 @@ def render_plan(plan: Outlook, console: Console) -> None:
     for lines, verdict in ((inconclusive, "inconclusive"), (decisions, "violated")):
         if rest := len(lines[MOST_LINES:]):
             lines[MOST_LINES:] = [f"… and {rest} more such claims"]
-        for line in lines:
-            show(console, ink.text(f"{words.SYMBOL[verdict]} {line}", STYLE[verdict]))
+        sign, style = words.SYMBOL[verdict], STYLE[verdict]
+        show(console, *(ink.text(f"{sign} {line}", style) for line in lines))
     if plan["power"]:
         console.print()
-        print_fitted(_power(plan["power"], ink), ink, console)
+        print_fitted(_power(plan["power"], ink), console)
         show(console, ink.text(meaning_of_power(plan["power"]), "dim"))
         factor = max((row["needed"] or 0) / row["trials"] for row in plan["power"])
         if factor > 1 and plan["seconds"] is not None:
@@ -204,21 +204,15 @@ def power_table(rows: list[PowerRow]) -> tuple[list[str], list[list[str]]]:
 
 def _power(rows: list[PowerRow], ink: Ink) -> Table:
     heads, lines = power_table(rows)
-    table = ink.table(2)
-    table.add_column(heads[0], overflow="fold")
-    for head in heads[1:]:
-        table.add_column(ink.text(head), justify="right", no_wrap=True)
+    table = ink.table(2, heads, folded=heads[:1], right=heads[1:])
     for name, *texts in lines:
         table.add_row(ink.text(name, "bold"), *map(ink.text, texts))
     return table
 
 
 def _reach(rows: list[Reach], ink: Ink) -> Table:
-    table = ink.table(2)
-    table.add_column("estimator", overflow="fold")
-    for head in ("trials", "δ", "largest ε"):
-        table.add_column(ink.text(head), justify="right", no_wrap=True)
-    table.add_column("assumption", overflow="fold")
+    numbers, names = ["trials", "δ", "largest ε"], ["estimator", "assumption"]
+    table = ink.table(2, [names[0], *numbers, names[1]], folded=names, right=numbers)
     for row in rows:
         certifies = row["certifies"] and row["largest_epsilon"] is not None
         reach = words.lower(row["largest_epsilon"]) if certifies else "no bound"

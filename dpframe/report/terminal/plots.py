@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from dpframe.report import evidence as growth, words
-from dpframe.report.group import Group, Spot, group_name, settings, telling
+from dpframe.report.group import Group, Spot, group_name, telling
 from dpframe.report.terminal.elements import GAP, STYLE, Ink, beside, padded
 from dpframe.report.words import SYMBOL, brief
 from dpframe.results.model import CellRecord, Record
@@ -242,10 +242,15 @@ def evidence(cell: CellRecord) -> Plotted | None:
     return Plotted(cell, Curve(tuple(sorted(claimed))), tuple(certified))
 
 
+def corners(listed: Sequence[Sequence[float]]) -> list[Point]:
+    """Return the lower convex hull of points better than guessing, by ascending FPR, or []."""
+    points = [point for point in _finite(listed) if sum(point) < 1]
+    return tradeoff_hull(points) if points else []
+
+
 def useful(listed: Sequence[Sequence[float]]) -> list[Point]:
-    """Return the corners of the lower convex hull of the points, without the ends of guessing."""
-    hull = tradeoff_hull(point for point in _finite(listed) if sum(point) < 1)
-    return [point for point in hull if point not in ENDS]
+    """Return the corners of the hull without the ends of guessing."""
+    return [point for point in corners(listed) if point not in ENDS]
 
 
 def _finite(listed: Sequence[Sequence[float]]) -> list[Point]:
@@ -264,8 +269,7 @@ def plots(found: list[Group], ink: Ink, width: int) -> Iterator[Text]:
             curves = [curve for cell in spot.cells if (curve := evidence(cell)) is not None]
             if curves:
                 best = max(curves, key=lambda curve: curve.gap)
-                repeat = [f"repeat {best.cell.repeat}"] if len(spot.cells) > 1 else []
-                shown.append((best, " · ".join((*group.names, *settings(spot.values), *repeat))))
+                shown.append((best, group.name_of(spot, best.cell)))
     if not shown:
         return
     which = ""

@@ -91,12 +91,11 @@ def _stacked(kind: str, rows: list[PluginRow], ink: Ink, console: Console) -> No
     show(console, ink.text(kind.upper()))
     verb = "gives" if kind == "attack" else "takes"
     for row in rows:
-        for line in ink.folded(row.name, "bold", console.width):
-            show(console, line)
+        show(console, *ink.folded(row.name, "bold", console.width))
         handed = [f"{verb} {row.handed}".replace("\n", " ")] if row.handed else []
         for text in (row.origin, *handed, row.text):
-            for line in ink.folded(text, "", console.width - 2):
-                show(console, ink.text("  ").append_text(line))
+            folded = ink.folded(text, "", console.width - 2)
+            show(console, *(ink.text("  ").append_text(line) for line in folded))
 
 
 def render_plugin(
@@ -107,8 +106,7 @@ def render_plugin(
     heading = ink.text(entry.name, "bold")
     heading.append(ink.plain(f" · {entry.kind} · {_origin(entry)}"))
     show(console, heading)
-    for line in _sentences(exchange):
-        show(console, ink.text(line))
+    show(console, *map(ink.text, _sentences(exchange)))
     documentation = inspect.cleandoc(entry.cls.__doc__ or "No description.")
     for paragraph in documentation.split("\n\n"):
         console.print()
@@ -124,7 +122,7 @@ def render_plugin(
     for row in rows:
         texts = (row.type, row.default, row.bounds, row.meaning)
         table.add_row(ink.text(row.name, "bold"), *map(ink.text, texts))
-    print_fitted(table, ink, console)
+    print_fitted(table, console)
 
 
 def _handed(exchange: dict[str, Any]) -> list[str]:
@@ -171,8 +169,7 @@ def render_conformance(found: Any, console: Console) -> None:
     ink, entry = Ink.of(console), found.entry
     heading = ink.text(f"{entry.kind} {entry.name}", "bold")
     given = ", ".join(f"{name} = {words.setting(value)}" for name, value in found.params.items())
-    origin = f" · {entry.distribution} {entry.version}"
-    show(console, heading.append(ink.plain(f"{origin}{f' · {given}' if given else ''}")))
+    show(console, heading.append(ink.plain(f" · {_origin(entry)}{f' · {given}' if given else ''}")))
     width = max(map(len, _RESULTS))
     explained: dict[str, str] = {}
     for finding in found.findings:

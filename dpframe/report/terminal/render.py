@@ -1,34 +1,18 @@
 """The report of a run in the terminal, from the record alone."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dpframe.report import phrases, sentences, words
-from dpframe.report.group import (
-    TABLE_KEYS,
-    Group,
-    Map,
-    Spot,
-    cell_name,
-    groups,
-    maps,
-    names,
-    parts,
-    repeated,
-    settings,
-    telling,
-    weight,
-    worst,
-)
-from dpframe.report.phrases import issues
+from dpframe.report import group, phrases, sentences, words
+from dpframe.report.group import Group, Map, Spot, groups, maps, parts, settings, telling, weight
 from dpframe.report.terminal import legend
 from dpframe.report.terminal.elements import GAP, STYLE, Ink, beside, cuts, padded, show, wrapped
 from dpframe.report.terminal.plots import against, growths, plots
 from dpframe.report.terminal.tables import fits, fits_wide, grid_of, grid_tables, list_tables
-from dpframe.report.versions import Versions, blocks, versions
+from dpframe.report.versions import blocks, versions
 from dpframe.results.model import Record
 from dpframe.results.rows import share
 
@@ -49,37 +33,28 @@ def render(record: Record, console: Console, *, numbers: bool = False) -> None:
     warning = [ink.text(f"! {unadjusted}", STYLE["failed"])] if unadjusted else []
     drawn = mapped(found)
     # Groups in which every cell failed appear only in the list of failures.
-    ran = [group for group in found if any(spot.done for spot in group.spots)]
+    ran = [one for one in found if any(spot.done for spot in one.spots)]
     on_map = set(map(id, drawn))
-    listed = [group for group in ran if numbers or id(group) not in on_map]
+    listed = [one for one in ran if numbers or id(one) not in on_map]
     blank = ink.text("")
-    _print(console, [legend.title(record, found, ink), *headline(record, ink), *warning])
-    _print(console, [legend.verdicts_key(found, ink, width)])
+    show(console, legend.title(record, found, ink), *headline(record, ink), *warning)
+    show(console, legend.verdicts_key(found, ink, width))
     if drawn:
-        _print(console, [blank, *heat(drawn, ink, width)])
+        show(console, blank, *heat(drawn, ink, width))
     if listed:
         _numbers(listed, console)
     if numbers:
-        _print(console, _slack(record, ink, width))
-    _print(console, plots(found, ink, width))
-    _print(console, growths(found, record, ink, width))
+        show(console, *_slack(record, ink, width))
+    show(console, *plots(found, ink, width), *growths(found, record, ink, width))
     console.print()
     console.rule(style="dim", characters="-" if ink.ascii_only else "─")
-    for part in (
-        issue_lines(record, ink),
-        matrix(record, ink, width),
-        overview(record, ink, width),
-    ):
+    issues = issue_lines(record, ink)
+    for part in (issues, matrix(record, ink, width), overview(record, ink, width)):
         if lines := list(part):
-            _print(console, [*lines, blank])
+            show(console, *lines, blank)
     if len(listed) < len(ran):
         show(console, ink.text("The numbers of every cell: --numbers", "dim"))
-    _print(console, [*warning, *summary_lines(record, ink)])
-
-
-def _print(console: Console, lines: Iterable[Text | Table]) -> None:
-    for line in lines:
-        show(console, line)
+    show(console, *warning, *summary_lines(record, ink))
 
 
 def _numbers(found: list[Group], console: Console) -> None:
@@ -87,9 +62,8 @@ def _numbers(found: list[Group], console: Console) -> None:
     ink = Ink.of(console)
     tables = list(_tables(found, ink, console.width))
     console.print()
-    _print(console, legend.numbers_key(found, set(ink.seen), ink, console.width))
-    _print(console, tables)
-    _print(console, against(found, ink, console.width))
+    show(console, *legend.numbers_key(found, set(ink.seen), ink, console.width))
+    show(console, *tables, *against(found, ink, console.width))
 
 
 def _slack(record: Record, ink: Ink, width: int) -> Iterator[Text]:
@@ -97,7 +71,7 @@ def _slack(record: Record, ink: Ink, width: int) -> Iterator[Text]:
     cells = [cell for cell in record.cells if cell.slack is not None]
     if not cells:
         return
-    several = repeated(record.cells)
+    several = group.repeated(record.cells)
     used: set[str] = set()
     yield Text()
     yield from ink.folded("Slack: claimed − certified ε, in parts that add up to it", "bold", width)
@@ -105,7 +79,8 @@ def _slack(record: Record, ink: Ink, width: int) -> Iterator[Text]:
         found = phrases.slack(cell)
         used |= {part.name for part in found}
         ratio = words.lower(share(cell))
-        line = f"{cell_name(cell, repeated=several)}: {', '.join(map(str, found)) or 'none'}"
+        name = group.cell_name(cell, repeated=several)
+        line = f"{name}: {', '.join(map(str, found)) or 'none'}"
         yield from ink.folded(f"{line}; certified ÷ claimed {ratio}", "", width)
     if len(cells) > MOST_SLACK:
         yield ink.text(f"… and {len(cells) - MOST_SLACK} more cells; see the record", "dim")
@@ -116,29 +91,29 @@ def _slack(record: Record, ink: Ink, width: int) -> Iterator[Text]:
 
 def _tables(found: list[Group], ink: Ink, width: int) -> Iterator[Text | Table]:
     """Return a table for each group; groups that sweep nothing share one."""
-    if single := [group for group in found if not group.keys]:
+    if single := [one for one in found if not one.keys]:
         yield Text()
         for lines in list_tables(single, ink, width):
             yield from lines
     laid_out = [
         (
-            group,
+            one,
             [
-                (name, part, grid_of(part, ink) if len(part.keys) == TABLE_KEYS else None)
-                for name, part in parts(group)
+                (name, part, grid_of(part, ink) if len(part.keys) == group.TABLE_KEYS else None)
+                for name, part in parts(one)
             ],
         )
-        for group in found
-        if group.keys
+        for one in found
+        if one.keys
     ]
     grids = [grid for _, cut in laid_out for _, _, grid in cut if grid is not None]
     wide = all(fits_wide(grid, width) for grid in grids)
     fit = all(fits(grid, width) for grid in grids)
     listed = [part for _, cut in laid_out for _, part, grid in cut if grid is None or not fit]
     lists = iter(list_tables(listed, ink, width) if listed else ())
-    for group, cut in laid_out:
+    for one, cut in laid_out:
         yield Text()
-        yield legend.group_title(group, ink, width)
+        yield legend.group_title(one, ink, width)
         for name, _, grid in cut:
             if name:
                 yield from [Text(), *ink.folded(name, "bold", width)]
@@ -152,9 +127,8 @@ def render_notes(record: Record, console: Console) -> None:
         notes = cell.estimate.notes if cell.estimate else []
         console.print()
         place = settings(cell.swept, cell.swept)
-        show(console, ink.text(" · ".join([*names(cell), *place]), "bold"))
-        for note in notes:
-            show(console, ink.text(f"  {note}"))
+        show(console, ink.text(" · ".join([*group.names(cell), *place]), "bold"))
+        show(console, *(ink.text(f"  {note}") for note in notes))
 
 
 def overview(record: Record, ink: Ink, width: int) -> Iterator[Text]:
@@ -183,7 +157,7 @@ def overview(record: Record, ink: Ink, width: int) -> Iterator[Text]:
 
 def issue_lines(record: Record, ink: Ink) -> Iterator[Text]:
     """List the issues of a record, the gravest first."""
-    for kind in issues(record):
+    for kind in phrases.issues(record):
         for text, where, _ in kind.found[:MOST_LINES]:
             line = ink.text("")
             line.append(ink.plain(f"{kind.sign} {text}"), STYLE[kind.state])
@@ -226,7 +200,12 @@ def matrix(record: Record, ink: Ink, width: int) -> Iterator[Text | Table]:
         return
     tables = blocks(found)
     if any(width // (1 + len(table.mechanisms)) < NARROW for table in tables):
-        yield from _matrix_lines(found, ink, width)
+        for name, places in found.rows:
+            yield from ink.folded(name, "bold", width)
+            for mechanism, place in zip(found.mechanisms, places, strict=True):
+                if place is not None:
+                    text = ink.text(f"  {mechanism}: {place.text}", STYLE[place.verdict])
+                    yield from wrapped(text, width)
         return
     for number, part in enumerate(tables):
         yield from [ink.text("")] * (number > 0)
@@ -242,15 +221,6 @@ def matrix(record: Record, ink: Ink, width: int) -> Iterator[Text | Table]:
         yield table
 
 
-def _matrix_lines(found: Versions, ink: Ink, width: int) -> Iterator[Text]:
-    for name, places in found.rows:
-        yield from ink.folded(name, "bold", width)
-        for mechanism, place in zip(found.mechanisms, places, strict=True):
-            if place is not None:
-                text = ink.text(f"  {mechanism}: {place.text}", STYLE[place.verdict])
-                yield from wrapped(text, width)
-
-
 SHADES = (
     (0.0, "·", "0"),
     (0.5, "░", "up to 0.5"),
@@ -260,8 +230,7 @@ SHADES = (
 )
 """Shades: largest certified ε divided by claimed ε, sign, and that limit in words."""
 
-WIDEST_LEAD = 0.5
-"""Share of the width that names of rows may take before they get lines of their own."""
+WIDEST_LEAD = 0.5  # share of the width that names of rows may take before they get own lines
 
 
 def mapped(found: list[Group]) -> list[Group]:
@@ -345,8 +314,5 @@ def _cell(spot: Spot | None, size: int, mark: bool, ink: Ink) -> Text:
 
 
 def _shade(spot: Spot) -> str:
-    cell = worst(spot.done)
-    found = None if cell is None else weight(cell)
-    if found is None:
-        return " "
-    return next(shade for most, shade, _ in SHADES if found.ratio <= most)
+    share = spot.share
+    return " " if share is None else next(sign for most, sign, _ in SHADES if share <= most)

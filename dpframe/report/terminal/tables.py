@@ -148,13 +148,12 @@ def _layout(
 
 
 def _ordered(group: Group) -> list[Spot]:
-    if not group.keys:
-        return list(group.spots)
-    at: dict[tuple[str, ...], list[Spot]] = {}
-    for spot in group.spots:
-        at.setdefault(tuple(same(spot.values[key]) for key in group.keys), []).append(spot)
-    places = itertools.product(*(group.axis(key) for key in group.keys))
-    return [spot for place in places for spot in at.get(tuple(map(same, place)), [])]
+    places = {key: list(map(same, group.axis(key))) for key in group.keys}
+
+    def place(spot: Spot) -> list[int]:
+        return [places[key].index(same(spot.values[key])) for key in group.keys]
+
+    return sorted(group.spots, key=place)
 
 
 def _names(found: list[Group], by_group: list[list[Spot]]) -> Iterator[tuple[str, ...]]:
