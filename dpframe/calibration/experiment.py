@@ -20,7 +20,6 @@ import numpy as np
 from dpframe.common.machine import available_cores
 from dpframe.engine import ledger, programs, rounds, trace
 from dpframe.engine.draws import Draws, learn
-from dpframe.engine.estimate import own_part
 from dpframe.engine.plan import Pass, Plan, arrange
 from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.checks import guarded
@@ -212,7 +211,7 @@ def _answers(draws: Draws, parts: Sequence[CalibratedCell]) -> list[Answer]:
     def answer(part: CalibratedCell) -> Answer:
         estimator, place = part.cell.estimator.value, places[part.cell.id]
         if part.raw:
-            attack = trace.unstacked(part.cell.attack.value, draws.dtype), own_part(states, place)
+            attack = trace.unstacked(part.cell.attack.value, draws.dtype), place.own(states)
             d0, d1 = (
                 np.asarray(guarded("score", programs.score_given, *attack, each))
                 for each in draws.outputs(address.EVAL, 0)
@@ -220,7 +219,7 @@ def _answers(draws: Draws, parts: Sequence[CalibratedCell]) -> list[Answer]:
             rng = address.host_generator(draws.the_pass.stream.of(address.SPLIT))
             call = partial(estimator.estimate_scores, (d0, d1), part.query, rng)
         else:
-            own = own_part(layouts, place), own_part(counts, place)
+            own = place.own(layouts), place.own(counts)
             call = partial(estimator.estimate, *own, part.query)
         estimate = guarded("estimate", call)
         if not part.certifies:
