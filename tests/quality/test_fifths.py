@@ -34,7 +34,15 @@ def played(folder: Path, count: int, *options: str) -> tuple[int, str]:
 
 def test_the_fifth_of_a_name_is_the_same_everywhere() -> None:
     names = [f"tests/test_a.py::test_b[{n}]" for n in range(5)]
-    assert [fifths.fifth_of(name) for name in names] == [0, 4, 0, 1, 0]
+    assert [fifths.fifth_of(name) for name in names] == [4, 0, 3, 4, 3]
+    names = [f"tests/test_a.py::test_{letter}" for letter in "abcde"]
+    assert [fifths.fifth_of(name) for name in names] == [2, 4, 1, 4, 0]
+
+
+def test_tests_that_share_a_fixture_share_a_fifth() -> None:
+    for n in range(20):
+        one, other = (fifths.fifth_of(f"tests/test_a.py::test_{name}[{n}]") for name in "bc")
+        assert one == other
 
 
 @pytest.mark.slow

