@@ -17,9 +17,10 @@ import dpframe
 from dpframe import Earned, HostMechanism, PureDP, records_params
 from dpframe.builtin.neighbourhoods.records import RecordEdits
 from dpframe.builtin.pairs.plain import same_cell
+from dpframe.common.text import toml
 from dpframe.interfaces.pair import same
 from dpframe.report.sentences import caveats
-from dpframe.report.witness import _read, _toml, as_toml
+from dpframe.report.witness import _read, as_toml
 from dpframe.sampling.content import data_digest
 from dpframe.testing import check_neighbourhood
 
@@ -117,7 +118,7 @@ def test_pairs_are_the_same_after_toml() -> None:
     for params in (ONE, TWO, {"table": ["a", "nan", "b"]}):
         for pair in flat(proposed(made(**params), calls=2)):
             again = type(pair).from_params(pair.params())
-            text = "\n".join(f"{name} = {_toml(_read(v))}" for name, v in pair.params().items())
+            text = "\n".join(f"{name} = {toml(_read(v))}" for name, v in pair.params().items())
             written = type(pair).from_params(tomli.loads(text))
             for back in (again, written):
                 assert back == pair

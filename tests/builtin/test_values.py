@@ -12,8 +12,9 @@ from hypothesis import given, settings, strategies as st
 from pydantic import TypeAdapter
 
 from dpframe import Values
+from dpframe.common.text import toml
 from dpframe.interfaces.pair import same
-from dpframe.report.witness import _read, _toml
+from dpframe.report.witness import _read
 from dpframe.results.model import FreeTable
 from dpframe.testing import check_pair
 
@@ -38,7 +39,7 @@ TABLE = TypeAdapter(FreeTable)
 def through_a_record(pair: Values) -> Any:
     """The pair of the spec that a witness is printed as."""
     stored = TABLE.validate_json(TABLE.dump_json(pair.params(), exclude_none=False))
-    text = "\n".join(f"{name} = {_toml(_read(value))}" for name, value in stored.items())
+    text = "\n".join(f"{name} = {toml(_read(value))}" for name, value in stored.items())
     return Values.from_params(tomli.loads(text))
 
 
