@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FIFTHS = 5
 NO_TEST_RAN = pytest.ExitCode.NO_TESTS_COLLECTED
 COUNTS = pytest.StashKey[tuple[int, int]]()
-"""Return the number of tests that run, and the number without `--fifth`."""
+"""Number of tests that run, and the number without `--fifth`."""
 
 
 SALT = "1723 "

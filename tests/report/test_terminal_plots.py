@@ -12,7 +12,7 @@ from dpframe.results.build import claim_record
 from dpframe.stats.gaussian import gaussian_tradeoff
 
 FPR = np.array([1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.05, 0.2, 0.5])
-"""Return the place of each certified bound."""
+"""Places of the certified bounds."""
 
 BRAILLE = "[⠁-⣿]"
 

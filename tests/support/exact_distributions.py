@@ -22,7 +22,7 @@ class Number(NamedTuple):
     params: dict[str, Any]
     cdf: tuple[Callable[[Any], Any], Callable[[Any], Any]]
     points: np.ndarray
-    """Return the possible outputs: all atoms that matter, or a fine grid."""
+    """Possible outputs: all atoms that matter, or a fine grid."""
     masses: tuple[np.ndarray, np.ndarray]
     """Probability at each point, or near it."""
 

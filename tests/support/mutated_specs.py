@@ -121,7 +121,7 @@ OPTIONS = (
 
 
 class Case(NamedTuple):
-    """Return the arguments of the command line."""
+    """A spec, and the options of the command line."""
 
     content: bytes
     overrides: tuple[str, ...] = ()
