@@ -182,7 +182,7 @@ def altered(contents: dict[str, Any], rng: random.Random) -> tuple[dict[str, Any
 
 @pytest.mark.parametrize("number", [25, pytest.param(500, marks=pytest.mark.slow)])
 def test_altered_certificates_are_refused(certificates: dict[str, Any], number: int) -> None:
-    """Of 500 wrong ones: a hole for 1 % of the alterations is missed with probability .7 %."""
+    """Five hundred alterations miss a hole for 1 % of them with probability .7 %."""
     rng, wrong, harmless = random.Random(24), 0, 0
     # One conclusion each: all others would be checked hundreds of times.
     whole = [(each, one) for each in certificates.values() for one in each["conclusions"]]
