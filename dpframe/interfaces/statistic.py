@@ -104,6 +104,10 @@ class DecisionCounts(Statistic):
     def counted(self, counts: Any) -> HostArray:
         return np.sum(counts, axis=-1)  # type: ignore[no-any-return]
 
+    def edges(self, layout: Tree) -> Any:
+        """Return the least score that counts as D′, shape [1]; a decision is the score 0 or 1."""
+        return np.ones(1)
+
 
 def count_true(mask: Array) -> Array:
     """Count the True entries of a boolean array [n], as int32; traced.

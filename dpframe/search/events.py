@@ -103,15 +103,16 @@ def event_of(
     """Return the event of a cell farthest outside its claim, with outputs; None if unknown."""
     basis, statistic = found.basis, work.statistics[place.scorer]
     trials, is_answer = found.trials[0], work.the_pass.shape.asking is not None
-    known = isinstance(statistic, DecisionCounts | BinCounts)
     # The words for answers are known only to a run that has drawn them.
-    if basis is None or is_answer or trials != found.trials[1] or not known:
+    if basis is None or is_answer or trials != found.trials[1]:
+        return None
+    if not isinstance(statistic, DecisionCounts | BinCounts):
         return None
     attack = cell.attack.value
     if attack.gives == "decision":  # statistics of bets count decisions likewise, without edges
         statistic = DecisionCounts()
     layout, state = place.own(work.layouts), place.own(work.states)
-    cuts = np.asarray(statistic.edges(layout)) if isinstance(statistic, BinCounts) else np.ones(1)
+    cuts = np.asarray(statistic.edges(layout))
     counts = above(statistic, np.array(found.counts))
     slope = np.exp([min(basis.contrast.claimed, 700.0)])
     number = int(choose(counts, trials, slope, basis.contrast.delta).event[0])
@@ -123,7 +124,8 @@ def event_of(
         rows = drawn[:MOST_EXAMINED]
         views = trace.seen(attack, rows, work.the_pass.shape, work.dtype)
         scores = compiled_scores(attack, state, views, work.dtype, len(rows))
-        outputs.extend(outputs_of(scores, cuts[cut], (partial(in_short, row) for row in rows)))
+        at = cuts[cut].astype(scores.dtype)
+        outputs.extend(outputs_of(scores, at, (partial(in_short, row) for row in rows)))
     hits = counts[:, cut] if is_above else trials - counts[:, cut]
     event = told or f"{cell.attack.label} {in_words(attack.gives, cuts[cut], is_above=is_above)}"
     return WitnessRecord(

@@ -35,7 +35,13 @@ class Leaky(HostMechanism, name="leaky"):
         return np.asarray(data) + rng.normal(0, 0.6, (n, 2))
 
 
-def audit(mechanism: str, attack: dict[str, Any], estimator: str, **run: Any) -> dpframe.Record:
+def audit(
+    mechanism: str,
+    attack: dict[str, Any],
+    estimator: str,
+    threshold: float | None = None,
+    **run: Any,
+) -> dpframe.Record:
     params = {} if mechanism == "leaky" else {"epsilon": 0.5}
     spec = {
         "schema": 1,
@@ -43,7 +49,9 @@ def audit(mechanism: str, attack: dict[str, Any], estimator: str, **run: Any) ->
         "pair": {"use": "zeros-ones", "params": {"dim": 2}},
         "mechanism": [{"use": mechanism, "params": params}],
         "attack": [attack],
-        "estimator": [{"use": estimator}],
+        "estimator": [
+            {"use": estimator, "params": {} if threshold is None else {"threshold": threshold}}
+        ],
         "run": run,
     }
     return dpframe.audit(spec, plugins=[Leaky])
@@ -60,12 +68,11 @@ def in_event(event: str, output: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "estimator"),
-    [("laplace-half-scale", "threshold"), ("laplace-half-scale", "betting")],
+    ("estimator", "threshold"), [("threshold", None), ("threshold", 1.5), ("betting", None)]
 )
-def test_examples_lie_on_their_side_of_the_event(mechanism: str, estimator: str) -> None:
+def test_examples_lie_on_their_side_of_the_event(estimator: str, threshold: float | None) -> None:
     attack = {"use": "projection"}
-    (cell,) = audit(mechanism, attack, estimator).cells
+    (cell,) = audit("laplace-half-scale", attack, estimator, threshold).cells
     found = cell.event
     assert cell.verdict == "violated"
     assert found is not None
@@ -74,6 +81,7 @@ def test_examples_lie_on_their_side_of_the_event(mechanism: str, estimator: str)
     assert not any(in_event(found.event, output) for output in found.outside)
     assert (found.hits[1] > found.hits[0]) == (found.more_likely == "D′")
     assert found.trials == cell.trials
+    assert threshold is None or found.event.endswith(("less than 1.5", "1.5 or more"))
 
 
 def test_the_report_shows_the_event_of_decisions() -> None:

@@ -201,6 +201,9 @@ class ThresholdCounts(DecisionCounts):
         reached = scores >= jnp.asarray(self.threshold, scores.dtype)
         return super().update(layout, counts, dataset, reached, keep)
 
+    def edges(self, layout: Tree) -> Any:
+        return np.array([self.threshold])
+
 
 @dataclasses.dataclass(frozen=True)
 class PilotThresholds(PilotGrid):
