@@ -12,6 +12,7 @@ from dpframe.commands.audit import load_plugins
 from dpframe.commands.score import Candidate, ScoreDirection, ScoreRecord
 from dpframe.interfaces.plugin import Plugin
 from dpframe.plugins import Claim, DpframeError, Estimate, Estimator, Query
+from dpframe.results.answer import checked
 from dpframe.results.build import basis_of, estimate_record
 from dpframe.results.model import CellRecord
 from dpframe.results.verdict import CONSISTENT, INCONCLUSIVE, NOTHING_TESTED, VIOLATED, judged
@@ -92,7 +93,14 @@ def _most(estimator: Estimator, canaries: int, queries: list[Query]) -> list[Est
     try:
         layout = estimator.statistic().lay_out((2, canaries))
         counts = estimator.extreme(layout, (1, 0))
-        return [estimator.estimate(layout, counts, query) for query in queries]
+        return [
+            checked(
+                estimator.estimate(layout, counts, query),
+                certified=True,
+                tested=query.claim is not None,
+            )
+            for query in queries
+        ]
     except Exception:  # an estimator without extreme counts has no ceiling
         return []
 

@@ -11,7 +11,8 @@ from support.command_line import dpframe as dpframe_command
 from support.known_truths import KNOWN
 
 import dpframe
-from dpframe import DpframeError, GaussianDP, PureDP
+from dpframe import DpframeError, Estimate, GaussianDP, PureDP, Query
+from dpframe.builtin.estimators.one_run import OneRun
 from dpframe.errors import PluginError, ScoresError
 from dpframe.results.store import dumps
 
@@ -63,6 +64,23 @@ def test_verdicts() -> None:
     assert found["verdict"] == "consistent"
     assert "others may show more" in found["reason"]
     json.loads(dumps(dpframe.score_one_run(SCORES, MEMBERS, claim=PureDP(1.0))))
+
+
+@pytest.mark.parametrize("wrong", [2.0, float("nan")])
+def test_a_wrong_answer_about_the_ceiling_ends_no_other_answer(
+    wrong: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An estimator whose p-value of the most extreme counts is none has no ceiling."""
+    estimate = OneRun.estimate
+
+    def faulty(self: OneRun, layout: Any, counts: Any, query: Query) -> Estimate:
+        found = estimate(self, layout, counts, query)
+        return found if found.p_value > 1e-100 else found._replace(p_value=wrong)
+
+    monkeypatch.setattr(OneRun, "estimate", faulty)
+    found = rows(claim=PureDP(1.0))
+    assert found["one-run"]["bounds"][0]["ceiling"] is None
+    assert found["one-run"]["verdict"] == found["one-run-fdp"]["verdict"] == "violated"
 
 
 @pytest.mark.parametrize("value", [0.0, float("nan")])
