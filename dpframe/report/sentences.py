@@ -1,5 +1,6 @@
 """The findings of a run and their limits, in sentences."""
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import Enum
@@ -136,7 +137,7 @@ def _is_adjusted(record: Record) -> bool:
 
 # The limits of the verdict.
 
-POWER = " Its power: dpframe plan --power."
+POWER = 0.8  # the probability of detection in the command that a report names
 
 
 def caveats(record: Record) -> Iterator[str]:
@@ -148,7 +149,7 @@ def caveats(record: Record) -> Iterator[str]:
         known = any(cell.power for cell in cells)
         yield (
             "No violation found means that this attack, at this number of draws, certifies no more "
-            f"loss than claimed; a stronger attack may.{'' if known else POWER}"
+            f"loss than claimed; a stronger attack may.{'' if known else _power_command(record)}"
         )
     levels = {c.estimate.confidence for c in cells if c.estimate and c.estimate.certified}
     if m and (_is_adjusted(record) or m == 1) and levels:
@@ -167,6 +168,15 @@ def caveats(record: Record) -> Iterator[str]:
         yield f"{plural(estimates, 'cell')} without a verdict: an estimate, not a bound."
     if unclaimed:
         yield f"{plural(unclaimed, 'cell')} without a verdict: nothing is claimed."
+
+
+def _power_command(record: Record) -> str:
+    """Name the command that prints the power of a run; "" if its spec was not a file."""
+    if not record.spec.path:
+        return ""
+    changes = (word for text in record.spec.overrides for word in ("--set", text))
+    words = ["dpframe", "plan", record.spec.path, *changes, "--power", f"{POWER:g}"]
+    return f" Its power: {shlex.join(words)}"
 
 
 def _exact_sentences(record: Record) -> Iterator[str]:

@@ -6,6 +6,7 @@ import csv
 import importlib
 import io
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from dpframe.common.text import escape
@@ -131,7 +132,7 @@ def frame(record: Record) -> Any:
 # The CSV file is for spreadsheets, by RFC 4180 in UTF-8. Numbers are not rounded. A number that is
 # not finite is written as `inf`, `-inf` or `nan`; a missing number is an empty field.
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
+_FORMULA = re.compile(r"[\s\0-\x1f\u200b-\u200f\u2060\ufeff]*[=+\-@＝＋－＠]|[\t\r\n]")
 
 
 def document(record: Record) -> str:
@@ -160,7 +161,8 @@ def field(value: Any) -> str:
 def _text(text: str) -> str:
     """Escape text for terminals and spreadsheets.
 
-    Text that begins like a formula gets an apostrophe, by which spreadsheets mark text.
+    Text that begins like a formula, also after blanks or line breaks, gets an apostrophe, by which
+    spreadsheets mark text.
     """
     shown = escape(text, "\n\t\r")
-    return f"'{shown}" if shown.startswith(_FORMULA) else shown
+    return f"'{shown}" if _FORMULA.match(text) else shown

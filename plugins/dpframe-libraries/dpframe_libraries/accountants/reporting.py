@@ -206,8 +206,15 @@ def _csv(rows: Iterable[dict[str, Any]]) -> str:
         if writer is None:
             writer = csv.DictWriter(out, list(row), lineterminator="\n")
             writer.writeheader()
-        writer.writerow(row)
+        writer.writerow({name: _cell(value) for name, value in row.items()})
     return out.getvalue().rstrip("\n")
+
+
+def _cell(value: Any) -> Any:
+    """Mark text that a spreadsheet would take for a formula, because messages of libraries may."""
+    if isinstance(value, str) and value.lstrip().startswith(("=", "+", "-", "@")):
+        return value if value in ("-inf", "-nan") else f"'{value}"
+    return value
 
 
 def figure(rows: list[Row]) -> str:
