@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import math
 import os
+import re
 import sys
 import types
 from collections.abc import Callable, Sequence
@@ -18,14 +19,16 @@ import numpy as np
 
 from dpframe.commands import audit as auditing
 from dpframe.commands.run import Invocation, run
-from dpframe.errors import CellError, DpframeError
+from dpframe.errors import CellError, DpframeError, UndecidedError
 from dpframe.interfaces.pair import EQUAL, Pair
 from dpframe.interfaces.plugin import Plugin
 from dpframe.plugins import Attack, Claim, Estimator, HostArray, HostMechanism, Tree
-from dpframe.results.model import Record
+from dpframe.results.model import CellRecord, Record
+from dpframe.results.verdict import saw_nothing
 from dpframe.sampling.content import ValueReader, code_text, data_digest, is_found_by_name
 
 LARGEST_SEED = 2**63  # seeds are smaller
+RETURNED = "the function returned"
 FEWEST = 10  # models per dataset for a pilot or an attack, unless fewer are trained
 
 
@@ -139,9 +142,12 @@ def _parts(data: Any) -> tuple[Any, ...]:
 def _scores(train: Callable[..., Any], rng: np.random.Generator, data: Any) -> HostArray:
     """Return the scores of one model; the function gets a copy of the data."""
     seed = int(rng.integers(LARGEST_SEED))
-    found = np.asarray(train(seed, *_parts(copy.deepcopy(data))))
+    answer = train(seed, *_parts(copy.deepcopy(data)))
+    if answer is None:
+        raise TypeError(f"{RETURNED} None, forgot `return`?")
+    found = np.asarray(answer)
     if found.dtype.kind not in "fiub":
-        raise TypeError(f"train returned {found.dtype}; scores must be numbers")
+        raise TypeError(f"{RETURNED} {found.dtype}, scores must be numbers")
     return found.astype(np.float64)
 
 
@@ -212,7 +218,9 @@ def audit_training(
         The record; `record.cells` has an entry for each estimator.
 
     Raises:
-        DpframeError: the arguments cannot be used, or the directory cannot be written to.
+        DpframeError: the arguments cannot be used, the directory cannot be written to, or no
+            estimator got scores, such as because the function raised an exception.
+        UndecidedError: all models on D and D′ got the same score, so nothing was tested.
     """
     _check_numbers(models=models, learn=1 if learn is None else learn)
     if seconds is not None:
@@ -247,7 +255,48 @@ def audit_training(
     if not record.cells:
         reasons = sorted({skip.reason for skip in record.skipped})
         raise DpframeError(f"nothing was audited: {'; '.join(reasons)}")
+    _check_scores(record, train)
     return record
+
+
+def _check_scores(record: Record, train: Callable[..., Any]) -> None:
+    """Raise if there are no scores to judge: `verdict != "violated"` would pass in a test."""
+    name = name_of(train)
+    if all(cell.status == "failed" for cell in record.cells):
+        reasons = "; ".join(sorted({str(cell.reason) for cell in record.cells}))
+        raise DpframeError(f"{name}: nothing was tested: {_in_terms_of(train, reasons)}")
+    if all(saw_nothing(cell) or _all_nan(cell) for cell in record.cells if cell.status == "ok"):
+        value = "NaN" if any(map(_all_nan, record.cells)) else "the same number"
+        raise UndecidedError(
+            f"{name} returned {value} for all {record.cells[0].trials[0]:,} models on D and on D′, "
+            "so nothing was tested: return a score that depends on the trained model",
+            record,
+        )
+
+
+def _in_terms_of(train: Callable[..., Any], reason: str) -> str:
+    """Reword the reason of a failed cell for an author who wrote a function and no plugin."""
+    for old, new in (
+        (r"sample (raised|returned|gave)", r"\1"),
+        (r"For other randomness, .*$", "For other randomness, pass seedable=False"),
+        (r"set may_be_nan = True in the mechanism", "pass may_be_nan=True"),
+    ):
+        reason = re.sub(old, new, reason)
+    code = getattr(getattr(train, "func", train), "__code__", None)
+    if code is None:
+        return reason
+    file = Path(code.co_filename).name  # a pickled function has lost it
+    if RETURNED in reason:
+        reason = re.sub(r" \(<dynamic-code>:\d+\)", "", reason)
+        reason += f" ({file}:{code.co_firstlineno})"
+    return reason.replace("<dynamic-code>", file)
+
+
+def _all_nan(cell: CellRecord) -> bool:
+    """True if every score was NaN, which has the first bin."""
+    return isinstance(cell.counts, list) and all(
+        len(row) > 2 and not any(row[1:]) for row in cell.counts
+    )
 
 
 def _entry(one: str | Attack | Estimator) -> dict[str, Any]:
