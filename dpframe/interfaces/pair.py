@@ -339,6 +339,24 @@ class Neighbourhood(Plugin, kind="neighbourhood"):
         """
         raise NotImplementedError
 
+    def features(self, pair: Pair) -> Sequence[str]:
+        """Return the features that a pair tests, each in a few words, such as "NULL in age".
+
+        Args:
+            pair: one that it proposed.
+
+        Returns:
+            Texts. The record lists those of all pairs that were drawn from. Default: none.
+        """
+        return ()
+
+    def all_features(self) -> Sequence[str]:
+        """Return the features of all pairs that it could propose, the most important first.
+
+        The record lists as untried those that no drawn pair has. Default: none.
+        """
+        return ()
+
     def needs(self, pair: Pair) -> Mapping[str, Mapping[str, Any]]:
         """Return the features of a pair that a user may want to exclude.
 

@@ -353,6 +353,38 @@ class FindingRecord(WitnessRecord):
     """smallest level at which the bets since the previous leak reject the claim"""
 
 
+class CoverageRecord(RecordPart):
+    """What a search tried, what ended it, and the loss that it would have shown."""
+
+    ended_by: Literal["decided", "trials", "seconds", "pairs"]
+    """what ended the search: `decided` if the claim is refuted, `trials` or `seconds` if they were
+    used up, `pairs` if no pair was left to draw from"""
+    limit: Amount | None
+    """the trials per dataset, or the seconds, that ended it; null for the other reasons"""
+    proposed: Count
+    """pairs that the neighbourhood proposed; a pair with several values of the mechanism's
+    parameters counts once for each"""
+    drawn: Count
+    """those of them that were bet on"""
+    raised: Count
+    """those of them whose answers were all the same exception; nothing was bet on them"""
+    draws: Annotated[list[Count], Field(min_length=3, max_length=3)]
+    """draws per dataset of a pair that was bet on: the fewest, the median and the most"""
+    probability: Probability
+    """probability with which the claim would have been refuted at the losses `detectable`"""
+    detectable: Number | None
+    """smallest loss ε′ at the cell's δ, in nats, that the draws of the pair with the most of them
+    would have shown: for randomised response with ε′ at this pair, and an attack that sees all of
+    it. Null without a claim, if the claim is refuted, or if no loss would have been shown"""
+    detectable_median: Number | None
+    """the same for a pair with the median number of draws"""
+    tried: list[str]
+    """named features of the pairs that were bet on, and values of varied parameters"""
+    untried: list[str]
+    """features that the neighbourhood names, and values of varied parameters, of no pair that was
+    bet on"""
+
+
 class SearchRecord(WitnessRecord):
     """The extent of a search, and its witness: the event that earned most."""
 
@@ -369,6 +401,9 @@ class SearchRecord(WitnessRecord):
     """leaks that were ignored. Missing in old records"""
     findings: list[FindingRecord] = Field(default_factory=list)
     """further leaks, each with another name, in the order of their discovery. Missing in old
+    records"""
+    coverage: CoverageRecord | None = None
+    """what was tried, what ended the search, and the loss that it would have shown. Missing in old
     records"""
 
 

@@ -72,6 +72,8 @@ class Arm(ABC):
         self.seen = Seen(np.zeros((2, 0), np.int64), 0)
         self.earned = 0.0  # logarithm of its rounds' earnings against the claim
         self.known = ""  # name of the known leak that it shows, if any
+        self.rounds: list[tuple[int, int, int]] = []
+        """Draws per dataset before each round, those that estimate its probabilities, its own."""
 
     @property
     def exceptions(self) -> list[float] | None:

@@ -26,6 +26,7 @@ from dpframe.results.build import cell_record, choice_record, pair_record
 from dpframe.results.model import CellRecord, FindingRecord, SearchRecord
 from dpframe.results.strict_json import text
 from dpframe.results.verdict import Looks
+from dpframe.search.coverage import coverage_of
 from dpframe.search.leaks import Leak, is_of
 from dpframe.search.search import ALL_KNOWN, SearchOutcome, SearchRun
 from dpframe.spec.audit import Cell, RunSettings
@@ -153,7 +154,7 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
     if search.arms and all(arm.known for arm in search.arms) and not search.outcomes:
         raise CellError(ALL_KNOWN)
     if not search.has_bet:
-        what = "time" if search.ended_by_time else "trials"
+        what = "time" if search.ended_by == "seconds" else "trials"
         raise CellError(f"no bet could be made: use more {what}, or a smaller neighbourhood")
     search.settle()
     cell, error, outcome = search.cell, search.error, search.outcome()
@@ -180,6 +181,7 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
         parameters={key: json.loads(value) for key, value in arm.setting},
         ignored=list(map(text, cell.search.ignore)),
         findings=[_listed(search, one) for one in search.outcomes[1:]],
+        coverage=coverage_of(search, outcome),
         **_witnessed(search, outcome, leak),
     )
     trials, resolution = (search.drawn, search.drawn), resolution_of(cell, search.settings.plan)
@@ -304,7 +306,7 @@ def _notes(search: SearchRun, witness: SearchRecord, attack: Attack) -> tuple[st
             f"“{part}” is ignored: {pairs} {'pair' if pairs == 1 else 'pairs'} skipped for it"
         )
     notes += again(search.settings.looks[search.cell.id])
-    if search.ended_by_time:
+    if search.ended_by == "seconds":
         notes.append(
             f"ended by the time budget after {search.drawn:,} of {search.cell.trials:,} trials"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -49,6 +49,8 @@ ALL_KNOWN = "all pairs show ignored leaks, or nothing: no other pair was propose
 
 PROPOSE = "proposals"  # stream of the neighbourhood's random numbers
 
+EndedBy = Literal["decided", "trials", "seconds", "pairs"]  # as in `CoverageRecord`
+
 
 class SearchOutcome(NamedTuple):
     """A finding, or the present state: the bets since the previous finding."""
@@ -83,7 +85,7 @@ class SearchRun:
         """Distinct refutations, in order, if more than one is wanted."""
         self._accepted = False  # True once the claim is refuted, if draws go on for a bound
         self.drawn = 0  # draws of each dataset, of all pairs together
-        self.ended_by_time = False
+        self.ended_by: EndedBy = "decided"
         self._leading, self._progress = Leading(*about), progress
         limit = settings.run.seconds
         self._clock = Clock(None if limit is None else max(limit, GRACE))
@@ -102,7 +104,8 @@ class SearchRun:
         self._waiting: list[tuple[Pair, Setting]] = []  # proposed, and not drawn from yet
         self._asked_at = 0  # draws at the last proposal
         self._fruitless = 0  # proposals in a row without draws between them
-        self._raised: set[int] = set()  # kinds of exceptions, of pairs with no other answers
+        self.proposed: dict[tuple[Pair, Setting], None] = {}  # in order
+        self._raised: list[int] = []  # kinds of exceptions, of pairs with no other answers
         self._rounds: list[HostArray] = []  # what was counted, round by round
         self._zs: dict[int, tuple[Any, float]] = {}  # results of `_z`, with their arguments
 
@@ -117,7 +120,7 @@ class SearchRun:
                 while not self._is_decided() and self._goes_on():
                     pass
         except requests.Overdue:  # the unfinished round does not count
-            self.ended_by_time = True
+            self.ended_by = "seconds"
         for arm in self.arms:
             if isinstance(arm, BlackBoxArm):
                 arm.conclude()
@@ -131,6 +134,11 @@ class SearchRun:
         found = [one._replace(refuted=one.wealth.best >= least) for one in self.outcomes]
         # The bets of one outcome, continued by those of the next, are also bets against the claim.
         self.outcomes = [one for one in found if one.refuted] or found[:1]
+
+    @property
+    def raised(self) -> int:
+        """Number of pairs whose answers were all the same exception."""
+        return len(self._raised)
 
     @property
     def has_bet(self) -> bool:
@@ -252,7 +260,10 @@ class SearchRun:
                 return True
         if not self.arms:
             raise self._failure(NO_PAIR)
-        return bool(playing) and self._play(*self._next(playing))
+        if not playing:
+            self.ended_by = "pairs"
+            return False
+        return self._play(*self._next(playing))
 
     def _play(self, arm: Arm, leads: bool) -> bool:
         """Draw from a pair, and bet on it; False if there is nothing left to draw."""
@@ -261,10 +272,11 @@ class SearchRun:
         looked = self._look_at(arm)
         draws = looked or arm.next_round(self._left)
         if not draws:
+            self.ended_by = "trials"
             return False
         left = self._clock.left()
         if left is not None and left <= 0:
-            self.ended_by_time = True
+            self.ended_by = "seconds"
             return False
         if leads and not looked:
             self.wealth.lead(self.arms.index(arm))
@@ -292,6 +304,7 @@ class SearchRun:
         if self.search.parameters:
             waiting = self._with_settings(proposed, rng)
         fresh = [one for one in dict.fromkeys(waiting) if one not in self._known]
+        self.proposed.update(dict.fromkeys(fresh))
         self._waiting = fresh[: black_box_draws.MOST_PAIRS - len(self.arms)]
 
     def _with_settings(
@@ -329,7 +342,7 @@ class SearchRun:
             return
         arm.warm_up()
         if isinstance(arm, BlackBoxArm) and (kind := arm.same_exception()) is not None:
-            self._raised.add(kind)
+            self._raised.append(kind)
         else:
             self.arms.append(arm)
             self._known[pair, setting] = arm
@@ -339,7 +352,7 @@ class SearchRun:
         """Return why there is no pair to bet on: exceptions if there were any, else the reason."""
         if self._raised:
             words = self.settings.source.words
-            reason = trial_call.only_exceptions("all answers of every pair", self._raised, words)
+            reason = trial_call.only_exceptions("all answers of every pair", {*self._raised}, words)
         return CellError(reason)
 
     def _next(self, arms: Sequence[Arm]) -> tuple[Arm, bool]:
@@ -399,8 +412,9 @@ class SearchRun:
 
     def _drawn(self, arm: Arm, draws: int) -> tuple[Seen, Seen]:
         """Draw a round; return the counts before it, and its own."""
-        before = arm.seen
+        before, drawn = arm.seen, arm.trials
         fresh = arm.draw(draws)
+        arm.rounds.append((drawn, before.trials, fresh.trials))
         self._spend(draws)
         return before, fresh
 

@@ -339,6 +339,23 @@ class Wealth:
         apart = np.logaddexp.reduce([*shares, math.log(max(unspent, 1e-300))])
         return float(np.logaddexp(mean(self.together), apart) - math.log(2))
 
+    def supposing(self, number: int, own: Floats) -> Floats:
+        """Return `log_wealth` as if an arm had earned something else.
+
+        Args:
+            number: of the arm.
+            own: logarithms of its earnings, shape [ways, ...].
+        """
+        before = {n: each[:, None] for n, each in self.apart.items()} | {number: own}
+        mean = {n: np.logaddexp.reduce(each) - math.log(WAYS) for n, each in before.items()}
+        apart = [each + math.log(_share(at)) for at, each in enumerate(mean.values())]
+        unspent = 1 - sum(_share(at) for at in range(len(mean)))
+        others = self.together - self.apart.get(number, np.zeros(WAYS))
+        together = np.logaddexp.reduce(others[:, None] + own) - math.log(WAYS)
+        for each in (*apart, math.log(max(unspent, 1e-300))):
+            together = np.logaddexp(together, each)
+        return np.asarray(together - math.log(2))
+
     def bound(self, error: float, number: int = 0) -> float:
         """Bound the loss of an arm's pair from below, in units of the first pair's claim.
 

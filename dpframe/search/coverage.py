@@ -1,0 +1,206 @@
+"""The coverage of a search: what it tried, what ended it, and the loss that it would have shown."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpframe.common.text import shown
+from dpframe.common.types import Floats, Ints
+from dpframe.errors import CellError
+from dpframe.interfaces.checks import guarded
+from dpframe.results.model import CoverageRecord
+from dpframe.results.strict_json import text
+from dpframe.search.wealth import LOSS_LIMIT, WAYS, Point
+from dpframe.spec.sweep import GROUP
+from dpframe.stats import betting
+from dpframe.stats.betting import Bet, events
+from dpframe.stats.output_bets import Supposed, bets_against_each
+
+if TYPE_CHECKING:
+    from dpframe.search.arms import Arm
+    from dpframe.search.search import SearchOutcome, SearchRun
+
+PROBABILITY = 0.8  # with which a loss that a search would have shown refutes the claim
+SIMULATED = 0.88
+"""Share of the simulated audits that refute it. They choose between two outputs; a search chooses
+among more events, and so with more errors."""
+LEAST_EXCESS, LARGEST_LOSS = 0.01, 60.0  # excess over the claim that is looked for
+ROUGH, FINE = (20, 40), (8, 200)  # numbers of losses, and of simulated audits of each
+
+Round = tuple[int, int, int]
+"""Draws per dataset before a round; the last of these, which estimate its probabilities; its own"""
+
+
+def coverage_of(search: SearchRun, outcome: SearchOutcome) -> CoverageRecord:
+    """Return the coverage of a search that has bet."""
+    arms = sorted(search.arms, key=lambda arm: arm.trials)
+    most, median = arms[-1], arms[(len(arms) - 1) // 2]
+    limits = {"trials": search.cell.trials, "seconds": search.settings.run.seconds}
+    limit = limits.get(search.ended_by)
+    tried, untried = _features(search)
+    return CoverageRecord(
+        ended_by=search.ended_by,
+        limit=None if limit is None else float(limit),
+        proposed=len(search.proposed),
+        drawn=len(arms),
+        raised=search.raised,
+        draws=[arms[0].trials, median.trials, most.trials],
+        probability=PROBABILITY,
+        detectable=None if outcome.refuted else _shown_by(search, outcome, most),
+        detectable_median=None if outcome.refuted else _shown_by(search, outcome, median),
+        tried=tried,
+        untried=untried,
+    )
+
+
+def _features(search: SearchRun) -> tuple[list[str], list[str]]:
+    """Return the features that a search tried, and the other ones that it could have tried."""
+    neighbourhood = search.search.neighbourhood.value
+    tried: dict[str, None] = {}
+    for pair in {arm.pair: None for arm in search.arms}:
+        found = guarded("features", functools.partial(neighbourhood.features, pair))
+        tried.update(_texts("features", found))
+    every = _texts("all_features", guarded("all_features", neighbourhood.all_features))
+    listed = [one for one in search.search.parameters if one.ends is None]
+    for one in listed:
+        every.update({_value(one.key, value): None for value in one.values})
+    for arm in search.arms:
+        own = dict(arm.setting)
+        for one in listed:
+            tried[_value(one.key, own.get(one.key) or _given(arm, one.key))] = None
+    return list(tried), [one for one in every if one not in tried]
+
+
+def _texts(name: str, found: Any) -> dict[str, None]:
+    if isinstance(found, str) or not isinstance(found, Sequence):
+        raise CellError(f"{name} returned {shown(found)}, which is not a list of texts")
+    return {text(str(one)): None for one in found}
+
+
+def _value(key: str, value: str) -> str:
+    """Name a value of a varied parameter, given as JSON."""
+    told = json.loads(value)
+    number = isinstance(told, int | float) and not isinstance(told, bool)
+    return text(f"{key.removeprefix(GROUP)} = {f'{told:g}' if number else told}")
+
+
+def _given(arm: Arm, key: str) -> str:
+    """Return the value of a parameter that the search has left as it was."""
+    value = arm.mechanism.params()
+    for step in key.removeprefix(GROUP).split("."):
+        value = value[step] if isinstance(value, dict) and step in value else None
+    return json.dumps(value)
+
+
+def _shown_by(search: SearchRun, outcome: SearchOutcome, arm: Arm) -> float | None:
+    """Return the smallest loss that the draws of an arm would have shown; None if there is none."""
+    if arm.claim is None or not arm.points or not arm.rounds or arm.known:
+        return None
+    delta, claimed = search.cell.delta, arm.claim.epsilon_at(search.cell.delta)
+    claimed = claimed if math.isfinite(claimed) else 0.0
+    others = functools.partial(outcome.wealth.supposing, search.arms.index(arm))
+
+    def lead(excess: Floats, audits: int) -> Floats:
+        """Return the logarithm of the wealth beyond what refutes the claim, if luck is bad."""
+        rate = (1 - delta) / (1 + np.exp(claimed + excess))
+        best = earned(arm.points, arm.rounds, rate, audits, arm.least, others)
+        return np.quantile(best, 1 - SIMULATED, axis=1) + math.log(search.error)
+
+    excess = np.geomspace(LEAST_EXCESS, LARGEST_LOSS, ROUGH[0])
+    shows = np.flatnonzero(lead(excess, ROUGH[1]) >= 0)
+    if not len(shows):
+        return None
+    low, high = excess[max(0, shows[0] - 2)], excess[min(len(excess) - 1, shows[0] + 1)]
+    excess = np.geomspace(low, high, FINE[0])
+    leads = np.maximum.accumulate(lead(excess, FINE[1]))
+    if leads[-1] < 0:
+        return None
+    return claimed + float(np.interp(0.0, leads, excess))
+
+
+def earned(
+    points: Sequence[Point],
+    rounds: Sequence[Round],
+    rate: Floats,
+    audits: int,
+    least: float,
+    wealth: Callable[[Floats], Floats],
+) -> Floats:
+    """Simulate audits of randomised response by the bets of a search.
+
+    Args:
+        points: of the claim.
+        rounds: of its pair.
+        rate: error rates of randomised response, shape [rates].
+        audits: number of audits for each rate.
+        least: standard errors by which an event must lie outside the claim to be bet on.
+        wealth: the logarithm of the wealth of all pairs, from what this pair has earned by each way
+            to bet, shape [ways, ...].
+
+    Returns:
+        Largest logarithm of the wealth of each audit, shape [rates, audits].
+    """
+    rng, usable = np.random.default_rng(1), [p for p in points if p.epsilon <= LOSS_LIMIT]
+    ends = sorted(
+        {at for drawn, known, fresh in rounds for at in (drawn - known, drawn, drawn + fresh)}
+    )
+    sizes = np.diff(ends, prepend=0)
+    shape = len(rate), audits, 2
+    errors = np.cumsum([rng.binomial(size, rate[:, None, None], shape) for size in sizes], axis=0)
+    until = dict(zip(ends, errors.reshape(len(ends), -1, 2), strict=True))
+    own = np.zeros((WAYS, len(rate) * audits))
+    best = np.full(own.shape[1], -np.inf)
+    for drawn, known, fresh in rounds:
+        before = until[drawn] - until[drawn - known]
+        now = until[drawn + fresh] - until[drawn]
+        own += _paid(usable, before, known, now, fresh, least)
+        best = np.maximum(best, wealth(own))
+    return best.reshape(len(rate), audits)
+
+
+def _paid(
+    points: Sequence[Point], before: Ints, known: int, now: Ints, fresh: int, least: float
+) -> Floats:
+    """Return `wealth.paid` for many audits with two outputs, shape [ways, audits].
+
+    `before` and `now` are errors on D and on D′, shape [audits, 2], of `known` and `fresh` draws.
+    """
+    epsilon, delta = np.array(points, np.float64).T
+    slope = np.exp(epsilon)
+    sides = [_above(errors, trials) for errors, trials in ((before, known), (now, fresh))]
+    guess = (sides[0] + 0.5) / (known + 1)
+    q, p = guess[..., 0, None], guess[..., 1, None]
+    z = (p - slope * q - delta) / np.sqrt(slope**2 * q * (1 - q) + p * (1 - p))
+    flat = z.reshape(len(z), -1)
+    chosen = np.argmax(flat, axis=1)
+    event, point = np.divmod(chosen, len(points))
+    each = np.arange(len(z))
+    bet = Bet(event, guess[each, event, 0], guess[each, event, 1], flat[each, chosen])
+    by_event = betting.earned(sides[1][each, event], fresh, bet, slope[point], delta[point])
+    by_output = by_event
+    if len(points) == 1:
+        counts = _outputs(before, known)
+        share = (counts[:, 0] + 0.5) / (counts.sum(axis=1) + 1)
+        supposed = Supposed(share, counts.sum(axis=1) / (2 * known))
+        weights = bets_against_each(supposed, slope, delta)[0][..., 0, :]
+        by_output = np.einsum("wsag,asg->wa", weights, _outputs(now, fresh))
+    is_bet = bet.z * math.sqrt(known) > least
+    return np.where(is_bet, np.concatenate([by_event, by_output]), 0.0)
+
+
+def _above(errors: Ints, trials: int) -> Ints:
+    """Count every event, shape [audits, 4, 2]."""
+    above = np.stack([errors[:, 0], trials - errors[:, 1]], axis=1)[..., None]
+    return events(above, trials)
+
+
+def _outputs(errors: Ints, trials: int) -> Ints:
+    """Count the two outputs, by falling share of D, on D and on D′, shape [audits, 2, 2]."""
+    on = [[trials - errors[:, 0], errors[:, 0]], [errors[:, 1], trials - errors[:, 1]]]
+    return np.moveaxis(np.array(on), 2, 0)
