@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import re
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from dpframe.claims.claim import Claim, check_parameter
+from dpframe.common.text import typographic
 from dpframe.errors import DpframeError
 
 if TYPE_CHECKING:
@@ -128,21 +130,40 @@ def read_claim(text: str) -> Claim:
     kinds = _kinds()
     accepts = "accepts: " + "; ".join(",".join(f"{n}=…" for n in names) for names in kinds)
     values: dict[str, float] = {}
-    for part in text.split(","):
+    parts = [part.strip() for part in text.split(",")]
+    for place, part in enumerate(parts):
         name, _, number = (piece.strip() for piece in part.partition("="))
         try:
             values[name] = float(number)
         except ValueError:
+            why = _slip(parts, place) or typographic(part)
             raise DpframeError(
-                f"--claim {text}: {part.strip()!r} is not NAME=NUMBER\n   {accepts}"
+                f"--claim {text}: {part!r} is not NAME=NUMBER{why and f'; {why}'}\n   {accepts}"
             ) from None
     found = next((cls for names, cls in kinds.items() if set(names) == set(values)), None)
     if found is None:
-        raise DpframeError(f"--claim {text}: no claim takes {', '.join(values)}\n   {accepts}")
+        close = [f"{_SHORT[name]}={value:g}" for name, value in values.items() if name in _SHORT]
+        hint = f"; say {','.join(close)}" if close else ""
+        raise DpframeError(
+            f"--claim {text}: no claim takes {', '.join(values)}{hint}\n   {accepts}"
+        )
     try:
         return found(**values)
     except ValueError as error:
         raise DpframeError(f"--claim {text}: {error}") from error
+
+
+_SHORT = {"eps": "epsilon", "ε": "epsilon", "δ": "delta", "μ": "mu", "ρ": "rho"}
+
+
+def _slip(parts: list[str], place: int) -> str:
+    """Name the mistake in a part of a claim that has no name, with the remedy; "" if unknown."""
+    if not re.fullmatch(r"\d+(\.\d+)?(e[+-]?\d+)?", parts[place]):
+        return ""
+    if place and re.search(r"=\s*\d+$", parts[place - 1]):
+        return f"this looks like a decimal comma; write {parts[place - 1]}.{parts[place]}"
+    named = zip(("epsilon", "delta"), parts, strict=False)
+    return f"say --claim {','.join(f'{name}={number}' for name, number in named)}"
 
 
 def _kinds() -> dict[tuple[str, ...], type[Claim]]:

@@ -4,6 +4,7 @@ import functools
 import gc
 import importlib.metadata
 import inspect
+import itertools
 import os
 import re
 import sys
@@ -17,6 +18,7 @@ from typer.exceptions import TyperException
 
 from dpframe.cli.process import INTERNAL, Terminated, answered, listen, rest, supervised, unanswered
 from dpframe.cli.terminal import complain, give_up_output, open_streams, say, set_apart
+from dpframe.common.text import typographic
 from dpframe.errors import DpframeError
 
 # Classes of commands, and the commands of plugins, which have an entry-point group.
@@ -68,6 +70,14 @@ class Command(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         return _hide_types(super().get_params(ctx))
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except TyperException as error:
+            _explain(error, given, {param.name for param in self.params})
+            raise
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         for title, kind in (("Arguments", "argument"), ("Options", "option")):
             params = [param for param in self.get_params(ctx) if param.param_type_name == kind]
@@ -79,6 +89,31 @@ class Command(TyperCommand):
                     formatter.write_text(names if kind == "option" else names.partition(" <")[0])
                     with formatter.indentation(), formatter.indentation():
                         formatter.write_text(text)
+
+
+_CLAIMS = {"--epsilon": "epsilon", "--eps": "epsilon", "--mu": "mu", "--rho": "rho"}
+_RENAMED = {"--label": "--member", "--membership": "--member", "--score": "--column"}
+
+
+def _explain(error: Any, given: list[str], params: set[Any]) -> None:
+    """Add a remedy to the message about a wrong call, for options that people expect."""
+    unknown = getattr(error, "option_name", None)
+    names = [unknown] if unknown else getattr(getattr(error, "param", None), "opts", [])
+    value = ""
+    for word, following in itertools.zip_longest(given, given[1:], fillvalue=""):
+        name, equals, attached = word.partition("=")
+        if name in names:
+            value = attached if equals else following
+    hint = typographic(value)
+    if unknown in _CLAIMS and params & {"claim", "overrides"}:
+        setting = f"{_CLAIMS[unknown]}={value or '…'}"
+        hint = f"say --claim {setting}" if "claim" in params else f"say --set mechanism.{setting}"
+    elif unknown in _RENAMED and {"member", "column"} <= params:
+        hint = f"say {_RENAMED[unknown]} {value or '…'}"
+    elif unknown:
+        return
+    if hint:
+        error.message, error.possibilities = f"{error.message}; {hint}", None
 
 
 class CommandGroup(TyperGroup):

@@ -22,6 +22,7 @@ def score(
     scores_out: Annotated[Path | None, typer.Option("--scores0", "--out", metavar="FILE")] = None,
     column: Annotated[str | None, typer.Option(metavar="NAME")] = None,
     member: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    members: options.File = None,
     lower_is_member: Annotated[
         bool | None, typer.Option("--lower-is-member/--higher-is-member")
     ] = None,
@@ -46,13 +47,15 @@ def score(
     estimator could test the claim.
 
     Args:
-        table: A table of scores and memberships: .csv, .jsonl, .parquet, .npz or .npy.
+        table: A table of scores and memberships: .csv, .tsv, .json, .jsonl, .parquet, .npz or .npy,
+            also packed as .gz.
         scores_in: Instead of a table: scores with the record in the data (D′). Old name: --in.
         scores_out: Scores without the record (D). Old name: --out.
-        column: Title or position, from 1, of the column of scores. Default: score, mia_score or
-            loss.
+        column: Title or position, from 1, of the column of scores. Default: the column called
+            score, loss, confidence or similar, or the only one left.
         member: The same for memberships: 1, true or in with the record; 0, -1, false or out without
-            it. Default: member, is_member, membership, or else label.
+            it. Default: the column called member, in_train, split or similar.
+        members: A file with a membership for each row of TABLE or of --one-run FILE.
         lower_is_member: Direction of the scores. Default: lower for a column named loss, else
             higher, checked on a twentieth of the scores that no bound uses.
         one_run: Instead of TABLE: a table of canaries of one run, each included by a fair coin.
@@ -72,15 +75,15 @@ def score(
     """
     from dpframe.claims.accounted import read_claim
     from dpframe.commands.plot import check_name, save
-    from dpframe.commands.score import score as ask
+    from dpframe.commands.score import SeveralRunsError, score as ask
     from dpframe.commands.score_one_run import score_one_run
     from dpframe.report import delivery
     from dpframe.report.terminal.estimators import render_scores
     from dpframe.spec.sweep import read_parameters
 
-    ways = (table is not None, one_run is not None, scores_in is not None or scores_out is not None)
-    if sum(ways) != 1 or (scores_in is None) != (scores_out is None):
-        raise DpframeError("give one of: TABLE, --scores1 FILE --scores0 FILE, --one-run FILE")
+    _check_sources(table, one_run, (scores_in, scores_out), members)
+    if one_run is None and delta and len(delta) > 1:
+        raise DpframeError("--delta: give only one; several require --one-run")
     if plot is not None:
         check_name(plot)
     if report is not None:
@@ -88,6 +91,7 @@ def score(
     common: dict[str, Any] = {
         "column": column,
         "member": member,
+        "members": members,
         "confidence": confidence,
         "claim": None if claim is None else read_claim(claim),
         "estimators": estimators,
@@ -96,13 +100,14 @@ def score(
         "lower_is_member": lower_is_member,
         "every": every,
     }
-    if one_run is None and delta and len(delta) > 1:
-        raise DpframeError("--delta: give only one; several require --one-run")
     if one_run is not None:
         found = score_one_run(one_run, delta=delta, **common)
     else:
         scores = (scores_in, scores_out) if table is None else (table, None)
-        found = ask(*scores, delta=delta[0] if delta else None, **common)
+        try:
+            found = ask(*scores, delta=delta[0] if delta else None, **common)
+        except SeveralRunsError:
+            found = score_one_run(table, delta=delta, **common)
     if as_json:
         print_json(found)
     else:
@@ -116,6 +121,17 @@ def score(
     if report is not None:
         delivery.write(found, report)
     raise typer.Exit(_score_exit(found))
+
+
+def _check_sources(
+    table: Path | None, one_run: Path | None, sides: tuple[Path | None, Path | None], members: Any
+) -> None:
+    """Raise DpframeError unless scores are given in one way."""
+    ways = (table is not None, one_run is not None, any(sides))
+    if sum(ways) != 1 or any(sides) != all(sides):
+        raise DpframeError("give one of: TABLE, --scores1 FILE --scores0 FILE, --one-run FILE")
+    if members is not None and any(sides):
+        raise DpframeError("--members FILE belongs to TABLE or --one-run FILE, not to --scores1")
 
 
 def _score_exit(found: dict[str, Any]) -> int:

@@ -23,8 +23,15 @@ from dpframe.results.build import curve_points, estimate_record
 from dpframe.results.model import SCHEMA
 from dpframe.results.strict_json import plain
 from dpframe.sampling.address import PILOT, Stream, host_generator
+from dpframe.scores.columns import (
+    NO_COLUMNS,
+    Columns,
+    as_members,
+    as_scores,
+    read_members,
+    read_scores,
+)
 from dpframe.scores.count import LEVEL, PILOT_MOST, PILOT_SHARE, reversed_p_value, roc, set_aside
-from dpframe.scores.tables import as_scores, read_members, read_scores
 
 
 class ScoreRecord(dict[str, Any]):
@@ -157,6 +164,7 @@ def score(
     *,
     column: str | None = None,
     member: str | None = None,
+    members: Any = None,
     delta: float | None = None,
     confidence: float = 0.95,
     claim: Claim | None = None,
@@ -174,11 +182,12 @@ def score(
     Args:
         scores_in: scores of an attack with the record in the data (D′): an array of shape [n] of
             floats, integers or booleans (decisions), or the path of a file with them.
-        scores_out: scores without the record (D); the lengths may differ. None if `scores_in` is
-            the path of a file with all scores and a column of memberships.
+        scores_out: scores without the record (D); the lengths may differ. None if `scores_in` has
+            all scores: the path of a file with a column of memberships, or with `members`.
         column: title of the column of scores, or its position from 1.
         member: title or position of the column of memberships: 1 (or true) with the record, 0
             without.
+        members: a membership for each score, in the same order: an array, or the path of a file.
         delta: δ at which ε is estimated; default: the claim's own, else 0.
         confidence: level of each bound.
         claim: what is claimed, for p-values.
@@ -199,15 +208,18 @@ def score(
     Raises:
         ScoresError: the scores cannot be read, or are not scores.
         PluginError: there is no such estimator or parameter.
-        DpframeError: δ or the confidence is out of range.
+        DpframeError: δ or the confidence is out of range, both sides are the same scores, or no
+            estimator in `estimators` takes such scores.
     """
     check_confidence(confidence)
+    check_claim(claim)
     (at,) = deltas_of(delta, claim)
-    inside, outside = _read_sides(scores_in, scores_out, column, member)
+    inside, outside, columns = _read_sides(scores_in, scores_out, column, member, members)
     if (inside.values.dtype == np.bool_) != (outside.values.dtype == np.bool_):
         raise DpframeError(
             f"{inside.name} and {outside.name}: decisions on one side and scores on the other"
         )
+    _check_different(inside, outside)
     told = ScoreDirection(lower_is_member, inside.is_loss and outside.is_loss)
     whole = tuple(oriented(side.values, lower=told.lower) for side in (outside, inside))
     aside = [told.set_aside(len(values), seed, side) for side, values in enumerate(whole)]
@@ -233,6 +245,8 @@ def score(
     else:
         skipped += [{"estimator": one.entry.name, "reason": UNASKED} for one in later]
         asked = [one for one in asked if one not in later]
+    if estimators is not None:
+        check_asked(rows, skipped, "decisions" if whole[0].dtype == np.bool_ else "scores")
     direction = told.direction(*(v[a] for v, a in zip(whole, aside, strict=True)))
     one_way = any(one.estimator.params().get("direction") == "up" for one in asked)
     if direction["reversed"] and not one_way:  # then the bounds are for both directions
@@ -241,18 +255,91 @@ def score(
     described = {
         "in": inside.described(),
         "out": outside.described(),
+        "columns": columns.described(len(inside.values), len(outside.values)),
         "direction": direction,
         "roc": roc(*whole),
     }
     audit = {"delta": at, "confidence": confidence, "multiplicity": "none"}
+    refuted, untested = None if claim is None else _refuted(rows, confidence), None
+    if refuted is False:
+        untested = _untested([one for one in asked if one not in later], scores, query, seed)
+        refuted = None if untested else False
     return ScoreRecord(
         {
             **answer("score", described, audit, claim, at, seed, asked),
-            "refuted": None if claim is None else _refuted(rows, confidence),
+            "warnings": [*columns.warnings, *nan_warnings(outside.values, inside.values)],
+            "refuted": refuted,
+            "untested": untested,
             "rows": rows,
             "skipped": skipped,
         }
     )
+
+
+def check_claim(claim: Any) -> None:
+    """Raise DpframeError if a claim is given as a number or a text."""
+    if claim is not None and not isinstance(claim, Claim):
+        raise DpframeError(f"claim: {claim!r} is no claim; pass one, such as dpframe.PureDP(1.0)")
+
+
+TAKERS = {"scores": "order-statistics", "decisions": "precision", "canaries": "one-run"}
+"""An estimator for each kind of scores."""
+
+
+def check_asked(rows: Sequence[Any], skipped: Sequence[dict[str, str]], kind: str) -> None:
+    """Raise DpframeError if no estimator that a user named takes such scores."""
+    if not rows and skipped:
+        why = "; ".join(f"estimator {skip['estimator']!r}: {skip['reason']}" for skip in skipped)
+        raise DpframeError(f"{why}. These are {kind}: use {TAKERS[kind]!r}, for example")
+
+
+def nan_warnings(outside: HostArray, inside: HostArray) -> list[str]:
+    """Return a warning if some scores are NaN, because these may be missing."""
+    out, within = (
+        0 if values.dtype == np.bool_ else int(np.count_nonzero(np.isnan(values)))
+        for values in (outside, inside)
+    )
+    if not out + within:
+        return []
+    return [
+        f"{out + within:,} scores are NaN ({within:,} in, {out:,} out). NaN counts as a value of "
+        "its own, below every number. If these scores are missing, remove their rows on both sides."
+    ]
+
+
+def _check_different(inside: "_Scores", outside: "_Scores") -> None:
+    """Raise DpframeError if both sides are the same list."""
+    one, two = inside.values, outside.values
+    equal = one.shape == two.shape and np.array_equal(one, two, equal_nan=one.dtype != np.bool_)
+    if equal and len(np.unique(one)) >= FEWEST_VALUES:
+        raise DpframeError(
+            f"{inside.name} and {outside.name} are equal in every row. The same scores twice "
+            "test nothing: pass scores with the record and scores without it"
+        )
+
+
+FEWEST_VALUES = 10  # different scores; lists of fewer may be equal by accident
+
+
+def _untested(
+    asked: Sequence[Candidate], scores: tuple[HostArray, HostArray], query: Query, seed: int
+) -> str | None:
+    """Return the reason why these scores could not refute the claim; None if they could."""
+    whole = np.concatenate(scores)
+    if len(np.unique(whole)) == 1:
+        return "all scores are equal, so nothing was tested"
+    apart = (np.zeros_like(scores[0]), np.ones_like(scores[1]))
+    rows = [_row(one, apart, query, seed) for one in asked]
+    if _refuted(rows, query.confidence):
+        return None
+    return (
+        f"even if every score told the sides apart, {len(scores[1]):,} and {len(scores[0]):,} "
+        "scores would not refute it; more scores are needed"
+    )
+
+
+class SeveralRunsError(ScoresError):
+    """There is a row of scores for each model, which only `score_one_run` takes."""
 
 
 UNASKED = "certifies no bound; run it with --all"
@@ -298,8 +385,11 @@ class ScoreDirection(NamedTuple):
     def direction(self, outside: HostArray, inside: HostArray) -> dict[str, Any]:
         """Return the direction, and the result of its test on the scores set aside."""
         p_value = reversed_p_value(outside, inside) if self.lower is None else None
+        by = "title" if self.lower_is_member is None and self.is_loss else "option"
         return {
             "lower_is_member": self.lower,
+            "stated_by": "default" if self.lower is None else by,
+            "called_loss": self.is_loss,
             "set_aside": [len(outside), len(inside)],
             "p_value": p_value,
             "level": LEVEL,
@@ -327,41 +417,74 @@ class _Scores(NamedTuple):
     name: str
     values: HostArray
     is_loss: bool = False
+    column: str = ""
 
     def described(self) -> dict[str, Any]:
         """Return their entries in the record."""
         values = self.values
         lacking = 0 if values.dtype == np.bool_ else int(np.count_nonzero(np.isnan(values)))
-        return {"name": self.name, "scores": len(values), "nan": lacking, "type": str(values.dtype)}
+        found = {"name": self.name, "scores": len(values), "nan": lacking}
+        found["type"] = str(values.dtype)
+        return {**found, "column": self.column} if self.column else found
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str | os.PathLike)
 
 
 def _read_sides(
-    scores_in: Any, scores_out: Any, column: str | None, member: str | None
-) -> tuple[_Scores, _Scores]:
-    """Return the scores on D′ and on D."""
+    scores_in: Any, scores_out: Any, column: str | None, member: str | None, members: Any
+) -> tuple[_Scores, _Scores, Columns]:
+    """Return the scores on D′ and on D, and the columns that held them."""
     if scores_out is not None:
-        if member is not None:
+        if member is not None or members is not None:
             raise DpframeError("member: two files need no memberships")
-        inside = _read_side(scores_in, "scores in", column)
-        return inside, _read_side(scores_out, "scores out", column)
-    if not isinstance(scores_in, str | os.PathLike):
+        if _is_path(scores_in) and _is_path(scores_out) and _same_file(scores_in, scores_out):
+            raise DpframeError(f"{scores_in}: is given for both sides; the same scores twice test "
+                               "nothing")  # fmt: skip
+        inside = _read_side(scores_in, "scores in", column, side=True)
+        return inside, _read_side(scores_out, "scores out", column, side=False), NO_COLUMNS
+    if not _is_path(scores_in) and members is None:
         raise DpframeError(
             "scores_out: must be missing if one file contains all scores with memberships"
         )
-    read = read_members(Path(scores_in), column, member)
-    assert read.members is not None
-    for side, word in ((read.members, "in"), (~read.members, "out")):
-        if not side.any():
-            raise ScoresError(f"{scores_in}: nothing is {word}: every membership is the same")
-    name, values = os.fspath(scores_in), read.values
-    inside = _Scores(f"{name}, in", values[read.members], read.is_loss)
-    return inside, _Scores(f"{name}, out", values[~read.members], read.is_loss)
+    if _is_path(scores_in) and (members is None or _is_path(members)):
+        beside = None if members is None else Path(members)
+        read = read_members(Path(scores_in), column, member, beside)
+        name, values, told, columns = os.fspath(scores_in), read.values, read.members, read.columns
+        loss = read.is_loss
+    else:
+        if _is_path(members):
+            raise DpframeError("members: must be an array, as the scores are")
+        name, columns, loss = "scores", NO_COLUMNS, False
+        if _is_path(scores_in):
+            read = read_scores(Path(scores_in), column)
+            name, scores_in, loss = os.fspath(scores_in), read.values, read.is_loss
+        values, told = as_members(scores_in, members, name)
+        if told.all() or not told.any():
+            raise ScoresError(f"{name}: nothing is {'out' if told.all() else 'in'}")
+    assert told is not None
+    if values.ndim == 2:
+        raise SeveralRunsError(
+            f"{name}: scores have shape {values.shape}, a row for each model. Scores of one model "
+            "depend on each other: use score_one_run"
+        )
+    inside = _Scores(f"{name}, in", values[told], loss)
+    return inside, _Scores(f"{name}, out", values[~told], loss), columns
 
 
-def _read_side(scores: Any, name: str, column: str | None) -> _Scores:
-    if isinstance(scores, str | os.PathLike):
-        read = read_scores(Path(scores), column)
-        return _Scores(os.fspath(scores), read.values, read.is_loss)
+def _same_file(one: Any, two: Any) -> bool:
+    try:
+        return Path(one).samefile(two)
+    except OSError:  # reported when it is read
+        return False
+
+
+def _read_side(scores: Any, name: str, column: str | None, *, side: bool) -> _Scores:
+    if _is_path(scores):
+        read = read_scores(Path(scores), column, side)
+        title = read.columns.score
+        return _Scores(os.fspath(scores), read.values, read.is_loss, title)
     return _Scores(name, as_scores(scores, name))
 
 

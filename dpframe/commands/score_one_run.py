@@ -6,18 +6,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import chdtr, chdtrc
 
 from dpframe.commands import score as scoring
 from dpframe.commands.audit import load_plugins
 from dpframe.commands.score import Candidate, ScoreDirection, ScoreRecord
 from dpframe.interfaces.plugin import Plugin
-from dpframe.plugins import Claim, DpframeError, Estimate, Estimator, Query
+from dpframe.plugins import Claim, DpframeError, Estimate, Estimator, HostArray, Query
 from dpframe.results.answer import checked
 from dpframe.results.build import basis_of, estimate_record
 from dpframe.results.model import CellRecord
 from dpframe.results.verdict import CONSISTENT, INCONCLUSIVE, NOTHING_TESTED, VIOLATED, judged
 from dpframe.sampling.address import PILOT, Stream
-from dpframe.scores import count, tables
+from dpframe.scores import columns, count
+from dpframe.scores.columns import NO_COLUMNS
+
+IMPOSSIBLE = 1e-6  # probability of refusing fair coins
 
 
 def takes_canaries(estimator: Estimator) -> bool:
@@ -29,7 +33,7 @@ def takes_canaries(estimator: Estimator) -> bool:
 
 def _row(
     candidate: Candidate,
-    canaries: tables.CanaryScores,
+    canaries: columns.CanaryScores,
     queries: list[Query],
     seed: int,
     confidence: float,
@@ -40,7 +44,8 @@ def _row(
     is that of all verdicts together. Raises DpframeError if the estimator takes canaries but
     refuses these.
     """
-    estimator, m = candidate.estimator, len(canaries.scores)
+    estimator = candidate.estimator
+    runs, m = np.atleast_2d(canaries.scores).shape
     stream = Stream(seed, "scores", 0, PILOT)
     found = scoring.ask(
         estimator, queries, stream, lambda q, rng: estimator.estimate_canaries(*canaries, q, rng)
@@ -59,7 +64,7 @@ def _row(
     if found.error is not None:
         return row, None
     certified, first = found.certified, found.estimates[0]
-    most = _most(estimator, m, queries) if certified else []
+    most = _most(estimator, m, runs, queries) if certified else []
     estimate = estimate_record(first, queries[0], certified, estimator.assumption)
     row["estimate"] = estimate.model_dump()
     row["bounds"] = [
@@ -79,7 +84,7 @@ def _row(
     row["p_value"] = first.p_value
     # A cell with only the fields that a verdict needs.
     return row, CellRecord.model_construct(
-        trials=[m, m],
+        trials=[runs * m, runs * m],
         estimate=estimate,
         p_value=first.p_value,
         basis=basis,
@@ -88,14 +93,14 @@ def _row(
     )
 
 
-def _most(estimator: Estimator, canaries: int, queries: list[Query]) -> list[Estimate]:
+def _most(estimator: Estimator, canaries: int, runs: int, queries: list[Query]) -> list[Estimate]:
     """Return the estimates if every guess were right."""
     try:
         layout = estimator.statistic().lay_out((2, canaries))
-        counts = estimator.extreme(layout, (1, 0))
+        counts = estimator.extreme(layout, (runs, 0))
         return [
             checked(
-                estimator.estimate(layout, counts, query),
+                estimator.estimate(layout, counts, query._replace(trials=(runs, 0))),
                 certified=True,
                 tested=query.claim is not None,
             )
@@ -141,7 +146,7 @@ def score_one_run(
     lower_is_member: bool | None = None,
     every: bool = False,
 ) -> ScoreRecord:
-    """Bound the loss by the canaries of one run, each included by a fair coin.
+    """Bound the loss by the canaries of one run or more, each included by a fair coin.
 
     All bounds and verdicts hold together at the confidence: certifying estimators share the error,
     and bounds at several values of δ need no further correction. The bounds are about the whole
@@ -149,8 +154,10 @@ def score_one_run(
     others. Memberships that fair coins produce with probability below 1e-6 are refused.
 
     Args:
-        scores: scores of m canaries, shape [m]; or the path of a file with scores and memberships.
-        members: memberships, shape [m], booleans or 0 and 1; None if `scores` is a path.
+        scores: scores of m canaries, shape [m], or of independent runs, [runs, m]; or the path of a
+            file with scores and memberships.
+        members: memberships of the same shape, booleans or 0 and 1, or the path of a file with
+            them; None if the file of the scores has both.
         column: title of the column of scores, or its position from 1.
         member: title or position of the column of memberships.
         delta: δ at which ε is bounded, one or several; default: the claim's own, else 0.
@@ -174,15 +181,17 @@ def score_one_run(
             range.
     """
     scoring.check_confidence(confidence)
+    scoring.check_claim(claim)
     deltas = scoring.deltas_of(delta, claim)
-    name, canaries, is_loss = _taken(scores, members, column, member)
+    name, canaries, is_loss, found_in = _taken(scores, members, column, member)
     told = ScoreDirection(lower_is_member, is_loss)
-    whole = tables.CanaryScores(
+    whole = columns.CanaryScores(
         scoring.oriented(canaries.scores, lower=told.lower), canaries.members
     )
-    m = len(whole.scores)
+    _check_runs(whole.members)
+    runs, m = np.atleast_2d(whole.scores).shape
     aside = told.set_aside(m, seed, 0)
-    canaries = tables.CanaryScores(whole.scores[~aside], whole.members[~aside])
+    canaries = columns.CanaryScores(whole.scores[..., ~aside], whole.members[..., ~aside])
     asked, skipped = scoring.candidates(load_plugins(plugins), estimators, dict(parameters or {}))
     asked = [one for one in asked if estimators is not None or takes_canaries(one.estimator)]
     certify = [
@@ -196,7 +205,7 @@ def score_one_run(
     rows, tested = [], []
     for one in asked:
         own = level if one in certify else confidence
-        queries = [Query((1, 0), d, own, None if k else claim) for k, d in enumerate(deltas)]
+        queries = [Query((runs, 0), d, own, None if k else claim) for k, d in enumerate(deltas)]
         row, found = _row(one, canaries, queries, seed, confidence)
         if row["status"] == "skipped":
             skipped.append({"estimator": one.entry.name, "reason": row["reason"]})
@@ -204,19 +213,24 @@ def score_one_run(
         rows.append(row)
         if found is not None:
             tested.append((row, found))
+    if estimators is not None:
+        scoring.check_asked(rows, skipped, "canaries")
     cells = judged([cell for _, cell in tested], max(1, len(certify)), "holm")
     for (row, _), cell in zip(tested, cells, strict=True):
-        reason, verdict = _reason(cell, len(canaries.scores)), cell.verdict
+        reason, verdict = _reason(cell, canaries.scores.size), cell.verdict
         if verdict == CONSISTENT and len(np.unique(canaries.scores)) == 1:  # NaN is one value
             reason, verdict = f"no violation found, but {NOTHING_TESTED}", INCONCLUSIVE
         row.update(verdict=verdict, p_adjusted=cell.p_adjusted, reason=reason)
     verdicts = [row["verdict"] for row in rows if row["verdict"] is not None]
     sides = [whole.scores[~whole.members], whole.scores[whole.members]]
     apart = [whole.scores[aside & side] for side in (~whole.members, whole.members)]
+    members_in = int(whole.members.sum())
     described = {
         "name": name,
+        "runs": runs,
         "canaries": m,
-        "members": int(whole.members.sum()),
+        "members": members_in,
+        "columns": found_in.described(members_in, whole.members.size - members_in),
         "nan": int(np.isnan(whole.scores).sum()),
         "type": str(whole.scores.dtype),
         "direction": told.direction(*apart),
@@ -226,22 +240,59 @@ def score_one_run(
     return ScoreRecord(
         {
             **scoring.answer("score-one-run", described, audit, claim, deltas[0], seed, asked),
-            "refuted": VIOLATED in verdicts if claim is not None and verdicts else None,
+            "warnings": [*found_in.warnings, *scoring.nan_warnings(*sides)],
+            "refuted": _refuted(verdicts),
+            "untested": _untested(rows) if claim is not None else None,
             "rows": rows,
             "skipped": skipped if estimators is not None else [],
         }
     )
 
 
+def _refuted(verdicts: Sequence[str]) -> bool | None:
+    """True if an estimator refutes the claim; None if none could decide."""
+    if VIOLATED in verdicts:
+        return True
+    return False if CONSISTENT in verdicts else None
+
+
+def _untested(rows: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return the reason why no estimator decided about the claim; None if there is none."""
+    reasons = [row["reason"] for row in rows if row["verdict"] is not None]
+    decided = any(row["verdict"] in (VIOLATED, CONSISTENT) for row in rows)
+    return None if decided or not reasons else str(reasons[0])
+
+
+def _check_runs(members: HostArray) -> None:
+    """Refuse memberships of several runs that separate fair coins would not make.
+
+    Estimators test those within runs. Under fair coins the spread of the counts of each record has
+    less variance than a chi-squared variable, so both tails are conservative.
+    """
+    if members.ndim == 1:
+        return
+    runs, canaries = members.shape
+    spread = float(((2 * members.sum(axis=0) - runs) ** 2).sum()) / runs
+    rule = "each record must be in with probability ½ in each run, independently of other runs"
+    if chdtrc(canaries, spread) < IMPOSSIBLE:
+        raise DpframeError(f"the same records are in in many of the {runs:,} runs: {rule}")
+    if chdtr(canaries, spread) < IMPOSSIBLE:
+        raise DpframeError(f"each record is in about half of the {runs:,} runs, too evenly: {rule}")
+
+
 def _taken(
     scores: Any, members: Any, column: str | None, member: str | None
-) -> tuple[str, tables.CanaryScores, bool]:
-    """Return the name of the source, the canaries, and true if their title says `loss`."""
+) -> tuple[str, columns.CanaryScores, bool, columns.Columns]:
+    """Return the source, the canaries, true if their title says `loss`, and their columns."""
     if isinstance(scores, str | os.PathLike):
-        if members is not None:
-            raise DpframeError("members: a file of canaries already contains them")
-        name, read = os.fspath(scores), tables.read_members(Path(scores), column, member)
-        return name, tables.as_canaries(read.values, read.members, name), read.is_loss
+        name = os.fspath(scores)
+        if members is None or isinstance(members, str | os.PathLike):
+            beside = None if members is None else Path(members)
+            read = columns.read_members(Path(scores), column, member, beside)
+            canaries = columns.as_canaries(read.values, read.members, name)
+            return name, canaries, read.is_loss, read.columns
+        read = columns.read_scores(Path(scores), column)
+        return name, columns.as_canaries(read.values, members, name), read.is_loss, NO_COLUMNS
     if members is None:
         raise DpframeError("members: give the memberships of the canaries")
-    return "canaries", tables.as_canaries(scores, members, "canaries"), False
+    return "canaries", columns.as_canaries(scores, members, "canaries"), False, NO_COLUMNS

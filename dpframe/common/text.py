@@ -1,6 +1,7 @@
 """Text for people: escaped control characters, suggestions, and error messages of plugin code."""
 
 import ast
+import contextlib
 import difflib
 import functools
 import inspect
@@ -97,6 +98,34 @@ def toml(value: Any) -> str:
 def toml_key(key: str) -> str:
     """Write a key of TOML, without quotes if it needs none."""
     return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else toml(key)
+
+
+# Characters that people and word processors write in numbers.
+
+QUOTES = "“”„‟‘’‚‛«»‹›"
+MINUS = "−–—‐‑"
+
+
+def typographic(text: str) -> str:
+    """Name a character that only people read, with the remedy; return "" if there is none."""
+    with contextlib.suppress(ValueError):
+        float(text)
+        return ""
+    if any(char in text for char in QUOTES):
+        return f"it has typographic quotes; write {_straight(text)}"
+    if any(char in text for char in MINUS):
+        return f"it has a typographic minus sign; write {_straight(text)}"
+    if re.fullmatch(r"[+-]?\d*,\d+(e[+-]?\d+)?", text.strip().lower()):
+        return f"it has a decimal comma; write {text.strip().replace(',', '.')}"
+    if re.fullmatch(r"[+-]?\d[\d.,'\s]*[.,'\s][\d.,'\s]*", text):
+        return "it has a decimal comma or marks between thousands; write digits and one point"
+    return ""
+
+
+def _straight(text: str) -> str:
+    return text.translate(
+        {**dict.fromkeys(map(ord, QUOTES)), **dict.fromkeys(map(ord, MINUS), "-")}
+    )
 
 
 SWITCH = "DPFRAME_TRACEBACK"

@@ -266,20 +266,21 @@ class Estimator(Plugin, kind="estimator"):
     def estimate_canaries(
         self, scores: HostArray, members: HostArray, query: Query, rng: np.random.Generator
     ) -> Estimate:
-        """Estimate from the canaries of one run made elsewhere; runs on the host.
+        """Estimate from the canaries of one run, or several, made elsewhere; runs on the host.
 
-        The default counts them as one release, if the statistic takes canaries.
+        The default counts each run as one release, if the statistic takes canaries.
 
         Args:
-            scores: larger means more like a member, shape [m].
-            members: True for the canaries that were in, by fair coins; shape [m].
+            scores: larger means more like a member, shape [m], or [runs, m] of independent runs.
+            members: True for the canaries that were in, by fair coins; of the same shape.
             query: what is asked.
             rng: for estimators that need it.
         """
         from dpframe.scores.count import count_canaries
 
         layout, counts = count_canaries(self.statistic(), scores, members)
-        return self.estimate(layout, counts, query._replace(trials=(1, 0)))
+        runs = len(np.atleast_2d(scores))
+        return self.estimate(layout, counts, query._replace(trials=(runs, 0)))
 
     def extreme(self, layout: Tree, trials: tuple[int, int]) -> Tree:
         """Return the strongest possible counts against any claim at this number of trials.

@@ -128,7 +128,8 @@ def untested(found: Found) -> str:
     """Warn that no estimator tested the claim, so that it is not taken as confirmed."""
     if found["claim"] is None or found["refuted"] is not None:
         return ""
-    return "! The claim was not tested: no selected estimator can test it on these scores."
+    reason = found.get("untested") or "no selected estimator can test it on these scores"
+    return f"! The claim was not tested: {reason}."
 
 
 def warnings(found: Found) -> list[str]:
@@ -152,11 +153,17 @@ def unadjusted(found: Found) -> str:
 
 
 def sources(found: Found) -> Iterator[str]:
-    """Name the scores and their direction."""
+    """Name the scores, the columns that hold them, and their direction."""
     scores, direction = found["scores"], _direction(found)
+    if columns := scores.get("columns"):
+        sides = f"{words.quantity(columns['in'])} in, {words.quantity(columns['out'])} out"
+        yield (
+            f"score = column {columns['score']}, membership = column {columns['membership']} "
+            f"({sides})"
+        )
     if found["kind"] == ONE_RUN:
         yield (
-            f"{scores['name']}: {words.quantity(scores['canaries'])} canaries of one run, "
+            f"{scores['name']}: {canaries(scores)}, "
             f"{words.quantity(scores['members'])} of them members"
             f"{_lacking(scores['nan'], 'scores NaN')}"
         )
@@ -165,11 +172,38 @@ def sources(found: Found) -> Iterator[str]:
             side = scores[key]
             kind = "decisions" if side["type"] == "bool" else "scores"
             amount = f"{words.quantity(side['scores'])} {kind}"
-            yield f"{side['name']}: {amount}{_lacking(side['nan'], 'of them NaN')} ({name})"
-    if direction.get("lower_is_member"):
-        yield "The scores are negated, because lower scores indicate the record."
+            column = f", column {side['column']}" if "column" in side else ""
+            yield f"{side['name']}{column}: {amount}{_lacking(side['nan'], 'of them NaN')} ({name})"
+    yield from _stated(direction)
     if aside := sum(direction.get("set_aside", ())):
         yield f"{words.quantity(aside)} of these only test the direction of the scores."
+
+
+def canaries(scores: Found) -> str:
+    """Write the number of canaries and of runs."""
+    runs = scores.get("runs", 1)  # old answers have none
+    of = "of one run" if runs == 1 else f"in each of {words.quantity(runs)} runs"
+    return f"{words.quantity(scores['canaries'])} canaries {of}"
+
+
+def _stated(direction: Found) -> Iterator[str]:
+    """Say if larger or lower scores indicate the record, and who said so."""
+    lower, by = direction.get("lower_is_member"), direction.get("stated_by")
+    if by is None:  # an old answer
+        return
+    called = direction.get("called_loss")
+    if lower:
+        why = "--lower-is-member" if by == "option" else "the column is called a loss"
+        other = "" if by == "option" else " If larger is member, add --higher-is-member."
+        yield (
+            f"Direction: lower is member ({why}). The scores are negated, because lower scores "
+            f"indicate the record.{other}"
+        )
+    elif by == "option":
+        although = ", although the column is called a loss" if called else ""
+        yield f"Direction: larger is member (--higher-is-member{although})."
+    else:
+        yield "Direction: larger is member (the default)."
 
 
 def _lacking(number: int, text: str) -> str:

@@ -45,9 +45,10 @@ def count_scores(
 def count_canaries(
     statistic: Statistic, scores: HostArray, members: HostArray
 ) -> tuple[Tree, Tree]:
-    """Count the canaries of one run as one release on D; return layout and counts (int64).
+    """Count the canaries of each run as one release on D; return layout and counts (int64).
 
-    Scores and members have shape [m]; members are True for canaries that were included. Raises
+    Scores and members have shape [m], or [runs, m]; members are True for canaries that were
+    included. Raises
     DpframeError if the statistic does not take canaries, or needs a pilot.
     """
     if "canaries" not in statistic.accepts:
@@ -55,12 +56,12 @@ def count_canaries(
         raise DpframeError(f"takes {wanted} of each run, not many canaries of one")
     if statistic.needs_pilot():
         raise DpframeError("needs runs of its own to choose from")
-    release = np.stack([scores, members.astype(scores.dtype)])
-    layout = jax.tree.map(np.asarray, statistic.lay_out(release.shape))
-    with jax.enable_x64(release.dtype == np.float64):
-        keep = np.ones(1, bool)
+    releases = np.stack(np.atleast_2d(scores, members.astype(scores.dtype)), axis=1)
+    layout = jax.tree.map(np.asarray, statistic.lay_out(releases.shape[1:]))
+    with jax.enable_x64(releases.dtype == np.float64):
+        keep = np.ones(len(releases), bool)
         counts = jax.jit(statistic.update)(
-            layout, statistic.zero(layout), np.int32(0), release[None], keep
+            layout, statistic.zero(layout), np.int32(0), releases, keep
         )
     return layout, jax.tree.map(lambda leaf: np.asarray(leaf, np.int64), counts)
 

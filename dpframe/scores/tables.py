@@ -1,84 +1,34 @@
-"""Read scores and memberships from files."""
+"""Read tables of scores from files."""
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import gzip
 import importlib
 import io
 import json
+import math
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from dpframe.common.files import NotReadableError, read_regular
-from dpframe.common.text import did_you_mean, listed
+from dpframe.common.text import QUOTES, cut, escape, listed, typographic
 from dpframe.common.types import HostArray
 from dpframe.errors import ScoresError
 
-LOSSES = ("loss", "losses")
-"""Titles of scores that are lower for members."""
-USUAL = {
-    "--column": (("score", "scores", "mia_score", "mia_scores", *LOSSES),),
-    "--member": (("member", "members", "membership", "is_member"), ("label", "labels")),
-}
-"""Usual titles, in lower case, for each option. `label` comes second, as it may name a class."""
+MOST_TEXT = 1 << 30  # bytes of a .csv, .tsv or .jsonl file, which is read as a whole
+MOST_JSON = 1 << 26  # bytes of a .json file; its values take twenty times as much memory
+MOST_UNPACKED = 1 << 28  # bytes of an array of an archive, or of an unpacked file
+MOST_PACKED = 1 << 26  # bytes that may unpack from any file; for more, see `MOST_RATIO`
+MOST_RATIO = 100  # unpacked bytes for each packed one; numbers pack to a half, words to a tenth
+MOST_ARRAYS = 1_000  # of an archive
 
-
-def chosen(
-    table: ScoreTable, option: str, wanted: str | None, path: Path, default: int | None = None
-) -> int:
-    """Return the index of the column that a user named or that has a usual title.
-
-    `option` is the command-line option, a key of `USUAL`, and `wanted` the user's choice: a
-    title, or a position from 1. `default` is returned if no title is usual and there are two
-    columns. Raises ScoresError, which lists the columns, if the column is unknown or ambiguous.
-    """
-    titles = list(table.titles)
-    if wanted is not None:
-        return _named(titles, wanted, path, option)
-    for usual in USUAL[option]:
-        found = [n for n, title in enumerate(titles) if title.strip().lower() in usual]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            names = listed([titles[n] for n in found])
-            raise ScoresError(f"{path}: name the column with {option}: {names} are both recognised")
-    if len(titles) == 2 and default is not None:
-        return default
-    raise ScoresError(f"{path}: name the column with {option}: {_there_are(titles)}")
-
-
-def _named(titles: list[str], wanted: str, path: Path, option: str) -> int:
-    if titles.count(wanted) == 1:
-        return titles.index(wanted)
-    if wanted in titles:
-        raise ScoresError(f"{path}: {option}: {titles.count(wanted)} columns are called {wanted!r}")
-    if wanted.isdecimal() and 1 <= int(wanted) <= len(titles):
-        return int(wanted) - 1
-    raise ScoresError(
-        f"{path}: {option}: there is no column {wanted!r}; {_there_are(titles)}"
-        f"{did_you_mean([title for title in titles if title], wanted)}"
-    )
-
-
-def _there_are(titles: Sequence[str]) -> str:
-    if not titles:
-        return "there is none"
-    if not any(titles):
-        return f"there are {len(titles)}, counted from 1"
-    return f"there are {listed([title or '(without a title)' for title in titles])}"
-
-
-MOST_BYTES = 1 << 32  # of a text file, which is read as a whole; an .npy file is not
 BOOLEANS = {"true": True, "false": False}
-_PAIRS = ("in out", "member nonmember", "member non-member", "yes no", "train test")
-MEMBERSHIPS = {
-    **BOOLEANS,
-    **{word: not place for pair in _PAIRS for place, word in enumerate(pair.split())},
-}
-"""Words for memberships, in lower case."""
 
 
 class ScoreTable(Protocol):
@@ -88,24 +38,37 @@ class ScoreTable(Protocol):
     def titles(self) -> Sequence[str]:
         """Titles of the columns, in order; empty texts if there are none."""
 
+    @property
+    def hint(self) -> str:
+        """A likely mistake, for messages about columns that are missing; may be empty."""
+
     def column(self, place: int, words: Mapping[str, bool] = BOOLEANS) -> HostArray:
         """Return the values of one column; raises ScoresError if they are not numbers or words."""
 
+    def texts(self, place: int) -> list[str]:
+        """Return the values of one column as they are written."""
+
+    def where(self, row: int) -> str:
+        """Name a row, counted from 0, by file and line if there is one."""
+
 
 def read_table(path: Path) -> ScoreTable:
-    """Read a .csv, .jsonl, .parquet, .npz or .npy file; its suffix gives the format.
+    """Read a file in a format of `FORMATS`, also packed as .gz; its suffix gives the format.
 
-    An .npy file is mapped into memory, not loaded. In a .csv file "nan" and "inf" are numbers;
-    an empty field is a mistake. A .parquet file needs pandas. Raises ScoresError if the file is
-    missing, cannot be read, or holds something else.
+    An .npy file is mapped into memory, not loaded; of an .npz file only headers are read until a
+    column is requested. In a .csv file "nan" and "inf" are numbers; an empty field is a mistake. A
+    .parquet file needs pandas. Raises ScoresError if the file is missing, cannot be read, is too
+    large, or holds something else.
     """
-    reader = _READERS.get(path.suffix.lower())
+    name = path.name.lower()
+    packed = name.endswith(".gz")
+    reader = _READERS.get(Path(name.removesuffix(".gz")).suffix)
     if reader is None:
-        raise ScoresError(f"{path}: dpframe reads scores from {', '.join(_READERS)} files")
+        raise ScoresError(f"{path}: dpframe reads scores from {FORMATS} files, also with .gz")
     try:
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise ScoresError(f"{path}: is not a regular file")
-        return reader(path)
+        return reader(path, _unpacked(path) if packed else None)
     except NotReadableError as error:
         raise ScoresError(f"{path}: {error}") from error
     except FileNotFoundError:
@@ -116,60 +79,154 @@ def read_table(path: Path) -> ScoreTable:
         raise ScoresError(f"{path}: cannot read it: {error.strerror or error}") from error
 
 
+def _unpacked(path: Path) -> bytes:
+    """Return the content of a .gz file, unless it is too large."""
+    packed = read_regular(path, MOST_UNPACKED)
+    most = _most(len(packed))
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
+            content = file.read(most + 1)
+    except (OSError, EOFError, ValueError) as error:  # ValueError: zlib's
+        raise ScoresError(f"{path}: cannot be unpacked: {error}") from None
+    except Exception as error:  # zlib.error
+        raise ScoresError(f"{path}: cannot be unpacked: {error}") from None
+    if len(content) > most:
+        raise ScoresError(f"{path}: unpacks to more than {most:,} bytes; unpack it yourself")
+    return content
+
+
+def _most(packed: int) -> int:
+    """Return the bytes to which so many may unpack."""
+    return min(MOST_UNPACKED, max(MOST_PACKED, MOST_RATIO * packed))
+
+
 class _Arrays(NamedTuple):
     """Columns that are arrays already."""
 
+    path: Path
     titles: list[str]
-    columns: list[HostArray]
+    columns: Sequence[HostArray]
+    hint: str = ""
 
     def column(self, place: int, words: Mapping[str, bool] = BOOLEANS) -> HostArray:
-        return _worded(np.asarray(self.columns[place]), words)
+        return worded(np.asarray(self.columns[place]), words)
+
+    def texts(self, place: int) -> list[str]:
+        return [str(value) for value in np.asarray(self.columns[place]).tolist()]
+
+    def where(self, row: int) -> str:
+        return f"{self.path}: row {row + 1:,}"
 
 
-def _worded(values: HostArray, words: Mapping[str, bool]) -> HostArray:
+def worded(values: HostArray, words: Mapping[str, bool]) -> HostArray:
     """Convert an array of words to truth values; return any other array unchanged."""
     if values.dtype.kind not in "OU" or not len(values):
         return values
-    found = [words.get(str(value).strip().lower()) for value in values]
-    return values if None in found else np.array(found, bool)
+    found = [words.get(str(value).strip().lower()) for value in values.ravel()]
+    return values if None in found else np.array(found, bool).reshape(values.shape)
 
 
-class _Texts:
-    """A .csv file; only the requested columns must be numbers."""
+# Text files.
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.text = path, _text_of(path).rstrip(" \r\n")
-        first = self.text.partition("\n")[0]
-        self.separator = max(",;\t", key=first.count)
-        _, row = next(self._rows(), (1, []))
-        self.width = len(row)
-        self.titled = bool(row) and all(number_of(text) is None for text in row)
-        self.titles = [text.strip() if self.titled else "" for text in row]
+
+class _Written:
+    """A table of written values; only the requested columns must be numbers."""
+
+    path: Path
+    titles: list[str]
+    hint = ""
+
+    def _cells(self, place: int) -> Iterator[tuple[str, str]]:
+        """Yield file and line, and text, of each value of a column."""
+        raise NotImplementedError
 
     def column(self, place: int, words: Mapping[str, bool] = BOOLEANS) -> HostArray:
         try:
             return np.fromiter((float(text) for _, text in self._cells(place)), np.float64)
         except ValueError:  # truth values or a mistake
             pass
-        texts = list(self._cells(place))
-        values = [number_of(text, words) for _, text in texts]
+        cells = list(self._cells(place))
+        values = [number_of(text, words) for _, text in cells]
         decided = [isinstance(value, bool) for value in values]
         some = any(decided)
-        for (line, text), value in zip(texts, values, strict=True):
-            if value is None or (some and value not in (0, 1)):
-                raise ScoresError(f"{self.path}:{line}: {_problem(text.strip(), decisions=some)}")
-        return np.array(values, np.bool_ if all(decided) else np.float64)
+        for (where, text), value in zip(cells, values, strict=True):
+            if value is None or (
+                some and value not in ((0, 1) if words is BOOLEANS else (0, 1, -1))
+            ):
+                title = f" (column {cut(self.titles[place])})" if self.titles[place] else ""
+                problem = _problem(text.strip(), decisions=some, members=words is not BOOLEANS)
+                raise ScoresError(f"{where}: {problem}{title}")
+        if some:
+            values = [value > 0 for value in values if value is not None]
+        return np.array(values, np.bool_ if some else np.float64)
 
-    def _cells(self, place: int) -> Iterator[tuple[int, str]]:
-        """Yield line and text of each value of a column."""
+    def texts(self, place: int) -> list[str]:
+        return [text.strip() for _, text in self._cells(place)]
+
+    def where(self, row: int) -> str:
+        return next((where for at, (where, _) in enumerate(self._cells(0)) if at == row), "")
+
+
+def number_of(text: str, words: Mapping[str, bool] = BOOLEANS) -> float | bool | None:
+    """Parse a number or a word for a truth value; return None for anything else."""
+    text = text.strip().lower()
+    try:
+        return words[text] if text in words else float(text)
+    except ValueError:
+        return None
+
+
+def _problem(text: str, *, decisions: bool, members: bool) -> str:
+    if not text and members:
+        return "a membership is missing; write 1 for in or 0 for out, or remove the row"
+    if not text:
+        return "nothing; if a score is missing, write nan"
+    if slip := typographic(text):
+        return f"{escape(repr(cut(text)))} is not a number: {slip}"
+    if members:
+        return f"{escape(repr(cut(text)))} is neither in nor out; write 1 or 0, or remove such rows"
+    return (
+        f"{escape(repr(cut(text)))} is {'neither true nor false' if decisions else 'not a number'}"
+    )
+
+
+class _Delimited(_Written):
+    """A .csv or .tsv file."""
+
+    def __init__(self, path: Path, content: bytes | None, separators: str = ",;\t") -> None:
+        self.path, self.text = path, _text_of(path, content).rstrip(" \r\n")
+        self.separator = _separator(self.text, separators)
+        rows = self._rows()
+        _, row = next(rows, (1, []))
+        second = next(rows, (2, []))[1]
+        self.width = len(row)
+        self.titled = bool(row) and (
+            all(number_of(text) is None for text in row) or _counted(row, second)
+        )
+        self.titles = [text.strip() if self.titled else "" for text in row]
+        for title in self.titles:
+            if any(char in title for char in QUOTES):
+                raise ScoresError(f"{path}:1: the title {cut(title)}: {typographic(title)}")
+        if (
+            not self.titled
+            and self.separator == ","
+            and all(t.strip().isdecimal() for t in row[1:])
+        ):
+            self.hint = (
+                f"; if {cut(self.text.partition(chr(10))[0])} has a decimal comma, write a point"
+            )
+
+    def _cells(self, place: int) -> Iterator[tuple[str, str]]:
         rows = self._rows()
         if self.titled:
             next(rows)
         for line, row in rows:
             if len(row) != self.width:
                 what = f"{len(row)} columns, and {self.width} above" if row else EMPTY
+                if len(row) > self.width and self.separator == ",":
+                    what += "; if commas are decimal commas, write points, as in 0.5"
                 raise ScoresError(f"{self.path}:{line}: {what}")
-            yield line, row[place]
+            yield f"{self.path}:{line}", row[place]
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
         reader = csv.reader(io.StringIO(self.text, newline=None), delimiter=self.separator)
@@ -183,95 +240,265 @@ class _Texts:
 EMPTY = "an empty line; if a score is missing, write nan"
 
 
-def _problem(text: str, *, decisions: bool) -> str:
-    if not text:
-        return "nothing; if a score is missing, write nan"
-    return f"{text!r} is {'neither true nor false' if decisions else 'not a number'}"
+def _separator(text: str, separators: str) -> str:
+    """Return the character that separates columns: the one found equally often in two lines."""
+    first, second, *_ = (*text.split("\n", 2), "", "")
+    # A decimal comma is more likely than a semicolon or a tabulator inside a value.
+    for each in reversed(separators):
+        if first.count(each) and (not second or first.count(each) == second.count(each)):
+            return each
+    return max(separators, key=first.count)
 
 
-def number_of(text: str, words: Mapping[str, bool] = BOOLEANS) -> float | bool | None:
-    """Parse a number or a word for a truth value; return None for anything else."""
-    text = text.strip().lower()
-    try:
-        return words[text] if text in words else float(text)
-    except ValueError:
-        return None
+def _counted(row: list[str], second: list[str]) -> bool:
+    """True if a header counts the columns from 0, as pandas writes it, and data follow."""
+    numbers = [str(n) for n in range(len(row))]
+    after = [text.strip() for text in row]
+    return (
+        len(row) > 1
+        and (after == numbers or after == ["", *numbers[:-1]])
+        and any(number_of(text) is not None and not text.strip().isdecimal() for text in second)
+    )
 
 
-class _Lines(_Texts):
-    """A .jsonl file: on each line an object with the same keys."""
+def _tabbed(path: Path, content: bytes | None) -> ScoreTable:
+    return _Delimited(path, content, "\t")
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.titles = path, []
-        self.objects: list[tuple[int, dict[str, Any]]] = []
-        for number, line in enumerate(_text_of(path).split("\n"), 1):
-            if not line.strip():
-                continue
-            try:
-                found = json.loads(line)
-            except (ValueError, RecursionError):
-                raise ScoresError(f"{path}:{number}: not JSON") from None
-            if not isinstance(found, dict) or not found:
-                raise ScoresError(f"{path}:{number}: not an object, such as {EXAMPLE}")
-            self.titles = self.titles or list(found)
-            if found.keys() != set(self.titles):
-                raise ScoresError(f"{path}:{number}: other keys than above")
-            self.objects.append((number, found))
 
-    def _cells(self, place: int) -> Iterator[tuple[int, str]]:
-        for number, values in self.objects:
-            value = values[self.titles[place]]
+class _Listed(_Written):
+    """A .jsonl file, on each line an object with the same keys, or a .json file."""
+
+    def __init__(self, path: Path, columns: dict[str, Sequence[Any]], lines: Sequence[int]) -> None:
+        self.path, self.columns, self.lines = path, columns, lines
+        self.titles = list(columns)
+
+    def _cells(self, place: int) -> Iterator[tuple[str, str]]:
+        for row, value in enumerate(self.columns[self.titles[place]]):
             text = "" if value is None else json.dumps(value)
-            yield number, value if isinstance(value, str) else text
+            yield self.where(row), value if isinstance(value, str) else text
+
+    def where(self, row: int) -> str:
+        return f"{self.path}:{self.lines[row]}" if self.lines else f"{self.path}: row {row + 1:,}"
+
+
+class _Unnamed(_Listed):
+    """A .json file of lists, whose columns have no titles."""
+
+    def __init__(self, path: Path, columns: Sequence[Sequence[Any]]) -> None:
+        super().__init__(path, dict(zip(map(str, range(len(columns))), columns, strict=True)), ())
+        self.keys, self.titles = self.titles, [""] * len(columns)
+
+    def _cells(self, place: int) -> Iterator[tuple[str, str]]:
+        for row, value in enumerate(self.columns[self.keys[place]]):
+            text = "" if value is None else json.dumps(value)
+            yield self.where(row), value if isinstance(value, str) else text
 
 
 EXAMPLE = '{"score": 0.5, "member": 1}'
 
 
-def _text_of(path: Path) -> str:
+def _jsonl(path: Path, content: bytes | None) -> ScoreTable:
+    columns: dict[str, list[Any]] = {}
+    lines: list[int] = []
+    for number, line in enumerate(_text_of(path, content, MOST_UNPACKED).split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError):
+            raise ScoresError(f"{path}:{number}: not JSON") from None
+        if not isinstance(found, dict) or not found:
+            raise ScoresError(f"{path}:{number}: not an object, such as {EXAMPLE}")
+        if not lines:
+            columns = {title: [] for title in found}
+        _append(found, columns, f"{path}:{number}")
+        lines.append(number)
+    return _Listed(path, dict(columns), lines)
+
+
+def _append(found: dict[str, Any], columns: dict[str, list[Any]], where: str) -> None:
+    if found.keys() != columns.keys():
+        names = listed(sorted(found.keys() ^ columns.keys()))
+        raise ScoresError(f"{where}: other keys than above: {names}")
+    for title, values in columns.items():
+        values.append(found[title])
+
+
+def _json(path: Path, content: bytes | None) -> ScoreTable:
+    """Read a list of objects, of numbers or of rows, or an object of lists."""
+    text = _text_of(path, content, MOST_JSON)
     try:
-        return read_regular(path, MOST_BYTES).decode("utf-8-sig")
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ScoresError(f"{path}: not JSON; for an object in each line, call it .jsonl") from None
+    if isinstance(found, dict) and found.keys() >= {"columns", "data"}:  # pandas, orient="split"
+        titles, rows = found["columns"], _by_column(found["data"], path)
+        if not isinstance(titles, list) or len(titles) != len(rows):
+            raise ScoresError(f"{path}: columns and data do not fit")
+        return _Listed(path, dict(zip(map(str, titles), rows, strict=True)), ())
+    if isinstance(found, dict):
+        return _Listed(path, _lists(found, path), ())
+    if isinstance(found, list) and found and all(isinstance(row, dict) and row for row in found):
+        columns: dict[str, list[Any]] = {title: [] for title in found[0]}
+        for number, row in enumerate(found, 1):
+            _append(row, columns, f"{path}: row {number:,}")
+        return _Listed(path, dict(columns), ())
+    return _Unnamed(path, _by_column(found, path))
+
+
+def _lists(found: dict[str, Any], path: Path) -> dict[str, Sequence[Any]]:
+    """Return the columns of an object of lists, or of objects as pandas writes them."""
+    columns = {
+        title: list(values.values()) if isinstance(values, dict) else values
+        for title, values in found.items()
+    }
+    for title, values in columns.items():
+        if not isinstance(values, list):
+            raise ScoresError(f"{path}: {cut(title)!r} is not a list of values")
+    if len({len(values) for values in columns.values()}) > 1:
+        sizes = listed(f"{title} has {len(v):,}" for title, v in columns.items())
+        raise ScoresError(
+            f"{path}: lists of different lengths: {sizes}; write scores of members and of "
+            "others into two files, for --scores1 and --scores0"
+        )
+    return columns
+
+
+def _by_column(found: Any, path: Path) -> list[Sequence[Any]]:
+    """Return the columns of a list of values, or of rows."""
+    rows = found if isinstance(found, list) else [{}]
+    if rows and all(isinstance(row, list) for row in rows):
+        if len({len(row) for row in rows}) > 1:
+            raise ScoresError(f"{path}: rows of different lengths")
+        return list(zip(*rows, strict=True))
+    if any(isinstance(row, list | dict) for row in rows):
+        raise ScoresError(
+            f"{path}: not a list of objects such as {EXAMPLE}, nor an object of lists"
+        )
+    return [rows]
+
+
+def _text_of(path: Path, content: bytes | None, most: int = MOST_TEXT) -> str:
+    try:
+        read = read_regular(path, most) if content is None else content
+        if len(read) > most:
+            raise ScoresError(f"{path}: has more than {most:,} bytes")
+        return read.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ScoresError(f"{path}: not a text file: {error.reason}") from error
 
 
-def _npz(path: Path) -> ScoreTable:
-    try:
-        # Opened here, because NumPy leaves a file open that is not an archive.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
-            return _Arrays(found.files, [found[name] for name in found.files])
-    except OSError:
-        raise
-    except Exception as error:  # not an archive, or an array of objects
-        raise ScoresError(f"{path}: not an .npz file of plain arrays") from error
+# Arrays of NumPy.
 
 
-def _npy(path: Path) -> ScoreTable:
-    with path.open("rb") as file:
+class _Archive:
+    """An .npz file; its headers are read at once, and an array when it is requested."""
+
+    hint = ""
+
+    def __init__(self, path: Path, content: bytes | None) -> None:
+        self.path, self.content = path, content
+        self.entries: list[zipfile.ZipInfo] = []
+        self.shapes: list[tuple[int, ...]] = []
+        with self._opened() as archive:
+            infos = [info for info in archive.infolist() if info.filename.endswith(".npy")]
+            if len(infos) > MOST_ARRAYS:
+                raise ScoresError(f"{path}: has {len(infos):,} arrays; at most {MOST_ARRAYS:,}")
+            for info in infos:
+                with self._entry(archive, info) as file:
+                    shape = _header(file)[0]
+                if shape:  # a single number is no column
+                    self.entries.append(info)
+                    self.shapes.append(shape)
+        self.titles = [info.filename.removesuffix(".npy") for info in self.entries]
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[zipfile.ZipFile]:
+        try:
+            source = self.path if self.content is None else io.BytesIO(self.content)
+            with zipfile.ZipFile(source) as archive:
+                yield archive
+        except (OSError, ScoresError):
+            raise
+        except Exception as error:  # not an archive, or a header that says anything
+            raise ScoresError(f"{self.path}: not an .npz file of plain arrays") from error
+
+    def _entry(self, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> IO[bytes]:
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError("packed in a way that NumPy does not use")
+        return archive.open(info)
+
+    def column(self, place: int, words: Mapping[str, bool] = BOOLEANS) -> HostArray:
+        info, title = self.entries[place], cut(self.titles[place])
+        if info.file_size > _most(info.compress_size):
+            raise ScoresError(
+                f"{self.path}: {title} unpacks to {info.file_size:,} bytes, too many; save it as "
+                ".npy, which is not loaded as a whole"
+            )
+        with self._opened() as archive:
+            with self._entry(archive, info) as file:
+                shape, dtype, start = _header(file)
+            if dtype.hasobject:
+                raise ScoresError(f"{self.path}: not an .npz file of plain arrays: {title}")
+            if start + dtype.itemsize * math.prod(shape) != info.file_size:
+                raise ScoresError(f"{self.path}: {title} is damaged: its header names another size")
+            with self._entry(archive, info) as file:
+                found = np.lib.format.read_array(file, allow_pickle=False)
+        return worded(found, words)
+
+    def texts(self, place: int) -> list[str]:
+        return [str(value) for value in self.column(place, {}).tolist()]
+
+    def where(self, row: int) -> str:
+        return f"{self.path}: row {row + 1:,}"
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+    """Return the shape and type of an array, and the place where its values begin."""
+    version = np.lib.format.read_magic(file)
+    readers: dict[tuple[int, int], Any] = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    shape, _, dtype = readers[version](file)
+    return shape, dtype, file.tell()
+
+
+def _npy(path: Path, content: bytes | None) -> ScoreTable:
+    with path.open("rb") if content is None else io.BytesIO(content) as file:
         if not file.read(6) == b"\x93NUMPY":
             raise ScoresError(f"{path}: not an .npy file of NumPy")
-    try:
-        found = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-    except OSError:
-        raise
-    except Exception as error:  # a header may say anything
-        # An array of nothing cannot be mapped, and one of objects must not be loaded.
-        if "empty" in str(error):
-            raise ScoresError(f"{path}: holds no scores") from None
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ScoresError(f"{path}: cannot read it: {first}") from error
+        file.seek(0)
+        try:
+            if content is None:
+                found = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+            else:
+                shape, dtype, start = _header(file)
+                if start + dtype.itemsize * math.prod(shape) != len(content):
+                    raise ValueError("its header names another size")
+                found = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
+        except OSError:
+            raise
+        except Exception as error:  # a header may say anything
+            # An array of nothing cannot be mapped, and one of objects must not be loaded.
+            if "empty" in str(error):
+                raise ScoresError(f"{path}: holds no scores") from None
+            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise ScoresError(f"{path}: cannot read it: {first}") from error
     if names := found.dtype.names:
-        return _Arrays(list(names), [found[name] for name in names])
+        return _Arrays(path, list(names), [found[name] for name in names])
     if found.ndim not in (1, 2):
         raise ScoresError(f"{path}: columns have shape [n, k]; this has {found.shape}")
     columns = [found] if found.ndim == 1 else list(found.T)
-    return _Arrays([""] * len(columns), columns)
+    return _Arrays(path, [""] * len(columns), columns)
 
 
 class _Frame:
     """A .parquet file, which pandas reads."""
 
-    def __init__(self, path: Path) -> None:
+    hint = ""
+
+    def __init__(self, path: Path, content: bytes | None) -> None:
         try:
             pandas: Any = importlib.import_module("pandas")
         except ImportError:
@@ -280,8 +507,13 @@ class _Frame:
             ) from None
         if not path.exists():
             raise FileNotFoundError
+        if (size := _values_of_parquet(content or path)) > MOST_UNPACKED / 8:
+            raise ScoresError(
+                f"{path}: holds {size:,} values, too many; keep only the columns used"
+            )
         try:
-            self.path, self.frame = path, pandas.read_parquet(path)
+            self.path = path
+            self.frame = pandas.read_parquet(path if content is None else io.BytesIO(content))
         except Exception as error:  # whatever the parquet engine raises
             raise ScoresError(f"{path}: cannot read it: {error}") from error
         self.titles = [str(title) for title in self.frame.columns]
@@ -293,129 +525,32 @@ class _Frame:
             return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
         if kind == "b" and column.hasnans:
             raise ScoresError(f"{self.path}: a decision is missing; decisions are true or false")
-        return _worded(np.asarray(column.to_numpy()), words)
+        return worded(np.asarray(column.to_numpy()), words)
+
+    def texts(self, place: int) -> list[str]:
+        return [str(value) for value in self.frame.iloc[:, place].to_numpy().tolist()]
+
+    def where(self, row: int) -> str:
+        return f"{self.path}: row {row + 1:,}"
 
 
-_READERS: dict[str, Callable[[Path], ScoreTable]] = {
-    ".csv": _Texts,
-    ".jsonl": _Lines,
+def _values_of_parquet(source: Path | bytes) -> int:
+    """Return the number of values that a .parquet file says it has; 0 if that is not known."""
+    try:
+        parquet: Any = importlib.import_module("pyarrow.parquet")
+        found = parquet.read_metadata(source if isinstance(source, Path) else io.BytesIO(source))
+        return int(found.num_rows) * int(found.num_columns)
+    except Exception:  # pandas says what is wrong
+        return 0
+
+
+_READERS: dict[str, Callable[[Path, bytes | None], ScoreTable]] = {
+    ".csv": _Delimited,
+    ".tsv": _tabbed,
+    ".json": _json,
+    ".jsonl": _jsonl,
     ".parquet": _Frame,
-    ".npz": _npz,
+    ".npz": _Archive,
     ".npy": _npy,
 }
-
-
-class Scores(NamedTuple):
-    """The scores of a file."""
-
-    values: HostArray  # as from `as_scores`, shape [n]
-    members: HostArray | None  # true if the record was in, shape [n]; None of one side
-    title: str  # of the column; empty if it has none
-
-    @property
-    def is_loss(self) -> bool:
-        """True if the title says that scores are lower for members."""
-        return self.title.strip().lower() in LOSSES
-
-
-def read_scores(path: Path, column: str | None = None) -> Scores:
-    """Read scores from a file in a format of `read_table`.
-
-    `column` is the title of the column, or its position from 1; default: the only column, or the
-    column with a usual title.
-    """
-    table = read_table(path)
-    if not table.titles:
-        raise ScoresError(f"{path}: holds no scores")
-    alone = column is None and len(table.titles) == 1
-    place = 0 if alone else chosen(table, "--column", column, path)
-    return Scores(as_scores(table.column(place), str(path)), None, table.titles[place])
-
-
-def as_scores(values: Any, name: str) -> HostArray:
-    """Check that values are scores.
-
-    Args:
-        values: shape [n] or [n, 1], booleans, floats or integers; NaN and infinities are scores.
-        name: their name in messages.
-
-    Returns:
-        Shape [n]: booleans, float32 or float64. Integers become float64.
-
-    Raises:
-        ScoresError: there are none, more than one column, or values that are not numbers.
-    """
-    if isinstance(values, np.ma.MaskedArray):
-        raise ScoresError(f"{name}: is a masked array; pass only the valid scores, compressed()")
-    try:
-        array = np.asarray(values)
-    except ValueError:  # rows of different lengths
-        raise ScoresError(f"{name}: scores are one list of numbers") from None
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise ScoresError(f"{name}: scores must be one column, shape [n]; this has {array.shape}")
-    if not len(array):
-        raise ScoresError(f"{name}: holds no scores")
-    if array.dtype == np.bool_:
-        return array
-    if array.dtype.kind in "iu":
-        return array.astype(np.float64)
-    if array.dtype.kind != "f":
-        raise ScoresError(
-            f"{name}: scores must be booleans or numbers; this contains {array.dtype}"
-        )
-    return array.astype(np.float32 if array.dtype.itemsize <= 4 else np.float64, copy=False)
-
-
-class CanaryScores(NamedTuple):
-    """The canaries of one run."""
-
-    scores: HostArray  # larger means more like a member, shape [m], float32 or float64
-    members: HostArray  # which were in, shape [m], booleans
-
-
-def as_canaries(scores: Any, members: Any, name: str) -> CanaryScores:
-    """Check scores and memberships of the same canaries, shape [m] each.
-
-    Scores are as for `as_scores`; booleans count as 0 and 1. Memberships are booleans, or numbers
-    that are 0 or 1, or -1 and 1. `name` is for messages. Raises ScoresError for anything else.
-    """
-    values, inside = as_members(scores, members, name)
-    if values.dtype == np.bool_:
-        values = values.astype(np.float32)
-    return CanaryScores(values, inside)
-
-
-def as_members(scores: Any, members: Any, name: str) -> tuple[HostArray, HostArray]:
-    """Check scores and memberships, shape [m] each, but keep decisions boolean."""
-    values = as_scores(scores, f"{name}: scores")
-    inside = as_scores(members, f"{name}: members")
-    if inside.dtype != np.bool_ and set(np.unique(inside)) == {-1, 1}:
-        inside = inside > 0
-    if len(values) != len(inside):
-        raise ScoresError(f"{name}: {len(values):,} scores and {len(inside):,} memberships")
-    if not np.isin(inside, (0, 1)).all():
-        wrong = inside[~np.isin(inside, (0, 1))][0]
-        raise ScoresError(f"{name}: a membership is {wrong:g}; 1 is in, 0 or -1 is out")
-    return values, inside.astype(bool)
-
-
-def read_members(path: Path, column: str | None = None, member: str | None = None) -> Scores:
-    """Read scores and memberships from a file in a format of `read_table`.
-
-    Columns, or arrays of an .npz file, are found by usual titles; of two columns without such
-    titles the first has the scores. `column` and `member` are their titles, or positions from 1. A
-    membership is 1, 0 or -1, or a word of `MEMBERSHIPS`.
-    """
-    table = read_table(path)
-    places = [
-        chosen(table, option, wanted, path, default)
-        for default, (option, wanted) in enumerate((("--column", column), ("--member", member)))
-    ]
-    if places[0] == places[1] and len(table.titles) == 2 and column is member is None:
-        places = [1, 0]  # one title is usual, so the other column holds the other values
-    if places[0] == places[1]:
-        raise ScoresError(f"{path}: scores and memberships are two columns")
-    members = table.column(places[1], MEMBERSHIPS)
-    return Scores(*as_members(table.column(places[0]), members, str(path)), table.titles[places[0]])
+FORMATS = ", ".join(_READERS)

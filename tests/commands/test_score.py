@@ -249,7 +249,7 @@ def test_reversed_scores_are_noticed_by_scores_that_no_bound_uses() -> None:
     assert right["scores"]["direction"]["reversed"] is False
     assert right["scores"]["roc"] == found["scores"]["roc"]
     assert not reversal(right)
-    assert not direction(OUT, OUT)["reversed"]
+    assert not direction(OUT, OUT[::-1])["reversed"]
     assert direction(-IN, -OUT, parameters={"direction": "up"})["drawn_reversed"] is False
 
 

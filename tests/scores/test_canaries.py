@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpframe.errors import ScoresError
-from dpframe.scores.tables import as_canaries, read_members
+from dpframe.scores.columns import as_canaries, read_members
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,11 +30,11 @@ def test_every_format(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.txt", "1,1", "reads scores from .csv, .jsonl, .parquet, .npz, .npy files"),
+        ("a.txt", "1,1", "reads scores from .csv, .tsv, .json, .jsonl, .parquet, .npz, .npy files"),
         ("a.csv", "1,1\n2\n", "a.csv:2: 1 columns, and 2 above"),
-        ("a.csv", "1,1\n2,maybe\n", "a.csv:2: 'maybe' is not a number"),
+        ("a.csv", "1,1\n2,maybe\n", "a.csv:2: 'maybe' is neither in nor out; write 1 or 0"),
         ("a.csv", "1,1\n2,0.5\n", "a membership is 0.5; 1 is in, 0 or -1 is out"),
-        ("a.csv", "1,nan\n", "a membership is nan"),
+        ("a.csv", "1,nan\n", "a membership is missing"),
         ("a.csv", "score,member\n", "holds no scores"),
         ("a.npz", "no", "not an .npz file"),
         ("a.npy", "no", "not an .npy file"),
@@ -95,7 +95,7 @@ def test_columns_of_a_larger_table(tmp_path: Path, column: str | None, member: s
             "score,member\n1,1\n2,\n",
             None,
             None,
-            "t.csv:3: nothing; if a score is missing, write nan",
+            "t.csv:3: a membership is missing; write 1 for in or 0 for out",
         ),
         ("score,member\n1,1\n2\n", None, None, "t.csv:3: 1 columns, and 2 above"),
         ("", None, None, "there is none"),

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as arrays
 
 from dpframe.errors import ScoresError
-from dpframe.scores.tables import as_scores, read_scores
+from dpframe.scores.columns import as_scores, read_scores
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,7 +78,7 @@ def test_csv_of_decisions(text: str, tmp_path: Path) -> None:
     [
         ("gone.npy", None, "no such file"),
         ("gone.csv", None, "no such file"),
-        ("s.txt", "1", "reads scores from .csv, .jsonl, .parquet, .npz, .npy"),
+        ("s.txt", "1", "reads scores from .csv, .tsv, .json, .jsonl, .parquet, .npz, .npy"),
         ("s.npy", "no array", "not an .npy file"),
         ("s.npy", np.zeros((2, 3)), "name the column with --column: there are 3, counted from 1"),
         ("s.npy", np.float64(3), "this has ()"),

@@ -253,9 +253,10 @@ class Guesses(Estimator):
         self, scores: HostArray, members: HostArray, query: Query, rng: np.random.Generator
     ) -> Estimate:
         counts = GuessCounts(self.guesses, self.side)
-        run = np.stack([np.asarray(scores, np.float64), members])[None]
-        layout = counts.lay_out(run.shape[1:])
-        return self.estimate(layout, counts.count(layout, run), query._replace(trials=(0, 1)))
+        runs = np.stack(np.atleast_2d(np.asarray(scores, np.float64), members), axis=1)
+        layout = counts.lay_out(runs.shape[1:])
+        made = counts.count(layout, runs)
+        return self.estimate(layout, made, query._replace(trials=(0, len(runs))))
 
     @abstractmethod
     def lower(self, one: Guessed, delta: float, error: float, least: float) -> float:

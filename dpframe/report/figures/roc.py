@@ -14,7 +14,7 @@ from dpframe.report import words
 from dpframe.report.figures import curves, drawing, scales
 from dpframe.report.figures.drawing import CLAIMED, INK, QUIET, TRUTH, Picture
 from dpframe.report.group import groups
-from dpframe.report.scores import certified_rows, lower
+from dpframe.report.scores import canaries, certified_rows, lower
 from dpframe.report.terminal import plots
 from dpframe.results.model import CellRecord, Record
 from dpframe.stats.tradeoff import matching_mu
@@ -102,10 +102,7 @@ def _caption(found: Mapping[str, Any], certified: bool) -> Iterator[str]:
         )
     else:
         names = scores["name"]
-        many = (
-            f"{words.quantity(scores['canaries'])} canaries of one run, "
-            f"{words.quantity(scores['members'])} of them in"
-        )
+        many = f"{canaries(scores)}, {words.quantity(scores['members'])} of them in"
     yield (
         f"{drawing.shorten(names, 80)}: {many}. False-negative rate against false-positive rate; "
         "on the right, true-positive rate on logarithmic axes."

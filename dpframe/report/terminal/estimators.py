@@ -214,7 +214,7 @@ def render_scores(
             table = ranking(entries, "estimator", columns, notes, ink)
         print_fitted(table, console)
         console.print()
-    said = _score_remarks(found, shown, remarks, every, ink)
+    said = _score_remarks(found, shown, remarks, every, estimates, ink)
     show(console, *_explained(notes, ink), *said)
     if every:
         show(console, *_curves(found, ink, console.width))
@@ -267,7 +267,7 @@ def _canaries_table(found: dict[str, Any], rows: list[Row], notes: Notes, ink: I
 
 
 def _score_remarks(
-    found: dict[str, Any], shown: list[Row], remarks: bool, every: bool, ink: Ink
+    found: dict[str, Any], shown: list[Row], remarks: bool, every: bool, asked: bool, ink: Ink
 ) -> Iterator[Text]:
     certified = scores.certified_rows(found)
     rows = [row for row in found["rows"] if row["status"] == "ok"]
@@ -286,12 +286,13 @@ def _score_remarks(
         if row["status"] == "failed":
             label = row["estimator"]["label"]
             yield ink.text(f"{SYMBOL['failed']} {label} failed: {row['reason']}", STYLE["failed"])
-    if every:
+    if every or asked:
         for skip in found["skipped"]:
             yield ink.text(f"– {skip['estimator']}: left out: {skip['reason']}")
+    if every:
         return
     hidden = [f"{plural(len(rows) - len(shown), 'estimate')} without a bound"] * (rows != shown)
-    if left := len(found["skipped"]):
+    if left := len(found["skipped"]) * (not asked):
         hidden.append(f"{plural(left, 'estimator')} left out")
     yield ink.text(f"Shown with --all: {', '.join([*hidden, 'the curves'])}", "dim")
 
