@@ -51,6 +51,7 @@ def assert_dp(
     raises: str | None = None,
     limit: float | None = None,
     outputs: Mapping[str, bool] | None = None,
+    constant: bool = False,
     out: str | os.PathLike[str] | None = None,
 ) -> Record:
     """Fail if runs of a function on two neighbouring datasets refute its claim.
@@ -86,6 +87,8 @@ def assert_dp(
         outputs: further parts of an answer: {"time": True}, the time of the call;
             {"bits": True}, the last bits of floating-point numbers; {"messages": True}, what
             exceptions say.
+        constant: True if all answers may be equal. Default: UndecidedError if they all are, because
+            nothing was tested.
         out: directory of the record; default: one of the test's own, under its `tmp_path`.
 
     Returns:
@@ -100,7 +103,7 @@ def assert_dp(
     with _workers() as workers:
         from dpframe.commands.assertions import Terms, over_one_pair
 
-        called = (query, sensitivity, norm, attributes, raises, limit, outputs)
+        called = (query, sensitivity, norm, attributes, raises, limit, outputs, constant)
         terms = Terms(epsilon, delta, claim, confidence, seconds, trials, seed, *called)
         outcome = over_one_pair(release, (d0, d1), terms, _place(out), workers)
     return _report(outcome)
@@ -131,6 +134,7 @@ def search_violation(
     raises: str | None = None,
     limit: float | None = None,
     outputs: Mapping[str, bool] | None = None,
+    constant: bool = False,
     out: str | os.PathLike[str] | None = None,
 ) -> Record:
     """Fail if any pair of neighbours that a search finds refutes a function's claim.
@@ -171,6 +175,7 @@ def search_violation(
         raises: as for `assert_dp`.
         limit: as for `assert_dp`.
         outputs: as for `assert_dp`.
+        constant: as for `assert_dp`, for the answers on all pairs.
         out: as for `assert_dp`.
 
     Returns:
@@ -185,7 +190,7 @@ def search_violation(
     with _workers() as workers:
         from dpframe.commands.assertions import Terms, over_a_table
 
-        called = (query, sensitivity, norm, attributes, raises, limit, outputs)
+        called = (query, sensitivity, norm, attributes, raises, limit, outputs, constant)
         terms = Terms(epsilon, delta, claim, confidence, seconds, trials, seed, *called)
         neighbours: dict[str, Any] = {"schema": schema, "adjacency": adjacency, "form": form}
         switches = beyond if beyond is None or isinstance(beyond, bool) else dict(beyond)

@@ -179,6 +179,13 @@ class _Told:
     def exceptions_of(self, lane: int) -> None:
         """Return None: no draw raised."""
 
+    def untested(self, cell: Cell, lane: int) -> None:
+        """Return None: there are no answers."""
+
+    def gives_equal_scores(self, cell: Cell, place: PassPosition) -> bool:
+        """Return False: there are no outputs."""
+        return False
+
 
 def _mechanisms(truth: float, numbers: BoundCounts) -> list[dict[str, Any]]:
     claims = [truth / 10] * numbers.false + [truth] * numbers.true

@@ -58,6 +58,7 @@ class Terms(NamedTuple):
     raises: str | None
     limit: float | None
     outputs: Mapping[str, bool] | None
+    constant: bool  # True if all answers may be equal
 
     def claimed(self) -> Claim:
         """Return the claim; raise DpframeError if there is none, or two."""
@@ -89,6 +90,8 @@ class Terms(NamedTuple):
             raise DpframeError(f"attributes: {names!r} is not a list of names")
         if self.limit is not None:
             check_positive("limit", self.limit)
+        if not isinstance(self.constant, bool):
+            raise DpframeError(f"constant: {self.constant!r} is not true or false")
         outputs = self.outputs
         if outputs is not None and not (
             isinstance(outputs, Mapping)
@@ -105,6 +108,7 @@ class Terms(NamedTuple):
             "raises": self.raises and str(self.raises),
             "limit": self.limit and float(self.limit),
             "outputs": None if self.outputs is None else dict(self.outputs),
+            "constant": self.constant or None,
         }
         return {
             "schema": 1,
@@ -464,6 +468,9 @@ def _undecided(record: Record, terms: Terms) -> Iterator[str]:
     (cell,) = record.cells
     if cell.status == "failed":
         yield f"{cell.mechanism.label} could not be audited: {cell.reason}"
+        return
+    if cell.untested is not None:
+        yield f"nothing was decided about {cell.mechanism.label}: {cell.untested}"
         return
     yield (
         f"nothing was decided about {cell.mechanism.label}: {_claim(cell)} could not have been "

@@ -22,7 +22,7 @@ from dpframe.results.answer import checked
 from dpframe.results.build import cell_record
 from dpframe.results.model import CellRecord, SlackRecord
 from dpframe.results.strict_json import plain
-from dpframe.results.verdict import Looks
+from dpframe.results.verdict import Looks, equal_scores, is_in_one_bin
 from dpframe.stats.histograms import histogram_epsilon
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ def estimate_cell(
             raise CellError(f"describe returned {shown(statistic)}; it must return a dictionary")
         shares = exact_shares(cell, listed, statistic)
         record = partial(record, statistic=statistic, exact_shares=shares)
+        record = partial(record, untested=_untested(cell, place, work, listed))
         promised = certifies(estimator, cell.claim)
         tested = promised and cell.claim is not None
         truth = guarded("truth", cell.mechanism.value.truth, cell.pair.value)
@@ -122,6 +123,21 @@ def estimate_cell(
         return said(extreme=extreme)
     except CellError as error:
         return record(reason=str(error))
+
+
+def _untested(cell: Cell, place: PassPosition, work: passes.Work, counts: Any) -> str | None:
+    """Return why nothing was tested if all answers or scores were the same, else None.
+
+    Equal scores that follow from the counts are left to the verdict.
+    """
+    if cell.mechanism.constant:
+        return None
+    if (told := work.untested(cell, place.lane)) is not None:
+        return told
+    same = is_in_one_bin(counts)
+    if (same or cell.attack.value.gives == "canaries") and work.gives_equal_scores(cell, place):
+        return equal_scores(sum(map(sum, counts)) if same else None, cell.attack.label)
+    return None
 
 
 def slack(

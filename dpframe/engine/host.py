@@ -18,10 +18,10 @@ from dpframe.interfaces.attack import SECONDS, Answers
 from dpframe.interfaces.checks import guarded
 from dpframe.plugins import BinCounts, DecisionCounts, HostArray, HostMechanism, Tree
 from dpframe.sampling.address import EVAL, Segment, as_scored, for_a_box
-from dpframe.spec.audit import RunSettings
+from dpframe.spec.audit import Cell, RunSettings
 from dpframe.workers.requests import Lent, Load, Overdue, Request, Stopped, WorkerSource
 from dpframe.workers.scheduling import GRACE, Clock, Pace, Which, at_once, handed_out
-from dpframe.workers.trial_call import only_exceptions
+from dpframe.workers.trial_call import different, different_outputs, one_answer, only_exceptions
 
 BATCH_ELEMENTS = 1 << 14  # output coordinates that are scored in one call
 
@@ -211,6 +211,10 @@ class HostWork(passes.Work):
         self._raised: dict[tuple[int, int], dict[int, tuple[int, list[int]]]] = {}
         """Number of exceptions and some of their kinds, by lane, in segments not added yet, by
         dataset and first chunk."""
+        self._answers = [(set[tuple[int, int]](), 0)] * self.lanes
+        """By lane: the answers that were counted here, or two different ones, and their number."""
+        self._fresh: dict[tuple[int, int, int], tuple[set[tuple[int, int]], int]] = {}
+        """The same of segments not added yet, by lane, dataset and first chunk."""
         self._kinds: list[set[int]] = [set() for _ in range(self.lanes)]
         """Kinds of exceptions by lane: not all, but two or more if there are several."""
         start = 0 if self.window is None else self.window.start
@@ -228,6 +232,9 @@ class HostWork(passes.Work):
         for lane, (raised, kinds) in self._raised.pop((index, segment.first), {}).items():
             self._kinds[lane].update(kinds)
             self.exceptions[lane].add(index, segment, np.array([raised, 0])[[index, 1 - index]])
+        for lane, (answers, number) in enumerate(self._answers):
+            fresh, more = self._fresh.pop((lane, index, segment.first), (answers, 0))
+            self._answers[lane] = answers if len(answers) > 1 else answers | fresh, number + more
         super().add(index, segment, counted, seconds)
 
     def exceptions_of(self, lane: int) -> list[float] | None:
@@ -235,6 +242,12 @@ class HostWork(passes.Work):
             return None
         raised, trials = self.exceptions[lane].total()
         return [int(n) / max(1, of) for n, of in zip(raised, trials, strict=True)]
+
+    def untested(self, cell: Cell, lane: int) -> str | None:
+        answers, number = self._answers[lane]
+        if cell.mechanism.constant or number < sum(self.tally.trials):
+            return None  # others were counted in an earlier process; the scores tell then
+        return one_answer(answers, cell.mechanism.label, number, self.source.words)
 
     def begin(self) -> None:
         if not self.begun:
@@ -379,6 +392,11 @@ class HostWork(passes.Work):
         if segment.limit < self.the_pass.rows:
             number = segment.limit
         outputs = np.concatenate(drawn)[:number]
+        if self.the_pass.shape.asking is None:
+            answers = different_outputs(outputs, self.source.words)
+        else:
+            answers = different((outputs,))
+        self._fresh[lane, index, segment.first] = answers, number
         start = segment.first * self.the_pass.rows
         for first in range(0, number, self.batch):
             before, batch = counts, outputs[first : first + self.batch]

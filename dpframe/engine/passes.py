@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dpframe.engine.anytime import Watches
-    from dpframe.engine.plan import Pass
+    from dpframe.engine.plan import Pass, PassPosition
     from dpframe.plugins import Attack, Executor, HostArray, Tree
-    from dpframe.spec.audit import RunSettings
+    from dpframe.spec.audit import Cell, RunSettings
 
 
 CHANGED = (
@@ -220,6 +220,25 @@ class Work(ABC):
     def exceptions_of(self, lane: int) -> list[float] | None:
         """Return the shares of exceptions among the answers on D and on D′; None for arrays."""
         return None
+
+    def untested(self, cell: Cell, lane: int) -> str | None:
+        """Return why nothing was tested if a black box gave one answer in all calls; else None."""
+        return None
+
+    def gives_equal_scores(self, cell: Cell, place: PassPosition) -> bool:
+        """True if the attack of a cell gives all of the first outputs the same score.
+
+        False if the first outputs are too expensive to draw again.
+        """
+        state = place.own(self.states)
+        leaves = trace.unstacked(cell.attack.value, self.dtype)
+        scores = []
+        with precision_of(self.run):
+            for outputs in self.examples(place.lane):
+                found = np.asarray(guarded("score", programs.score_given, leaves, state, outputs))
+                # Of canaries, scores come before memberships.
+                scores.append(found if found.ndim == 1 else found[:, 0].ravel())
+        return len(scores) > 0 and len(np.unique(np.concatenate(scores))) == 1
 
     def out_of_time(self) -> bool:
         """True if the time budget of the spec is spent."""

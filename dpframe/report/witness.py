@@ -253,6 +253,7 @@ def _asked(cell: CellRecord) -> dict[str, Any]:
         return {}
     seen = {name: True for name in ("time", "bits", "messages") if getattr(asked, name)}
     found = {"raises": asked.raises, "limit": asked.limit, "outputs": seen or None}
+    found["constant"] = asked.constant or None
     return {key: value for key, value in found.items() if value is not None}
 
 

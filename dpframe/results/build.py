@@ -160,7 +160,7 @@ def _asked(cell: Cell) -> model.AskedRecord | None:
     if not isinstance(box.value, HostMechanism):
         return None
     raises = box.raises or (None if cell.search is None else "answer")
-    asked = {name: getattr(box, name) for name in ("limit", "time", "bits", "messages")}
+    asked = {name: getattr(box, name) for name in ("limit", "time", "bits", "messages", "constant")}
     return model.AskedRecord(raises=cast("Any", raises), **asked)
 
 

@@ -107,6 +107,8 @@ class AskedRecord(RecordPart):
     """true if a search looked at the last bits of numbers"""
     messages: bool = False
     """true if the message of an exception is part of it"""
+    constant: bool = False
+    """true if all answers may be equal: the verdict is not inconclusive then"""
 
 
 class NeedRecord(RecordPart):
@@ -489,6 +491,9 @@ class CellRecord(RecordPart):
     of a verdict. Missing in old records"""
     statistic: FreeTable
     """name of the statistic, and its thresholds or edges, if any"""
+    untested: str | None = None
+    """the reason if nothing was tested, because every answer or every score was the same; the
+    verdict is then inconclusive"""
     estimate: EstimateRecord | None
     """the answer of the estimator; null if the cell failed"""
     verdict: Verdict | None

@@ -123,6 +123,8 @@ def _verdict(
         return VIOLATED, _violated(cell)
     if adjusted <= error:
         return INCONCLUSIVE, _TOO_RARE
+    if (untested := _untested(cell)) is not None:
+        return INCONCLUSIVE, untested
     if basis.p_extreme_resolved * price * factor > error:
         enough = basis.p_extreme * price * factor <= error
         trials = min(cell.trials)
@@ -132,6 +134,21 @@ def _verdict(
             + (_TOO_RARE if enough else "more trials are needed")
         )
     return CONSISTENT, f"no violation found; {_shown(cell)}{_would_show(cell)}"
+
+
+def _untested(cell: CellRecord) -> str | None:
+    """Return the reason if nothing was tested: every answer or every score was the same."""
+    if cell.untested is not None:
+        return cell.untested
+    if cell.asked is not None and cell.asked.constant:
+        return None
+    return equal_scores(cell.draws, cell.attack.label) if saw_nothing(cell) else None
+
+
+def equal_scores(number: int | None, attacks: str) -> str:
+    """Return the reason of a cell whose draws all got the same score from the named attacks."""
+    scores = "scores" if number is None else f"{number:,} scores"
+    return f"all {scores} of {attacks} were equal, so nothing was tested"
 
 
 def _would_show(cell: CellRecord) -> str:
@@ -221,17 +238,22 @@ def saw_nothing(cell: CellRecord) -> bool:
     equal because the scores of the pilot were.
     """
     name, edges = cell.statistic.get("name"), cell.statistic.get("edges", [])
-    if not isinstance(cell.counts, list):
-        return False
-    used = [[place for place, count in enumerate(row) if count] for row in cell.counts]
-    if not (len(used) == 2 and used[0] == used[1] and len(used[0]) == 1):
+    if not is_in_one_bin(cell.counts):
         return False
     # In a file, edges that are not finite are words.
     numbers = [edge if isinstance(edge, int | float) else math.inf for edge in edges]
     if name == "DecisionCounts" or len({e for e in numbers if math.isfinite(e)}) == 1:
         return True
-    (place,) = used[0]
+    (place,) = (place for place, count in enumerate(cell.counts[0]) if count)
     return 2 <= place <= len(numbers) and _adjacent(numbers[place - 2], numbers[place - 1])
+
+
+def is_in_one_bin(counts: Any) -> bool:
+    """True if all draws from D and from D′ are in the same bin."""
+    if not (isinstance(counts, list) and len(counts) == 2 and isinstance(counts[0], list)):
+        return False
+    used = [[place for place, count in enumerate(row) if count] for row in counts]
+    return used[0] == used[1] and len(used[0]) == 1
 
 
 def _adjacent(low: float, high: float) -> bool:

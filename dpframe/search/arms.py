@@ -80,6 +80,12 @@ class Arm(ABC):
         """Shares of exceptions among its answers, on D and on D′; None if none count."""
         return None
 
+    @property
+    def saw_nothing(self) -> bool:
+        """True if every event has probability 0 or 1 so far, the same on D and on D′."""
+        above = self.seen.above
+        return bool(np.isin(above, (0, self.seen.trials)).all() and (above[0] == above[1]).all())
+
     @abstractmethod
     def first(self) -> int:
         """Return the number of draws of each dataset that `warm_up` makes."""

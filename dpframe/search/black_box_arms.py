@@ -15,7 +15,7 @@ from dpframe.search import arms, black_box_draws
 from dpframe.search.events import MOST_EXAMINED, AnswerEvents, Output, in_short, outputs_of
 from dpframe.search.wealth import LOSS_LIMIT, WAYS, Point, Seen, loudest, mean
 from dpframe.workers.scheduling import Clock
-from dpframe.workers.trial_call import one_exception
+from dpframe.workers.trial_call import different, one_exception
 
 WARM_UP = 16
 """First answers of a pair on each dataset: half to learn from, half to estimate probabilities."""
@@ -79,6 +79,8 @@ class BlackBoxArm(arms.Arm):
         self._width = 0  # columns of these answers
         self._taken = 0  # bytes of the room
         self._raised = np.zeros(2)
+        self.answers: set[tuple[int, int]] = set()
+        """Codes of kind and value of all answers, or of two different ones."""
 
     @property
     def paces(self) -> tuple[list[float], list[float]]:
@@ -144,6 +146,7 @@ class BlackBoxArm(arms.Arm):
 
     def _note(self, both: tuple[HostArray, HostArray]) -> None:
         self._raised += [Answers(rows).raised.sum() for rows in both]
+        self.answers |= different(both)
 
     @property
     def exceptions(self) -> list[float]:

@@ -217,6 +217,7 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
         trials=trials,
         exceptions=arm.exceptions,
         statistic={"name": "Witness", "event": leak.event},
+        untested=search.untested(),
         estimate=estimate,
         slack=slack(query, cell.confidence, looks, estimate, truth, None, bound_of),
         certified=True,

@@ -12,6 +12,7 @@ from dpframe.engine.ledger import resolution_of
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded
 from dpframe.plugins import Earned, HostMechanism, Pair
+from dpframe.results.verdict import equal_scores
 from dpframe.sampling.address import EVAL, Stream, digest, host_generator
 from dpframe.search import black_box_draws, leaks, proposals
 from dpframe.search.arms import Arm, Counter
@@ -176,6 +177,22 @@ class SearchRun:
         """Return the most telling event of a pair."""
         words = self.settings.source.words
         return leaks.leak_of(arm, self.search.attacks, words, self._about, refuted=refuted)
+
+    def untested(self) -> str | None:
+        """Return why nothing was tested: all answers on all pairs, or all scores, were the same."""
+        box, number = self.search.mechanism, 2 * self.drawn
+        arms = [arm for arm in self.arms if isinstance(arm, BlackBoxArm)]
+        if box.constant:
+            return None
+        if arms:
+            answers = set[tuple[int, int]]().union(*(arm.answers for arm in arms))
+            words = self.settings.source.words
+            told = trial_call.one_answer(answers, box.label, number, words)
+            # A box may give one answer on a pair and another one on the next pair.
+            if told is not None or all(len(arm.answers) == 1 for arm in arms):
+                return told
+        labels = ", ".join(attack.label for attack in self.search.attacks)
+        return equal_scores(number, labels) if all(arm.saw_nothing for arm in self.arms) else None
 
     def examples(self, arm: Arm, leak: leaks.Leak) -> dict[str, Any]:
         """Return outputs in the event of a leak and outside, if its attack has no words for it."""

@@ -33,6 +33,7 @@ class Choice(Generic[P]):
     limit: float | None = None  # seconds that one answer may take
     bits: bool = False  # True if a search without attacks of its own examines last bits
     messages: bool = False  # True if the message of an exception is part of its answer
+    constant: bool = False  # True if all its answers may be equal
     environment: str = ""  # digest of its environment's packages; "" for this interpreter
 
 

@@ -120,7 +120,7 @@ def _member(
         search = table if isinstance(table, SearchTable) else None
         return Member(path, label, entry, table.params, names, search=search)
     if not issubclass(entry.cls, HostMechanism):
-        for key in ("raises", "limit", "outputs"):
+        for key in ("raises", "limit", "outputs", "constant"):
             if getattr(table, key) is not None:
                 message = f"applies only to black boxes; {label!r} is traced by JAX"
                 document.note((*path, key), message)
@@ -132,7 +132,7 @@ def _member(
             document.note((*path, "environment"), message, hint)
             return None
         params = {"environment": table.environment, **params}
-    asked = {"raises": table.raises, "limit": table.limit}
+    asked = {"raises": table.raises, "limit": table.limit, "constant": table.constant is True}
     asked |= table.outputs.model_dump() if table.outputs else {}
     return Member(path, label, entry, params, names, asked)
 

@@ -181,6 +181,9 @@ class MechanismTable(EntryTable):
     Default: only `[run] seconds`."""
     outputs: OutputsTable | None = None
     """For a black box: the parts of its answer."""
+    constant: bool | None = None
+    """For a black box: true if all its answers may be equal. Default: false; if they all are, on
+    all pairs, nothing was tested and the verdict is inconclusive."""
     environment: str | None = None
     """Environment of a separate program: a name in [environments] or of --python. Default: this
     interpreter."""

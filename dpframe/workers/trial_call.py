@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from dpframe.errors import CellError
-from dpframe.interfaces.attack import BEFORE, Answers, Attack
+from dpframe.interfaces.attack import BEFORE, SECONDS, Answers, Attack
 from dpframe.interfaces.checks import guarded
-from dpframe.plugins import HostMechanism
+from dpframe.plugins import HostArray, HostMechanism
 from dpframe.sampling import address
 from dpframe.spec.audit import Cell, RunSettings
 from dpframe.workers import requests
+from dpframe.workers.program.answer_encoding import codes
 from dpframe.workers.scheduling import GRACE, at_once
 
 ROWS = 2
@@ -125,17 +126,62 @@ def one_exception(answers: Iterable[Answers]) -> int | None:
     return int(kinds[0]) if len(kinds) == 1 and kinds[0] & np.uint64(1) else None
 
 
+def different(both: Sequence[HostArray]) -> set[tuple[int, int]]:
+    """Return the codes of kind and value of all answers, of two if there are more.
+
+    `both` has rows of answers on D and on D′. The time of an answer is left out.
+    """
+    found: set[tuple[int, int]] = set()
+    for rows in both:
+        if len(rows):
+            other = (rows[:, :SECONDS] != rows[0, :SECONDS]).any(axis=1)
+            places = [0, *([int(other.argmax())] if other.any() else [])]
+            found |= {(int(rows[at, 0]), int(rows[at, 1])) for at in places}
+    return found
+
+
+def different_outputs(outputs: HostArray, words: dict[int, str]) -> set[tuple[int, int]]:
+    """Return what `different` does, for arrays of numbers, shape [n, *dims]; note their texts."""
+    found: set[tuple[int, int]] = set()
+    if len(outputs):
+        rows = np.ascontiguousarray(outputs).view(np.uint8).reshape(len(outputs), -1)
+        other = (rows != rows[0]).any(axis=1)
+        for at in [0, *([int(other.argmax())] if other.any() else [])]:
+            value = codes.code(rows[at].tobytes())
+            found.add((0, value))
+            if (text := codes.in_words(outputs[at])) is not None:
+                words.setdefault(value, text)
+    return found
+
+
+def one_answer(
+    answers: set[tuple[int, int]], name: str, number: int, words: Mapping[int, str]
+) -> str | None:
+    """Return why nothing was tested if a box gave the same answer in all calls; else None.
+
+    `answers` are those of `different`, `name` is that of the box, `number` the calls.
+    """
+    if len(answers) != 1:
+        return None
+    ((kind, value),) = answers
+    told = words.get(value) or f"the same {words.get(kind, 'answer')}"
+    told += words.get(codes.code_of_print(value), "")
+    ask = "did it forget `return`? If not" if told.startswith("None") else "if this is right"
+    return (
+        f"{name} returned {told} in all {number:,} runs, so nothing was tested; {ask}, set "
+        "constant to true"
+    )
+
+
 MOST_TOLD = 3  # exceptions that a reason describes
 
 
 def only_exceptions(which: str, kinds: Iterable[int], words: Mapping[int, str]) -> str:
     """Return the message that all answers were exceptions, and where these were raised."""
-    from dpframe.workers.program.answer_encoding.codes import code_of_trace
-
     told = []
     for kind in sorted(set(kinds)):
         known = words.get(kind, "an exception").removeprefix("raises ")
-        told.append(words.get(code_of_trace(kind), known))
+        told.append(words.get(codes.code_of_trace(kind), known))
     more = f", and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
     return (
         f"{which}, on D and on D′, were exceptions, so nothing is tested: "

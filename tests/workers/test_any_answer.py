@@ -367,7 +367,7 @@ def test_what_an_array_does_not_hold_is_part_of_it(of: str) -> None:
 
 def test_what_a_mask_hides_accuses_nobody() -> None:
     for cell in of_arrays("the mask hides", *LOOKS):
-        assert cell["verdict"] in ("consistent", None), cell["reason"]
+        assert cell["verdict"] in ("inconclusive", None), cell["reason"]  # all answers are one
 
 
 @pytest.mark.parametrize("of", ["tagged", "duck"])

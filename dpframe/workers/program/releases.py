@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from struct import pack
@@ -77,6 +78,22 @@ class ReleasedAnswers(NamedTuple):
     seconds: list[float]  # time of each answer; empty if it was not measured
 
 
+class Overheard:
+    """A standard output that keeps the first texts written to it."""
+
+    def __init__(self, out: Any) -> None:
+        self.out, self.said = out, list[str]()
+
+    def write(self, text: str) -> Any:
+        """Write a text, and keep it if it is one of the first."""
+        if len(self.said) < 16:
+            self.said.append(text)
+        return self.out.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.out, name)
+
+
 class Scribe:
     """Encodes the answers of one black box; `attributes` are read from objects."""
 
@@ -88,6 +105,7 @@ class Scribe:
         self._told: set[int] = set()
         self._once: set[int] = set()  # codes of values seen once; if seen again they get texts
         self._known: dict[Any, Encoded] = {}
+        self._listened = False  # True once the prints of a release were looked at
 
     def ask(
         self,
@@ -109,6 +127,8 @@ class Scribe:
         answers: list[Any] = []
         seconds: list[float] = []
         alarm, held = Limit(limit), self.held
+        if not self._listened and n:
+            self._listened, release = True, self._listen(release)
         with alarm.watched():
             for _ in range(n):
                 started = perf_counter() if time else 0.0
@@ -128,6 +148,28 @@ class Scribe:
                     seconds.append(perf_counter() - started)
                 answers.append(held(answer))
         return ReleasedAnswers(answers, seconds)
+
+    def _listen(self, release: Callable[[], Any]) -> Callable[[], Any]:
+        """Return a release that notes what its first call prints, if that returns None."""
+        calls = [release]
+
+        def once() -> Any:
+            if not calls:
+                return release()
+            calls.clear()
+            heard = Overheard(sys.stdout)
+            sys.stdout = heard
+            try:
+                answer = release()
+            finally:
+                if sys.stdout is heard:
+                    sys.stdout = heard.out
+            if answer is None and (said := " ".join("".join(heard.said).split())):
+                told = f", and printed {codes.in_short(said)},"
+                self._say(codes.code_of_print(self.one(None).value), told)
+            return answer
+
+        return once
 
     def held(self, answer: Any) -> Any:
         """Return an answer, encoded if a later release could change it."""

@@ -83,6 +83,11 @@ def code_of_trace(kind: int) -> int:
     return code(b"trace" + pack("<Q", kind))
 
 
+def code_of_print(value: int) -> int:
+    """Return the code of the text that a release printed, given the code of its value."""
+    return code(b"print" + pack("<Q", value))
+
+
 def name_of(kind: Any) -> str:
     """Return the name of a class without its module, which differs between interpreters."""
     if kind is dict or kind is list or kind is tuple:
