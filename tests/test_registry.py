@@ -294,7 +294,7 @@ def install(tmp_path, monkeypatch):
             )
         if not now:
             os.utime(site, ns=(0, next(changes) * 10**9))
-        return [distribution for distribution, _, _ in registry._installed()]
+        return [distribution for distribution, _, _ in registry._installed().plugins]
 
     return install
 
@@ -318,22 +318,22 @@ def test_installed_plugins_are_listed_again_only_after_a_change(
 ):
     assert install("one") == ["one"]
     for _ in range(3):
-        assert [(d, v) for d, v, _ in registry._installed()] == [("one", "1")]
+        assert [(d, v) for d, v, _ in registry._installed().plugins] == [("one", "1")]
     assert len(reads) == 1
     assert install("two") == ["one", "two"]  # as in a notebook: `pip install two`
     assert len(reads) == 2
     (tmp_path / "site" / "one-1.dist-info").rename(tmp_path / "site" / "one-1.gone")
     assert install() == ["two"]
     monkeypatch.setattr(sys, "path", [])  # the directory is no longer on the path
-    assert registry._installed() == []
+    assert registry._installed().plugins == []
     monkeypatch.setattr(sys, "path", [str(tmp_path / "site")])
-    assert [distribution for distribution, *_ in registry._installed()] == ["two"]
+    assert [distribution for distribution, *_ in registry._installed().plugins] == ["two"]
 
 
 def test_directories_that_change_now_are_read_every_time(install, reads):
     """Two changes within the resolution of the file system's clock look like one."""
     assert install("one", now=True) == ["one"]
-    assert [distribution for distribution, *_ in registry._installed()] == ["one"]
+    assert [distribution for distribution, *_ in registry._installed().plugins] == ["one"]
     assert len(reads) == 2
 
 
@@ -361,7 +361,7 @@ def test_a_finder_that_is_added_brings_its_plugins(install, monkeypatch):
             return None
 
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder()])
-    assert [distribution for distribution, *_ in registry._installed()] == ["one", "other"]
+    assert [distribution for distribution, *_ in registry._installed().plugins] == ["one", "other"]
 
 
 def test_the_pair_of_a_record_is_made_again():

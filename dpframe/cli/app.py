@@ -18,6 +18,7 @@ from typer.exceptions import TyperException
 
 from dpframe.cli.process import INTERNAL, Terminated, answered, listen, rest, supervised, unanswered
 from dpframe.cli.terminal import complain, give_up_output, open_streams, say, set_apart
+from dpframe.common import entry_points
 from dpframe.common.text import typographic
 from dpframe.errors import DpframeError
 
@@ -36,7 +37,10 @@ def _points() -> dict[str, importlib.metadata.EntryPoint]:
 
 
 def _provider(point: importlib.metadata.EntryPoint) -> str:
-    return f"{point.dist.name} {point.dist.version}" if point.dist else "unknown"
+    try:
+        return " ".join(dict.fromkeys(entry_points.origin(point)))
+    except Exception as error:  # a damaged METADATA
+        return f"a distribution that cannot be read ({type(error).__name__}: {error})"
 
 
 def _hide_types(params: list[Any]) -> list[Any]:
@@ -252,6 +256,7 @@ def _work(arguments: list[str] | None = None) -> int:
 
 def _called(arguments: list[str] | None) -> int:
     gc.set_threshold(*COLLECT)
+    entry_points.tolerate()
     listen()
     try:
         code = app(arguments, standalone_mode=False)

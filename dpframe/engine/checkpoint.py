@@ -9,7 +9,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +26,10 @@ from dpframe.spec.audit import Cell
 
 SCHEMA = 1
 BLOCKS = "blocks"
+
+RAISED = "raised-"
+"""Prefix of the keys under which a black box's exceptions are stored, beside the counts: their
+numbers on D and on D′, and a list of their kinds."""
 
 INTERVAL = 2.0  # seconds between two writes
 
@@ -323,11 +327,12 @@ def _merged(files: Mapping[int, Path], of: int) -> dict[str, Saved]:
             elif key not in whole or sum(whole[key].done) < sum(saved.done):
                 whole[key] = saved
     for key, of_key in parts.items():
-        whole[key] = _sum(sorted(of_key, key=lambda part: part.window.start), of)
+        of_key.sort(key=lambda part: part.window.start)
+        whole[key] = _sum(of_key, of, _raised if key.startswith(RAISED) else _added)
     return whole
 
 
-def _sum(parts: list[StoredCounts], of: int) -> Saved:
+def _sum(parts: list[StoredCounts], of: int, add: Callable[[Any, Any], list[Any]]) -> Saved:
     """Add up counts of chunks; raise OutputError if chunks are missing or counted twice."""
     end = 0
     for part in parts:
@@ -343,12 +348,25 @@ def _sum(parts: list[StoredCounts], of: int) -> Saved:
     total: list[Any] = []
     for part in parts:
         try:
-            leaves = [integers(leaf) for leaf in part.saved.leaves]
-            if total and [leaf.shape for leaf in leaves] != [leaf.shape for leaf in total]:
-                raise ValueError  # NumPy would repeat the smaller one
-            total = [a + b for a, b in zip(total or [0] * len(leaves), leaves, strict=True)]
-        except (WrongResultError, ValueError):
+            total = add(total, part.saved.leaves)
+        except (WrongResultError, TypeError, ValueError):
             raise OutputError(
                 f"shard {part.shard} contains impossible counts; count it again"
             ) from None
-    return Saved((end, end), [leaf.tolist() for leaf in total])
+    return Saved((end, end), total)
+
+
+def _added(total: list[Any], leaves: list[Any]) -> list[Any]:
+    more = [integers(leaf) for leaf in leaves]
+    if total and [leaf.shape for leaf in more] != [np.shape(leaf) for leaf in total]:
+        raise ValueError  # NumPy would repeat the smaller one
+    return [
+        (np.asarray(a) + b).tolist() for a, b in zip(total or [0] * len(more), more, strict=True)
+    ]
+
+
+def _raised(total: list[Any], leaves: list[Any]) -> list[Any]:
+    """Add the numbers of exceptions, and join the lists of their kinds."""
+    numbers, kinds = leaves
+    before, known = total or ([0, 0], [])
+    return [*_added([before], [numbers]), sorted({*known, *kinds})]

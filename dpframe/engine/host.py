@@ -25,9 +25,6 @@ from dpframe.workers.trial_call import different, different_outputs, one_answer,
 
 BATCH_ELEMENTS = 1 << 14  # output coordinates that are scored in one call
 
-RAISED = "raised-"
-"""Prefix of the keys under which the numbers of exceptions are stored, beside the counts."""
-
 KINDS = 16  # kinds of exceptions of a segment that are remembered
 
 
@@ -221,7 +218,7 @@ class HostWork(passes.Work):
         rows, none = self.the_pass.rows, np.zeros(2, np.int64)
         self.exceptions = [rounds.Tally(none, (start, start), rows) for _ in range(self.lanes)]
         for cell, place in self.the_pass.cells:
-            found = self.store.load(self.the_pass.stream, RAISED + self.keys[cell.id])
+            found = self.store.load(self.the_pass.stream, checkpoint.RAISED + self.keys[cell.id])
             most = [] if found is None else [(done - start) * rows for done in found.done]
             if found is not None and _is_count(found.leaves, most):
                 known = np.array(found.leaves[0], np.int64)
@@ -336,16 +333,18 @@ class HostWork(passes.Work):
 
     def save(self) -> None:
         if self.independence.passes():
-            for cell, place in self.the_pass.cells if self._changed else ():
+            asked = self.the_pass.shape.asking is not None  # arrays have no exceptions to count
+            for cell, place in self.the_pass.cells if self._changed and asked else ():
                 tally, kinds = self.exceptions[place.lane], sorted(self._kinds[place.lane])
                 raised = checkpoint.Saved(tally.done, [tally.prefix.tolist(), kinds[:KINDS]])
-                self.store.save(self.the_pass.stream, RAISED + self.keys[cell.id], raised)
+                key = checkpoint.RAISED + self.keys[cell.id]
+                self.store.save(self.the_pass.stream, key, raised)
             super().save()
 
     def forget(self) -> None:
         super().forget()
         for key in self.keys.values():
-            self.store.forget(self.the_pass.stream, RAISED + key)
+            self.store.forget(self.the_pass.stream, checkpoint.RAISED + key)
 
     def _look_for_exceptions(
         self, index: int, segment: Segment, drawn: dict[int, list[HostArray]]

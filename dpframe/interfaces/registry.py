@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import importlib
@@ -11,10 +12,11 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pluggy
 
+from dpframe.common import entry_points
 from dpframe.common.text import cut, did_you_mean, error_message, listed, shown
 from dpframe.errors import PluginError
 from dpframe.interfaces import hookspecs, mechanism as program_files, plugin_files
@@ -132,8 +134,11 @@ class Loader:
         if self.is_complete or os.environ.get("DPFRAME_NO_PLUGINS", "") not in ("", "0"):
             return
         self.is_complete = True
-        for distribution, version, point in _installed():
+        found, broken = _installed()
+        for distribution, version, point in found:
             self.add(distribution, version, f"entry point {point.name!r}", point.load)
+        for damaged in broken:
+            self.broken.append(Broken(*damaged[:3], " ".join(damaged.error.split())))
 
     def add_file(self, path: Path) -> str:
         """Add the plugins of a file: those of its hooks, or else all plugin classes it defines."""
@@ -196,13 +201,21 @@ class Loader:
         return None
 
 
-_kept: list[tuple[Any, list[Any]]] = []  # the places that were searched for plugins, and the result
+class Installed(NamedTuple):
+    """The installed plugins."""
+
+    plugins: list[tuple[str, str, importlib.metadata.EntryPoint]]
+    """Distribution, version and entry point."""
+    broken: list[entry_points.BrokenMetadata]
 
 
-def _installed() -> list[tuple[str, str, importlib.metadata.EntryPoint]]:
-    """Return distribution, version and entry point of all installed plugins, sorted.
+_kept: list[tuple[Any, Installed]] = []  # the places that were searched for plugins, and the result
 
-    Reading the metadata of every distribution takes 15 ms, so the list is kept until a directory
+
+def _installed() -> Installed:
+    """Return all installed plugins, sorted, and the distributions that cannot be read.
+
+    Reading the metadata of every distribution takes 30 ms, so the lists are kept until a directory
     on `sys.path` changes. One that changed in the last two seconds may change again unnoticed.
     """
     stamps = tuple(map(_stamp, sys.path))
@@ -211,11 +224,12 @@ def _installed() -> list[tuple[str, str, importlib.metadata.EntryPoint]]:
         if kept == key:
             return found
     now = time.time_ns()
-    points = importlib.metadata.entry_points(group=hookspecs.PROJECT)
-    found = [
-        (point.dist.name, point.dist.version, point) if point.dist else (*["unknown"] * 2, point)
-        for point in sorted(points, key=lambda point: (point.name, point.value))
-    ]
+    points = []
+    offered = importlib.metadata.entry_points(group=hookspecs.PROJECT)
+    for point in sorted(offered, key=lambda point: (point.name, point.value)):
+        with contextlib.suppress(Exception):  # it is among the broken ones
+            points.append((*entry_points.origin(point), point))
+    found = Installed(points, entry_points.broken(hookspecs.PROJECT))
     settled = all(changed < now - 2_000_000_000 for *_, changed in filter(None, stamps))
     _kept[:] = [(key, found)] if settled else []
     return found

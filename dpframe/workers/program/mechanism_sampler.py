@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpframe.common.entry_points import tolerate
 from dpframe.common.machine import adopt, descendants, end, free_bytes, within
 from dpframe.common.text import error_message
 from dpframe.sampling.address import Stream, host_generator
@@ -36,6 +37,7 @@ _MOST = 1 << 30  # bytes that one call may return
 def main() -> None:
     """Serve a run whose mechanisms are pickled."""
     adopt()
+    tolerate()
     own = os.getpid()  # read before a box can replace the function
     with within(free_bytes()):  # code that asks for more memory gets an exception
         serve(Mechanisms(), lambda: end(descendants(own)))

@@ -98,7 +98,15 @@ _BY_IMPORTS = (
 
 def surroundings(names: Iterable[str] = ALL) -> Mapping[str, Any]:
     """Return the global state of this process, by the names of its parts."""
-    return {name: _PARTS[name]() for name in names}
+    return {name: _state(_PARTS[name]) for name in names}
+
+
+def _state(read: Callable[[], Any]) -> Any:
+    """Read a part; a part that cannot be read, such as without free descriptors, is its error."""
+    try:
+        return read()
+    except Exception as error:
+        return repr(error)
 
 
 def imported(before: Mapping[str, Any]) -> Mapping[str, Any]:

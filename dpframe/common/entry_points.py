@@ -1,0 +1,79 @@
+"""Entry points of installed distributions, read so that one broken distribution stops no other."""
+
+import importlib.metadata
+from importlib.metadata import Distribution, EntryPoint, EntryPoints
+from typing import Any, NamedTuple
+
+FILE = "entry_points.txt"
+
+_read: Any = Distribution.entry_points.fget  # type: ignore[attr-defined]  # a property
+
+
+def tolerate() -> None:
+    """Let every library of this process read entry points although a distribution's are broken.
+
+    JAX and pydantic read those of all distributions, so one broken file would stop every command.
+    `broken` names it.
+    """
+    Distribution.entry_points = property(_readable)  # type: ignore[assignment,method-assign]
+
+
+def _readable(distribution: Distribution) -> EntryPoints:
+    try:
+        return EntryPoints(_read(distribution))
+    except Exception:  # whatever a damaged file makes its reader raise
+        return EntryPoints()
+
+
+def origin(point: EntryPoint) -> tuple[str, str]:
+    """Return the name and version of the distribution of an entry point.
+
+    Raises ValueError if its METADATA has none, or cannot be read.
+    """
+    if point.dist is None:
+        return "unknown", "unknown"
+    name, version = point.dist.name, point.dist.version
+    for field, value in (("Name", name), ("Version", version)):
+        if not (isinstance(value, str) and value.strip()):
+            raise ValueError(f"its METADATA has no {field}")
+    return name, version
+
+
+class BrokenMetadata(NamedTuple):
+    """A distribution whose entry points, name or version cannot be read."""
+
+    distribution: str
+    version: str
+    file: str
+    error: str
+
+
+def broken(group: str) -> list[BrokenMetadata]:
+    """Return the distributions that declare the group, or may declare it, and cannot be read."""
+    found = []
+    for one in importlib.metadata.distributions():
+        file = FILE
+        try:
+            text = one.read_text(FILE) or ""
+            if group in text:
+                _check(text)
+                file = "METADATA"
+                for point in one.entry_points.select(group=group):
+                    origin(point)
+        except Exception as error:
+            path = str(getattr(one, "_path", "unknown-unknown")).replace("\\", "/")
+            name, _, version = path.rpartition("/")[2].rpartition(".")[0].partition("-")
+            why = f"{type(error).__name__}: {error}"
+            found.append(BrokenMetadata(name, version or "unknown", file, why))
+    return found
+
+
+def _check(text: str) -> None:
+    """Raise ValueError if a line is neither a section, an entry, a comment nor empty."""
+    for number, line in enumerate(map(str.strip, text.splitlines()), 1):
+        name, equals, value = line.partition("=")
+        entry = name.strip() and equals and EntryPoint.pattern.match(value.strip())
+        is_section = line.startswith("[") and line.endswith("]")
+        if line[:1] in ("", "#") or is_section or (entry and not line.startswith("[")):
+            continue
+        raise ValueError(f"line {number}, {line!r}, is not name = module:object")
