@@ -28,6 +28,8 @@ from dpframe.scores.columns import (
     Columns,
     as_members,
     as_scores,
+    is_score,
+    plain_title,
     read_members,
     read_scores,
 )
@@ -72,6 +74,8 @@ def candidates(
     parameters. Each estimator given by name gets those `parameters` that it has. Raises PluginError
     if a name is unknown, or a parameter is refused or belongs to none of the estimators.
     """
+    if isinstance(wanted, str):
+        wanted = [wanted]
     chosen: list[Any] = list(found.of_kind("estimator")) if wanted is None else list(wanted)
     made: list[Candidate] = []
     skipped: list[dict[str, str]] = []
@@ -261,13 +265,15 @@ def score(
     }
     audit = {"delta": at, "confidence": confidence, "multiplicity": "none"}
     refuted, untested = None if claim is None else _refuted(rows, confidence), None
-    if refuted is False:
-        untested = _untested([one for one in asked if one not in later], scores, query, seed)
-        refuted = None if untested else False
+    warnings = [*columns.warnings, *nan_warnings(outside.values, inside.values)]
+    if refuted is not None:
+        certifying = [one for one in asked if one not in later]
+        untested = columns.doubt or _untested(certifying, scores, query, seed, refuted=refuted)
+        refuted = None if untested else refuted
     return ScoreRecord(
         {
             **answer("score", described, audit, claim, at, seed, asked),
-            "warnings": [*columns.warnings, *nan_warnings(outside.values, inside.values)],
+            "warnings": warnings,
             "refuted": refuted,
             "untested": untested,
             "rows": rows,
@@ -310,6 +316,22 @@ def nan_warnings(outside: HostArray, inside: HostArray) -> list[str]:
 def _check_different(inside: "_Scores", outside: "_Scores") -> None:
     """Raise DpframeError if both sides are the same list."""
     one, two = inside.values, outside.values
+    for side, other in ((inside, two), (outside, one)):
+        values = np.unique(side.values)
+        numbers = side.values.dtype != np.bool_ and np.isin(values, (0, 1)).all()
+        if numbers and len(values) == 2 and one.shape == two.shape and len(np.unique(other)) > 2:
+            raise DpframeError(
+                f"{side.name} holds only 0 and 1: if these are memberships, pass them as members "
+                "(--members FILE); if they are decisions, pass booleans on both sides"
+            )
+    titles = {title for title in (inside.column, outside.column) if is_score(title)}
+    if len(titles) == 2 and (
+        inside.is_loss != outside.is_loss or len(set(map(plain_title, titles))) == 2
+    ):
+        raise DpframeError(
+            f"{inside.name} has scores in column {inside.column}, and {outside.name} in column "
+            f"{outside.column}: name one column of both with --column"
+        )
     equal = one.shape == two.shape and np.array_equal(one, two, equal_nan=one.dtype != np.bool_)
     if equal and len(np.unique(one)) >= FEWEST_VALUES:
         raise DpframeError(
@@ -321,11 +343,38 @@ def _check_different(inside: "_Scores", outside: "_Scores") -> None:
 FEWEST_VALUES = 10  # different scores; lists of fewer may be equal by accident
 
 
+def without_nan(scores: tuple[HostArray, ...], seed: int) -> tuple[HostArray, ...]:
+    """Replace NaN by scores drawn from all others, which do not show the side."""
+    known = np.concatenate([values[~np.isnan(values)] for values in scores])
+    rng = host_generator(Stream(seed, "nan", 0, PILOT))
+    filled = [values.copy() for values in scores]
+    for values in filled:
+        lacking = np.isnan(values)
+        values[lacking] = rng.choice(known, int(lacking.sum())) if known.size else 0.0
+    return tuple(filled)
+
+
 def _untested(
-    asked: Sequence[Candidate], scores: tuple[HostArray, HostArray], query: Query, seed: int
+    asked: Sequence[Candidate],
+    scores: tuple[HostArray, HostArray],
+    query: Query,
+    seed: int,
+    *,
+    refuted: bool,
 ) -> str | None:
-    """Return the reason why these scores could not refute the claim; None if they could."""
+    """Return the reason why scores like these decide nothing about the claim, or None."""
     whole = np.concatenate(scores)
+    if refuted:
+        if whole.dtype == np.bool_ or not np.isnan(whole).any():
+            return None
+        filled = without_nan(scores, seed)
+        rows = [_row(one, (filled[0], filled[1]), query, seed) for one in asked]
+        if _refuted(rows, query.confidence):
+            return None
+        return (
+            "it is refuted only by scores that are NaN, which may be missing. If they are results, "
+            "write a number for them, such as -inf"
+        )
     if len(np.unique(whole)) == 1:
         return "all scores are equal, so nothing was tested"
     apart = (np.zeros_like(scores[0]), np.ones_like(scores[1]))

@@ -202,27 +202,43 @@ def score_one_run(
     if estimators is None and not every:
         asked = certify or asked
     level = 1 - (1 - confidence) / max(1, len(certify))
-    rows, tested = [], []
-    for one in asked:
-        own = level if one in certify else confidence
-        queries = [Query((runs, 0), d, own, None if k else claim) for k, d in enumerate(deltas)]
-        row, found = _row(one, canaries, queries, seed, confidence)
-        if row["status"] == "skipped":
-            skipped.append({"estimator": one.entry.name, "reason": row["reason"]})
-            continue
-        rows.append(row)
-        if found is not None:
-            tested.append((row, found))
+
+    def judge(these: columns.CanaryScores) -> list[dict[str, Any]]:
+        rows, tested = [], []
+        for one in asked:
+            own = level if one in certify else confidence
+            queries = [Query((runs, 0), d, own, None if k else claim) for k, d in enumerate(deltas)]
+            row, found = _row(one, these, queries, seed, confidence)
+            rows.append(row)
+            if found is not None:
+                tested.append((row, found))
+        cells = judged([cell for _, cell in tested], max(1, len(certify)), "holm")
+        for (row, _), cell in zip(tested, cells, strict=True):
+            reason, verdict = _reason(cell, these.scores.size), cell.verdict
+            if verdict == CONSISTENT and len(np.unique(these.scores)) == 1:  # NaN is one value
+                reason, verdict = f"no violation found, but {NOTHING_TESTED}", INCONCLUSIVE
+            row.update(verdict=verdict, p_adjusted=cell.p_adjusted, reason=reason)
+        return rows
+
+    rows = judge(canaries)
+    sides = [whole.scores[~whole.members], whole.scores[whole.members]]
+    warnings = [*found_in.warnings, *scoring.nan_warnings(*sides)]
+    if found_in.doubt:
+        _doubt(rows, found_in.doubt)
+    if np.isnan(canaries.scores).any() and any(row.get("verdict") == VIOLATED for row in rows):
+        filled = scoring.without_nan((canaries.scores,), seed)[0]
+        again = judge(columns.CanaryScores(filled, canaries.members))
+        pairs = zip(rows, again, strict=True)
+        _doubt([row for row, other in pairs if other["verdict"] != VIOLATED], warnings[-1])
+    skipped += [
+        {"estimator": one.entry.name, "reason": row["reason"]}
+        for one, row in zip(asked, rows, strict=True)
+        if row["status"] == "skipped"
+    ]
+    rows = [row for row in rows if row["status"] != "skipped"]
     if estimators is not None:
         scoring.check_asked(rows, skipped, "canaries")
-    cells = judged([cell for _, cell in tested], max(1, len(certify)), "holm")
-    for (row, _), cell in zip(tested, cells, strict=True):
-        reason, verdict = _reason(cell, canaries.scores.size), cell.verdict
-        if verdict == CONSISTENT and len(np.unique(canaries.scores)) == 1:  # NaN is one value
-            reason, verdict = f"no violation found, but {NOTHING_TESTED}", INCONCLUSIVE
-        row.update(verdict=verdict, p_adjusted=cell.p_adjusted, reason=reason)
     verdicts = [row["verdict"] for row in rows if row["verdict"] is not None]
-    sides = [whole.scores[~whole.members], whole.scores[whole.members]]
     apart = [whole.scores[aside & side] for side in (~whole.members, whole.members)]
     members_in = int(whole.members.sum())
     described = {
@@ -240,13 +256,20 @@ def score_one_run(
     return ScoreRecord(
         {
             **scoring.answer("score-one-run", described, audit, claim, deltas[0], seed, asked),
-            "warnings": [*found_in.warnings, *scoring.nan_warnings(*sides)],
+            "warnings": warnings,
             "refuted": _refuted(verdicts),
             "untested": _untested(rows) if claim is not None else None,
             "rows": rows,
             "skipped": skipped if estimators is not None else [],
         }
     )
+
+
+def _doubt(rows: Iterable[dict[str, Any]], doubt: str) -> None:
+    """Make verdicts inconclusive, because of a doubt about the scores that is also a warning."""
+    for row in rows:
+        if row["verdict"] in (VIOLATED, CONSISTENT):
+            row.update(verdict=INCONCLUSIVE, reason=f"not decided: {doubt}")
 
 
 def _refuted(verdicts: Sequence[str]) -> bool | None:

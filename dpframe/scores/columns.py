@@ -32,7 +32,8 @@ MEMBERS = _words(
     "member members membership memberships ismember ismembers in isin intrain istrain train "
     "trained training intraining istraining intrainset istrainset intrainingset trainset "
     "trainingset intrainingdata usedintraining usedfortraining seen isseen wasseen included "
-    "isincluded insample inside split subset memberlabel membershiplabel keep inmask inout"
+    "isincluded insample inside split datasplit traintest trainortest subset partition memberlabel "
+    "membershiplabel mem ismem keep inmask inout"
 )
 OUTSIDERS = _words(
     "nonmember nonmembers isnonmember notmember test intest istest testset testing holdout "
@@ -48,8 +49,8 @@ CLASSES = _words(
 """Titles of classes, or of answers about them."""
 KEYS = _words(
     "id ids idx index indices row rows rowid rownumber number nr no n i key uuid guid name file "
-    "filename path hash sample example record user canary epoch step seed run fold model "
-    "unnamed0"
+    "filename path date time timestamp hash sample example record user canary epoch step seed run "
+    "fold model unnamed0"
 )
 """Titles of columns that number or name the rows; titles that end with "id" do too."""
 
@@ -77,29 +78,30 @@ MEMBERSHIPS = {
 FEWEST = 10  # rows from which equal or consecutive values are no accident
 
 
-def _plain(title: str) -> str:
+def plain_title(title: str) -> str:
     """Return a title in lower case, without blanks and punctuation."""
     return re.sub(r"[\W_]+", "", title).casefold()
 
 
 def is_loss(title: str) -> bool:
     """True if a title says that scores are lower for members."""
-    plain = _plain(title)
+    plain = plain_title(title)
     return plain in LOSSES or (plain.endswith("loss") and plain != "privacyloss")
 
 
-def _is_score(title: str) -> bool:
-    return _plain(title) in SCORES or is_loss(title)
+def is_score(title: str) -> bool:
+    """True if a title is a usual one of scores."""
+    return plain_title(title) in SCORES or is_loss(title)
 
 
 def _is_key(title: str) -> bool:
     ends = re.search(r"(^|[\W_]|[a-z](?=I))(id|idx|index|uuid)$", title.strip(), re.IGNORECASE)
-    return _plain(title) in KEYS or ends is not None
+    return plain_title(title) in KEYS or ends is not None
 
 
 def _is_other(title: str) -> bool:
     """True if a title says that its column has no scores."""
-    return _is_key(title) or _plain(title) in CLASSES | MEMBERS | OUTSIDERS
+    return _is_key(title) or plain_title(title) in CLASSES | MEMBERS | OUTSIDERS
 
 
 class Columns(NamedTuple):
@@ -108,6 +110,7 @@ class Columns(NamedTuple):
     score: str  # empty for arrays and files of one column without a title
     membership: str = ""  # empty if the scores are of one side
     warnings: tuple[str, ...] = ()
+    doubt: str = ""  # one of them, if memberships may be something else; then no claim is judged
 
     def described(self, inside: int, outside: int) -> dict[str, Any] | None:
         """Return their entry in the record, with the numbers of members and others."""
@@ -147,6 +150,7 @@ class _Chooser:
         if not self.titles:
             raise ScoresError(f"{path}: holds no scores: there is none")
         self.warnings: list[str] = []
+        self.doubt = ""
 
     def name(self, place: int) -> str:
         """Return the title of a column, or its position."""
@@ -196,10 +200,10 @@ class _Chooser:
         """Return the column of memberships that was named, or has a usual title."""
         if wanted is not None:
             place = self.named(wanted, "--member")
-            if _plain(self.titles[place]) in CLASSES:
+            if plain_title(self.titles[place]) in CLASSES:
                 self._warn_of_class(place)
             return place
-        usual = [n for n, title in enumerate(self.titles) if _plain(title) in MEMBERS]
+        usual = [n for n, title in enumerate(self.titles) if plain_title(title) in MEMBERS]
         return self.usual("--member", usual)
 
     def _warn_of_class(self, place: int) -> None:
@@ -209,6 +213,18 @@ class _Chooser:
             "of memberships with --member."
         )
 
+    def _guess(self, place: int) -> None:
+        """Take a column for memberships that nobody named; no claim is judged by it."""
+        if plain_title(self.titles[place]) in CLASSES:
+            self._warn_of_class(place)
+        else:
+            self.warnings.append(
+                f"Column {self.name(place)} is taken for membership, because it is the only other "
+                "column. If it is something else, these results say nothing about privacy: name "
+                "the column of memberships with --member."
+            )
+        self.doubt = self.warnings[-1]
+
     def find_score(self, wanted: str | None, members: int | None) -> int | None:
         """Return the column of scores that was named or can be no other; None for a choice."""
         titles = self.titles
@@ -216,14 +232,14 @@ class _Chooser:
             place = self.named(wanted, "--column")
             if place == members:
                 raise ScoresError(f"{self.path}: scores and memberships are two columns")
-            if _is_key(titles[place]) or _plain(titles[place]) in MEMBERS:
+            if _is_key(titles[place]) or plain_title(titles[place]) in MEMBERS:
                 what = "numbers the rows" if _is_key(titles[place]) else "has memberships"
                 raise self.refuse(
                     "--column", f"{titles[place]} {what}, by its name, and is no score"
                 )
             return place
         others = [n for n in range(len(titles)) if n != members]
-        usual = self.usual("--column", (n for n in others if _is_score(titles[n])))
+        usual = self.usual("--column", (n for n in others if is_score(titles[n])))
         if usual is not None or not any(titles):
             return usual
         left = [n for n in others if titles[n] and not _is_other(titles[n])]
@@ -242,19 +258,14 @@ class _Chooser:
                 raise self.refuse("--column", self._classes())
             score = 1 - others[0] if others else 0
         members = 1 - score
-        if _plain(titles[members]) in CLASSES:
-            self._warn_of_class(members)
-        elif _is_key(titles[members]) or _is_score(titles[members]):
+        if _is_key(titles[members]) or is_score(titles[members]):
             raise self.refuse("--member")
-        elif titles[members]:
-            self.warnings.append(
-                f"Column {self.name(members)} is taken for membership, because it is the only "
-                "other column. Name it with --member."
-            )
+        if titles[members]:
+            self._guess(members)
         return score, members
 
     def _classes(self) -> str:
-        found = [n for n, t in enumerate(self.titles) if _plain(t) in CLASSES]
+        found = [n for n, t in enumerate(self.titles) if plain_title(t) in CLASSES]
         note = f"; {self._list(found)} may be classes or answers" if found else ""
         return _there_are(self.titles) + note
 
@@ -277,7 +288,7 @@ class _Chooser:
             values = values > 0
         if (wrong := np.flatnonzero(~np.isin(values.ravel(), (0, 1)))).size:
             self._refuse_values(place, values.ravel(), int(wrong[0]))
-        if _plain(self.titles[place]) in OUTSIDERS:
+        if plain_title(self.titles[place]) in OUTSIDERS:
             raise ScoresError(
                 f"{self.path}: column {title} marks what was out, by its name; write a column "
                 "that is 1 for what was in"
@@ -352,22 +363,25 @@ def _scores_of(file: _Chooser, place: int, *, named: bool) -> HostArray:
     values = file.table.column(place)
     name = str(file.path) if len(file.titles) == 1 else f"{file.path}: column {file.name(place)}"
     found = as_scores(values, name)
-    if not named and len(file.titles) > 1 and _counts_rows(found):
+    if (
+        not named
+        and len(file.titles) > 1
+        and _counts_rows(found, called=is_score(file.titles[place]))
+    ):
         raise file.refuse(
             "--column", f"{file.name(place)} numbers the rows, {found[0]:g}, {found[1]:g}, …"
         )
     return found
 
 
-def _counts_rows(values: HostArray) -> bool:
-    """True if values are consecutive whole numbers, such as those of an index."""
-    return (
-        values.ndim == 1
-        and values.dtype != np.bool_
-        and len(values) >= FEWEST
-        and float(values[0]).is_integer()
-        and bool((np.diff(values) == 1).all())
-    )
+def _counts_rows(values: HostArray, *, called: bool) -> bool:
+    """True if values number the rows, in order, or in any order if they are not called scores."""
+    if values.ndim != 1 or values.dtype == np.bool_ or len(values) < FEWEST:
+        return False
+    if called:
+        return float(values[0]).is_integer() and bool((np.diff(values) == 1).all())
+    whole = bool((np.isfinite(values) & (np.floor(values) == values)).all())
+    return whole and bool((np.diff(np.sort(values)) == 1).all())
 
 
 def read_members(
@@ -382,7 +396,7 @@ def read_members(
     record.
     """
     file = _Chooser(path)
-    plain = {_plain(title) for title in file.titles}
+    plain = {plain_title(title) for title in file.titles}
     if len(plain) == 2 and plain & MEMBERS and plain & OUTSIDERS:
         raise ScoresError(
             f"{path}: {listed(file.titles)} may be scores of two sides; write them into two files, "
@@ -408,7 +422,7 @@ def read_members(
             "decision of an attack and no copy, name both columns with --column and --member"
         )
     file.check_sides(members, inside)
-    columns = Columns(file.name(score), file.name(members), tuple(file.warnings))
+    columns = Columns(file.name(score), file.name(members), tuple(file.warnings), file.doubt)
     return Scores(values, inside, columns)
 
 
@@ -450,9 +464,9 @@ def _beside(file: _Chooser, column: str | None, member: str | None, other: _Choo
     members = other.find_members(member)
     if members is None and len(other.titles) == 1:
         members = 0
-        if _plain(other.titles[0]) in CLASSES:
-            other._warn_of_class(0)
-        elif _is_key(other.titles[0]) or _is_score(other.titles[0]):
+        if plain_title(other.titles[0]) in CLASSES:
+            other._guess(0)
+        elif _is_key(other.titles[0]) or is_score(other.titles[0]):
             raise other.refuse("--member")
     if members is None:
         raise other.refuse("--member")
@@ -460,11 +474,11 @@ def _beside(file: _Chooser, column: str | None, member: str | None, other: _Choo
     of = f" in {other.path}"
     values = _of_equal_shape(file, score, inside, named=column is not None, of=of)
     other.check_sides(members, inside)
-    keys = {_plain(t): n for n, t in enumerate(other.titles) if _is_key(t)}
+    keys = {plain_title(t): n for n, t in enumerate(other.titles) if _is_key(t)}
     for place, title in enumerate(file.titles):
-        if title and _plain(title) in keys:
+        if title and plain_title(title) in keys:
             pairs = zip(
-                file.table.texts(place), other.table.texts(keys[_plain(title)]), strict=True
+                file.table.texts(place), other.table.texts(keys[plain_title(title)]), strict=True
             )
             for row, (one, two) in enumerate(pairs):
                 if one != two:
@@ -474,7 +488,8 @@ def _beside(file: _Chooser, column: str | None, member: str | None, other: _Choo
                     )
     name = file.titles[score] or ("" if len(file.titles) == 1 else str(score + 1))
     membership = f"{other.titles[members] or members + 1} of {other.path}"
-    return Scores(values, inside, Columns(name or "1", membership, tuple(other.warnings)))
+    columns = Columns(name or "1", membership, tuple(other.warnings), other.doubt)
+    return Scores(values, inside, columns)
 
 
 def as_scores(values: Any, name: str, *, runs: bool = False) -> HostArray:

@@ -149,6 +149,23 @@ def test_a_class_is_membership_only_alone_and_with_a_warning(score: str, title: 
     assert "--member" in done.stdout
     found = json.loads(invoke("score", "t.csv", *ASKED, "--json").stdout)
     assert title in found["warnings"][0]
+    judged = invoke("score", "t.csv", *CLAIM)
+    assert judged.exit_code == 3
+    assert f"! The claim was not tested: Column {title} is taken for membership" in judged.stdout
+    named = invoke("score", "t.csv", *CLAIM, "--member", title)
+    assert named.exit_code == 1
+    assert f"! Column {title} is taken for membership, but" in named.stdout
+
+
+@pytest.mark.parametrize("title", ["sex", "is_spam", "group"])
+def test_an_unknown_column_is_membership_only_alone_and_judges_no_claim(title: str) -> None:
+    write("t.csv", **{"score": SCORE, title: CLASS})
+    done = invoke("score", "t.csv", *CLAIM)
+    assert done.exit_code == 3
+    assert f"Column {title} is taken for membership, because it is the only other" in done.stdout
+    one = invoke("score", "--one-run", "t.csv", "--estimator", "one-run", "--claim", "epsilon=0.5")
+    assert one.exit_code == 3
+    assert "violated" not in one.stdout
 
 
 REFUSED: dict[str, tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]] = {
@@ -164,6 +181,11 @@ REFUSED: dict[str, tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]] = {
         {"image_id": IDS, "score": SCORE, "in_train": IN},
         ("--column", "image_id"),
         ("image_id numbers the rows",),
+    ),
+    "shuffled rows as score": (
+        {"x": IDS[::-1], "in_train": IDS < 300},
+        (),
+        ("--column", "x numbers the rows"),
     ),
     "rows as score": ({"x": IDS, "in_train": IDS < 300}, (), ("--column", "x numbers the rows")),
     "several scores": (
@@ -318,10 +340,39 @@ def test_canaries_that_cannot_refute_a_claim_did_not_test_it() -> None:
     assert "The claim was not tested: even if every guess were right" in done.stdout
 
 
-def test_missing_scores_are_named() -> None:
-    write("t.csv", score=np.where(IN == 0, np.nan, OTHER), in_train=IN)
-    done = invoke("score", "t.csv", *ASKED)
-    assert f"! {N - IN.sum()} scores are NaN (0 in, {N - IN.sum()} out)" in done.stdout
+def test_scores_that_are_missing_on_one_side_refute_nothing() -> None:
+    write("t.csv", score=np.where((IN == 0) & (IDS < 400), np.nan, OTHER), in_train=IN)
+    done = invoke("score", "t.csv", *CLAIM)
+    lacking = (IN[:400] == 0).sum()
+    assert f"! {lacking} scores are NaN (0 in, {lacking} out)" in done.stdout
+    assert done.exit_code == 3
+    assert "refuted only by scores that are NaN" in done.stdout
+    one = invoke("score", "--one-run", "t.csv", "--estimator", "one-run", "--claim", "epsilon=0.5")
+    assert one.exit_code == 3, one.output
+    write("t.csv", score=np.where((IN == 0) & (IDS < 400), -np.inf, OTHER), in_train=IN)
+    assert invoke("score", "t.csv", *CLAIM).exit_code == 1
+
+
+def test_memberships_are_not_scores_of_a_side() -> None:
+    np.save("s.npy", SCORE)
+    np.save("m.npy", IN)
+    says = ("m.npy holds only 0 and 1", "--members")
+    refused("--scores1", "s.npy", "--scores0", "m.npy", *CLAIM, says=says)
+    with pytest.raises(dpframe.DpframeError, match="pass them as members"):
+        dpframe.score(SCORE, IN)
+
+
+def test_sides_of_different_scores_are_refused() -> None:
+    write("a.csv", id=IDS, loss=OTHER)
+    write("b.csv", id=IDS, confidence=SCORE)
+    says = ("column loss", "column confidence", "--column")
+    refused("--scores1", "a.csv", "--scores0", "b.csv", *CLAIM, says=says)
+
+
+def test_a_claim_that_is_a_number_is_named() -> None:
+    for claim in (1.0, "epsilon=1"):
+        with pytest.raises(dpframe.DpframeError, match=r"pass one, such as dpframe.PureDP"):
+            dpframe.score(SCORE, OTHER, claim=claim)
 
 
 # Estimators and options.
