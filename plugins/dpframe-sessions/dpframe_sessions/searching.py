@@ -23,10 +23,22 @@ from dpframe.plugins import (
 )
 from dpframe.pytest import UndecidedError, ViolationError
 from dpframe_sessions.session import Session
-from dpframe_sessions.strategies import Start, Step, learn_policy, strategies
+from dpframe_sessions.strategies import (
+    EMPTY,
+    Policy,
+    Start,
+    Step,
+    learn_policy,
+    reachable,
+    strategies,
+)
+from dpframe_sessions.trial import check_answers
 
 UNLIMITED = 2**40  # trials if only time limits
-FIT = 0x5E55  # the stream of the sessions that a policy is learned from
+SECONDS = 20.0  # time limit if neither trials nor seconds are given
+MOST_QUERIES = 8  # queries that a message lists
+LONGEST = 60  # characters of a query in a message
+FIT, TRIAL = 0x5E55, 0x7214  # streams of sessions that no bound uses: for a policy, for checks
 
 
 def search_session(
@@ -42,12 +54,13 @@ def search_session(
     rounds: int = 8,
     adjacency: str = "as given",
     confidence: float = 0.999,
-    seconds: float = 20.0,
+    seconds: float | None = None,
     trials: int | None = None,
     seed: int = 0,
     learn: int = 64,
     only: Sequence[str] | None = None,
     messages: bool = False,
+    constant: bool = False,
 ) -> Record:
     """Fail if an adversary who chooses queries from earlier answers refutes the claim.
 
@@ -70,20 +83,26 @@ def search_session(
         adjacency: the relation of D and D′, in words.
         confidence: a session that keeps its claim fails with a probability of at most
             1 − confidence.
-        seconds: time for all sessions that a bound uses.
-        trials: at most this many sessions on each dataset; default: as many as time allows.
+        seconds: time for all sessions that a bound uses. Default: 20 without `trials`, no limit
+            with them.
+        trials: number of sessions on each dataset; default: as many as time allows.
         seed: the seed of all randomness passed to `step`.
         learn: sessions on each dataset for each candidate policy; 0 skips learning.
         only: the strategies to play; default: all.
         messages: True if the adversary reads the messages of exceptions, and not their class alone.
+        constant: True if all answers may be equal.
 
     Returns:
-        The record of the audit.
+        The record of the audit. `record.cells[0].search.coverage` has the strategies and queries
+        that were never tried, the limit that ended the search, and the loss that it would have
+        shown.
 
     Raises:
         ViolationError: the claim is refuted; the message names the strategy.
-        UndecidedError: these sessions could not have refuted the claim, or could not be run.
-        DpframeError: the arguments cannot be used.
+        UndecidedError: these sessions could not have refuted the claim, could not be run, or all
+            their answers were equal.
+        DpframeError: the arguments cannot be used, or all first answers on a dataset are
+            exceptions.
     """
     if not queries:
         raise DpframeError("queries: pass at least one")
@@ -95,6 +114,9 @@ def search_session(
     seeded, step = _seeded(step)
     pair = Values(d0=d0, d1=d1, adjacency=adjacency)
     names = list(only) if only is not None else strategies(len(queries), learned=bool(learn))
+    rng = np.random.default_rng([seed, TRIAL])
+    check_answers(start, step, queries, (pair.d0, pair.d1), rng, constant=constant)
+    policy = EMPTY
     if learn and "learned" in names:
         rng = np.random.default_rng([seed, FIT])
         policy = learn_policy(start, step, queries, rounds, (pair.d0, pair.d1), rng, sessions=learn)
@@ -109,12 +131,28 @@ def search_session(
         },
         "search": {"use": "given-pair", "parameters": {"mechanism.strategy": names}},
         "mechanism": [{"use": "session", "params": params | {"strategy": names[0]}}],
-        "run": {"seconds": seconds, "stop": "decided"},
+        "run": {"stop": "decided"},
     }
-    plugins: list[Any] = [_mechanism(start, step, queries, claim, seedable=seeded), _only(pair)]
+    if constant:
+        spec["mechanism"][0]["constant"] = True
+    if seconds is None and trials is None:
+        seconds = SECONDS
+    if seconds is not None:
+        spec["run"]["seconds"] = float(seconds)
+    asked = {at for name in names for at in reachable(name, len(queries), rounds, policy)}
+    unasked = [_query(queries, at) for at in range(len(queries)) if at not in asked]
+    plugins: list[Any] = [
+        _mechanism(start, step, queries, claim, seedable=seeded),
+        _only(pair, unasked),
+    ]
     record = audit(spec, plugins=plugins)
-    _judge(record)
+    _judge(record, queries)
     return record
+
+
+def _query(queries: Sequence[Any], at: int) -> str:
+    text = " ".join(repr(queries[at]).split())
+    return f"query {at} = {text if len(text) <= LONGEST else f'{text[:LONGEST]}…'}"
 
 
 def _seeded(step: Callable[..., Any]) -> tuple[bool, Step]:
@@ -146,7 +184,7 @@ def _mechanism(
     return types.new_class("session", (Session,), {"name": "session"}, lambda ns: ns.update(body))
 
 
-def _only(pair: Values) -> type[Neighbourhood]:
+def _only(pair: Values, unasked: Sequence[str]) -> type[Neighbourhood]:
     class GivenPair(Neighbourhood, name="given-pair"):
         """The two given datasets, and no others."""
 
@@ -155,21 +193,27 @@ def _only(pair: Values) -> type[Neighbourhood]:
         def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
             return () if history else (pair,)
 
+        def all_features(self) -> Sequence[str]:
+            return unasked  # no strategy can ask these queries
+
     return GivenPair
 
 
-def _judge(record: Record) -> None:
+def _judge(record: Record, queries: Sequence[Any]) -> None:
     """Raise an error unless the sessions could have refuted the claim and did not."""
     (cell,) = record.cells
     if cell.verdict == "violated":
-        said = cell.mechanism.params.get("strategy")
+        params = cell.mechanism.params
+        said, policy = str(params["strategy"]), Policy(tuple(params.get("policy", ())))
+        asked = reachable(said, len(queries), params["rounds"], policy)
         lines = [f"the session violates its claim: {cell.reason}", f"  strategy: {said}"]
+        lines += [f"  {_query(queries, at)}" for at in asked[:MOST_QUERIES]]
         if cell.search is not None:
             counts = zip(cell.search.hits, cell.search.trials, ("D", "D′"), strict=True)
             on = [f"{hits:,} of {runs:,} on {name}" for hits, runs, name in counts]
             lines.append(f"  witness: {cell.search.event}: {', '.join(on)}")
         if said == "learned":
-            lines.append(f"  policy: {cell.mechanism.params.get('policy')}")
+            lines.append(f"  policy: {params.get('policy')}")
         raise ViolationError("\n".join(lines), record)
     if cell.verdict != "consistent":
         raise UndecidedError(f"no verdict: {cell.reason}", record)

@@ -124,6 +124,29 @@ def strategies(queries: int, *, learned: bool = False) -> list[str]:
     return found + (["learned"] if learned else [])
 
 
+def reachable(strategy: str, queries: int, rounds: int, policy: Policy = EMPTY) -> list[int]:
+    """Return the numbers of the queries that a strategy may ask, in the order of their first use.
+
+    Args:
+        strategy: its name.
+        queries: number of queries.
+        rounds: number of queries in a session.
+        policy: of the strategy `learned`.
+    """
+    name, _, numbers = strategy.partition(":")
+    given = [int(part) for part in numbers.split(",") if part]
+    asked = {
+        "fixed": given,
+        "alternate": range(queries),
+        "first": given,
+        "exhaust": [(given[0] + at) % queries for at in range(queries)] if given else [],
+        "bisect": range(queries),
+        "learned": policy.choices,
+    }[name]
+    most = rounds if name in ("alternate", "exhaust") else queries
+    return list(dict.fromkeys(asked))[:most]
+
+
 def check_strategy(strategy: str, queries: int, policy: Policy) -> None:
     """Raise ValueError if a strategy is unknown, or one of its numbers is not a query."""
     name, _, numbers = strategy.partition(":")

@@ -1,0 +1,84 @@
+"""Trial sessions before the search, which find adapters that answer nothing."""
+
+from __future__ import annotations
+
+import copy
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpframe.plugins import DpframeError
+from dpframe.pytest import UndecidedError
+from dpframe_sessions.strategies import Start, Step
+
+TRIES = 4  # sessions for each query before all of its first answers count as exceptions
+MOST = 32  # queries that are tried
+MISTAKES = TypeError, AttributeError, NameError, ImportError
+"""Exceptions of code that does not fit the data; no service refuses a query with them."""
+
+
+def check_answers(
+    start: Start,
+    step: Step,
+    queries: Sequence[Any],
+    data: tuple[Any, Any],
+    rng: np.random.Generator,
+    *,
+    constant: bool = False,
+) -> None:
+    """Ask each query first in a few sessions, and raise if there are no answers to compare.
+
+    Args:
+        start: makes the state of a session.
+        step: answers one query.
+        queries: the queries.
+        data: D and D′.
+        rng: all randomness.
+        constant: True if all answers may be equal.
+
+    Raises:
+        DpframeError: all sessions on D begin with an exception, or all on D′ with one that shows a
+            mistake in the code.
+        UndecidedError: all answers are None.
+    """
+    given: list[Any] = []
+    for name, dataset in zip(("D", "D′"), data, strict=True):
+        raised: list[tuple[str, Exception]] = []
+        answers: list[Any] = []
+        for query in queries[:MOST]:
+            for _ in range(TRIES):
+                try:
+                    called, state = "start", start(copy.deepcopy(dataset))
+                    called = "step"
+                    answers.append(step(rng, state, query))
+                    break
+                except Exception as error:
+                    raised.append((called, error))
+        if not answers and (name == "D" or all(isinstance(e, MISTAKES) for _, e in raised)):
+            called, error = raised[0]
+            raise DpframeError(
+                f"{called} raised an exception in all {len(raised)} trial sessions on {name}, from "
+                f"the first query on, so nothing was tested: {_in_words(error)}. If users of "
+                "the service see it, return it as an answer"
+            ) from error
+        given += answers
+    if given and not constant and all(answer is None for answer in given):
+        raise UndecidedError(
+            f"step returned None in all {len(given)} trial sessions, so nothing was tested; forgot "
+            "`return`? Pass constant=True if it is right"
+        )
+
+
+def _in_words(error: Exception) -> str:
+    """Describe an exception with the line of the user's code that raised it."""
+    here = Path(__file__).parent
+    frames = [
+        f for f in traceback.extract_tb(error.__traceback__) if here != Path(f.filename).parent
+    ]
+    first = frames[0].filename if frames else ""
+    lines = [f"{Path(f.filename).name}:{f.lineno}" for f in frames if f.filename == first]
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text or 'no message'}" + (f" ({lines[-1]})" if lines else "")
