@@ -26,7 +26,7 @@ from dpframe.report.sentences import raised
 from dpframe.report.witness import as_tables, noise_too_small, with_finding
 from dpframe.results import store as records
 from dpframe.results.model import CellRecord, Record
-from dpframe.results.verdict import CONSISTENT, VIOLATED, exceeds
+from dpframe.results.verdict import CONSISTENT, VIOLATED, covered, exceeds
 from dpframe.sampling.content import data_digest
 from dpframe.search.black_box_arms import draws_needed
 from dpframe.workers.in_process import Here
@@ -406,7 +406,10 @@ def _sentence(record: Record) -> str:
     if cell.verdict == VIOLATED:
         return f"{_claim(cell)} violated, after {runs}{raised(record)}"
     if cell.verdict == CONSISTENT:
-        return f"no violation of {_claim(cell)} found in {runs}{raised(record)}"
+        told = covered(cell)
+        return f"no violation of {_claim(cell)} found in {runs}{raised(record)}" + (
+            f"\n  {told}" if told else ""
+        )
     return f"{_claim(cell)} not decided, after {runs}"
 
 

@@ -11,7 +11,7 @@ from dpframe.report.group import cell_name, repeated
 from dpframe.report.witness import event_in_words, needs, noise_too_small, with_finding
 from dpframe.report.words import WORDS, plural
 from dpframe.results.model import CellRecord, Record, SkipRecord
-from dpframe.results.verdict import exceeds, surprising
+from dpframe.results.verdict import covered, exceeds, surprising
 
 MOST = 8  # mechanisms, witnesses, names or reasons that a report lists; the record has all
 LONGEST = 120  # characters of a dataset in a sentence
@@ -151,6 +151,9 @@ def caveats(record: Record) -> Iterator[str]:
             "No violation found means that this attack, at this number of draws, certifies no more "
             f"loss than claimed; a stronger attack may.{'' if known else _power_command(record)}"
         )
+    searched = [(cell, covered(cell)) for cell in cells if cell.verdict == "consistent"]
+    for cell, told in [one for one in searched if one[1]][:MOST]:
+        yield f"The search of {cell.mechanism.label} was {told}."
     levels = {c.estimate.confidence for c in cells if c.estimate and c.estimate.certified}
     if m and (_is_adjusted(record) or m == 1) and levels:
         each = " or ".join(sorted(words.percent(level) for level in levels))

@@ -364,8 +364,8 @@ class CoverageRecord(RecordPart):
     limit: Amount | None
     """the trials per dataset, or the seconds, that ended it; null for the other reasons"""
     proposed: Count
-    """pairs that the neighbourhood proposed; a pair with several values of the mechanism's
-    parameters counts once for each"""
+    """pairs that the neighbourhood proposed and the mechanism accepts; a pair with several values
+    of the mechanism's parameters counts once for each"""
     drawn: Count
     """those of them that were bet on"""
     raised: Count

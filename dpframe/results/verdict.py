@@ -132,6 +132,7 @@ def _verdict(
             f"even the most extreme counts possible in {trials:,} trials would not reject "
             f"ε = {contrast.claimed:.4g} at δ = {contrast.delta:.3g}; "
             + (_TOO_RARE if enough else "more trials are needed")
+            + _after(ended(cell))
         )
     return CONSISTENT, f"no violation found; {_shown(cell)}{_would_show(cell)}"
 
@@ -161,6 +162,64 @@ def _would_show(cell: CellRecord) -> str:
         f"; a loss of {loss:.4g} or more ({power.model}) would have been found with probability "
         f"{power.probability:g}, if the attack had seen all of it"
     )
+
+
+MOST_UNTRIED = 3  # features that a sentence names
+
+
+def _after(text: str) -> str:
+    return f"; {text}" if text else ""
+
+
+def ended(cell: CellRecord) -> str:
+    """Name the limit that ended a search; "" if that is unknown."""
+    if cell.search is None or (coverage := cell.search.coverage) is None:
+        return ""
+    limit = coverage.limit or 0.0
+    return {
+        "decided": "ended by its decision",
+        "trials": f"ended by its {limit:,.0f} trials",
+        "seconds": f"ended by its {limit:g} s after {cell.trials[0]:,} trials",
+        "pairs": "ended because no pair was left",
+    }[coverage.ended_by]
+
+
+def covered(cell: CellRecord) -> str:
+    """Name the limit that ended a search, the loss that it would have shown, and what it left out.
+
+    Return "" if that is unknown.
+    """
+    if cell.search is None or (coverage := cell.search.coverage) is None:
+        return ""
+    parts = [ended(cell)]
+    if cell.claim is not None and cell.verdict != VIOLATED:
+        most, median = coverage.detectable, coverage.detectable_median
+        at = "" if coverage.drawn == 1 else " on the pair with most draws"
+        if most is None:
+            loss = f"no loss would have been found with probability {coverage.probability:g}{at}"
+        else:
+            loss = (
+                f"a loss of {_up(most)} (randomised response) would have been found with "
+                f"probability {coverage.probability:g}{at}"
+            )
+        if at and most != median:
+            loss += ", none" if median is None else f", one of {_up(median)}"
+            loss += " on a median pair"
+        parts.append(loss)
+    if coverage.untried:
+        names = ", ".join(coverage.untried[:MOST_UNTRIED])
+        more = len(coverage.untried) - MOST_UNTRIED
+        parts.append(f"never tried: {names}" + (f" and {more:,} more" if more > 0 else ""))
+    left = coverage.proposed - coverage.drawn - coverage.raised
+    if left > 0:
+        parts.append(f"{left:,} proposed pairs were not drawn from")
+    return "; ".join(parts)
+
+
+def _up(loss: float) -> str:
+    """Write a loss with three digits, rounded up."""
+    digits = 2 - math.floor(math.log10(loss)) if loss > 0 else 2
+    return f"{math.ceil(loss * 10**digits) / 10**digits:.3g}"
 
 
 def is_refuted_together(cell: CellRecord) -> bool:
@@ -210,7 +269,7 @@ def _shown(cell: CellRecord) -> str:
         pairs = "one pair" if number == 1 else f"{number} pairs"
         return (
             f"this search of {pairs} shows a loss of at least {lower:.4g} {at}; another pair, "
-            "attack or event may show more"
+            f"attack or event may show more{_after(covered(cell))}"
         )
     least, upper = f"this attack shows a loss of at least {lower:.4g}", estimate.epsilon_upper
     if upper is None or not math.isfinite(upper):

@@ -105,7 +105,7 @@ class SearchRun:
         self._waiting: list[tuple[Pair, Setting]] = []  # proposed, and not drawn from yet
         self._asked_at = 0  # draws at the last proposal
         self._fruitless = 0  # proposals in a row without draws between them
-        self.proposed: dict[tuple[Pair, Setting], None] = {}  # in order
+        self.proposed: dict[tuple[Pair, Setting], None] = {}  # those that can be drawn from
         self._raised: list[int] = []  # kinds of exceptions, of pairs with no other answers
         self._rounds: list[HostArray] = []  # what was counted, round by round
         self._zs: dict[int, tuple[Any, float]] = {}  # results of `_z`, with their arguments
@@ -348,6 +348,7 @@ class SearchRun:
         """Draw from a pair for the first time."""
         self._known[pair, setting] = None
         if (arm := self.maker.arm(pair, setting)) is None:
+            self.proposed.pop((pair, setting), None)
             return
         needed = arm.first()
         if self.drawn + needed > (PROPOSALS if self.arms else 1) * self.cell.trials:

@@ -121,7 +121,7 @@ def search_session(
         rng = np.random.default_rng([seed, FIT])
         policy = learn_policy(start, step, queries, rounds, (pair.d0, pair.d1), rng, sessions=learn)
         params |= {"policy": list(policy.choices), "references": list(policy.references)}
-    spec = {
+    spec: dict[str, Any] = {
         "schema": 1,
         "audit": {
             "name": "session",

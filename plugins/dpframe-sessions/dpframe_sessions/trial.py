@@ -50,20 +50,22 @@ def check_answers(
         answers: list[Any] = []
         for query in queries[:MOST]:
             for _ in range(TRIES):
+                called = "start"
                 try:
-                    called, state = "start", start(copy.deepcopy(dataset))
+                    state = start(copy.deepcopy(dataset))
                     called = "step"
                     answers.append(step(rng, state, query))
                     break
                 except Exception as error:
                     raised.append((called, error))
-        if not answers and (name == "D" or all(isinstance(e, MISTAKES) for _, e in raised)):
-            called, error = raised[0]
+        mistakes = all(isinstance(error, MISTAKES) for _, error in raised)
+        if not answers and (name == "D" or mistakes):
+            called, first = raised[0]
             raise DpframeError(
                 f"{called} raised an exception in all {len(raised)} trial sessions on {name}, from "
-                f"the first query on, so nothing was tested: {_in_words(error)}. If users of "
+                f"the first query on, so nothing was tested: {_in_words(first)}. If users of "
                 "the service see it, return it as an answer"
-            ) from error
+            ) from first
         given += answers
     if given and not constant and all(answer is None for answer in given):
         raise UndecidedError(
@@ -79,6 +81,6 @@ def _in_words(error: Exception) -> str:
         f for f in traceback.extract_tb(error.__traceback__) if here != Path(f.filename).parent
     ]
     first = frames[0].filename if frames else ""
-    lines = [f"{Path(f.filename).name}:{f.lineno}" for f in frames if f.filename == first]
+    lines = [f"{Path(first).name}:{one.lineno}" for one in frames if one.filename == first]
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text or 'no message'}" + (f" ({lines[-1]})" if lines else "")
