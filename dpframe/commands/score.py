@@ -265,10 +265,12 @@ def score(
     }
     audit = {"delta": at, "confidence": confidence, "multiplicity": "none"}
     refuted, untested = None if claim is None else _refuted(rows, confidence), None
-    warnings = [*columns.warnings, *nan_warnings(outside.values, inside.values)]
+    repeats = repeat_warnings(outside.values, inside.values)
+    warnings = [*columns.warnings, *repeats, *nan_warnings(outside.values, inside.values)]
     if refuted is not None:
         certifying = [one for one in asked if one not in later]
-        untested = columns.doubt or _untested(certifying, scores, query, seed, refuted=refuted)
+        doubt = columns.doubt or "".join(repeats)
+        untested = doubt or _untested(certifying, scores, query, seed, refuted=refuted)
         refuted = None if untested else refuted
     return ScoreRecord(
         {
@@ -311,6 +313,27 @@ def nan_warnings(outside: HostArray, inside: HostArray) -> list[str]:
         f"{out + within:,} scores are NaN ({within:,} in, {out:,} out). NaN counts as a value of "
         "its own, below every number. If these scores are missing, remove their rows on both sides."
     ]
+
+
+def repeat_warnings(*sides: HostArray) -> list[str]:
+    """Return a warning if each score occurs several times, because rows may be repeated."""
+    for values in sides:
+        if values.dtype == np.bool_:
+            continue
+        _, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+        if len(counts) < FEWEST_REPEATS or counts.min() < 2:
+            continue
+        many = len(counts) >= 5 * FEWEST_REPEATS and counts.mean() <= 4  # no rounded numbers
+        if many or counts.min() == counts.max():
+            return [
+                f"Each of {len(counts):,} different scores occurs {counts.min():,} times or more: "
+                "are rows repeated? Bounds assume independent scores, so they are too large then. "
+                "Remove repeated rows."
+            ]
+    return []
+
+
+FEWEST_REPEATS = 20  # different scores, of which each occurs several times
 
 
 def _check_different(inside: "_Scores", outside: "_Scores") -> None:

@@ -222,9 +222,10 @@ def score_one_run(
 
     rows = judge(canaries)
     sides = [whole.scores[~whole.members], whole.scores[whole.members]]
-    warnings = [*found_in.warnings, *scoring.nan_warnings(*sides)]
-    if found_in.doubt:
-        _doubt(rows, found_in.doubt)
+    repeats = scoring.repeat_warnings(*sides)
+    warnings = [*found_in.warnings, *repeats, *scoring.nan_warnings(*sides)]
+    if doubt := found_in.doubt or "".join(repeats):
+        _doubt(rows, doubt)
     if np.isnan(canaries.scores).any() and any(row.get("verdict") == VIOLATED for row in rows):
         filled = scoring.without_nan((canaries.scores,), seed)[0]
         again = judge(columns.CanaryScores(filled, canaries.members))

@@ -129,7 +129,7 @@ def untested(found: Found) -> str:
     if found["claim"] is None or found["refuted"] is not None:
         return ""
     reason = found.get("untested") or "no selected estimator can test it on these scores"
-    return f"! The claim was not tested: {reason}."
+    return f"! The claim was not tested: {str(reason).removesuffix('.')}."
 
 
 def warnings(found: Found) -> list[str]:

@@ -120,6 +120,8 @@ class _Arrays(NamedTuple):
 
 def worded(values: HostArray, words: Mapping[str, bool]) -> HostArray:
     """Convert an array of words to truth values; return any other array unchanged."""
+    if values.dtype.kind == "S":
+        values = np.char.decode(values, "latin-1")
     if values.dtype.kind not in "OU" or not len(values):
         return values
     found = [words.get(str(value).strip().lower()) for value in values.ravel()]

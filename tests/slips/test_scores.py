@@ -353,6 +353,18 @@ def test_scores_that_are_missing_on_one_side_refute_nothing() -> None:
     assert invoke("score", "t.csv", *CLAIM).exit_code == 1
 
 
+@pytest.mark.parametrize("times", [2, 4])
+def test_repeated_rows_refute_nothing(times: int) -> None:
+    few = N // 4
+    write("t.csv", score=np.tile(LEAK[:few], times), in_train=np.tile(IN[:few], times))
+    done = invoke("score", "t.csv", *CLAIM)
+    assert done.exit_code == 3
+    assert f"different scores occurs {times} times or more: are rows repeated?" in done.stdout
+    one = invoke("score", "--one-run", "t.csv", "--estimator", "one-run", "--claim", "epsilon=0.5")
+    assert one.exit_code in (2, 3)  # coins of repeated rows are not fair either
+    assert "violated" not in one.stdout
+
+
 def test_memberships_are_not_scores_of_a_side() -> None:
     np.save("s.npy", SCORE)
     np.save("m.npy", IN)
