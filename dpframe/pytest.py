@@ -115,6 +115,7 @@ def search_violation(
     *,
     schema: Sequence[Mapping[str, Any]] = (),
     adjacency: str | None = None,
+    null: Any = None,
     beyond: bool | Mapping[str, bool] | None = None,
     mistyped: bool = False,
     form: str | None = None,
@@ -149,11 +150,15 @@ def search_violation(
             columns; a frame of pandas; or (X, y). The function gets data of the same form.
         schema: the columns, in their order or by name: dicts of name, low, high, integer,
             categories; with nan=False, NaN and missing values never occur.
-        adjacency: neighbours of the claim. For records: "replace" (one record is another one) or
-            "add-remove" (one record more or less). For a vector of query answers: "each-by-one"
-            (every answer moves by at most `sensitivity`, default 1) or "one-by-one" (one answer
-            does); the schema may then have one entry with low, high and integer. There is no
-            default, because the wrong kind would refute a true claim.
+        adjacency: neighbours of the claim. For records: "replace" (one record is another one),
+            "add-remove" (one record more or less) or "zero-out" (one record is replaced by `null`,
+            as the accountants of DP-SGD assume: AccountedDP with relation="replace-special"). For a
+            vector of query answers: "each-by-one" (every answer moves by at most `sensitivity`,
+            default 1) or "one-by-one" (one answer does); the schema may then have one entry with
+            low, high and integer. There is no default, because the wrong kind would refute a true
+            claim. A claim that states another relation is refused.
+        null: with "zero-out", the record that counts nothing; default: zeros, which needs columns
+            of numbers.
         beyond: True if records may lie outside the schema; False for a function of checked data; or
             a dict of "nan", "out_of_bounds" and "unknown_categories", each true or false. Default:
             True, except for a single value, as of a local randomiser.
@@ -193,6 +198,7 @@ def search_violation(
         called = (query, sensitivity, norm, attributes, raises, limit, outputs, constant)
         terms = Terms(epsilon, delta, claim, confidence, seconds, trials, seed, *called)
         neighbours: dict[str, Any] = {"schema": schema, "adjacency": adjacency, "form": form}
+        neighbours |= {} if null is None else {"null": null}
         switches = beyond if beyond is None or isinstance(beyond, bool) else dict(beyond)
         neighbours |= {"beyond": switches, "mistyped": mistyped}
         leaks = {"ignore": list(ignore), "findings": findings}

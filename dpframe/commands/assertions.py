@@ -14,6 +14,7 @@ import cloudpickle
 import numpy as np
 
 from dpframe.claims import ApproxDP, Claim, PureDP
+from dpframe.claims.relation import other_relation, seen_relation
 from dpframe.commands import audit as auditing
 from dpframe.commands.audit_training import check_differ, check_positive, is_number, name_of
 from dpframe.common.text import escape, message
@@ -149,6 +150,8 @@ def over_one_pair(
     terms.check()
     mechanism = mechanism_of(release, terms)
     neighbourhood, pair, digest = _pair_of(data)
+    if (other := seen_relation(terms.claim, *data)) is not None:
+        raise DpframeError(other)
     search = {"use": f"{LOCAL}/{neighbourhood.name}", "params": {"digest": digest}}
     spec = terms.spec(mechanism.name, search)
     plugins: list[type[Plugin]] = [mechanism, neighbourhood, pair]
@@ -174,10 +177,13 @@ def over_a_table(
     if neighbours["adjacency"] is None:
         raise DpframeError(
             'adjacency: choose the neighbours of the claim: "replace" (one record is replaced), '
-            '"add-remove" (one record is added or removed), or for a vector of query answers '
+            '"add-remove" (one record is added or removed), "zero-out" (one record is replaced by '
+            "a null record, as accountants of DP-SGD assume), or for a vector of query answers "
             '"each-by-one" (every answer changes by at most the sensitivity); the wrong kind of '
             "neighbours would refute a true claim"
         )
+    if (other := other_relation(terms.claim, str(neighbours["adjacency"]))) is not None:
+        raise DpframeError(f"claim, adjacency: {other}")
     if neighbours["adjacency"] in ANSWERS:
         params = _vectors(table, neighbours, terms)
         as_given = list if isinstance(table, list) else np.asarray

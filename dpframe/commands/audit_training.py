@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import cloudpickle
 import numpy as np
 
+from dpframe.claims.relation import seen_relation
 from dpframe.commands import audit as auditing
 from dpframe.commands.run import Invocation, run
 from dpframe.errors import CellError, DpframeError, UndecidedError
@@ -53,6 +54,8 @@ def training(
     if not callable(train):
         raise DpframeError(f"train: {train!r} is not a function")
     data = _datasets(pair)
+    if (other := seen_relation(claim, *data)) is not None:
+        raise DpframeError(other)
     for one in data:
         _check_call(train, one)
     nan, seeds = may_be_nan, seedable

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dpframe.claims.relation import other_relation
 from dpframe.common.text import shown
 from dpframe.engine import fingerprint, ledger, trace
 from dpframe.engine.plan import Pass, PassPosition, Scorer
@@ -83,6 +84,8 @@ class ArmMaker:
         claim = guarded("claim", lambda: mechanism.claim(pair))
         if not isinstance(mechanism, type(given)) or not isinstance(claim, Claim | None):
             raise CellError("resolve or claim gave something different for a proposed pair")
+        if (other := other_relation(claim, str(pair.adjacency))) is not None:
+            raise CellError(other)
         if self._mechanisms.setdefault(setting, mechanism) != mechanism:
             raise CellError(DIFFERENT)
         if claim is None and self.cell.claim is not None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import ValidationError
 
+from dpframe.claims.relation import is_zero, other_relation
 from dpframe.common.machine import at_work, free_bytes, within
 from dpframe.common.text import raised_in, shown
 from dpframe.environments import Environment
@@ -204,6 +205,8 @@ class CellGrid:
                 claim = resolved.claim(pair)
             if not isinstance(claim, Claim | None):
                 raise TypeError(f"claim returned {shown(claim)}, which is neither a claim nor None")
+            if (other := other_relation(claim, str(self._adjacency(source, pair)))) is not None:
+                raise ValueError(other)
             with at_work(f"{member}: claim", member.path):
                 delta = 0.0 if claim is None else float(claim.default_delta)
             return ClaimedMechanism(self._chosen(member, resolved), claim, delta)
@@ -216,6 +219,14 @@ class CellGrid:
                 message = f"{member} does not fit pair {pair.name!r}: {self._explained(error)}"
                 self._document.note(member.path, message, _with({**mechanism.params(), **of_pair}))
             return None
+
+    def _adjacency(self, source: Member, pair: Any) -> Any:
+        """Return the relation of the neighbours, in words.
+
+        A pair of one null record and another has no record of its own beside it, so every relation
+        may be meant.
+        """
+        return "as given" if is_zero(pair.d0) or is_zero(pair.d1) else pair.adjacency
 
     def _explained(self, error: BaseException) -> str:
         if not isinstance(error, MemoryError):
@@ -311,6 +322,9 @@ class SearchGrid(CellGrid):
             for picks, neighbourhood in self._variants[member].items():
                 self._variants[member][picks] = self._first(member, neighbourhood)
                 self._neighbourhoods[member] = neighbourhood
+
+    def _adjacency(self, source: Member, pair: Any) -> Any:
+        return self._neighbourhoods[source].adjacency
 
     def _first(self, member: Member, neighbourhood: Any) -> Pair:
         try:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
 
+import dp_accounting
+import numpy as np
 import pytest
 from support.command_line import dpframe, worked
+
+from dpframe import (
+    AccountedDP,
+    DpframeError,
+    assert_dp,
+    audit_training,
+    search_violation,
+)
+from dpframe.errors import ViolationError
 
 SPEC = """schema = 1
 [audit]
@@ -80,6 +92,137 @@ def test_a_box_that_lowers_a_limit_fails_no_other(tmp_path: Path) -> None:
     done = dpframe(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert [cell["status"] for cell in cells_of(tmp_path / "run")] == ["ok", "ok"]
+
+
+GAUSSIAN = dp_accounting.GaussianDpEvent(1.0)
+SPECIAL, RESIZED, REPLACED = (
+    AccountedDP(GAUSSIAN, 1e-2, relation=one)
+    for one in ("replace-special", "add-or-remove-one", "replace-one")
+)
+TABLE, SCHEMA = np.array([0.1, 0.5, -0.3]), [{"low": -1.0, "high": 1.0}]
+
+
+def clipped_sum(rng: np.random.Generator, values: Any) -> float:
+    return float(np.clip(np.nan_to_num(values), -1, 1).sum() + rng.normal())
+
+
+@pytest.mark.parametrize(
+    ("claim", "adjacency", "relation"),
+    [
+        (SPECIAL, "replace", "replace-special"),
+        (SPECIAL, "add-remove", "replace-special"),
+        (SPECIAL, "either", "replace-special"),
+        (RESIZED, "replace", "add-or-remove-one"),
+        (RESIZED, "either", "add-or-remove-one"),
+        (RESIZED, "zero-out", "add-or-remove-one"),
+        (REPLACED, "add-remove", "replace-one"),
+        (REPLACED, "either", "replace-one"),
+    ],
+)
+def test_neighbours_of_another_relation_are_refused(
+    claim: AccountedDP, adjacency: str, relation: str
+) -> None:
+    with pytest.raises(DpframeError) as refused:
+        search_violation(clipped_sum, TABLE, schema=SCHEMA, adjacency=adjacency, claim=claim)
+    assert f"the claim is for neighbours by {relation}" in str(refused.value)
+    assert f"adjacency: {adjacency}" in str(refused.value)
+
+
+CLAIMS = """
+import dp_accounting
+import numpy as np
+import dpframe
+
+class Accounted(dpframe.HostMechanism, name="accounted"):
+    "A sum with a claim of an accountant."
+    relation: str
+    "Neighbours of the claim."
+    def claim(self, pair):
+        return dpframe.AccountedDP(dp_accounting.GaussianDpEvent(1.0), 1e-2, self.relation)
+    def release(self, rng, data):
+        return float(np.sum(data) + rng.normal())
+"""
+
+
+@pytest.mark.parametrize(
+    ("pairs", "relation"),
+    [
+        ('[pair]\nuse = "values"\nparams = { d0 = [0.5, 1.0], d1 = [0.5, -1.0], '
+         'adjacency = "replace one record" }', "replace-special"),
+        ('[pair]\nuse = "records"\nparams = { table = [0.5, 1.0], edit = { remove = 0 } }',
+         "replace-one"),
+        ('[search]\nuse = "records"\nparams = { table = [0.5, 1.0], adjacency = "either" }',
+         "add-or-remove-one"),
+    ],
+)  # fmt: skip
+def test_specs_of_another_relation_are_mistakes(pairs: str, relation: str, tmp_path: Path) -> None:
+    (tmp_path / "claims.py").write_text(CLAIMS)
+    audit = 'schema = 1\n[audit]\nname = "t"\ntrials = 1_000\n'
+    box = f'\n[[mechanism]]\nuse = "accounted"\nparams.relation = "{relation}"\n'
+    judged = JUDGED if pairs.startswith("[pair]") else ""
+    (tmp_path / "spec.toml").write_text(audit + pairs + box + judged)
+    done = dpframe("run", "spec.toml", "--plugin", "claims.py", "--quiet", cwd=tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert f"the claim is for neighbours by {relation}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("claim", "d0", "d1"),
+    [
+        (SPECIAL, [1.0, 2.0], [1.0]),
+        (REPLACED, np.zeros(3), np.zeros(4)),
+        (SPECIAL, [{"x": 1.0}, {"x": 2.0}], [{"x": 1.0}, {"x": -2.0}]),
+        (RESIZED, [(1.0,), (2.0,)], [(1.0,), (-2.0,)]),
+    ],
+)
+def test_datasets_that_contradict_the_relation_are_refused(
+    claim: AccountedDP, d0: Any, d1: Any
+) -> None:
+    with pytest.raises(DpframeError, match=r"it is for neighbours by .*, but D"):
+        assert_dp(lambda rng, data: rng.normal(), d0=d0, d1=d1, claim=claim)
+    if isinstance(d0[0], dict | tuple):
+        return
+    with pytest.raises(DpframeError, match=r"it is for neighbours by .*, but D"):
+        audit_training(lambda seed, *data: 0.0, ((d0, d0), (d1, d1)), models=40, claim=claim)
+
+
+def shuffled_epoch(rng: np.random.Generator, values: Any, *, good: bool = False) -> Any:
+    """Five batches of two of ten records, shuffled, but accounted as Poisson samples."""
+    v = np.clip(values, -1, 1)
+    order = rng.permutation(len(v)).reshape(5, 2)
+    sums = [v[rng.random(len(v)) < 0.2].sum() if good else v[one].sum() for one in order]
+    return np.array(sums) + rng.normal(size=5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("good", [False, True])
+def test_an_epoch_accounted_as_poisson_is_found_under_zero_out(good: bool) -> None:
+    step = dp_accounting.PoissonSampledDpEvent(0.2, GAUSSIAN)
+    claim = AccountedDP(dp_accounting.SelfComposedDpEvent(step, 5), 1e-2, "replace-special")
+    asked: Any = {"schema": SCHEMA, "adjacency": "zero-out", "beyond": False, "claim": claim}
+    release = functools.partial(shuffled_epoch, good=good)
+    table = np.array([1.0] * 9 + [-1.0])
+    if good:
+        found = search_violation(release, table, **asked, trials=1_500)
+        assert found.cells[0].verdict == "consistent"
+        assert found.cells[0].pair.relation == "zero out one record"
+        return
+    with pytest.raises(ViolationError, match=r"zeroed out"):
+        search_violation(release, table, **asked)
+
+
+def test_the_null_record_may_be_given_and_is_needed_for_categories() -> None:
+    def release(rng: np.random.Generator, rows: Any) -> float:
+        return sum(row["age"] for row in rows if row["sex"] != "none") + rng.laplace(scale=90.0)
+
+    table = [{"age": 31, "sex": "m"}, {"age": 47, "sex": "f"}]
+    asked: Any = {"adjacency": "zero-out", "beyond": False, "epsilon": 1.0, "trials": 500}
+    with pytest.raises(DpframeError, match=r"null: .*column sex has categories"):
+        search_violation(release, table, **asked)
+    null = {"age": 0, "sex": "none"}
+    found = search_violation(release, table, **asked, null=null)
+    pair = found.cells[0].pair
+    assert pair.params["edit"]["by"] == [0, "none"]
 
 
 METADATA = "Metadata-Version: 2.1\nName: odd-plugin\nVersion: 1.0\n"

@@ -21,7 +21,7 @@ from dpframe.builtin.neighbourhoods.table_edits import (
     known_columns,
 )
 from dpframe.builtin.pairs import table as tables
-from dpframe.builtin.pairs.pairs import CATEGORY, GivenTable, Records, made_of_rows
+from dpframe.builtin.pairs.pairs import CATEGORY, Given, GivenTable, Records, made_of_rows
 from dpframe.builtin.pairs.plain import frozen, is_frame, of_frame, scalar, written
 from dpframe.builtin.pairs.table import Form, Row, Rows, Table, count
 from dpframe.plugins import Earned, Ge, Le, Neighbourhood, Pair, ParameterError, SpecFile
@@ -109,7 +109,11 @@ class RecordEdits(Neighbourhood, name="records"):
     """Properties of the columns: name, low, high, integer, categories, user; default: inferred from
     the table. nan = false excludes NaN and missing values."""
     adjacency: Adjacency
-    """"replace": one record is replaced; "add-remove": one record is added or removed; "either"."""
+    """"replace": one record is replaced; "add-remove": one record is added or removed; "either";
+    "zero-out": one record is replaced by `null`, as the accountants of DP-SGD assume."""
+    null: Given | None = None
+    """With "zero-out", the record that counts nothing; default: zeros, if all columns are numbers.
+    It may lie outside the schema."""
     beyond: bool | Switches | None = None
     """True if records may lie outside the schema, or a table of three switches: `nan`,
     `out_of_bounds`, `unknown_categories`. Libraries promise to clip these. Default: true, except if
@@ -165,6 +169,7 @@ class RecordEdits(Neighbourhood, name="records"):
             "schema": [column.params() for column in self.schema] or None,
             "beyond": self.beyond.given() if isinstance(self.beyond, Switches) else self.beyond,
             "types": list(self.types) or None,
+            "null": None if self.null is None else written(self.null),
         }
         return {name: value for name, value in found.items() if value is not None}
 
@@ -193,6 +198,7 @@ class RecordEdits(Neighbourhood, name="records"):
         form = own.form(self.form)
         known = known_columns(own, self.schema)
         users = any(column.kind == "user" for column in known)
+        fixed = self.adjacency in ("replace", "zero-out")
         local = form == "record" or (len(own.rows) == 1 and self.adjacency == "replace")
         beyond = dict.fromkeys(
             SWITCHES, self.beyond if isinstance(self.beyond, bool) else not local
@@ -202,8 +208,15 @@ class RecordEdits(Neighbourhood, name="records"):
         switches = {name for name, on in beyond.items() if on}
         switches |= {"mistyped"} if self.mistyped and switches else set()
         own = own._replace(flat=own.flat and not users)  # a user's records are lists
-        any_size = users or self.adjacency != "replace" if self.any_size is None else self.any_size
-        return EditableTable(own, known, self.adjacency, form, frozenset(switches), any_size)
+        any_size = users or not fixed if self.any_size is None else self.any_size
+        bench = EditableTable(own, known, self.adjacency, form, frozenset(switches), any_size)
+        if self.adjacency != "zero-out":
+            if self.null is not None:
+                raise ParameterError("null", 'it is for adjacency = "zero-out"')
+            return bench
+        with tables.about("null"):
+            null = bench.nothing() if self.null is None else tables.row(self.null, own.names)
+        return bench._replace(null=null)
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
         # Many libraries refuse an empty table, so those that they accept come first.
@@ -246,7 +259,8 @@ class RecordEdits(Neighbourhood, name="records"):
     ) -> list[Records]:
         """Return the first drafts that are pairs, and were not proposed before in either order."""
         found: list[Records] = []
-        for draft in drafts if number else ():
+        for proposed in drafts if number else ():
+            draft = self._bench.zeroed(proposed)
             try:
                 new = self._bench.after(draft)
             except ValueError:  # a child whose edit does not fit its table
@@ -265,7 +279,8 @@ class RecordEdits(Neighbourhood, name="records"):
         bench = self._bench
         user = None if bench.user is None else bench.table.names[bench.user]
         of = bench.table._replace(rows=draft.rows)
-        return made_of_rows(of, new, draft.edit, user, bench.form, _described(bench, draft))
+        words = _described(bench, draft)
+        return made_of_rows(of, new, draft.edit, user, bench.form, words, bench.null is not None)
 
 
 def _draft(pair: Pair) -> Draft:
@@ -298,7 +313,8 @@ def _described(bench: EditableTable, draft: Draft) -> str:
     elif bench.user is not None:
         done = f"{theirs}, {of} records, are replaced by {count(len(edit.by), 'record')}"
     else:
-        done = f"record {place} {of}: {_changes(bench, draft.rows[place], edit.by)}"
+        changes = _changes(bench, draft.rows[place], edit.by)
+        done = f"record {place} {of}{' is zeroed out' if bench.null is not None else ''}: {changes}"
     return f"{draft.words}; {done}" if draft.words else done
 
 
@@ -334,7 +350,7 @@ def records_params(
         table: a list of values, of lists or of dicts; an array of one or two axes; a dict of
             columns, each a list or an array; a pandas frame; a pair (X, y) of arrays; or a single
             value, as for a local randomiser.
-        adjacency: "replace", "add-remove" or "either", as the claim says.
+        adjacency: "replace", "add-remove", "either" or "zero-out", as the claim says.
         schema: of the columns, in their order or by name: dicts of name, low, high,
             integer, categories, user, nan.
         form: given to the mechanism, if it is not the type of the table.

@@ -308,7 +308,7 @@ def of_category(column: Known) -> Iterator[Breaker]:
         yield Breaker("a", "a text among numbers")
 
 
-Adjacency = Literal["replace", "add-remove", "either"]
+Adjacency = Literal["replace", "add-remove", "either", "zero-out"]
 
 MOST = 2048  # largest number of records of a generated table
 
@@ -334,6 +334,42 @@ class EditableTable(NamedTuple):
     switches: frozenset[str]
     """Kinds of cells outside the schema that may be proposed; see `Known.needs`."""
     any_size: bool
+    null: Row | None = None
+    """The record that counts nothing, if one record is replaced by it (zero-out)."""
+
+    def zeroed(self, draft: Draft) -> Draft:
+        """Return an edit that replaces by the null record what a draft adds, removes or replaces.
+
+        The new record of the draft, if it has one, then belongs to D.
+        """
+        rows, edit = draft.rows, draft.edit
+        if self.null is None or (edit.kind != "add" and not rows):
+            return draft
+        if edit.kind == "add":
+            at, more = len(rows), self._own(edit.by)
+            rows = (*rows, *more)
+        else:
+            at = edit.at % len(rows)
+            if edit.kind == "replace" and not self._are_null(self._own(edit.by)):
+                user = self.user
+                one = self._own(edit.by)[0]
+                if user is not None:
+                    one = self.with_cell(one, user, rows[at][user])
+                rows = (*rows[:at], one, *rows[at + 1 :])
+        return Draft(rows, self.replaced(rows, at, self.null), draft.words)
+
+    def _own(self, by: Any) -> Rows:
+        """Return the new records of an edit: one, or all of a user."""
+        return (by,) if self.user is None else tuple(by)
+
+    def _are_null(self, rows: Rows) -> bool:
+        return all(self._is_null(row) for row in rows)
+
+    def _is_null(self, row: Row) -> bool:
+        null, user = self.null, self.user
+        return null is not None and all(
+            at == user or same_cell(*both) for at, both in enumerate(zip(row, null, strict=True))
+        )
 
     @property
     def size(self) -> int:
@@ -354,6 +390,17 @@ class EditableTable(NamedTuple):
     def resizes(self) -> bool:
         """True if a record may be added or removed."""
         return self.adjacency != "replace"
+
+    def nothing(self) -> Row:
+        """Return a record of zeros; raise ValueError if a column has categories."""
+        if named := [column.name for column in self.columns if column.kind == "category"]:
+            raise ValueError(
+                f"give the record that counts nothing: column {named[0]} has categories, and 0 is "
+                "none of them"
+            )
+        return tuple(
+            column.number(0.0) if column.kind == "number" else 0 for column in self.columns
+        )
 
     def numbers(self) -> list[int]:
         """Return the columns of numbers: the first, the last, then those between."""
@@ -441,7 +488,7 @@ class EditableTable(NamedTuple):
         ends = {"array": None, "integers": None, "xy": -1}  # which cells have to be numbers
         if self.form in ends and not all(map(is_number, row[: ends[self.form]])):
             return False
-        return all(
+        return self._is_null(row) or all(
             needed <= self.switches and not needed & column.never
             for column, cell in zip(self.columns, row, strict=True)
             for needed in [column.needs(cell)]
@@ -453,6 +500,7 @@ class EditableTable(NamedTuple):
             *(
                 column.needs(cell)
                 for row in rows
+                if not self._is_null(row)
                 for column, cell in zip(self.columns, row, strict=True)
             )
         )

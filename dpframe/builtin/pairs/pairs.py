@@ -61,6 +61,8 @@ class Records(Pair, name="records"):
     or `category["a", "b"]`; "", or a type that cannot hold the cells: inferred from the cells."""
     description: str = ""
     """A description of the pair, in a few words."""
+    null: bool = False
+    """True if the new record of the edit stands for none (zero-out)."""
 
     def __init__(
         self,
@@ -73,6 +75,7 @@ class Records(Pair, name="records"):
         form: Form = "auto",
         types: Any = (),
         description: str = "",
+        null: bool = False,
     ) -> None:
         """Take a Python table: a list, an array, a dict of columns, a pandas frame."""
         if isinstance(file, str) and not isinstance(file, SpecFile):
@@ -87,6 +90,7 @@ class Records(Pair, name="records"):
             form=form,
             types=tuple(types),
             description=description,
+            null=null,
         )
 
     def check(self) -> None:
@@ -102,7 +106,14 @@ class Records(Pair, name="records"):
     @functools.cached_property
     def _text(self) -> str:
         mine = (self.table, self.columns, self.edit, self.user, self.form, self.description)
-        return repr((*mine, self.types, self.file and (str(self.file), str(self.file.folder))))
+        return repr(
+            (
+                *mine,
+                *(self.null,) * self.null,
+                self.types,
+                self.file and (str(self.file), str(self.file.folder)),
+            )
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Records) and self._text == other._text
@@ -121,6 +132,7 @@ class Records(Pair, name="records"):
             "form": None if self.form == "auto" else self.form,
             "types": list(self.types) or None,
             "description": self.description or None,
+            "null": self.null or None,
         }
         return {name: value for name, value in found.items() if value is not None}
 
@@ -129,7 +141,9 @@ class Records(Pair, name="records"):
         """The relation of D and D′, which follows from the edit."""
         given: Any = self.edit
         what = "one record" if self.user is None else "all records of one user"
-        return f"replace {what}" if given.kind == "replace" else f"add or remove {what}"
+        if given.kind != "replace":
+            return f"add or remove {what}"
+        return f"zero out {what}" if self.null else f"replace {what}"
 
     @property
     def d0(self) -> Any:
@@ -158,7 +172,13 @@ class Records(Pair, name="records"):
 
 
 def made_of_rows(
-    of: Table, new: Rows, change: Edit, user: str | None, form: Form, description: str
+    of: Table,
+    new: Rows,
+    change: Edit,
+    user: str | None,
+    form: Form,
+    description: str,
+    null: bool = False,
 ) -> Records:
     """Make a pair from tables that were read and edited before.
 
@@ -181,6 +201,7 @@ def made_of_rows(
         form=form,
         types=of.types,
         description=description,
+        null=null,
         _table=of._replace(named=False, flat=flat, lists=not flat),
         _both=(of.rows, new),
     )

@@ -51,6 +51,8 @@ def about(parameter: str) -> Iterator[None]:
     """Report a ValueError raised inside as a mistake in a parameter."""
     try:
         yield
+    except ParameterError:  # of another parameter
+        raise
     except ValueError as error:
         raise ParameterError(parameter, str(error)) from None
 
