@@ -232,12 +232,13 @@ def verdict(found: str | None) -> str:
 def meaning(found: Found) -> str:
     """Return the limits of the numbers."""
     if found["kind"] == ONE_RUN:
-        return (
+        general = (
             "A bound limits the loss of the whole run from below, if a separate fair coin "
             "decided whether each canary was included. The number of canaries limits what they "
             "can show, however large the loss is. No number here says that a mechanism is "
             "private."
         )
+        return " ".join([general, *map(str, found.get("limits", ()))])
     return (
         "A bound limits the loss from below: these scores show at least this much. No number here "
         "says that a mechanism is private; other scores may show more."

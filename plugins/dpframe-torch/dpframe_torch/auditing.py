@@ -12,17 +12,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from dp_accounting import dp_event
 
 from dpframe import plot, score_one_run
-from dpframe.plugins import NOTHING_TESTED, AccountedDP, ApproxDP, DpframeError
+from dpframe.plugins import NOTHING_TESTED, ApproxDP, DpframeError
+from dpframe_torch import accounting
 from dpframe_torch.records import CanaryError
 from dpframe_torch.watching import Doubt
 
 RECORD = "record.json"
 PICTURE = "picture.svg"
-DISCRETIZATION = 1e-3  # of privacy losses; it makes the claim only slightly larger
-ROUNDING = 0.98  # different accountants agree up to this
+SCORES = "scores.csv"
+OUTCOME = np.dtype(
+    [("canary", np.int64), ("record", np.int64), ("included", np.bool_), ("score", np.float64)]
+)
 ENDLESS = "the claim is ε = ∞, which nothing can refute, so there is only a bound"
 
 
@@ -33,9 +35,15 @@ class Audit(dict[str, Any]):
     report FOLDER` and `dpframe plot FOLDER` read the file that the audit wrote.
     """
 
+    outcomes: npt.NDArray[np.void]
+    """A row for each canary, with the fields `canary` (its index in `canaries.records`), `record`
+    (the index in the data of the record that it is made from, −1 for your own), `included` (its
+    coin) and `score`."""
+
     def __init__(self, answer: Any) -> None:
         super().__init__(answer)
         self._answer = answer
+        self.outcomes = np.zeros(0, OUTCOME)
 
     @property
     def epsilon_lower(self) -> float:
@@ -70,6 +78,9 @@ class Audit(dict[str, Any]):
         folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(_strict(dict(self)), indent=1, ensure_ascii=False, allow_nan=False)
         (folder / RECORD).write_text(text + "\n", encoding="utf-8")
+        names = self.outcomes.dtype.names or ()
+        lines = [",".join(names), *(",".join(map(str, row)) for row in self.outcomes.tolist())]
+        (folder / SCORES).write_text("\n".join(lines) + "\n", encoding="utf-8")
         try:
             picture = self.picture()
         except DpframeError:  # no matplotlib
@@ -122,6 +133,11 @@ def check_claim(engine: Any, epsilon: Any, delta: Any) -> None:
         )
 
 
+def history_of(engine: Any) -> list[tuple[float, float, int]]:
+    """Return noise multiplier, sampling rate and number of the steps that Opacus has counted."""
+    return list(getattr(getattr(engine, "accountant", None), "history", None) or ())
+
+
 def claim_of(engine: Any, epsilon: float | None, delta: float) -> tuple[Any, list[str]]:
     """Return the claim about a training run, and warnings about inconsistencies.
 
@@ -138,7 +154,7 @@ def claim_of(engine: Any, epsilon: float | None, delta: float) -> tuple[Any, lis
         CanaryError: ε or δ is not a number of its range, or the engine has no accountant.
     """
     check_claim(engine, epsilon, delta)
-    history = list(getattr(getattr(engine, "accountant", None), "history", None) or ())
+    history = history_of(engine)
     stated = None if epsilon is None or math.isinf(epsilon) else ApproxDP(float(epsilon), delta)
     if not history:
         return stated, [ENDLESS] if epsilon is not None and stated is None else []
@@ -151,25 +167,21 @@ def claim_of(engine: Any, epsilon: float | None, delta: float) -> tuple[Any, lis
                 "noise, which give ε = ∞"
             )
         ]
-    event = dp_event.ComposedDpEvent(
-        [
-            dp_event.SelfComposedDpEvent(
-                dp_event.PoissonSampledDpEvent(min(rate, 1.0), dp_event.GaussianDpEvent(noise)),
-                int(steps),
+    loss = accounting.Loss(accounting.counted(history), delta)
+    more = None if epsilon is None else loss.exceeds(float(epsilon))
+    if more is not None:
+        return stated, [
+            Doubt(
+                f"epsilon = {epsilon:.4g} is claimed, but the steps that the accountant counted "
+                f"give {more:.4g} at δ = {delta:g}"
             )
-            for noise, rate, steps in history
         ]
-    )
-    claim = AccountedDP(event, discretization=DISCRETIZATION)
-    counted = claim.epsilon_at(delta)
-    if epsilon is None or epsilon >= ROUNDING * counted:
-        return claim, []
-    return stated, [
-        Doubt(
-            f"epsilon = {epsilon:.4g} is claimed, but the steps that the accountant counted give "
-            f"{counted:.4g} at δ = {delta:g}"
-        )
-    ]
+    if loss.is_too_large:
+        return stated, [
+            f"the steps that the accountant counted give an ε of about {loss.rough:.2g} at δ = "
+            f"{delta:g}, too large to state as a claim or to refute, so there is only a bound"
+        ]
+    return loss.claim(), []
 
 
 def judged(
@@ -184,6 +196,7 @@ def judged(
     parameters: dict[str, Any] | None = None,
     warnings: Sequence[str],
     described: dict[str, Any],
+    limits: Sequence[str] = (),
 ) -> Audit:
     """Bound the privacy loss from scores and coins, and compare the bound with the claim.
 
@@ -199,6 +212,7 @@ def judged(
         parameters: of the estimators.
         warnings: inconsistencies found so far.
         described: the description of the run, for the record.
+        limits: sentences on what was not checked or cannot be shown.
     """
     claim, more = claim_of(engine, epsilon, delta)
     found = score_one_run(
@@ -221,7 +235,11 @@ def judged(
     for row in found["rows"]:
         if doubts and row["verdict"] == "consistent":
             row |= {"verdict": "inconclusive", "reason": f"no violation found, but {doubts[0]}"}
-    found |= {"warnings": [str(one) for one in [*warnings, *more]], "training": described}
+    found |= {
+        "warnings": [str(one) for one in [*warnings, *more]],
+        "limits": list(limits),
+        "training": described,
+    }
     return Audit(found)
 
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import secrets
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -39,7 +40,30 @@ FILE = "canaries.json"
 SCHEMA = 1
 MOST_RUNS = 1_000  # in one folder, whose noise is compared
 MOST_COMPARED = 50_000  # records, about, whose inputs are compared with canaries
+LOOKED_AT_TWICE = 3  # records, to notice an augmentation
 STREAM = 0xD9F4A3E  # so that coins differ from the numbers of a script that uses the same seed
+
+
+class Uses:
+    """What the same coins were used for in this process; all copies of canaries share it."""
+
+    def __init__(self) -> None:
+        self.looks: list[str] = []  # digests of different questions
+        self.trainings: list[list[int]] = []  # records in each step of each watched training
+
+    def __deepcopy__(self, memo: Any) -> Uses:
+        return self
+
+
+USES: weakref.WeakKeyDictionary[Any, dict[str, Uses]] = weakref.WeakKeyDictionary()
+"""By the data and the coins, because two objects with one seed toss the same coins."""
+
+
+def _uses_of(data: Any, coins: str) -> Uses:
+    try:
+        return USES.setdefault(data, {}).setdefault(coins, Uses())
+    except TypeError:  # a list
+        return Uses()
 
 
 class TrainingSet(Dataset[Any]):  # type: ignore[misc]  # PyTorch's types are not read
@@ -164,7 +188,8 @@ class Canaries:
             "kind": self.kind,
             "canaries": digest_of(self.records),
             "members": "".join("01"[int(one)] for one in self._members),
-            "audited": False,
+            "audited": 0,
+            "looks": [],
             "noises": [] if kept is None else kept.get("noises", []),
             "earlier": _audited_before(kept),
         }
@@ -173,6 +198,8 @@ class Canaries:
         self.state["run"] = scoring.from_first_rank(lambda: self.state["run"])
         self.save()
         self.watched: Watch | None = None
+        self._uses = _uses_of(train_set, self.state["members"])
+        self._asked: set[str] = set()  # questions of this object
 
     @property
     def run(self) -> str:
@@ -233,6 +260,7 @@ class Canaries:
             np.random.SeedSequence([STREAM, int(self.state["seed"]), 4]),
             fields.inputs if isinstance(self.records[0], Mapping) else None,
         )
+        self._uses.trainings.append(self.watched.rows)
         self.watched.attach(model, optimizer)
         if self.kind != "random-gradient" and scoring.ranks()[1] == 1:
             try:  # training takes long, so the needs of the audit are checked first
@@ -302,10 +330,12 @@ class Canaries:
         auditing.check_claim(engine, epsilon, delta)
         if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
             raise CanaryError(f"batch: {batch!r} is not a number of canaries, at least 1")
-        watched, remarks = self.watched, self._of_earlier_audits()
+        watched, remarks = self.watched, list[str]()
         if watched is not None:
             watched.check_model(model)
             remarks += watched.warnings(self._members, epsilon, engine, self._other_inputs)
+            remarks += watched.doubts_of_epsilon(epsilon, delta, engine)
+            remarks += self._of_trainings(watched)
             remarks += self._of_earlier_noise(watched.noise.fingerprint)
         elif self.kind == "random-gradient":
             raise CanaryError("random-gradient canaries need canaries.watch(model, optimizer)")
@@ -330,13 +360,19 @@ class Canaries:
             task = scoring.Scoring(self.records, loss, collate or default_collate, batch)
             scores = task.scores(model, name, references, self._right, self._reference_coins)
             remarks += task.warnings
+        shown = name if isinstance(name, str) else getattr(name, "__name__", "own")
+        question: list[Any] = [epsilon, delta, confidence, *map(repr, estimators or ())]
+        question.append(auditing.history_of(engine))
+        look = self._look(_digest(repr(question) + scores.tobytes().hex()))
+        price = look * (look + 1) if look > 1 else 1
+        remarks += self._of_look(look, confidence)
         found = auditing.judged(
             scores=scores,
             members=self._members,
             epsilon=epsilon,
             engine=engine,
             delta=delta,
-            confidence=confidence,
+            confidence=1 - (1 - confidence) / price,
             estimators=estimators,
             parameters=auditing.guesses_of(name, self.number) if estimators is None else {},
             warnings=remarks,
@@ -344,16 +380,34 @@ class Canaries:
                 "run": self.run,
                 "kind": self.kind,
                 "seed": self.state["seed"],
-                "score": name if isinstance(name, str) else getattr(name, "__name__", "own"),
+                "score": shown,
+                "look": look,
+                "looks": max(look, self._before + len(self._uses.looks)),
                 "canaries": self.state["canaries"],
                 "watched": None if watched is None else watched.described(),
             },
+            limits=[
+                *(watched.unchecked() if watched is not None else ()),
+                *self._of_augmentation(),
+                *LIMITS,
+            ],
         )
-        self.state["audited"] = int(self.state["audited"]) + 1
+        found.outcomes = self._outcomes(scores)
+        self.state["looks"] = list(self._uses.looks)
+        self.state["audited"] = len(self._uses.looks)
         self.save()
         if self.folder is not None and scoring.is_first_rank():
             found.save(self.folder)
         return found
+
+    def _outcomes(self, scores: npt.NDArray[np.float64]) -> npt.NDArray[np.void]:
+        """Return a row for each canary: its number, its record's index, its coin and its score."""
+        of_data = self.kind in (*REPLACING, "random-gradient", "text")
+        rows = np.zeros(self.number, auditing.OUTCOME)
+        rows["canary"] = np.arange(self.number)
+        rows["record"] = self._places if of_data else -1
+        rows["included"], rows["score"] = self._members, scores
+        return rows
 
     def save(self) -> None:
         """Write the file of the run, on rank 0 only."""
@@ -364,8 +418,28 @@ class Canaries:
         part.write_text(json.dumps(self.state, indent=1) + "\n", encoding="utf-8")
         part.replace(self.folder / FILE)
 
-    def _of_earlier_audits(self) -> list[str]:
-        """Warn if these coins were audited before, here or according to the run's file."""
+    def _of_augmentation(self) -> list[str]:
+        """Say that canaries are not augmented if the other records are."""
+        fields, places = fields_of(self.records[0]), range(min(LOOKED_AT_TWICE, len(self._data)))
+        try:
+            with torch.random.fork_rng([]):
+                pairs = [inputs_of([self._data[i], self._data[i]], fields) for i in places]
+        except Exception:  # the data may be closed or changed after the training
+            return []
+        if all(torch.equal(one, other) for one, other in pairs):
+            return []
+        return [
+            "Not checked: the records change at every access (an augmentation), but canaries do "
+            "not, so they show the loss of records without it."
+        ]
+
+    @property
+    def _before(self) -> int:
+        """Number of looks of earlier runs at the same coins."""
+        return int(self.state["earlier"].get(_digest(self.state["members"]), 0))
+
+    def _look(self, question: str) -> int:
+        """Return the number of the look of a question at these coins; note it if it is new."""
 
         def read() -> dict[str, Any] | None:
             try:
@@ -374,28 +448,49 @@ class Canaries:
                 return None
 
         kept = scoring.from_first_rank(read)
-        here, there = int(self.state["audited"]), 0
-        if kept is not None and kept["members"] == self.state["members"]:
-            there = int(kept["audited"])
-        self.state["audited"] = max(here, there)
-        before = self.state["earlier"].get(_digest(self.state["members"]), 0)
-        number = self.state["audited"] + before
-        if not number:
+        of_file = kept is not None and kept["members"] == self.state["members"]
+        earlier = [*self.state["looks"], *(kept.get("looks", ()) if kept and of_file else ())]
+        looks = self._uses.looks
+        looks += [one for one in dict.fromkeys(earlier) if one not in looks]
+        if question not in looks:
+            looks.append(question)
+        self._asked.add(question)
+        return self._before + looks.index(question) + 1
+
+    def _of_look(self, look: int, confidence: float) -> list[str]:
+        """Say what a later look at the same coins costs, and on what it depends."""
+        if look == 1:
             return []
-        why = "" if here or not there else " (another process uses the same folder)"
-        if before:
+        why = ""
+        if self._before:
             why = " (runs with the same seed toss the same coins: leave out seed=)"
+        elif not self._asked.issuperset(self._uses.looks[:look]):
+            why = " (by another process or object with the same coins)"
+        together = 1 - 1.5 * (1 - confidence)
         return [
-            f"these coins were audited before, {number} time{'s' * (number > 1)}: this bound holds "
-            "only if its score, model and options were chosen before any of those answers was "
-            "seen, and the bounds do not hold together at the confidence; for a new audit train "
-            f"again with new canaries{why}"
+            f"these coins were audited before, {look - 1} time{'s' * (look > 2)}: this is "
+            f"look {look}, with 1/{look * (look + 1)} of the error, so that all looks together "
+            f"hold at {together:.1%}; this needs a score, a model and options that were chosen "
+            f"without the coins; for a new audit train again with new canaries{why}"
+        ]
+
+    def _of_trainings(self, watched: Watch) -> list[str]:
+        """Doubt a claim about one of several trainings on the same canaries."""
+        number = sum(any(rows) for rows in self._uses.trainings)
+        if number < 2 or watched.before:  # it continues an earlier process
+            return []
+        return [
+            Doubt(
+                f"{number} trainings were watched on these canaries, and the claim covers one: "
+                "the choice among them, such as of a learning rate, uses private data that ε does "
+                "not cover; make new Canaries for each training"
+            )
         ]
 
     def _of_earlier_noise(self, fingerprint: str | None) -> list[str]:
         """Warn if the noise of the first step equals that of an earlier run in the folder."""
         earlier = self.state["noises"]
-        if fingerprint is None or self.state["audited"]:
+        if fingerprint is None or self.state["audited"]:  # it was compared at the first look
             return []
         self.state["noises"] = [*earlier, fingerprint][-MOST_RUNS:]
         if fingerprint not in earlier:
@@ -509,6 +604,14 @@ def _training_set(
         source = np.insert(source, places[members], marks[members])
     inside = {int(i): records[i] for i in np.flatnonzero(members)}
     return TrainingSet(data, inside, source)
+
+
+LIMITS = (
+    "One run does not show what was computed from private data outside the training: "
+    "preprocessing, a normaliser fitted to the data, hyper-parameters, early stopping, the best "
+    "of several runs. ε does not cover it.",
+    "One run does not show noise that it shares with a run in another folder.",
+)
 
 
 def _digest(members: str) -> str:

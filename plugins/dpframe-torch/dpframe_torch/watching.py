@@ -7,6 +7,8 @@ after the scores have been computed.
 from __future__ import annotations
 
 import math
+import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import zip_longest
@@ -16,8 +18,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from dpframe_torch.checks import RARE, NoiseMeter, p_of_evenness, p_of_missing, p_of_total
+from dpframe_torch.accounting import Loss
+from dpframe_torch.checks import RARE, NoiseMeter, norm_of, p_of_evenness, p_of_missing, p_of_total
 from dpframe_torch.gradients import GradientCanaries
 from dpframe_torch.records import CanaryError, keys_of
 from dpframe_torch.scoring import check_model, gathered_objects, inner_of, ranks
@@ -29,6 +33,7 @@ MOST_BATCHES = 1_000  # kept before they are packed
 KEY = "dpframe_run"
 """The key under which the metadata of a state_dict names the run."""
 FEWEST_STEPS = 10  # before batches are judged
+ROUNDING = 1e-3  # of sums in float32, at most
 
 
 class Doubt(str):
@@ -37,6 +42,28 @@ class Doubt(str):
     Either the audit did not see the training, so finding no violation means nothing, or the
     training is not the one of the claim.
     """
+
+
+class Hook:
+    """A hook that a copy of the model does not keep.
+
+    A copy, such as an average of weights, is not watched. Without this class, copying or pickling
+    a model would also copy the optimiser and the canaries.
+    """
+
+    __slots__ = ("_from_public_api", "call")
+
+    def __init__(self, call: Callable[..., Any] | None = None) -> None:
+        self.call = call
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return None if self.call is None else self.call(*args, **kwargs)
+
+    def __deepcopy__(self, memo: Any) -> Hook:
+        return Hook()
+
+    def __reduce__(self) -> Any:
+        return Hook, ()
 
 
 class Keys:
@@ -123,7 +150,18 @@ class Watch:
         self.unlike = False  # the audited model is another one, with other weights
         self.handles: list[Any] = []
         self.optimizer: Any = None
+        self.plain: Any = None  # the optimiser inside wrappers
+        self.opacus = False  # the optimiser is Opacus's
         self.model: Any = None
+        self.wrapper: Any = None  # the model as it was passed
+        self.spent: Counter[tuple[float, float]] = Counter()  # steps by noise and sampling rate
+        self.bare = 0  # steps of the optimiser inside Opacus's that Opacus did not make
+        self.unclipped = 0  # steps whose sum is longer than clipped gradients can make it
+        self.unscaled = 0  # steps of ghost clipping without norms of single records
+        self.whole = 0  # plain steps without gradients of single records
+        self.mapped = False  # records went through the model one at a time, or by `vmap`
+        self.last: tuple[Any, Any] = (None, None)  # sum and norms of the last step
+        self.others: Counter[str] = Counter()  # steps of other optimisers on these parameters
         self.since = 0  # steps before the present optimiser
         if kind == "random-gradient" and (pair := self.canaries.repeated()):
             raise CanaryError(
@@ -149,16 +187,19 @@ class Watch:
         if type(model).__name__ == "GradSampleModuleNoOp":  # it calls inner.forward, without hooks
             called.append(model)
         for one in called:
-            self.handles.append(one.register_forward_pre_hook(self._forward, with_kwargs=True))
-        self.handles.append(inner.register_state_dict_post_hook(partial(self._saved)))
-        self.handles.append(inner.register_load_state_dict_pre_hook(self._loaded))
-        self.optimizer = optimizer
+            hook = Hook(self._forward)
+            self.handles.append(one.register_forward_pre_hook(hook, with_kwargs=True))
+        self.handles.append(inner.register_state_dict_post_hook(Hook(self._saved)))
+        self.handles.append(inner.register_load_state_dict_pre_hook(Hook(self._loaded)))
+        self.optimizer, self.plain, self.wrapper = optimizer, plain, model
+        self.opacus = hasattr(optimizer, "noise_multiplier")
+        other = weakref.WeakMethod(self._other_step)  # the hook is global
+        self.handles.append(register_optimizer_step_pre_hook(partial(_called, other)))
         if optimizer is not None:
-            opacus = hasattr(optimizer, "noise_multiplier")
-            self.noise.start(optimizer if opacus else None)
+            self.noise.start(optimizer if self.opacus else None)
             # A plain optimiser may call its closure, with the forward pass, during the step.
-            hook = plain.register_step_pre_hook if opacus else plain.register_step_post_hook
-            self.handles.append(hook(self._step))
+            when = plain.register_step_pre_hook if self.opacus else plain.register_step_post_hook
+            self.handles.append(when(Hook(self._step)))
         if self.kind == "random-gradient":
             if not hasattr(optimizer, "clip_and_accumulate"):
                 raise CanaryError(
@@ -180,6 +221,10 @@ class Watch:
         if self.gradients is not None:
             self.gradients.detach()
 
+    def __deepcopy__(self, memo: Any) -> Watch:
+        """Return this object, because copies of canaries belong to the same training."""
+        return self
+
     # Hooks.
 
     def _forward(self, module: torch.nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
@@ -200,13 +245,68 @@ class Watch:
 
     def _step(self, *_: Any) -> None:
         """Observe the released gradient of a step, after clipping and noise."""
+        if not self.opacus:
+            self.whole += not self._shows_records()
+            self._count()
+            return
+        if not self._made_by_opacus():
+            self.bare += 1
+            self._count()
+            return
         if hasattr(self.optimizer, "accumulated_iterations"):
             self.accumulated = self.optimizer.accumulated_iterations
         if self.gradients is not None:
             self.gradients.after_step()
-        if hasattr(self.optimizer, "noise_multiplier") and ranks()[1] == 1:
+        if ranks()[1] == 1:
             self.noise.look(self.optimizer)
+        self._look_at_clipping()
+        batch = (self.optimizer.expected_batch_size or 0) * self.accumulated
+        batch *= getattr(self.optimizer, "world_size", 1)
+        rate = (batch or sum(rows for rows, _ in self.pending)) / max(1, self.records)
+        self.spent[float(self.optimizer.noise_multiplier), min(1.0, rate)] += 1
         self._count()
+
+    def _made_by_opacus(self) -> bool:
+        """True if Opacus summed clipped gradients for this step of the optimiser inside."""
+        own = [p for p in self.optimizer.params if p.grad is not None]
+        sums = [getattr(p, "summed_grad", None) for p in own]
+        made = all(one is not None for one in sums)
+        fresh = not sums or sums[0] is not self.last[0]
+        if sums:
+            self.last = sums[0], self.last[1]
+        return made and fresh
+
+    def _look_at_clipping(self) -> None:
+        """Compare the sum of a step with the longest that clipped gradients can have."""
+        rows = sum(rows for rows, _ in self.pending)
+        sums = [p.summed_grad for p in self.optimizer.params if p.grad is not None]
+        if rows and sums and not hasattr(self.optimizer, "unclipped_num_std"):
+            norm = math.sqrt(sum(float(one.detach().float().norm()) ** 2 for one in sums))
+            self.unclipped += norm > rows * norm_of(self.optimizer) * (1 + ROUNDING)
+        if hasattr(self.wrapper, "_per_sample_gradient_norms"):  # ghost clipping
+            norms = self.wrapper._per_sample_gradient_norms
+            self.unscaled += bool(rows) and (norms is None or norms is self.last[1])
+            self.last = self.last[0], norms
+
+    def _shows_records(self) -> bool:
+        """True if gradients of single records were there before a step of a plain optimiser."""
+        kept = any(
+            getattr(p, name, None) is not None
+            for p in self.trainable
+            for name in ("grad_sample", "grad_batch")
+        )
+        single = all(rows <= 1 for rows, _ in self.pending)
+        mapped, self.mapped = self.mapped, False
+        return kept or single or mapped
+
+    def _other_step(self, optimizer: Any, *_: Any) -> None:
+        """Count a step of another optimiser on the watched parameters."""
+        if optimizer is self.plain or optimizer is self.optimizer:
+            return
+        groups = self.plain.param_groups if self.plain is not None else [{"params": self.trainable}]
+        own = {id(p) for group in groups for p in group["params"]}
+        if any(id(p) in own for group in optimizer.param_groups for p in group["params"]):
+            self.others[type(optimizer).__name__] += 1
 
     def _count(self) -> None:
         """Count the batches of a step."""
@@ -239,13 +339,24 @@ class Watch:
         shape, or else the first of all.
         """
         if len(args) == 1 and not kwargs and torch.is_tensor(args[0]):  # as most models are called
-            return _unwrapped(args[0]) if args[0].ndim else None
+            return self._unwrapped(args[0]) if args[0].ndim else None
         found = list(_tensors([args, kwargs]))
         own = self.canaries.inputs[0]
         named = [one for name, one in found if name is not None and name == self.name]
         shaped = [one for _, one in found if one.shape[1:] == own.shape]
         chosen = next(iter([*named, *shaped, *(one for _, one in found)]), None)
-        return None if chosen is None else _unwrapped(chosen)
+        return None if chosen is None else self._unwrapped(chosen)
+
+    def _unwrapped(self, tensor: Tensor) -> Tensor:
+        """Return all rows of a tensor, also inside `torch.func.vmap` over records."""
+        functorch = torch._C._functorch
+        while functorch.is_functorch_wrapped_tensor(tensor):
+            mapped = functorch.is_batchedtensor(tensor)
+            self.mapped |= mapped
+            place = functorch.maybe_get_bdim(tensor) if mapped else -1
+            tensor = functorch.get_unwrapped(tensor)
+            tensor = tensor.movedim(place, 0) if place >= 0 else tensor
+        return tensor
 
     # Findings.
 
@@ -305,8 +416,10 @@ class Watch:
                 "measurements on them say nothing about new data"
             )
         found += map(Doubt, self.noise.warnings())
+        claimed = engine is not None or (epsilon is not None and math.isfinite(epsilon))
         if self.optimizer is None:
-            found.append("the optimiser was not watched: batches and noise were not checked")
+            text = "the optimiser was not watched: batches, clipping and noise were not checked"
+            found.append(Doubt(f"{text}; pass it to canaries.watch") if claimed else text)
         elif not self.rows and not self.before:
             found.append(
                 Doubt(
@@ -315,14 +428,10 @@ class Watch:
                 )
             )
         else:
-            if engine is not None and not hasattr(self.optimizer, "noise_multiplier"):
-                found.append(
-                    "the watched optimiser is not Opacus's, so the noise was not checked: call "
-                    "canaries.watch after make_private"
-                )
             found += uneven
             found += self._of_other_parameters()
             found += map(Doubt, self._of_accountant(rows, engine))
+        found += map(Doubt, self._of_clipping(claimed, engine))
         if self.unlike or (self.rows and self.loaded_unnamed == len(self.rows)):
             found.append(
                 Doubt(
@@ -487,6 +596,76 @@ class Watch:
             return [text]
         return [Doubt(f"{text}, and the accountant's ε does not cover them")]
 
+    def _of_clipping(self, claimed: bool, engine: Any) -> Iterator[str]:
+        """Name steps whose gradients of single records were not clipped, or not noised."""
+        made = len(self.rows)
+        if self.bare:
+            yield (
+                f"{self.bare:,} of {made:,} steps were made by {type(self.plain).__name__}.step() "
+                "and not by the optimiser that make_private returned: they had no clipping and no "
+                "noise, and the accountant did not count them; call step() of the private optimiser"
+            )
+        if self.others:
+            names = ", ".join(sorted(self.others))
+            yield (
+                f"another optimiser ({names}) made {self.others.total():,} steps on the watched "
+                "parameters, and their clipping and noise were not seen: train with the watched "
+                "optimiser alone"
+            )
+        if self.unclipped:
+            yield (
+                f"{self.unclipped:,} of {made:,} steps summed their gradients to more than the "
+                "clipping norm times their records: gradients of single records were not clipped"
+            )
+        if self.unscaled:
+            yield (
+                f"{self.unscaled:,} of {made:,} steps of ghost clipping had no norms of single "
+                "records, so nothing was clipped: call the criterion that make_private returned"
+            )
+        if claimed and self.optimizer is not None and not self.opacus and made:
+            if engine is not None or any(hasattr(p, "grad_sample") for p in self.trainable):
+                yield (
+                    f"the watched optimiser ({type(self.plain).__name__}) is not Opacus's, so "
+                    "clipping and noise were not checked: call canaries.watch after make_private"
+                )
+            elif self.whole:
+                yield (
+                    f"{self.whole:,} of {made:,} steps had no gradients of single records: the "
+                    "backward pass covered a whole batch, and clipping its gradient "
+                    "(clip_grad_norm_) does not limit any record; clip the gradient of each record"
+                )
+
+    def doubts_of_epsilon(self, epsilon: float | None, delta: float, engine: Any) -> list[str]:
+        """Compare a stated ε with that of the observed steps, unless an accountant counted them."""
+        counted = getattr(getattr(engine, "accountant", None), "history", None)
+        spent = {key: steps for key, steps in self.spent.items() if key[0] > 0}
+        if epsilon is None or counted or not spent:
+            return []
+        more = Loss(spent, float(delta)).exceeds(float(epsilon))
+        if more is None:
+            return []
+        noises = ", ".join(f"{noise:g}" for noise in sorted({noise for noise, _ in spent}))
+        rates = ", ".join(f"{rate:.4g}" for rate in sorted({rate for _, rate in spent}))
+        return [
+            Doubt(
+                f"epsilon = {epsilon:.4g} is claimed, but {sum(spent.values()):,} observed steps "
+                f"with noise multiplier {noises} and sampling rate {rates} give {more:.4g} at "
+                f"δ = {delta:g}"
+            )
+        ]
+
+    def unchecked(self) -> list[str]:
+        """Return sentences on what could not be checked, for the report."""
+        found = []
+        if self.opacus and hasattr(self.wrapper, "_per_sample_gradient_norms"):
+            found.append(
+                "Not checked: with ghost clipping, gradients of single records exist only inside "
+                "Opacus."
+            )
+        if self.optimizer is not None and not self.opacus:
+            found.append("Not checked: noise and clipping of an optimiser that is not Opacus's.")
+        return found
+
     def _of_accountant(self, rows: Floats, engine: Any) -> list[str]:
         history = getattr(getattr(engine, "accountant", None), "history", None)
         if not history:
@@ -527,6 +706,12 @@ class Watch:
         }
 
 
+def _called(method: weakref.WeakMethod[Callable[..., None]], *args: Any) -> None:
+    """Call a method unless its object is gone."""
+    if (call := method()) is not None:
+        call(*args)
+
+
 def _same_weights(one: torch.nn.Module, other: torch.nn.Module) -> bool:
     """True if two models have equal parameters, up to the rounding of half precision."""
     pairs = list(zip_longest(one.parameters(), other.parameters()))
@@ -561,13 +746,3 @@ def _tensors(value: Any, name: Any = None) -> Iterator[tuple[Any, Tensor]]:
     elif isinstance(value, tuple | list):
         for item in value:
             yield from _tensors(item, name)
-
-
-def _unwrapped(tensor: Tensor) -> Tensor:
-    """Return all rows of a tensor, also inside `torch.func.vmap` over records."""
-    functorch = torch._C._functorch
-    while functorch.is_functorch_wrapped_tensor(tensor):
-        place = functorch.maybe_get_bdim(tensor) if functorch.is_batchedtensor(tensor) else -1
-        tensor = functorch.get_unwrapped(tensor)
-        tensor = tensor.movedim(place, 0) if place >= 0 else tensor
-    return tensor

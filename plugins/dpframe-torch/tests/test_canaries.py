@@ -361,9 +361,14 @@ def test_coins_that_were_audited_before_are_named(tmp_path):
     peeked = first.audit(model, score=lambda model, records: members * 1.0)
     assert peeked.epsilon_lower > 1
     assert any("audited before, 1 time:" in one for one in peeked.warnings)
-    assert any("another process" in one for one in second.audit(model).warnings)
+    assert first.audit(model).warnings == second.audit(model).warnings  # no new look
+    (other,) = [
+        one for one in second.audit(model, score="loss").warnings if "audited before" in one
+    ]
+    assert "2 times" in other
+    assert "another process" in other
     (tmp_path / "canaries.json").write_text("{")
-    assert any("audited before" in one for one in second.audit(model).warnings)
+    assert any("audited before" in one for one in second.audit(model, score="loss").warnings)
 
 
 def test_reruns_with_the_same_seed_are_named():

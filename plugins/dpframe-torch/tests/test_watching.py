@@ -8,7 +8,7 @@ import torch
 from dpframe_torch import Canaries, CanaryError
 from opacus import PrivacyEngine
 from torch.utils.data import DataLoader, Subset, random_split
-from torch_support import DELTA, Script, network, plain, table
+from torch_support import DELTA, Script, network, plain, private_step, table
 
 FEW = {"epochs": 2}
 
@@ -56,8 +56,8 @@ def test_batches_of_every_size_in_which_all_records_come_equally_often_are_not_p
 def test_drop_last_is_named():
     canaries = Canaries(table(), 100, seed=0)
     assert len(canaries.train_set) % 40
-    (warning,) = audited(canaries, epochs=5, drop_last=True).warnings
-    assert "drop_last leaves out the rest" in warning
+    warnings = audited(canaries, epochs=5, drop_last=True).warnings
+    assert any("drop_last leaves out the rest" in one for one in warnings)
 
 
 def test_training_on_other_data_than_the_training_set_is_named():
@@ -246,8 +246,7 @@ def test_steps_of_an_earlier_process_are_consistent_only_if_at_least_half_were_w
     canaries.watch(resumed, optimizer)
     resumed.load_state_dict(torch.load(io.BytesIO(saved(model)), weights_only=True))
     for x, y in [*DataLoader(canaries.train_set, 40)] * later:
-        torch.nn.functional.cross_entropy(resumed(x), y).backward()
-        optimizer.step()
+        private_step(resumed, optimizer, x, y)
     found = canaries.audit(resumed, 1.0)
     assert found.verdict == verdict
     assert any("steps were made by an earlier process" in one for one in found.warnings)
@@ -325,7 +324,7 @@ def test_noise_that_is_missing_wrong_or_repeated_is_named(monkeypatch):
         monkeypatch.setattr(opacus, "_generate_noise", planted)
         canaries = Canaries(table(), 100, seed=0, out=f"run{id(planted)}")
         script = Script(canaries, noise=noise).train(3)
-        return canaries.audit(script.model, 3.0, DELTA).warnings
+        return canaries.audit(script.model, 5.0, DELTA).warnings
 
     def halved(std, **options):
         return real(std / 2, **options)
@@ -476,8 +475,8 @@ def test_a_training_that_was_not_seen_or_not_claimed_is_never_consistent(
 @pytest.mark.parametrize(
     ("other", "own", "training", "said"),
     [
-        (0, 18, True, None),
-        (8, 10, True, None),
+        (0, 18, True, "optimiser was not watched"),
+        (8, 10, True, "optimiser was not watched"),
         (10, 8, True, "times were expected"),
         (18, 0, True, "no canary was recognised"),
         (0, 3, True, "the training was short"),
@@ -496,8 +495,8 @@ def test_without_an_optimiser_too_most_of_the_training_must_be_on_the_canaries(
         torch.nn.functional.cross_entropy(model(x), y).backward()
         optimizer.step()
     found = canaries.audit(model, 1.0)
-    assert found.verdict == ("consistent" if said is None else "inconclusive")
-    assert said is None or said in found["rows"][0]["reason"]
+    assert found.verdict == "inconclusive"
+    assert said in found["rows"][0]["reason"]
     assert canaries.watched.pending == []
 
 
@@ -511,7 +510,7 @@ def test_shuffled_batches_are_never_consistent_with_the_accountant():
     assert found.verdict == "inconclusive"
     assert "not Poisson samples" in found["rows"][0]["reason"]
     found = canaries.audit(model, 1.0)
-    assert found.verdict == "consistent"
+    assert found.verdict == "inconclusive"  # nothing was clipped
     assert any("do not claim an ε whose accountant assumes" in one for one in found.warnings)
 
 
