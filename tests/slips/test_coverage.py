@@ -122,3 +122,40 @@ def test_one_pair_of_a_test_has_a_coverage(tmp_path):
 def test_an_undecided_test_names_its_limit(tmp_path):
     with pytest.raises(UndecidedError, match="ended by its 32 trials"):
         assert_dp(noisy, d0=[1.0], d1=[0.0], epsilon=1.0, trials=32, out=tmp_path)
+
+
+LEAKS = {
+    "half the noise": lambda rng, x: None if rng.random() < 0.1 else x + rng.laplace(scale=0.5),
+    "one of six numbers": lambda rng, x: [*rng.normal(size=5), x + rng.laplace(scale=0.4)],
+}
+RIGHT = {
+    "noise": lambda rng, x: None if rng.random() < 0.1 else x + rng.laplace(),
+}
+
+
+class Leaky(HostMechanism, name="leaky"):
+    """Answers that show the data in one view alone, and right ones."""
+
+    which: str
+
+    def claim(self, pair):
+        return PureDP(1.1)
+
+    def release(self, rng, data):
+        return (LEAKS | RIGHT)[self.which](rng, float(data[0]))
+
+
+def test_answers_without_a_look_are_seen_in_all_views():
+    spec = {
+        "schema": 1,
+        "audit": {"name": "answers", "trials": 1_000, "multiplicity": "none"},
+        "pair": {"use": "values", "params": {"d0": [0.0], "d1": [1.0], "adjacency": "any"}},
+        "mechanism": [
+            {"use": "leaky", "label": name, "params": {"which": name}} for name in LEAKS | RIGHT
+        ],
+        "attack": [{"use": "answers"}],
+        "estimator": [{"use": "order-statistics"}],
+    }
+    cells = dpframe.audit(spec, plugins=[Leaky]).cells
+    found = {cell.mechanism.label: cell.verdict for cell in cells}
+    assert found == dict.fromkeys(LEAKS, "violated") | dict.fromkeys(RIGHT, "consistent")

@@ -341,6 +341,8 @@ OBSERVERS = {
     "time": "measures how long an answer takes, on a machine like this one",
 }
 
+TOGETHER = [look for look in VIEWS if look not in OBSERVERS]
+
 FEWEST = 2  # answers per dataset; fewer teach nothing
 
 
@@ -357,14 +359,24 @@ class OfAnswers(Attack, name="answers"):
     gives = "score"
 
     look: Literal[
-        "kinds", "values", "numbers", "bits", "residues", "equalities", "spread", "labels", "time"
-    ] = "kinds"
-    """The view: "kinds": type, shape, positions of NaN, which exception. "values": the exact value.
-    "numbers": each number in it, and a weighted sum of all. "bits": the last bits of the numbers.
-    "residues": whole numbers modulo 2 to 16. "equalities": which numbers are equal, to each other
-    or to the sum, mean or extreme of the others. "spread": standard deviation, norms and extremes
-    of the numbers. "labels": how often texts and whole numbers occur among several outputs, and
-    their first positions. "time": how long it took, with outputs.time."""
+        "all",
+        "kinds",
+        "values",
+        "numbers",
+        "bits",
+        "residues",
+        "equalities",
+        "spread",
+        "labels",
+        "time",
+    ] = "all"
+    """The view. "all": the one that violates the claim most, "bits" and "time" apart. "kinds":
+    type, shape, positions of NaN, which exception. "values": the exact value. "numbers": each
+    number in it, and a weighted sum of all. "bits": the last bits of the numbers. "residues": whole
+    numbers modulo 2 to 16. "equalities": which numbers are equal, to each other or to the sum, mean
+    or extreme of the others. "spread": standard deviation, norms and extremes of the numbers.
+    "labels": how often texts and whole numbers occur among several outputs, and their first
+    positions. "time": how long it took, with outputs.time."""
 
     @property
     def observer(self) -> str:
@@ -376,30 +388,110 @@ class OfAnswers(Attack, name="answers"):
         return "answers are what black boxes give; outputs of a traced mechanism are arrays"
 
     def see(self, answers: Answers) -> HostArray:
-        seen: HostArray = VIEWS[self.look].see(answers)
+        seen: HostArray = see_all(answers) if self.look == "all" else VIEWS[self.look].see(answers)
         return seen
 
     def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
         number = train[0].shape[1]
         if min(map(len, train)) < FEWEST:
-            train = (np.zeros((4, number), train[0].dtype),) * 2
-        view = VIEWS[self.look]
-        if view.columns == "codes":
-            return learn_codes(target, train)
-        if view.columns == "hashes":
-            return learn_hashes(target, train)
-        return learn_numbers(target, train, view.sums, view.beside)
+            few = np.zeros((4, number), train[0].dtype)
+            if self.look == "all" and any(map(len, train)):
+                few[:, : len(TOGETHER)] = np.concatenate(train)[0, : len(TOGETHER)]
+            train = few, few
+        return learn_all(target, train) if self.look == "all" else learn(self.look, target, train)
 
     def score(self, state: Tree, outputs: Array) -> Array:
-        scores: Array = SCORE[VIEWS[self.look].columns](state, outputs, jnp)
+        scores: Array = score_any(self.look, state, outputs, jnp)
         return scores
 
     def score_on_host(self, state: Tree, seen: HostArray) -> HostArray:
-        found: HostArray = SCORE[VIEWS[self.look].columns](state, seen, np)
+        found: HostArray = score_any(self.look, state, seen, np)
         return found
 
     def words(self, state: Tree, edge: float, above: bool, words: Mapping[int, str]) -> str | None:
-        return told(VIEWS[self.look], state, edge, above, words)
+        look: str = self.look
+        if look == "all":
+            look = TOGETHER[int(np.asarray(state["chosen"]))]
+            state = state[look]
+        return told(VIEWS[look], state, edge, above, words)
+
+
+def learn(look: str, target: Target, train: Train) -> State:
+    """Learn from the columns of one view."""
+    view = VIEWS[look]
+    if view.columns == "codes":
+        return learn_codes(target, train)
+    if view.columns == "hashes":
+        return learn_hashes(target, train)
+    return learn_numbers(target, train, view.sums, view.beside)
+
+
+# All views together: their numbers of columns, then the columns of each. A hash has two columns,
+# because float32 holds only half of one.
+
+HALF = 1 << 16
+CLEAR = 4.0  # standard errors, added up over two halves, beyond which a view violates the claim
+
+
+def see_all(answers: Answers) -> HostArray:
+    """Return the columns of the views that every observer has."""
+    parts = []
+    for look in TOGETHER:
+        seen = VIEWS[look].see(answers)
+        is_hash = VIEWS[look].columns == "hashes"
+        parts.append(np.hstack([seen // HALF, seen % HALF]) if is_hash else seen)
+    widths = np.tile([float(part.shape[1]) for part in parts], (len(parts[0]), 1))
+    return np.concatenate([widths, *parts], axis=1)
+
+
+def learn_all(target: Target, train: Train) -> State:
+    """Learn from each view, and choose one by draws that it was not learned from."""
+    widths = [int(number) for number in train[0][0, : len(TOGETHER)]]
+    if not all(widths):  # there are no answers
+        widths = [2 if VIEWS[look].columns == "hashes" else 1 for look in TOGETHER[:-1]]
+        widths.append(train[0].shape[1] - len(TOGETHER) - sum(widths))
+    state: State = {"widths": [np.zeros(width, np.float32) for width in widths]}
+    claimed, gains = points(target), []
+    for look, *parts in zip(TOGETHER, *(_apart(widths, part, np) for part in train), strict=True):
+        beyond, apart = 0.0, 0.0
+        for half in (0, 1):
+            own = learn(look, target, (parts[0][half::2], parts[1][half::2]))
+            scores = [score_any(look, own, part[1 - half :: 2], np) for part in parts]
+            order, codes = np.unique(np.concatenate(scores), return_inverse=True)
+            sides = np.split(codes, [len(scores[0])])
+            counts = np.stack([np.bincount(side, minlength=len(order)) for side in sides])
+            told = [farthest(order[None], counts[None], at)[0] for at in (claimed, [(0.0, 0.0)])]
+            beyond, apart = beyond + float(told[0]), apart + float(told[1])
+        state[look] = learn(look, target, (parts[0], parts[1]))
+        # If no view clearly violates the claim, the one that tells D and D′ apart best.
+        gains.append((max(beyond, CLEAR), apart))
+    return state | {"chosen": np.int32(gains.index(max(gains)))}
+
+
+def score_any(look: str, state: State, seen: Any, xp: Any) -> Any:
+    """Return the scores of a view, or of the one chosen among all."""
+    if look != "all":
+        return SCORE[VIEWS[look].columns](state, seen, xp)
+    parts = _apart([len(part) for part in state["widths"]], seen, xp)
+    if xp is np:
+        chosen = int(state["chosen"])
+        return score_any(TOGETHER[chosen], state[TOGETHER[chosen]], parts[chosen], np)
+    each = [score_any(one, state[one], part, xp) for one, part in zip(TOGETHER, parts, strict=True)]
+    return xp.take(xp.stack(each), state["chosen"], axis=0)
+
+
+def _apart(widths: Sequence[int], seen: Any, xp: Any) -> list[Any]:
+    """Return the columns of each view."""
+    parts, first = [], len(TOGETHER)
+    for look, width in zip(TOGETHER, widths, strict=True):
+        part, first = seen[:, first : first + width], first + width
+        if VIEWS[look].columns == "hashes":
+            whole = part.astype("uint32")
+            part = whole[:, :1] * xp.uint32(HALF) + whole[:, 1:]
+        elif VIEWS[look].columns == "codes":
+            part = part.astype("uint8")
+        parts.append(part)
+    return parts
 
 
 SCORE = {"codes": score_codes, "hashes": score_hashes, "numbers": score_numbers}
