@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import contextlib
 import csv
 import gzip
@@ -22,7 +23,7 @@ from dpframe.common.types import HostArray
 from dpframe.errors import ScoresError
 
 MOST_TEXT = 1 << 30  # bytes of a .csv, .tsv or .jsonl file, which is read as a whole
-MOST_JSON = 1 << 26  # bytes of a .json file; its values take twenty times as much memory
+MOST_JSON = 1 << 24  # bytes of a .json file; its values may take thirty times as much memory
 MOST_UNPACKED = 1 << 28  # bytes of an array of an archive, or of an unpacked file
 MOST_PACKED = 1 << 26  # bytes that may unpack from any file; for more, see `MOST_RATIO`
 MOST_RATIO = 100  # unpacked bytes for each packed one; numbers pack to a half, words to a tenth
@@ -231,12 +232,21 @@ class _Delimited(_Written):
             yield f"{self.path}:{line}", row[place]
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
-        reader = csv.reader(io.StringIO(self.text, newline=None), delimiter=self.separator)
+        reader = csv.reader(_line_by_line(self.text), delimiter=self.separator)
         try:
             for row in reader:
                 yield reader.line_num, row
         except csv.Error as error:
             raise ScoresError(f"{self.path}: not a .csv file: {error}") from error
+
+
+def _line_by_line(text: str) -> Iterator[str]:
+    """Yield lines with their ends; a list of all, or a file in memory, would take much more."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start) + 1 or len(text)
+        yield text[start:end]
+        start = end
 
 
 EMPTY = "an empty line; if a score is missing, write nan"
@@ -301,8 +311,8 @@ EXAMPLE = '{"score": 0.5, "member": 1}'
 
 def _jsonl(path: Path, content: bytes | None) -> ScoreTable:
     columns: dict[str, list[Any]] = {}
-    lines: list[int] = []
-    for number, line in enumerate(_text_of(path, content, MOST_UNPACKED).split("\n"), 1):
+    lines = array.array("Q")
+    for number, line in enumerate(_line_by_line(_text_of(path, content, MOST_UNPACKED)), 1):
         if not line.strip():
             continue
         try:
@@ -328,7 +338,10 @@ def _append(found: dict[str, Any], columns: dict[str, list[Any]], where: str) ->
 
 def _json(path: Path, content: bytes | None) -> ScoreTable:
     """Read a list of objects, of numbers or of rows, or an object of lists."""
-    text = _text_of(path, content, MOST_JSON)
+    try:
+        text = _text_of(path, content, MOST_JSON)
+    except NotReadableError as error:
+        raise ScoresError(f"{path}: {error}; write the table as .csv or .jsonl") from None
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -384,10 +397,13 @@ def _text_of(path: Path, content: bytes | None, most: int = MOST_TEXT) -> str:
     try:
         read = read_regular(path, most) if content is None else content
         if len(read) > most:
-            raise ScoresError(f"{path}: has more than {most:,} bytes")
-        return read.decode("utf-8-sig")
+            raise NotReadableError(f"has more than {most:,} bytes")
+        text = read.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ScoresError(f"{path}: not a text file: {error.reason}") from error
+        raise ScoresError(
+            f"{path}: not a text file in UTF-8: {error.reason}; save it as UTF-8"
+        ) from error
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 # Arrays of NumPy.

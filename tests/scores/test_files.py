@@ -96,7 +96,7 @@ def test_csv_of_decisions(text: str, tmp_path: Path) -> None:
         ("s.csv", "true\nmaybe\n", "s.csv:2: 'maybe' is neither true nor false"),
         ("s.csv", "true\n1\n0.5\n", "s.csv:3: '0.5' is neither true nor false"),
         ("s.csv", "score\n1\n\0", "not a"),
-        ("s.csv", b"\xff\xfe1", "not a text file"),
+        ("s.csv", b"\xff\xfe1", "not a text file in UTF-8"),
     ],
 )
 def test_mistakes(name: str, content: Any, message: str, tmp_path: Path) -> None:
