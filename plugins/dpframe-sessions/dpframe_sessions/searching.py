@@ -115,7 +115,7 @@ def search_session(
     pair = Values(d0=d0, d1=d1, adjacency=adjacency)
     names = list(only) if only is not None else strategies(len(queries), learned=bool(learn))
     rng = np.random.default_rng([seed, TRIAL])
-    check_answers(start, step, queries, (pair.d0, pair.d1), rng, constant=constant)
+    check_answers(start, step, queries, (pair.d0, pair.d1), rounds, rng, constant=constant)
     policy = EMPTY
     if learn and "learned" in names:
         rng = np.random.default_rng([seed, FIT])

@@ -12,9 +12,11 @@ import numpy as np
 
 from dpframe.plugins import DpframeError
 from dpframe.pytest import UndecidedError
-from dpframe_sessions.strategies import Start, Step
+from dpframe_sessions.strategies import Refusal, Start, Step, play
 
 TRIES = 4  # sessions for each query before all of its first answers count as exceptions
+AGAIN = 16  # whole sessions on each dataset if all first answers are equal
+LONGEST = 60  # characters of an answer in a message
 MOST = 32  # queries that are tried
 MISTAKES = TypeError, AttributeError, NameError, ImportError
 """Exceptions of code that does not fit the data; no service refuses a query with them."""
@@ -25,6 +27,7 @@ def check_answers(
     step: Step,
     queries: Sequence[Any],
     data: tuple[Any, Any],
+    rounds: int,
     rng: np.random.Generator,
     *,
     constant: bool = False,
@@ -36,13 +39,14 @@ def check_answers(
         step: answers one query.
         queries: the queries.
         data: D and D′.
+        rounds: number of queries in a session.
         rng: all randomness.
         constant: True if all answers may be equal.
 
     Raises:
         DpframeError: all sessions on D begin with an exception, or all on D′ with one that shows a
             mistake in the code.
-        UndecidedError: all answers are None.
+        UndecidedError: all answers are equal, exceptions apart.
     """
     given: list[Any] = []
     for name, dataset in zip(("D", "D′"), data, strict=True):
@@ -67,10 +71,22 @@ def check_answers(
                 "the service see it, return it as an answer"
             ) from first
         given += answers
-    if given and not constant and all(answer is None for answer in given):
+    if given and not constant and len(set(map(repr, given))) == 1:
+        sessions = [
+            play(start, step, queries, "alternate", rounds, rng, copy.deepcopy(dataset))
+            for dataset in data * AGAIN
+        ]
+        answers = [one for answers in (given, *sessions) for one in answers]
+        answers = [answer for answer in answers if not isinstance(answer, Refusal)]
+        # Refusals tell something if they differ between sessions.
+        if max(len(set(map(repr, each))) for each in (sessions, answers)) > 1:
+            return
+        told = repr(answers[0])
         raise UndecidedError(
-            f"step returned None in all {len(given)} trial sessions, so nothing was tested; forgot "
-            "`return`? Pass constant=True if it is right"
+            f"step returned {told if len(told) <= LONGEST else f'{told[:LONGEST]}…'} in all "
+            f"{len(answers)} answers of trial sessions, so nothing was tested"
+            f"{'; forgot `return`?' if answers[0] is None else '.'} Pass constant=True if it is "
+            "right"
         )
 
 

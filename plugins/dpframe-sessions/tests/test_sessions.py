@@ -187,7 +187,7 @@ def test_a_session_in_a_spec():
             "params": {"d0": [0.0], "d1": [1.0], "adjacency": "replace one record"},
         },
         "mechanism": [{"use": "filtered", "params": {"rounds": 3}}],
-        "attack": [{"use": "answers", "params": {"look": "kinds"}}],
+        "attack": [{"use": "answers"}],
         "estimator": [{"use": "order-statistics"}],
     }
     (cell,) = dpframe.audit(spec, plugins=[Filtered]).cells

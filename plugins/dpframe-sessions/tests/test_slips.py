@@ -84,9 +84,31 @@ def test_a_refusal_on_one_dataset_alone_is_an_answer():
         search_session(np.array, refuses_after_a_look, [1], trials=400, rounds=1, **GIVEN)
 
 
-def test_a_forgotten_return_has_no_verdict():
-    with pytest.raises(UndecidedError, match=r"step returned None in all \d+ .*forgot `return`"):
-        search_session(services.Filter, without_return, [0.5], trials=100, **GIVEN)
+def without_noise(rng, state, query):
+    state.ask(query, rng)
+    return {"sum": None}
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (without_return, r"step returned None in all \d+ .*forgot `return`"),
+        (without_noise, r"step returned \{'sum': None\} in all \d+ answers"),
+    ],
+)
+def test_equal_answers_have_no_verdict(step, said):
+    """Refusals depend on the strategy, so that not all sessions are equal."""
+    given = {**GIVEN, "only": ["fixed:0", "fixed:1"]}
+    with pytest.raises(UndecidedError, match=said):
+        search_session(services.Filter, step, [0.5, 1.0], trials=100, **given)
+
+
+def test_a_right_service_of_few_answers_has_a_verdict():
+    """The first answers of sparse vector are often equal, and later ones are not."""
+    record = search_session(
+        services.SparseVector, services.step, services.SparseVector.costs, trials=100, **GIVEN
+    )
+    assert record.cells[0].verdict == "consistent"
 
 
 def test_a_number_of_sessions_has_no_time_limit():
