@@ -175,10 +175,11 @@ def caveats(record: Record) -> Iterator[str]:
 
 def _power_command(record: Record) -> str:
     """Name the command that prints the power of a run; "" if its spec was not a file."""
+    # With "=", because pages put a space that does not break before numbers.
     if not record.spec.path:
         return ""
     changes = (word for text in record.spec.overrides for word in ("--set", text))
-    words = ["dpframe", "plan", record.spec.path, *changes, "--power", f"{POWER:g}"]
+    words = ["dpframe", "plan", record.spec.path, *changes, f"--power={POWER:g}"]
     return f" Its power: {shlex.join(words)}"
 
 

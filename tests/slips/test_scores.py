@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import html
 import io
 import json
 import re
@@ -48,6 +49,31 @@ estimator = [{ use = "precision" }]
 """
 
 
+@pytest.mark.parametrize(
+    ("path", "overrides", "command"),
+    [
+        ("a.toml", [], "dpframe plan a.toml --power=0.8"),
+        (
+            "my audit.toml",
+            ["mechanism.epsilon=2.0", "audit.trials=500"],
+            "dpframe plan 'my audit.toml' --set mechanism.epsilon=2.0 --set audit.trials=500 "
+            "--power=0.8",
+        ),
+        ("", [], None),
+    ],
+)
+def test_the_command_for_the_power_is_whole(
+    path: str, overrides: list[str], command: str | None
+) -> None:
+    found = made_records.record([made_records.cell("laplace", verdict="consistent")])
+    found["spec"] |= {"path": path, "overrides": overrides}
+    text = html.unescape(str(dpframe.report(as_record(found))))
+    assert "No violation found means" in text
+    printed = re.findall(r"Its power: (dpframe plan .*?)</", text)
+    assert printed == ([] if command is None else [command])
+
+
+@pytest.mark.slow
 def test_the_command_for_the_power_runs_as_it_is_printed() -> None:
     Path("my audit.toml").write_text(SPEC)
     done = invoke("run", "my audit.toml", "--set", "mechanism.epsilon=2.0", "--quiet")
