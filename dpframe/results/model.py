@@ -374,11 +374,11 @@ class CoverageRecord(RecordPart):
     """draws per dataset of a pair that was bet on: the fewest, the median and the most"""
     probability: Probability
     """probability with which the claim would have been refuted at the losses `detectable`"""
-    detectable: Number | None
+    detectable: Amount | None
     """smallest loss ε′ at the cell's δ, in nats, that the draws of the pair with the most of them
     would have shown: for randomised response with ε′ at this pair, and an attack that sees all of
     it. Null without a claim, if the claim is refuted, or if no loss would have been shown"""
-    detectable_median: Number | None
+    detectable_median: Amount | None
     """the same for a pair with the median number of draws"""
     tried: list[str]
     """named features of the pairs that were bet on, and values of varied parameters"""

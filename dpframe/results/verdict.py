@@ -156,11 +156,9 @@ def _would_show(cell: CellRecord) -> str:
     """State the loss, rounded up, that an ideal attack would have shown."""
     if (power := cell.power) is None or saw_nothing(cell):
         return ""
-    digits = 10 ** (3 - math.floor(math.log10(power.epsilon)))
-    loss = math.ceil(power.epsilon * digits) / digits
     return (
-        f"; a loss of {loss:.4g} or more ({power.model}) would have been found with probability "
-        f"{power.probability:g}, if the attack had seen all of it"
+        f"; a loss of {_up(power.epsilon)} or more ({power.model}) would have been found with "
+        f"probability {power.probability:g}, if the attack had seen all of it"
     )
 
 
@@ -199,7 +197,7 @@ def covered(cell: CellRecord) -> str:
             loss = f"no loss would have been found with probability {coverage.probability:g}{at}"
         else:
             loss = (
-                f"a loss of {_up(most)} (randomised response) would have been found with "
+                f"a loss of {_up(most)} or more (randomised response) would have been found with "
                 f"probability {coverage.probability:g}{at}"
             )
         if at and most != median:
@@ -217,9 +215,9 @@ def covered(cell: CellRecord) -> str:
 
 
 def _up(loss: float) -> str:
-    """Write a loss with three digits, rounded up."""
-    digits = 2 - math.floor(math.log10(loss)) if loss > 0 else 2
-    return f"{math.ceil(loss * 10**digits) / 10**digits:.3g}"
+    """Write a loss with four digits, rounded up."""
+    digits = 3 - math.floor(math.log10(loss)) if loss > 0 else 0
+    return f"{math.ceil(loss * 10.0**digits) / 10.0**digits:.4g}"
 
 
 def is_refuted_together(cell: CellRecord) -> bool:

@@ -30,8 +30,8 @@ PROBABILITY = 0.8  # with which a loss that a search would have shown refutes th
 SIMULATED = 0.88
 """Share of the simulated audits that refute it. They choose between two outputs; a search chooses
 among more events, and so with more errors."""
-LEAST_EXCESS, LARGEST_LOSS = 0.01, 60.0  # excess over the claim that is looked for
-ROUGH, FINE = (20, 40), (8, 200)  # numbers of losses, and of simulated audits of each
+LEAST_EXCESS, LARGEST_LOSS = 1e-4, 60.0  # excess over the claim that is looked for
+ROUGH, FINE = (24, 40), (8, 200)  # numbers of losses, and of simulated audits of each
 
 Round = tuple[int, int, int]
 """Draws per dataset before a round; the last of these, which estimate its probabilities; its own"""

@@ -68,7 +68,7 @@ def test_a_consistent_search_states_its_coverage():
     assert 1.5 < found.detectable <= found.detectable_median < 4
     assert "ended by its 200 trials" in cell.reason
     assert "never tried: NULL, two tables" in cell.reason
-    assert "(randomised response) would have been found with probability 0.8" in cell.reason
+    assert "or more (randomised response) would have been found with probability 0.8" in cell.reason
 
 
 def test_a_search_of_parameters_lists_untried_values():
