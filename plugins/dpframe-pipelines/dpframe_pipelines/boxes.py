@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
+import difflib
 import os
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from pickle import dumps, loads
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
@@ -36,6 +36,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 ATTACKS = (
     {"use": "answers", "label": "kinds", "params": {"look": "kinds"}},
     {"use": "features", "label": "cuts"},
+    {"use": "features", "label": "together", "params": {"look": "together"}},
     {"use": "features", "label": "intervals", "params": {"look": "intervals"}},
     {"use": "answers", "label": "values", "params": {"look": "values"}},
 )
@@ -78,24 +79,63 @@ def columns_of(given: Sequence[Any], *, users: int) -> tuple[Column, ...]:
     Raises:
         ValueError: the columns are inconsistent.
     """
-    found = tuple(
-        one
-        if isinstance(one, Column)
-        else Column(**{**one, "categories": tuple(one.get("categories", ()))})
-        for one in given
-    )
+    if isinstance(given, Mapping):
+        given = [{"name": name, **_plain(entry)} for name, entry in given.items()]
+    found = tuple(one if isinstance(one, Column) else _read(one) for one in given)
     if not found:
         raise ValueError("columns is empty; a table needs at least one column")
     names = [column.name for column in found]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"two columns are named {twice[0]}")
-    if sum(column.user for column in found) != users:
-        raise ValueError(f"{users or 'no'} column must have user = true")
+    of_users = [column.name for column in found if column.user]
+    if users and not of_users:
+        raise ValueError(
+            'no column identifies users: add {"name": "user", "user": True}; if the claim is about '
+            "single rows, pass rows_per_user=1 too"
+        )
+    if len(of_users) > users:
+        told = f"columns {' and '.join(of_users)} have" if users else f"column {of_users[0]} has"
+        raise ValueError(f"{told} user = true; {users or 'no'} column may")
     for column in found:
         bounded = column.low is not None and column.high is not None and column.low < column.high
         if not (column.user or column.categories or bounded):
             raise ValueError(f"column {column.name}: give its categories, or low and a larger high")
     return found
+
+
+OTHER_NAMES = {"min": "low", "max": "high", "lower": "low", "upper": "high", "values": "categories"}
+"""Usual names of the parts of a column."""
+
+
+def _read(given: Any) -> Column:
+    """Read a column from a dict."""
+    if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
+        raise ValueError(f"a column is a dict with its name, not {given!r}")
+    name, known = given["name"], [field.name for field in dataclasses.fields(Column)]
+    parts = {OTHER_NAMES.get(str(key), str(key)): value for key, value in given.items()}
+    if "bounds" in parts:
+        parts |= _plain(parts.pop("bounds"))
+    for key in parts:
+        if key not in known:
+            close = difflib.get_close_matches(str(key), known, 1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise ValueError(f"column {name}: {key} is none of {', '.join(known)}{hint}")
+    categories = parts.get("categories", ())
+    if isinstance(categories, str) or not isinstance(categories, Iterable):
+        raise ValueError(f"column {name}: categories are a list, not {categories!r}")
+    for end in ("low", "high"):
+        if not isinstance(parts.get(end), int | float | None):
+            raise ValueError(f"column {name}: {end} is {parts[end]!r}, not a number")
+    return Column(**{**parts, "categories": tuple(categories)})
+
+
+def _plain(entry: Any) -> dict[str, Any]:
+    """Return a column that is given as bounds, as categories or as a dict."""
+    if isinstance(entry, Mapping):
+        return dict(entry)
+    if isinstance(entry, tuple) and len(entry) == 2 and all(type(x) in (int, float) for x in entry):
+        return {"low": entry[0], "high": entry[1]}
+    return {"categories": entry}
 
 
 class Piped(ForeignMechanism):
@@ -207,7 +247,7 @@ def audited(
 
 def function_box(
     function: Callable[..., Any],
-    wanted: int,
+    seeded: bool,
     claim: Claim,
     names_of: Callable[[Pair], Sequence[str]],
     prepare: Callable[[Any], tuple[tuple[Any, ...], Callable[[Any], list[float]]]],
@@ -215,13 +255,12 @@ def function_box(
     """Return a mechanism that calls a function and returns the numbers of its answer.
 
     Args:
-        function: takes `wanted` arguments, or a NumPy generator before them.
-        wanted: number of its arguments.
+        function: to call.
+        seeded: True if it takes a NumPy generator before its other arguments.
         claim: its claim.
         names_of: returns the names of the numbers for a pair.
         prepare: returns the arguments for a dataset, and a function from an answer to its numbers.
     """
-    seeded = len(inspect.signature(function).parameters) > wanted
 
     def release(self: Any, rng: np.random.Generator, data: Any) -> list[float]:
         arguments, numbers = data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpframe.plugins import Attack, HostMechanism, find_plugin
-from dpframe_pipelines.programs.queries import BEFORE
+from dpframe_pipelines.programs.queries import BEFORE, TOTAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +21,15 @@ UNORDERED = "sort the rows in the adapter if the engine promises no order"
 
 KEPT = 24
 """Number of features whose intervals are learned: those that differ most between D and D′."""
+
+CLEAR = 2.0
+"""Standard errors by which a feature differs clearly."""
+
+MOST_ODDS = 8.0
+"""Largest log-odds of one feature."""
+
+NAMED = 3
+"""Features that an event of several features names."""
 
 CUTS = 64
 """At most this many cuts of one feature."""
@@ -42,10 +52,11 @@ class NamedFeatures(Attack, name="features"):
 
     gives = "score"
 
-    look: Literal["cut", "intervals"] = "cut"
+    look: Literal["cut", "intervals", "together"] = "cut"
     """"cut": the feature that differs most, oriented to be larger on D′; it needs few outputs.
     "intervals": log-odds of intervals of one feature, or of a weighted sum of several, as the
-    attack `answers` learns them."""
+    attack `answers` learns them. "together": sum of the log-odds of all features that differ
+    clearly, each as if its noise were Laplace noise, independent of the others."""
 
     @cached_property
     def _learner(self) -> Any:
@@ -58,24 +69,33 @@ class NamedFeatures(Attack, name="features"):
 
     def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
         kept = telling(train, 1 if self.look == "cut" else KEPT)
-        seen = train[0][:, kept], train[1][:, kept]
-        state = _cuts(seen) if self.look == "cut" else self._learner.fit(key, target, seen)
         mechanism: Any = target.mechanism
-        names = mechanism.names_of(target.pair)
-        text = "\n".join(names[at] if at < len(names) else f"feature {at + 1}" for at in kept)
+        known = mechanism.names_of(target.pair)
+        names = [known[at] if at < len(known) else f"feature {at + 1}" for at in kept]
+        if self.look == "together":  # a sum would count its parts again
+            alone = [at for at, name in enumerate(names) if not name.startswith(TOTAL)] or [0]
+            kept, names = kept[alone], [names[at] for at in alone]
+        seen = train[0][:, kept], train[1][:, kept]
+        if self.look == "intervals":
+            state = self._learner.fit(key, target, seen)
+        else:
+            state = _cuts(seen) if self.look == "cut" else _shifts(seen)
+        text = "\n".join(names)
         return {**state, "kept": kept, "names": np.frombuffer(text.encode(), np.uint8)}
 
     def score(self, state: Tree, outputs: Array) -> Array:
         seen = jnp.take(outputs, state["kept"], axis=1)
         found: Array = (
-            _place(state, seen, jnp) if self.look == "cut" else self._learner.score(state, seen)
+            self._learner.score(state, seen)
+            if self.look == "intervals"
+            else _SCORES[self.look](state, seen, jnp)
         )
         return found
 
     def score_on_host(self, state: Tree, seen: HostArray) -> HostArray:
         seen = seen[:, state["kept"]]
-        if self.look == "cut":
-            return np.asarray(_place(state, seen, np))
+        if self.look != "intervals":
+            return np.asarray(_SCORES[self.look](state, seen, np))
         found: HostArray = self._learner.score_on_host(state, seen)
         return found
 
@@ -83,6 +103,8 @@ class NamedFeatures(Attack, name="features"):
         names = bytes(np.asarray(state["names"], np.uint8)).decode().split("\n")
         if self.look == "cut":
             return f"the {names[0]} {_side(state, edge, above)}{_hint(names[0])}"
+        if self.look == "together":
+            return _together(names, state, edge, above=above)
         told = self._learner.words(state, edge, above, words)
         if told is None:
             return None
@@ -90,6 +112,18 @@ class NamedFeatures(Attack, name="features"):
         if column < 0:
             return f"a weighted sum of features is {event}"
         return f"the {names[column]} is {event}{_hint(names[column])}"
+
+
+def _together(names: Sequence[str], state: Tree, edge: float, *, above: bool) -> str:
+    """Describe an event of the log-odds of several features by those that weigh most."""
+    weight = np.asarray(state["weight"])
+    most = np.argsort(-abs(weight), kind="stable")[:NAMED]
+    told = [f"the {names[at]}" for at in most if weight[at]]
+    more = int((weight != 0).sum()) - len(told)
+    listed = " and ".join(told) + (f" and {more} more" if more else "")
+    side = f"{'above' if above else 'below'} {edge:.6g}"
+    together = ", taken together," if len(told) > 1 else ""
+    return f"the log-odds of D′ by {listed}{together} are {side}"
 
 
 def _hint(name: str) -> str:
@@ -122,6 +156,31 @@ def _place(state: Tree, seen: Any, xp: Any) -> Any:
     """Return the number of cuts below a feature, negated if D′ has smaller values."""
     place = xp.searchsorted(xp.asarray(state["cuts"]), seen[:, 0], side="right")
     return xp.where(xp.isnan(seen[:, 0]), state["missing"], state["sign"] * place)
+
+
+def _shifts(sides: tuple[HostArray, HostArray]) -> dict[str, Any]:
+    """Learn the medians of features on D and D′, and the scale of their noise."""
+    there = [np.where(np.isfinite(part), part, np.nan) for part in sides]
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a feature without numbers
+        x, y = (np.nan_to_num(np.nanmedian(part, axis=0)) for part in there)
+        apart = [abs(part - at) for part, at in zip(there, (x, y), strict=True)]
+        scale = np.nan_to_num(np.nanmean(np.concatenate(apart), axis=0))
+    gap, clear = abs(y - x), difference(list(sides))
+    used = clear >= min(CLEAR, clear.max(initial=0.0))
+    scale = np.maximum(scale, np.maximum(gap / MOST_ODDS, 1e-300))
+    weight = np.where(used & (gap > 0), np.sign(y - x) / scale, 0.0)
+    return {"low": np.minimum(x, y), "high": np.maximum(x, y), "weight": weight}
+
+
+def _log_odds(state: Tree, seen: Any, xp: Any) -> Any:
+    """Return the sum of log-odds; those of Laplace noise are constant beyond both medians."""
+    low, high = xp.asarray(state["low"]), xp.asarray(state["high"])
+    inside = xp.clip(xp.where(xp.isnan(seen), (low + high) / 2, seen), low, high)
+    return ((2 * inside - low - high) * xp.asarray(state["weight"])).sum(axis=1)
+
+
+_SCORES = {"cut": _place, "together": _log_odds}
 
 
 def _side(state: Tree, edge: float, above: bool) -> str:

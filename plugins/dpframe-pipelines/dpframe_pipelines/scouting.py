@@ -39,6 +39,18 @@ FEW = 2
 MOST_EQUAL = 16
 """Largest number of equal records tried, to find the fewest that show in an output."""
 
+MOST_EMPTY = 2
+"""Records that are tried because cells of a marginal stayed empty."""
+
+OFTEN = 0.3
+"""Share of fits in which a record shows that is followed alone."""
+
+LEAST_EMPTY = 2
+"""Least number of empty cells of a marginal."""
+
+SELDOM = 0.1
+"""Share of fits that is hardly any."""
+
 MOST_COUNTS = 2
 """Pairs that are tried because a count did not vary."""
 
@@ -86,6 +98,8 @@ class Scouting:
         self._given = {name: params[name] for name in names if name in params}
         self.fits = 0
         """Number of fits so far."""
+        self.is_clear = False
+        """True if the first pair shows so clearly that the search begins with it alone."""
 
     def pairs(self, most: int) -> list[dict[str, Any]]:
         """Return the parameters of `records` pairs whose synthetic tables differ each time.
@@ -97,6 +111,12 @@ class Scouting:
         """
         if self._usual is None:
             return []
+        found = self.filled_cells()
+        self.is_clear = bool(found)
+        return found or self._apart_pairs(most)
+
+    def _apart_pairs(self, most: int) -> list[dict[str, Any]]:
+        """Return pairs whose synthetic tables differ each time; see `pairs`."""
         low, high, mixed, lacking = self._records()
         size = len(self._usual.rows[0])
         halves = [low] * (size - size // 2) + [high] * (size // 2)
@@ -136,7 +156,7 @@ class Scouting:
 
         def shows(number: int, at: int) -> bool:
             pair = self._pair(rows(number), high, "")
-            made = self._fits(find_plugin("pair", "records").from_params(pair).d0, FEW)
+            made = self._fits(self._without(pair), FEW)
             return made is not None and bool(made[:, at].any())
 
         for name in (
@@ -182,6 +202,77 @@ class Scouting:
             words = f"the {self._features.names[first + at]} did not vary"
             found.setdefault(mine, {**self._given, "edit": change, "description": words})
         return list(found.values())[:most]
+
+    def filled_cells(self) -> list[dict[str, Any]]:
+        """Return a pair that fills a cell of a marginal that is empty in the given table.
+
+        Counts with noise fill some empty cells of a synthetic table. So if cells of a marginal
+        that are empty in the given table are hardly ever filled, they may have got no noise.
+
+        Returns:
+            The parameters of a `records` pair, if its record fills the cell of many fits; none if
+            no cell is like that, or a fit raises an exception.
+        """
+        usual = self._usual
+        if usual is None or (made := self._fits(usual.d0, SCOUTS)) is None:
+            return []
+        if np.isinf(made[:, 0]).any():
+            return []
+        first, rows = self._features.first_marginal, [list(row) for row in usual.rows[0]]
+        own = np.array(self._features.of(rows))[first:]
+        filled, cells = (made[:, first:] > 0).mean(axis=0), self._features.cells()
+        inside = [all(at < self._features.sizes[place] for place, at in cell) for cell in cells]
+        marginals = [tuple(place for place, _ in cell) for cell in cells]
+        for marginal in sorted(dict.fromkeys(marginals), key=len):
+            of = np.array([one == marginal for one in marginals]) & inside
+            empty, full = np.flatnonzero(of & (own == 0)), of & (own > 0)
+            if len(empty) < LEAST_EMPTY or not full.any():
+                continue
+            if filled[empty].mean() <= SELDOM * filled[full].mean():
+                return self._filling_pair(rows, {first + int(at): cells[at] for at in empty})
+        return []
+
+    def _filling_pair(self, rows: list[Any], empty: Mapping[int, Any]) -> list[dict[str, Any]]:
+        """Return the pair whose record fills its cell most often; `empty` has cells by feature."""
+        filling = [(at, *self._filling(rows, cell)) for at, cell in empty.items()]
+        # Among more records of the other columns, one more of them shows more often.
+        filling.sort(key=lambda one: -one[2])
+        tried = []
+        for at, new, _ in filling[:MOST_EMPTY]:
+            pair = self._pair(rows, new, f"the {self._features.names[at]} was 0 without it")
+            made = self._fits(self._with(pair), CONTEST)
+            tried.append((0.0 if made is None else float((made[:, at] > 0).mean()), at, pair))
+        _, at, pair = max(tried, key=lambda one: one[0])
+        sides = self._fits(self._without(pair), CONFIRMED), self._fits(self._with(pair), CONFIRMED)
+        if any(made is None for made in sides):
+            return []
+        without, found = (float((made[:, at] > 0).mean()) for made in sides)
+        return [pair] if found >= OFTEN and without <= SELDOM else []
+
+    def _without(self, params: dict[str, Any]) -> Any:
+        return find_plugin("pair", "records").from_params(params).d0
+
+    def _with(self, params: dict[str, Any]) -> Any:
+        return find_plugin("pair", "records").from_params(params).d1
+
+    def _filling(self, rows: list[Any], cell: Sequence[tuple[int, int]]) -> tuple[list[Any], int]:
+        """Return a record of a cell, and the number of records that share all but one column."""
+        wanted = {self._columns[place].name: (place, at) for place, at in cell}
+        places = {name: place for place, name in enumerate(self._names)}
+
+        def shares(row: Sequence[Any]) -> int:
+            return sum(
+                self._features.code(place, row[places[name]]) == at
+                for name, (place, at) in wanted.items()
+            )
+
+        best = max(map(shares, rows))
+        near = [row for row in rows if shares(row) == best]
+        new = list(near[0])
+        for name, (place, at) in wanted.items():
+            if self._features.code(place, new[places[name]]) != at:
+                new[places[name]] = self._features.value(place, at)
+        return new, len(near)
 
     def _records(self) -> tuple[Any, Any, list[Any], list[Any]]:
         """Return plain records.

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -21,10 +25,16 @@ from dpframe_pipelines.boxes import (
 )
 from dpframe_pipelines.programs import queries
 from dpframe_pipelines.programs.queries import Query
+from dpframe_pipelines.trial_calls import (
+    SECONDS,
+    SHARE,
+    of_function,
+    of_program,
+    takes_generator,
+    unanswered,
+)
 
 if TYPE_CHECKING:
-    import os
-
     from dpframe.plugins import Earned, Pair, Record
 
 Row = tuple[Any, ...]
@@ -42,6 +52,63 @@ MOST_USERS = 64
 
 MANY = 40
 """Number of rows of a user with many rows."""
+
+ONE_KEY = "of one key, all others at the lower bounds"
+SHARED_KEY = "of one key, which others have too"
+ALL_KEYS = "of all keys"
+LONE = "the only user"
+TWO_KEYS = "a user with a row of each of two keys"
+EACH_KEY = "a user with a row of each key"
+FREQUENT = "a user whose key decides which of two keys is more frequent"
+MISSING = "a user with a missing value"
+NO_NUMBERS = "others without numbers"
+BEYOND = "a user with a number out of bounds"
+MATCHED = "a user whose row matches many rows"
+UNMATCHED = "a user whose row matches none"
+THRESHOLD = "others have its key"
+
+UNASKABLE = (
+    "MIN, MAX and quantiles",
+    "SELECT DISTINCT",
+    "ORDER BY and LIMIT",
+    "WHERE with ranges",
+    "several aggregates",
+    "subqueries",
+    "several queries",
+)
+"""What a query of an engine may have, and no query of the grammar has."""
+
+OPTIONAL = {"WHERE =", "WHERE IS NOT NULL", "HAVING", "LEFT JOIN"}
+"""Parts that a query has only if they are asked for."""
+
+KEYED, WHOLE = "GROUP BY 1 key", "without GROUP BY"
+
+FIRST = (
+    ("COUNT(*)", KEYED, ONE_KEY),
+    ("COUNT(*)", WHOLE, ALL_KEYS),
+    ("COUNT(*)", KEYED, LONE),
+    ("COUNT(*)", KEYED, ALL_KEYS),
+    ("SUM(column)", KEYED, ONE_KEY),
+    ("COUNT(*)", f"{KEYED} and HAVING", SHARED_KEY),
+    ("COUNT(DISTINCT user)", KEYED, TWO_KEYS),
+    ("AVG(column)", WHOLE, LONE),
+    ("AVG(column)", KEYED, ONE_KEY),
+    ("COUNT(*)", KEYED, FREQUENT),
+    ("SUM(column)", WHOLE, ALL_KEYS),
+    ("COUNT(*)", f"{KEYED} and HAVING", ONE_KEY),
+    ("COUNT(DISTINCT user)", WHOLE, ALL_KEYS),
+    ("SUM(column)", KEYED, BEYOND),
+    ("SUM(column)", f"{KEYED} and HAVING", SHARED_KEY),
+    ("COUNT(DISTINCT user)", KEYED, EACH_KEY),
+    ("COUNT(*)", "WHERE =", ALL_KEYS),
+    ("AVG(column)", f"{KEYED} and HAVING", SHARED_KEY),
+    ("COUNT(column)", KEYED, ALL_KEYS),
+    ("COUNT(DISTINCT user)", f"{KEYED} and HAVING", SHARED_KEY),
+    ("COUNT(column)", f"{KEYED} and HAVING", SHARED_KEY),
+    ("COUNT(*)", "WHERE IS NOT NULL", MISSING),
+    ("AVG(column)", KEYED, NO_NUMBERS),
+)
+"""First cases: an aggregate, other parts of the query, and a part of the words for the tables."""
 
 SHARED = 100
 """Users of each of two keys of about equal frequency: more than thresholds ask for."""
@@ -78,10 +145,19 @@ class EditableTable:
     """The columns of the tables, with the queries and users that they allow."""
 
     def __init__(
-        self, columns: Sequence[Column], joined: Sequence[Column], *, replace: bool, beyond: bool
+        self,
+        columns: Sequence[Column],
+        joined: Sequence[Column],
+        *,
+        replace: bool,
+        beyond: bool,
+        rows_per_user: int | None = None,
+        without: Sequence[str] = (),
     ) -> None:
-        self.columns, self.joined = columns, joined
+        self.columns, self.joined, self.rows_per_user = columns, joined, rows_per_user
         self.replace, self.beyond = replace, beyond
+        self.many = min(MANY, rows_per_user or MANY)
+        self._without = [set(parts.split(" and ")) for parts in without]
         self.names = [column.name for column in columns]
         self.user = next(at for at, column in enumerate(columns) if column.user)
         self.keys = [at for at, column in enumerate(columns) if column.categories]
@@ -121,9 +197,12 @@ class EditableTable:
         keys = list(self.categories)
         numbers = [c.name for c in (*self.columns, *self.joined) if not (c.categories or c.user)]
         for query in self._queries(keys, numbers):
-            yield query._replace(join=self.on)
+            asked = [query._replace(join=self.on)]
             if self.on and query.where is None and query.having is None:
-                yield query._replace(join=self.on, left=True)
+                asked.append(query._replace(join=self.on, left=True))
+            for one in asked:
+                if not any(parts <= {*queries.features_of(one)} for parts in self._without):
+                    yield one
 
     def _queries(self, keys: list[str], numbers: list[str]) -> Iterator[Query]:
         user = self.names[self.user]
@@ -152,12 +231,16 @@ class EditableTable:
         if self.joined:
             low = tuple(self.row(f"u{n}") for n in range(OTHERS))
             rows, mine = self._matched(low, (self.row(ME, -1, 1.0),))
-            more = (self.match(ME, -1, 1.0),) * MANY
-            words = f"a user whose row matches {MANY} rows"
-            yield (rows + more, mine, words) if self.owner is None else (rows, mine + more, words)
-            yield low, mine[:1], "a user whose row matches none"
+            number = MANY if self.owner is None else self.many - 1
+            more = (self.match(ME, -1, 1.0),) * number
+            both = (rows + more, mine) if self.owner is None else (rows, mine + more)
+            yield *both, f"{MATCHED}, {number}"
+            yield low, mine[:1], UNMATCHED
+        seen = set()
         for rows, mine, words in self._users():
-            yield *self._matched(rows, mine), words
+            if (rows, mine) not in seen:
+                seen.add((rows, mine))
+                yield *self._matched(rows, mine), words
 
     def _matched(
         self, rows: tuple[Row, ...], mine: tuple[Row, ...]
@@ -174,38 +257,102 @@ class EditableTable:
 
     def _users(self) -> Iterator[tuple[tuple[Row, ...], tuple[Row, ...], str]]:
         low = tuple(self.row(f"u{n}") for n in range(OTHERS))
-        mixed = tuple(self.row(f"u{n}", n, n % 3 / 2) for n in range(OTHERS))
+        mixed = tuple(self.row(f"u{n}", n, n // 3 % 3 / 2) for n in range(OTHERS))
         one = (self.row(ME, -1, 1.0),)
-        yield low, one * MANY, f"a user with {MANY} rows of one key, all others at the lower bounds"
-        yield (), one, "the only user"
+        many, each = self.many, max((len(c.categories) for c in self.columns), default=0)
+        own = f"a user with {many} row{'s' * (many > 1)}"
+        yield low, one * many, f"{own} {ONE_KEY}"
+        yield (), one, LONE
         yield low, one, "a user with the only row of its key"
-        yield low, tuple(self.row(ME, n, 1.0) for n in range(MANY)), f"a user with {MANY} rows"
-        yield mixed, one * MANY, f"a user with {MANY} rows of one key"
+        spread = tuple(self.row(ME, n, 1.0) for n in range(many))
+        yield low, spread, f"{own} {ALL_KEYS}"
+        yield low, spread[: min(2, each)], TWO_KEYS
+        yield low, spread[:each], EACH_KEY
+        yield mixed, one * many, f"{own} {SHARED_KEY}"
         equal = tuple(self.row(f"u{n}", n % 2, 0.5) for n in range(2 * SHARED if self.keys else 0))
-        for key in range(2 if equal else 0):
-            row = self.row(ME, key, 1.0)
-            yield equal, (row,), "a user whose key decides which of two keys is more frequent"
+        for key in (1, 0) if equal else ():
+            yield equal, (self.row(ME, key, 1.0),), FREQUENT
         for at in (*self.keys, *self.numbers):
-            yield low, (self.with_cell(one[0], at, None),), "a user with a missing value"
-        yield (
-            tuple(self.row(f"u{n}", 0, None) for n in range(OTHERS)),
-            one,
-            "others without numbers",
-        )
+            yield low, (self.with_cell(one[0], at, None),), f"{MISSING} of {self.names[at]}"
+        yield tuple(self.row(f"u{n}", 0, None) for n in range(OTHERS)), one, NO_NUMBERS
         for sign in (1.0, -1.0) if self.beyond and self.numbers else ():
-            yield low, (self.row(ME, 0, sign * FAR),), "a user with a number out of bounds"
+            yield low, (self.row(ME, 0, sign * FAR),), BEYOND
 
     def planned(self) -> Iterator[Case]:
         """Yield all systematic cases, the most informative queries and tables first.
 
-        Every third case tests thresholds on keys: some number of other users share the user's key.
+        The first ones have each part of a query and each kind of user once. Every third case tests
+        thresholds on keys: some number of other users share the user's key.
         """
-        general, thresholds = self._general(), self._thresholds()
+        general, thresholds = itertools.chain(self._first(), self._general()), self._thresholds()
         while True:
             found = [*itertools.islice(general, 2), *itertools.islice(thresholds, 1)]
             if not found:
                 return
             yield from found
+
+    def _first(self) -> Iterator[Case]:
+        """Yield cases until each part of a query and each kind of user has come once."""
+        asked, tables = list(self.queries()), list(self.users())
+        parts_of = [set(queries.features_of(query)) for query in asked]
+        unasked = dict.fromkeys(part for query in asked for part in queries.features_of(query))
+        unused = dict.fromkeys(range(len(tables)))
+
+        def case(parts: Iterable[str], at: int | None) -> Iterator[Case]:
+            """Yield a case of a query with some parts; WHERE and HAVING only if they are named."""
+            for query, own in zip(asked, parts_of, strict=True):
+                if at is not None and own >= {*parts} and not (own - {*parts}) & OPTIONAL:
+                    unused.pop(at, None)
+                    for part in own:
+                        unasked.pop(part, None)
+                    yield self._case(query, *tables[at])
+                    return
+
+        def place(words: str) -> int | None:
+            fit = (
+                at for at, (*_, t) in enumerate(tables) if t.startswith(words) or t.endswith(words)
+            )
+            return next(fit, None)
+
+        by_key = ["COUNT(*)", KEYED if self.keys else WHOLE]
+        planned = [([value, *parts.split(" and ")], words) for value, parts, words in FIRST]
+        if self.joined:
+            left = ["COUNT(*)", WHOLE, "LEFT JOIN"]
+            joins = [(by_key, MATCHED), ([*by_key, "LEFT JOIN"], MATCHED), (left, UNMATCHED)]
+            planned = [*joins, *planned]
+        of_number = [f"{MISSING} of {self.names[at]}" for at in self.numbers[:1]]
+        planned += [(["SUM(column)", KEYED], words) for words in of_number]
+        for parts, words in planned:
+            # Without keys, or if an aggregate is left out, fewer parts remain.
+            found = list(case(parts, place(words)))
+            yield from found or case([parts[0], WHOLE], place(words))
+        while unused:
+            at = next(iter(unused))
+            found = list(case(by_key, at)) or list(case([], at))
+            unused.pop(at, None)
+            yield from found
+        while unasked:
+            part = next(iter(unasked))
+            found = list(case([part], place(ALL_KEYS)))
+            unasked.pop(part, None)
+            yield from found
+
+    def trial_cases(self) -> list[dict[str, Any]]:
+        """Return the first query of each kind, and of each column, on an ordinary table.
+
+        The first queries come again on a table of three users.
+        """
+        asked: dict[Any, Query] = {}
+        for query in self.queries():
+            least = 1.0 if query.column == "*" else 0.0
+            one = query if query.having is None else query._replace(having=least)
+            for kind in (query.column, query.group, tuple(queries.features_of(query))):
+                asked.setdefault(kind, one)
+        people = [self.row(f"u{n}", n, (1 + n // 3 % 3) / 4) for n in range(SHARED)]
+        tables = [self._matched(tuple(people[:size]), ())[0] for size in (SHARED, 3)]
+        every = list(dict.fromkeys(asked.values()))
+        first = [self._data(query, tables[0]) for query in every]
+        return [*first, *(self._data(query, tables[1]) for query in every[:2])]
 
     def _general(self) -> Iterator[Case]:
         asked, tables = list(self.queries()), list(self.users())
@@ -218,21 +365,54 @@ class EditableTable:
             rows = tuple(self.row(f"u{n}", 0, 1.0) for n in range(least))
             query = Query("COUNT", "*", (self.names[self.keys[0]],), join=self.on)
             both = self._matched(rows, (self.row(ME, 0, 1.0),))
-            yield self._case(query, *both, f"{least} others have its key")
+            yield self._case(query, *both, f"{least} {THRESHOLD}")
 
     def _case(self, query: Query, rows: tuple[Row, ...], mine: tuple[Row, ...], words: str) -> Case:
         theirs = self._matched((), (self.row(ME, 1),))[1] if self.replace else ()
-        return Case(query, rows, mine, theirs, words)
+        return self.asking(Case(query, rows, mine, theirs, words), query)
+
+    def asking(self, case: Case, query: Query) -> Case:
+        """Return a case with another query; HAVING gets the threshold that one row decides."""
+        if query.having is None:
+            return case._replace(query=query)
+        mine, table = (
+            [dict(zip(self.names, row, strict=True)) for row in rows if not isinstance(row, Joined)]
+            for rows in (case.mine, case.rows)
+        )
+        needed = {*query.group, *([] if query.column == "*" else [query.column])}
+        if not mine or not needed <= set(self.names):
+            return case._replace(query=query._replace(having=1.0))
+        group = [row for row in table if query.key_of(row) == query.key_of(mine[0])]
+        before, after = (self._exact(query, rows) for rows in (group, [*group, mine[0]]))
+        return case._replace(query=query._replace(having=(before + after) / 2))
+
+    def _exact(self, query: Query, table: Sequence[Mapping[str, Any]]) -> float:
+        """Return an aggregate of some rows, with numbers inside their bounds."""
+        if query.aggregate == "COUNT DISTINCT" or query.column == "*":
+            users = {row[self.names[self.user]] for row in table}
+            return float(len(users if query.aggregate == "COUNT DISTINCT" else table))
+        column = self.columns[self.names.index(query.column)]
+        low, high = float(column.low or 0), float(column.high or 0)
+        cells = [row[query.column] for row in table]
+        numbers = [min(high, max(low, cell)) for cell in cells if cell is not None]
+        if query.aggregate == "COUNT":
+            return float(len(numbers))
+        total = float(sum(numbers))
+        return total / max(1, len(numbers)) if query.aggregate == "AVG" else total
 
     def by_chance(self, rng: np.random.Generator) -> Case:
         """Draw a case."""
         asked = list(self.queries())
         query = asked[int(rng.integers(len(asked)))]
-        rows = tuple(self._row(rng, f"u{rng.integers(OTHERS)}") for _ in range(rng.integers(60)))
-        mine = tuple(self._row(rng, ME) for _ in range(1 + rng.integers(MANY)))
+        most, size = self.rows_per_user, int(rng.integers(60))
+        # Without a limit, about five rows belong to each of the others.
+        owners = [n // most if most else rng.integers(OTHERS) for n in range(size)]
+        rows = tuple(self._row(rng, f"u{owner}") for owner in owners)
+        mine = tuple(self._row(rng, ME) for _ in range(1 + rng.integers(self.many)))
         if self.joined:
             rows, mine = self._matched(rows, mine)
-            more = (self.match(ME, int(rng.integers(8)), 1.0),) * int(rng.integers(MANY))
+            number = int(rng.integers(MANY if self.owner is None else self.many))
+            more = (self.match(ME, int(rng.integers(8)), 1.0),) * number
             rows, mine = (rows + more, mine) if self.owner is None else (rows, mine + more)
         return self._case(query, rows, mine, "users by chance")
 
@@ -253,9 +433,27 @@ class EditableTable:
         """Return a case as a pair: D and D′ hold the same query."""
         # The user comes first, because its rows cannot change the order of keys otherwise.
         d0, d1 = (self._data(case.query, of + case.rows) for of in (case.mine, case.theirs))
-        adjacency = "replace one user" if self.replace else "add or remove one user"
         words = f"{case.query.sql}; {case.words}" if case.words else case.query.sql
-        return Values(d0=d0, d1=d1, adjacency=adjacency, description=words)
+        return Values(d0=d0, d1=d1, adjacency=self.adjacency, description=words)
+
+    @property
+    def adjacency(self) -> str:
+        """The relation of D and D′."""
+        change = "replace" if self.replace else "add or remove"
+        if (most := self.rows_per_user) is None:
+            return f"{change} all rows of one user"
+        return f"{change} one user, who owns at most {most} row{'s' * (most > 1)}"
+
+    def features(self, case: Case) -> list[str]:
+        """Return the parts of a query, and the kind of the user in whom D and D′ differ."""
+        words = case.words.partition(" ")[2] if THRESHOLD in case.words else case.words
+        return [*queries.features_of(case.query), *([words] if words else [])]
+
+    def all_features(self) -> list[str]:
+        """Return the features of all cases."""
+        asked = dict.fromkeys(part for q in self.queries() for part in queries.features_of(q))
+        asked.update(dict.fromkeys(words for _, _, words in self.users()))
+        return [*asked, *([THRESHOLD] if self.keys else [])]
 
     def _data(self, query: Query, rows: tuple[Row, ...]) -> dict[str, Any]:
         own = [list(row) for row in rows if not isinstance(row, Joined)]
@@ -304,14 +502,26 @@ class UsersAndQueries(Neighbourhood, name="sql"):
     """True if numbers may lie out of bounds, which engines promise to clip."""
     batch: Annotated[int, Ge(1), Le(256)] = 150
     """Number of pairs to propose at a time."""
+    rows_per_user: Annotated[int, Ge(1)] | None = None
+    """Most rows of a user; no limit if it is not given. 1 tests a claim for single rows."""
+    without: tuple[str, ...] = ()
+    """Parts of queries that are not asked, such as "AVG(column)" or "COUNT(*) and HAVING"."""
 
     @property
     def adjacency(self) -> str:
         """The relation of D and D′."""
-        return "replace one user" if self.change == "replace" else "add or remove one user"
+        return self.bench.adjacency
 
     def check(self) -> None:
         _check(self.columns, self.joined)
+        every = dict.fromkeys(UNASKABLE)
+        every.update(dict.fromkeys(self._bench().all_features()))
+        for text in self.without:
+            if unknown := [part for part in text.split(" and ") if part not in every]:
+                known = ", ".join(part for part in every if part not in UNASKABLE)
+                raise ParameterError("without", f"{unknown[0]!r} is none of: {known}")
+        if not any(True for _ in self.bench.queries()):
+            raise ParameterError("without", "leaves no query to ask")
 
     def params(self) -> dict[str, Any]:
         return {**super().params(), **_plain(self.columns, self.joined)}
@@ -319,8 +529,23 @@ class UsersAndQueries(Neighbourhood, name="sql"):
     @property
     def bench(self) -> EditableTable:
         """The columns, with the queries and users that they allow."""
-        replace = self.change == "replace"
-        return EditableTable(self.columns, self.joined, replace=replace, beyond=self.beyond)
+        return self._bench(self.without)
+
+    def _bench(self, without: Sequence[str] = ()) -> EditableTable:
+        more: dict[str, Any] = {
+            "rows_per_user": self.rows_per_user,
+            "without": without,
+            "beyond": self.beyond,
+        }
+        return EditableTable(self.columns, self.joined, replace=self.change == "replace", **more)
+
+    def features(self, pair: Pair) -> Sequence[str]:
+        """Return the parts of the query of a pair, and the kind of the user who differs."""
+        return self.bench.features(self.bench.case(pair))
+
+    def all_features(self) -> Sequence[str]:
+        """Return the features of all pairs, and what no query has."""
+        return [*self._bench().all_features(), *UNASKABLE]
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
         bench, seen = self.bench, {earned.pair for earned in history}
@@ -331,7 +556,7 @@ class UsersAndQueries(Neighbourhood, name="sql"):
             asked = list(bench.queries())
             for case in chosen:  # the same users, with other queries
                 for at in rng.permutation(len(asked))[: self.batch // 8]:
-                    yield case._replace(query=asked[int(at)])
+                    yield bench.asking(case, asked[int(at)])
             yield from itertools.islice(bench.planned(), len(history) + self.batch)
             while True:
                 yield bench.by_chance(rng)
@@ -471,6 +696,8 @@ def audit_sql(
     joined: Sequence[Mapping[str, Any]] = (),
     change: Change = "add-remove",
     beyond: bool = True,
+    rows_per_user: int | None = None,
+    without: Sequence[str] = (),
     trials: int = 20_000,
     seconds: float | None = None,
     limit: float | None = None,
@@ -495,6 +722,10 @@ def audit_sql(
             own its rows too, otherwise a key; then its rows are public.
         change: "add-remove" if a user is added or removed, "replace" if its rows are replaced.
         beyond: True if numbers may lie out of bounds, which engines promise to clip.
+        rows_per_user: most rows of a user, if the claim is limited to such tables; 1 for a claim
+            about single rows.
+        without: parts of queries that are not asked, as the record names them in its coverage:
+            "HAVING", or several: "COUNT(*) and HAVING".
         trials: total number of answers on each of D and D′, over all queries and tables.
         seconds: time limit of the search.
         limit: time limit of one answer in seconds; one that exceeds it counts as TimeoutError.
@@ -506,11 +737,29 @@ def audit_sql(
     Returns:
         The record. Its witness is the query, the tables and the event with the strongest evidence.
         A consistent record never means that the engine is private.
+
+    Raises:
+        DpframeError: trial calls before the search show that answers cannot be read, or that
+            queries fail by a mistake; the message names the query and the line.
+        UndecidedError: all trial calls returned the same number.
     """
     known = columns_of(columns, users=1)
     more = columns_of(joined, users=sum(bool(one.get("user")) for one in joined)) if joined else ()
-    search = {"use": "sql", "params": {**_plain(known, more), "change": change, "beyond": beyond}}
-    pipeline = _pipeline(answer, known, more, claim_of(epsilon, delta), variant)
+    params = {**_plain(known, more), "change": change, "beyond": beyond, "without": list(without)}
+    params |= {} if rows_per_user is None else {"rows_per_user": rows_per_user}
+    claim = claim_of(epsilon, delta)
+    bench = UsersAndQueries.from_params(params).bench
+    cases, categories = bench.trial_cases(), categories_of((*known, *more))
+    until = time.monotonic() + min(SECONDS, math.inf if seconds is None else SHARE * seconds)
+    if callable(answer):
+        found = list(of_function(answer, cases, categories, until, limit))
+    else:
+        told = {"epsilon": epsilon, "delta": delta, "variant": variant, **_plain(known, more)}
+        given = {"file": str(Path(answer).resolve()), "given": told, "categories": categories}
+        found = list(of_program(given, cases, None if python is None else os.fspath(python), until))
+    params["without"] += unanswered(found, [column.name for column in (*known, *more)])
+    search = {"use": "sql", "params": params}
+    pipeline = _pipeline(answer, known, more, claim, variant)
     budget = Budget(trials, seconds, confidence, seed, limit)
     return audited(pipeline, search, budget, python)
 
@@ -575,6 +824,7 @@ def _pipeline(
     def prepare(data: Any) -> Any:
         query = queries.read(data["query"])
         keys = queries.keys_of(query, categories)
-        return (queries.table_of(data), query), lambda given: queries.numbers(given, keys)
+        return (queries.table_of(data), query), lambda given: queries.numbers(given, query, keys)
 
-    return function_box(answer, 2, claim, lambda pair: names_of(pair, categories), prepare)
+    seeded = takes_generator(answer, "table", "query")
+    return function_box(answer, seeded, claim, lambda pair: names_of(pair, categories), prepare)

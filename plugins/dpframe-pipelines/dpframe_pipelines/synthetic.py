@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
+import copy
+import difflib
 import json
 import time
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from dpframe import records_params
-from dpframe.plugins import Neighbourhood, find_plugin
+from dpframe.plugins import DpframeError, Neighbourhood, ParameterError, find_plugin
 from dpframe_pipelines.boxes import Budget, Piped, audited, claim_of, columns_of, function_box
 from dpframe_pipelines.programs.table_features import Features
 from dpframe_pipelines.scouting import Scouting, targets_of
+from dpframe_pipelines.trial_calls import check_tables, fits_of, takes_generator
 
 if TYPE_CHECKING:
     import os
@@ -32,6 +34,12 @@ TRIED = 4
 
 MOST_PAIRS = 36
 """A search begins with at most this many pairs."""
+
+
+MOST_FEATURES = 64
+"""Planned pairs whose features a record lists as untried."""
+
+ORDINARY = "another record of the given table"
 
 
 class Synthesizer(Piped, name="synthesizer"):
@@ -79,6 +87,62 @@ class PlantedRecords(Neighbourhood, name="planted-records"):
         made = [find_plugin("pair", "records").from_params(json.loads(p)) for p in self.pairs]
         return found if history else [*made, *found][: max(len(found), len(made))]
 
+    def features(self, pair: Pair) -> Sequence[str]:
+        """Return the feature of a pair: its description, without the extent of the table."""
+        planted = [json.loads(text).get("description") for text in self.pairs]
+        return [pair.description if pair.description in planted else _feature(pair)]
+
+    def all_features(self) -> Sequence[str]:
+        """Return the features of the planned pairs of `records`."""
+        many = {**json.loads(self.records), "batch": MOST_FEATURES}
+        planned = find_plugin("neighbourhood", "records").from_params(many)
+        made: Any = planned.propose(np.random.default_rng(0), [])
+        return list(dict.fromkeys(map(_feature, made)))
+
+
+def _feature(pair: Pair) -> str:
+    words, found, _ = pair.description.partition("; ")
+    return words if found else ORDINARY
+
+
+def _check_names(table: Any, columns: Sequence[str]) -> None:
+    """Raise DpframeError if a table with names lacks a column of the schema."""
+    first = table[0] if isinstance(table, list | tuple) and table else table
+    own = first if isinstance(first, dict) else getattr(first, "columns", None)
+    names = columns if own is None else [str(name) for name in own]
+    for column in columns:
+        if column not in names:
+            close = difflib.get_close_matches(column, names, 1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise DpframeError(f"columns: the table has no column {column}{hint}")
+
+
+def _tried(
+    fit: Callable[..., Any],
+    params: Mapping[str, Any],
+    features: Features,
+    seed: int,
+    limit: float | None,
+) -> int:
+    """Fit the given table, and return the number of fits; see `check_tables`."""
+    names = ("table", "columns", "form", "types")
+    given = {name: params[name] for name in names if name in params}
+    try:
+        pair: Any = find_plugin("pair", "records").from_params({**given, "edit": {"remove": 0}})
+    except ParameterError:  # an empty table
+        return 0
+    rng = np.random.default_rng([seed, TRIED])
+    found = list(
+        fits_of(
+            lambda data: fit(rng, data),
+            lambda: copy.deepcopy(pair.d0),
+            lambda table: {"problems": features.problems(table)},
+            limit,
+        )
+    )
+    check_tables(found)
+    return len(found)
+
 
 def audit_synthesizer(
     fit: Callable[..., Any] | str | os.PathLike[str],
@@ -122,31 +186,36 @@ def audit_synthesizer(
     Returns:
         The record. Its witness is the pair of tables and the event with the strongest evidence. A
         consistent record never means that the synthesizer is private.
+
+    Raises:
+        DpframeError: `columns` do not fit the table, or all trial fits of it raise an exception or
+            show nothing of some column; the message names the column or the line.
     """
     known = columns_of(columns, users=0)
+    _check_names(table, [column.name for column in known])
     told = [column.params() for column in known]
     batch = pairs or max(1, min(MOST_PAIRS, fits // FITS_OF_A_PAIR))
     more: dict[str, Any] = {"form": form, "beyond": beyond, "batch": batch}
     params = records_params(table, adjacency=adjacency, schema=told, **more)
-    search: dict[str, Any] = {"use": "records", "params": params}
+    first, texts = params, tuple[str, ...]()
     if callable(fit):
         features = Features(told, targets_of(known))
-        if fits >= FITS_OF_A_PAIR and limit is None:  # a limit holds in the search alone
-            seeded = len(inspect.signature(fit).parameters) > 1
-            plain: Any = fit if seeded else lambda rng, data: fit(data)
+        seeded = takes_generator(fit, "table")
+        plain: Any = fit if seeded else lambda rng, data: fit(data)
+        fits -= _tried(plain, params, features, seed, limit)
+        if fits >= FITS_OF_A_PAIR - 1 and limit is None:  # a limit holds in the search alone
             before = time.monotonic()
             most = None if seconds is None else SHARE * seconds
             scouting = Scouting(plain, features, params, known, seed, most)
             if planted := scouting.pairs(max(1, batch - 1)):
-                texts = [json.dumps(one) for one in planted]
-                both = {"records": json.dumps(params), "pairs": texts}
-                search = {"use": "planted-records", "params": both}
+                texts = tuple(json.dumps(one) for one in planted)
+                first = {**params, "batch": 1} if scouting.is_clear and pairs is None else params
             fits -= scouting.fits
             if seconds is not None:
                 seconds = max(seconds - (time.monotonic() - before), (1 - SHARE) * seconds)
         pipeline: Any = function_box(
             fit,
-            1,
+            seeded,
             claim_of(epsilon, delta),
             lambda pair: features.names,
             lambda data: ((data,), features.of),
@@ -154,5 +223,7 @@ def audit_synthesizer(
     else:
         given = {"file": str(fit), "columns": told, "epsilon": epsilon, "delta": delta}
         pipeline = {"use": "synthesizer", "params": given}
+    both = {"records": json.dumps(first), "pairs": texts}
+    search = {"use": "planted-records", "params": both}
     budget = Budget(max(1, fits // 2 - TRIED), seconds, confidence, seed, limit, chunk=2)
     return audited(pipeline, search, budget, python)

@@ -10,7 +10,7 @@ from dpframe_pipelines.programs.queries import Query
 from dpframe_pipelines.sql import UsersAndQueries
 from pipelines_support import tiny_sql
 
-BY_CITY = Query("COUNT", "*", ("city",))
+BY_CITY, WHOLE = Query("COUNT", "*", ("city",)), Query("COUNT")
 KEYS = [["a"], ["b"], [None]]
 
 
@@ -41,7 +41,7 @@ def test_every_query_of_the_grammar_runs_in_sqlite(bench):
     for query in bench.queries():
         rows = database.execute(query.sql).fetchall()
         keys = queries.keys_of(query, bench.categories)
-        found = queries.numbers(rows, keys)
+        found = queries.numbers(rows, query, keys)
         assert found[0] == len(rows)
         assert found[1:3] == [0, 0], query.sql
         assert len(found) == len(queries.names_of(query, keys))
@@ -76,8 +76,8 @@ def test_parts_of_a_query_select_what_its_text_selects(bench):
     ids=["rows", "header", "missing", "numpy"],
 )
 def test_the_form_of_an_answer_does_not_matter(answer):
-    found = queries.numbers(answer, KEYS)
-    assert found == [2, 0, 0, *(1, 0, 3.5), *(0, 0, 0), *(1, 0, 1.0), *(0, 2, 1)]
+    found = queries.numbers(answer, BY_CITY, KEYS)
+    assert found == [2, 0, 0, *(1, 0, 3.5), *(0, 0, 0), *(1, 0, 1.0), 4.5, *(0, 2, 1)]
 
 
 def test_the_order_of_rows_is_seen_and_a_dict_has_none():
@@ -87,31 +87,56 @@ def test_the_order_of_rows_is_seen_and_a_dict_has_none():
         ([("z", 1.0), ("a", 3.5), ("a", 2.0), (None, 1.0)], (1, 4, 3)),
         ([], (0, 0, 0)),
     ):
-        assert queries.numbers(rows, KEYS)[-3:] == list(places)
+        assert queries.numbers(rows, BY_CITY, KEYS)[-3:] == list(places)
     for keys in ({"a": 3.5, None: 1.0}, {(math.nan,): 1.0, ("a",): 3.5}):
-        assert queries.numbers(keys, KEYS) == [2, 0, 0, 1, 0, 3.5, 0, 0, 0, 1, 0, 1.0, 0, 0, 0]
+        assert queries.numbers(keys, BY_CITY, KEYS) == [
+            2,
+            0,
+            0,
+            1,
+            0,
+            3.5,
+            0,
+            0,
+            0,
+            1,
+            0,
+            1.0,
+            4.5,
+            0,
+            0,
+            0,
+        ]
 
 
 @pytest.mark.parametrize(("answer", "value"), [(4.0, 4.0), ([(4,)], 4.0), ([("n",), (4,)], 4.0)])
 def test_an_answer_without_keys_is_one_number(answer, value):
-    assert queries.numbers(answer, [[]]) == [1, 0, 0, 1, 0, value]
+    assert queries.numbers(answer, WHOLE, [[]]) == [1, 0, 0, 1, 0, value]
 
 
 def test_what_is_missing_is_counted():
-    assert queries.numbers([], [[]]) == queries.numbers(None, [[]]) == [0] * 6
-    assert queries.numbers([(None,)], [[]]) == [1, 0, 0, 1, 1, 0]
-    assert queries.numbers([("b", 1.0), ("a", "no number")], KEYS)[3:6] == [1, 1, 0]
+    assert queries.numbers([], WHOLE, [[]]) == queries.numbers(None, WHOLE, [[]]) == [0] * 6
+    assert queries.numbers([(None,)], WHOLE, [[]]) == [1, 0, 0, 1, 1, 0]
+    assert queries.numbers([("b", 1.0), ("a", "no number")], BY_CITY, KEYS)[3:6] == [1, 1, 0]
 
 
 def test_unknown_and_repeated_keys_are_counted():
-    assert queries.numbers([("z", 1.0), ("a", 1.0), ("a", 2.0)], KEYS)[:6] == [3, 1, 1, 1, 0, 1.0]
+    assert queries.numbers([("z", 1.0), ("a", 1.0), ("a", 2.0)], BY_CITY, KEYS)[:6] == [
+        3,
+        1,
+        1,
+        1,
+        0,
+        1.0,
+    ]
 
 
 def test_names_say_key_and_aggregate():
     names = queries.names_of(BY_CITY, KEYS)
     assert (names[3], names[5]) == ("number of rows of city = a", "COUNT(*) of city = a")
     assert names[11] == "COUNT(*) of city = NULL"
-    assert names[12:] == [f"number of rows before that of city = {key}" for key in "ab"] + [
+    assert names[12] == "sum of COUNT(*) over all keys"
+    assert names[13:] == [f"number of rows before that of city = {key}" for key in "ab"] + [
         "number of rows before that of city = NULL"
     ]
     assert queries.names_of(Query("COUNT"), [[]])[3::2] == ["number of answers", "COUNT(*)"]

