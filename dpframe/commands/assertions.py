@@ -32,6 +32,7 @@ from dpframe.sampling.content import data_digest
 from dpframe.search.black_box_arms import draws_needed
 from dpframe.workers.in_process import Here
 from dpframe.workers.pool import Workers
+from dpframe.workers.program.answer_encoding.codes import RAISES, code_of_trace
 
 UNLIMITED = 2**40  # trials if only the time is limited
 GIVEN = "given"  # the name of a test's own pair
@@ -39,7 +40,24 @@ OUTPUTS = ("time", "bits", "messages")  # parts of an answer that may be asked f
 ANSWERS = ("each-by-one", "one-by-one")  # neighbours of a vector of query answers
 BOUNDS = ("low", "high", "integer")  # of query answers, in a schema
 STEPS = 10  # width of the answers in steps, if it is not given
-RNG = ("rng", "generator", "random_state", "random", "key", "seed")  # names of a generator
+RNG = (
+    *("rng", "np_rng", "prng", "gen", "generator", "random_state", "random", "random_source"),
+    *("randomness", "key", "seed"),
+)
+"""Names of a parameter for a generator."""
+GENERATORS = ("Generator", "RandomState", "Random", "BitGenerator")
+"""Classes of a generator, in annotations."""
+DATA = (
+    *("data", "dataset", "database", "db", "df", "frame", "table", "records", "record", "rows"),
+    *("row", "values", "value", "x", "xs", "array", "samples", "users", "column", "series"),
+)
+"""Names of a parameter for the data, the plainest first."""
+SETTINGS = (
+    *("eps", "epsilon", "delta", "sensitivity", "scale", "sigma", "noise", "noise_scale"),
+    *("noise_multiplier", "budget", "rho", "clip", "bound", "bounds", "low", "high", "lower"),
+    *("upper", "threshold"),
+)
+"""Names of a parameter that is neither."""
 
 
 class Terms(NamedTuple):
@@ -281,10 +299,12 @@ def _audit(
     (cell,) = record.cells
     failed: Exception | None = None
     if cell.verdict == VIOLATED or exceeds(cell):
-        text = "\n".join([*_failure(record), *_again(path, aside)])
+        text = "\n".join([*_failure(record, source.words), *_again(path, aside)])
         failed = ViolationError(text, record, path)
     elif cell.verdict != CONSISTENT:
-        text = "\n".join([*_undecided(record, terms), *_again(path, aside)])
+        text = "\n".join(
+            [*_undecided(record, terms), *_order(record, handed[0]), *_again(path, aside)]
+        )
         failed = UndecidedError(text, record, path)
     return AuditOutcome(record, _sentence(record), failed)
 
@@ -347,16 +367,60 @@ def takes_generator(release: Callable[..., Any]) -> bool:
             f"release: it requires the keyword arguments {', '.join(by_name)}; bind them with "
             "functools.partial or a lambda"
         )
-    if len(needed) == 2 or (in_place and in_place[0].name in RNG and len(in_place) > 1):
+    if len(needed) == 2:
+        _check_order(*needed)
+        return True
+    if len(needed) < 3 and len(in_place) > 1 and _is_generator(in_place[0]):
         return True
     if len(needed) == 1 or any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return False
     if in_place and not needed:
         return False
     raise DpframeError(
-        f"release: it takes {len(needed)} arguments; it is called as release(data) or as "
-        "release(rng, data), one run per call"
+        f"release: it takes {len(needed)} arguments"
+        + (f", {', '.join(p.name for p in needed)}" if needed else "")
+        + "; it is called as release(data) or as release(rng, data), one run per call: bind the "
+        "others with functools.partial or a lambda"
     )
+
+
+def _check_order(first: inspect.Parameter, second: inspect.Parameter) -> None:
+    """Raise DpframeError unless two parameters may be a generator and the data, in this order."""
+    one, other = _plain(first.name), _plain(second.name)
+    called = "dpframe calls release(rng, data)"
+    if first.name in ("self", "cls"):
+        raise DpframeError(
+            f"release: its first parameter is {first.name!r}: pass the method of an object, such "
+            "as Library(…).release"
+        )
+    if _is_generator(first):
+        if other in SETTINGS:
+            raise DpframeError(
+                f"release: its second parameter is called {second.name!r}, but {called}, so it "
+                "would get the data: bind it with functools.partial or a lambda"
+            )
+        return
+    if _is_generator(second):
+        raise DpframeError(
+            f"release: its second parameter is called {second.name!r}; {called}, swap them"
+        )
+    if (one in DATA and other not in DATA[:1]) or other in SETTINGS:
+        raise DpframeError(
+            f"release: it takes {first.name!r} and {second.name!r}, but {called}, so "
+            f"{first.name!r} would get the generator: bind {second.name!r} with functools.partial "
+            "or a lambda"
+        )
+
+
+def _is_generator(parameter: inspect.Parameter) -> bool:
+    """True if a parameter is for a generator, by its annotation or its name."""
+    told = parameter.annotation
+    text = told if isinstance(told, str) else getattr(told, "__name__", "")
+    return text.rpartition(".")[2] in GENERATORS or _plain(parameter.name) in RNG
+
+
+def _plain(name: str) -> str:
+    return name.strip("_").lower()
 
 
 def _pair_of(data: tuple[Any, Any]) -> tuple[type[Neighbourhood], type[Pair], str]:
@@ -389,6 +453,9 @@ def _pair_of(data: tuple[Any, Any]) -> tuple[type[Neighbourhood], type[Pair], st
         digest: str
         """Digest of D and D′."""
 
+        def own_data(self) -> Sequence[Tree]:
+            return data
+
         def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
             return () if history else (Given(digest=self.digest),)
 
@@ -419,14 +486,20 @@ def _sentence(record: Record) -> str:
     return f"{_claim(cell)} not decided, after {runs}"
 
 
-def _failure(record: Record) -> Iterator[str]:
-    """Yield the claim, the bound and the witness."""
+def _failure(record: Record, texts: Mapping[int, str]) -> Iterator[str]:
+    """Yield the claim, the exceptions if they show the leak, the bound and the witness.
+
+    `texts` are those of the codes in answers.
+    """
     (cell,) = record.cells
     label = cell.mechanism.label
     if exceeds(cell) and cell.verdict != VIOLATED:
         yield f"{label} has less noise than its query needs, at a claim of {_claim(cell)}"
     else:
         yield f"{label} violates its claim, {_claim(cell)}{raised(record)}"
+    for kind, text in texts.items():
+        if text.startswith(RAISES) and cell.search is not None and text in cell.search.event:
+            yield f"  exception: {escape(texts.get(code_of_trace(kind), text))}"
     if exceeds(cell):
         yield f"  {noise_too_small(cell)}"
     if cell.estimate is not None:
@@ -496,6 +569,19 @@ def _undecided(record: Record, terms: Terms) -> Iterator[str]:
         longer = max(terms.seconds, terms.seconds * MARGIN * needed / cell.trials[0])
         text += f"; at this speed, seconds = {longer:.3g}"
     yield f"  what would do: {text}"
+
+
+def _order(record: Record, release: Callable[..., Any]) -> Iterator[str]:
+    """Yield a question about the order of two arguments, if names do not tell and all runs failed.
+
+    A function whose arguments are swapped gets the generator in the place of the data.
+    """
+    (cell,) = record.cells
+    if cell.status == "failed" and "Error: " in (cell.reason or "") and takes_generator(release):
+        needed = [*inspect.signature(release).parameters.values()][:2]
+        if not _is_generator(needed[0]):
+            names = ", ".join(p.name for p in needed)
+            yield f"  note: {names} got the generator and the data, in this order"
 
 
 def _again(path: Path, aside: str | None) -> Iterator[str]:

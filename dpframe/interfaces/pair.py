@@ -357,6 +357,14 @@ class Neighbourhood(Plugin, kind="neighbourhood"):
         """
         return ()
 
+    def own_data(self) -> Sequence[Tree]:
+        """Return the datasets that the user gave, as a mechanism gets them: D, or D and D′.
+
+        A black box must answer on them before other pairs are tried: if it only raises exceptions,
+        the search ends without a verdict. Default: none.
+        """
+        return ()
+
     def needs(self, pair: Pair) -> Mapping[str, Mapping[str, Any]]:
         """Return the features of a pair that a user may want to exclude.
 

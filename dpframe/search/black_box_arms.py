@@ -81,6 +81,7 @@ class BlackBoxArm(arms.Arm):
         self._raised = np.zeros(2)
         self.answers: set[tuple[int, int]] = set()
         """Codes of kind and value of all answers, or of two different ones."""
+        self.raised: set[int] = set()  # kinds of exceptions among the first answers
 
     @property
     def paces(self) -> tuple[list[float], list[float]]:
@@ -94,6 +95,7 @@ class BlackBoxArm(arms.Arm):
         self._kept = self._draws.begin(self._first)
         self._chunks, self.trials = self._first, len(self._kept[0])
         self._note(self._kept)
+        self.raised = {int(kind) for rows in self._kept for kind in rows[Answers(rows).raised, 0]}
         self._learn(self._kept)
 
     def next_round(self, most: int) -> int:

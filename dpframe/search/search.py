@@ -104,6 +104,7 @@ class SearchRun:
         """Every pair that was begun, in order, with its arm if it has one."""
         self._waiting: list[tuple[Pair, Setting]] = []  # proposed, and not drawn from yet
         self._asked_at = 0  # draws at the last proposal
+        self._tried_own_data = False
         self._fruitless = 0  # proposals in a row without draws between them
         self.proposed: dict[tuple[Pair, Setting], None] = {}  # those that can be drawn from
         self._raised: list[int] = []  # kinds of exceptions, of pairs with no other answers
@@ -350,6 +351,12 @@ class SearchRun:
         if (arm := self.maker.arm(pair, setting)) is None:
             self.proposed.pop((pair, setting), None)
             return
+        if not self._tried_own_data:
+            self._tried_own_data = True
+            own = guarded("own_data", lambda: list(self.search.neighbourhood.value.own_data()))
+            if own and isinstance(arm.mechanism, HostMechanism):
+                where = self.cell, self.settings.source, self._clock.deadline()
+                trial_call.try_own_data(arm.mechanism, own, *where)
         needed = arm.first()
         if self.drawn + needed > (PROPOSALS if self.arms else 1) * self.cell.trials:
             if not self.arms:
@@ -359,6 +366,8 @@ class SearchRun:
             self._waiting.clear()
             return
         arm.warm_up()
+        if isinstance(arm, BlackBoxArm):
+            trial_call.check_names(arm.raised, self.settings.source.words)
         if isinstance(arm, BlackBoxArm) and (kind := arm.same_exception()) is not None:
             self._raised.append(kind)
         else:

@@ -53,7 +53,7 @@ def first_call(
     try:
         with source.lend(load, 2) as workers:
             deadline = None if limit is None else time.monotonic() + max(limit, GRACE)
-            trial = _Trial(cell.seed, workers, source, deadline)
+            trial = _Trial(cell, workers, source, deadline)
             return trial.shape(asking_of(cell), messages=cell.mechanism.messages)
     except requests.Overdue:
         raise CellError(
@@ -64,14 +64,15 @@ def first_call(
 class _Trial:
     def __init__(
         self,
-        seed: int,
+        cell: Cell,
         workers: Sequence[requests.Lent],
         source: requests.WorkerSource,
         deadline: float | None,
     ) -> None:
         self.workers, self.source = list(dict.fromkeys(workers)), source
         self.deadline = deadline
-        self.stream, self.chunk = address.Stream(seed, "shape", 0, address.PROBE), 0
+        self.explicit = cell.mechanism.raises == "answer"
+        self.stream, self.chunk = address.Stream(cell.seed, "shape", 0, address.PROBE), 0
 
     def shape(self, asking: address.Asking | None, *, messages: bool) -> address.Shape:
         if asking is None:
@@ -84,21 +85,36 @@ class _Trial:
                 return first
             asking = address.Asking(raises=False, messages=messages)
         try:
-            found = self._both(asking, ROWS)
+            sides = self._both(asking, ROWS)
         except requests.RaisedError:
             if asking.one or not asking.raises:
                 raise
             asking = asking._replace(one=True)
-            found = self._both(asking, ROWS)
-        if any(Answers(one.outputs).raised.any() for one in found):
-            found += self._both(asking, MORE)
-            _look_for_answers(found, self.source.words)
+            sides = self._both(asking, ROWS)
+        if any(Answers(one.outputs).raised.any() for side in sides for one in side):
+            for side, more in zip(sides, self._both(asking, MORE), strict=True):
+                side.extend(more)
+            check_sides(sides, self.source.words, explicit=self.explicit)
+        found = [one for side in sides for one in side]
         widest = max(one.outputs.shape[1] - BEFORE for one in found)
         natives = {shape for one in found for shape in one.told.natives}
         return address.of_answers(asking, widest, natives.pop() if len(natives) == 1 else None)
 
-    def _both(self, asking: address.Asking, rows: int) -> list[requests.Drawn]:
-        return self._call(0, asking, rows) + self._call(1, asking, rows)
+    def answers(self, asking: address.Asking, index: int) -> list[requests.Drawn]:
+        """Return a few answers on one dataset, more if the first is an exception."""
+        try:
+            found = self._call(index, asking, 1)
+        except requests.RaisedError:
+            if asking.one or not asking.raises:
+                raise
+            asking = asking._replace(one=True)
+            found = self._call(index, asking, 1)
+        if Answers(found[0].outputs).raised.all():
+            found += self._call(index, asking, MORE if asking.limit is None else ROWS)
+        return found
+
+    def _both(self, asking: address.Asking, rows: int) -> list[list[requests.Drawn]]:
+        return [self._call(index, asking, rows) for index in (0, 1)]
 
     def _call(self, index: int, asking: address.Asking | None, rows: int) -> list[requests.Drawn]:
         chunk, self.chunk = self.chunk, self.chunk + 1
@@ -112,12 +128,61 @@ class _Trial:
         return at_once([partial(call, one) for one in self.workers], self.source.most)
 
 
-def _look_for_answers(found: list[requests.Drawn], words: Mapping[int, str]) -> None:
-    """Raise CellError if all answers are the same exception."""
-    answers = [Answers(one.outputs) for one in found]
-    if (kind := one_exception(answers)) is not None:
-        number = sum(len(each.kinds) for each in answers)
-        raise CellError(only_exceptions(f"all of the first {number} answers", [kind], words))
+def try_own_data(
+    mechanism: HostMechanism,
+    data: Sequence[Any],
+    cell: Cell,
+    source: requests.WorkerSource,
+    deadline: float | None,
+) -> None:
+    """Call a black box a few times on the user's own data, on D, or on D and D′.
+
+    Raises:
+        CellError: the box cannot be used; see `check_sides`.
+        Overdue: the deadline has passed.
+    """
+    asking = asking_of(cell)
+    if asking is None or not asking.raises:
+        return
+    both = data[0], data[-1]
+    with source.lend(requests.Load((mechanism,), address.for_a_box(both))) as (worker, *_):
+        trial = _Trial(cell, [worker], source, deadline)
+        sides = [trial.answers(asking, index) for index in range(len(data))]
+    check_sides(sides, source.words, explicit=trial.explicit)
+
+
+def check_sides(
+    sides: Sequence[Sequence[requests.Drawn]], words: Mapping[int, str], *, explicit: bool
+) -> None:
+    """Raise CellError if a box raises on the user's own data in place of giving answers.
+
+    `sides` has answers on D, or on D and on D′. A box that raises on one side alone may leak,
+    unless the exception is one of a mistake in the user's code. With `explicit`, the user says that
+    exceptions are answers; only the same exception everywhere is an error then.
+    """
+    answers = [Answers(np.concatenate([one.outputs[:, :BEFORE] for one in side])) for side in sides]
+    number = sum(len(each.kinds) for each in answers)
+    kinds = [set(each.kinds.tolist()) if each.raised.all() else set() for each in answers]
+    every = set[int]().union(*kinds)
+    if all(kinds) and (len(every) == 1 or not explicit or len(kinds) == 1):
+        where = "on your own table" if len(kinds) == 1 else "on D and D′"
+        raise CellError(only_exceptions(f"all of the first {number} answers", every, words, where))
+    for side, own, name in zip(answers, kinds, ("D", "D′"), strict=False):
+        if own and not explicit and all(words.get(codes.code_of_slip(kind)) for kind in own):
+            first = f"all of the first {len(side.kinds)} answers"
+            told = only_exceptions(first, own, words, f"on {name}")
+            raise CellError(
+                f"{told}; this looks like a mistake in the code: mend it or, if the mechanism does "
+                'so, set raises to "answer"'
+            )
+
+
+def check_names(kinds: Iterable[int], words: Mapping[int, str]) -> None:
+    """Raise CellError if an exception shows a name in the user's code that does not exist."""
+    for kind in kinds:
+        if words.get(codes.code_of_slip(kind)) == codes.MISSPELT:
+            told = words.get(codes.code_of_trace(kind), words.get(kind, "an exception"))
+            raise CellError(f"a name in the code does not exist, so nothing is tested: {told}")
 
 
 def one_exception(answers: Iterable[Answers]) -> int | None:
@@ -176,7 +241,9 @@ def one_answer(
 MOST_TOLD = 3  # exceptions that a reason describes
 
 
-def only_exceptions(which: str, kinds: Iterable[int], words: Mapping[int, str]) -> str:
+def only_exceptions(
+    which: str, kinds: Iterable[int], words: Mapping[int, str], where: str = "on D and D′"
+) -> str:
     """Return the message that all answers were exceptions, and where these were raised."""
     told = []
     for kind in sorted(set(kinds)):
@@ -184,6 +251,6 @@ def only_exceptions(which: str, kinds: Iterable[int], words: Mapping[int, str]) 
         told.append(words.get(codes.code_of_trace(kind), known))
     more = f", and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
     return (
-        f"{which}, on D and on D′, were exceptions, so nothing is tested: "
+        f"{which} {where} were exceptions, so nothing is tested: "
         f"{'; '.join(told[:MOST_TOLD])}{more}"
     )

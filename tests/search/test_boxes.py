@@ -166,7 +166,7 @@ def test_a_box_that_always_raises_is_no_right_box(trials: int) -> None:
 
     found = searched(broken, trials=trials)
     assert found.estimate is None
-    assert "all answers of every pair, on D and on D′, were exceptions" in str(found.reason)
+    assert "all answers of every pair on D and D′ were exceptions" in str(found.reason)
     assert "RuntimeError: not installed (" in str(found.reason)
 
 

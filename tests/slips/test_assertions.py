@@ -144,3 +144,164 @@ def test_a_box_with_one_answer_is_inconclusive_on_a_fixed_pair(estimator: dict[s
     assert cell.verdict == "inconclusive"
     assert "forgets returned None in all 4,000 runs" in cell.reason
     assert audited(Forgets, estimator, constant=True).verdict == "consistent"
+
+
+# Arguments in another order.
+
+
+def annotated(values: Any, source: np.random.Generator) -> float:
+    return float(np.sum(values) + source.laplace())
+
+
+class Library:
+    """A class whose method is taken without an object."""
+
+    def release(self, values: Any) -> float:
+        return 0.0
+
+
+@pytest.mark.parametrize(
+    ("release", "message"),
+    [
+        (lambda data, rng: 0, r"second parameter is called 'rng'.* release\(rng, data\), swap"),
+        (lambda values, random_state: 0, "second parameter is called 'random_state'.*swap"),
+        (annotated, "second parameter is called 'source'.*swap"),
+        (lambda data, eps: 3, "'data' would get the generator: bind 'eps' with functools.partial"),
+        (lambda v, sensitivity: 3, "bind 'sensitivity' with functools.partial or a lambda"),
+        (lambda df, k: 3, "'df' would get the generator: bind 'k'"),
+        (lambda rng, epsilon: 3, "'epsilon', but .* so it would get the data"),
+        (lambda rng, data, eps: 3, "takes 3 arguments, rng, data, eps; .*functools.partial"),
+        (Library.release, "'self': pass the method of an object"),
+    ],
+)
+def test_arguments_in_another_order_are_named(release: Any, message: str) -> None:
+    with pytest.raises(DpframeError, match=message) as found:
+        assert_dp(release, **ONE)
+    assert not isinstance(found.value, UndecidedError)
+
+
+RIGHT = "lambda {0}, {1}: float(np.sum({1}) + {0}.laplace(scale=2.0))"
+
+
+@pytest.mark.parametrize("names", [("g", "x"), ("state", "v"), ("_", "d"), ("np_rng", "table")])
+def test_arguments_with_unusual_names_are_taken_in_order(names: tuple[str, str]) -> None:
+    release = eval(RIGHT.format(*names), {"np": np})
+    assert assert_dp(release, **ONE).cells[0].verdict == "consistent"
+
+
+def test_swapped_arguments_with_unusual_names_are_asked_about() -> None:
+    def release(a: Any, b: Any) -> float:
+        return float(sum(a) + b.laplace())
+
+    message = r"TypeError: .*test_assertions.py:\d+ in release.*\n.*a, b got the generator and the"
+    with pytest.raises(UndecidedError, match=message):
+        assert_dp(release, **ONE)
+
+
+# Functions that raise.
+
+
+def indexes(rng: Any, values: Any) -> float:
+    return sum(float(value[0]) for value in values) + rng.laplace(scale=100.0)
+
+
+def needs_a_module(values: Any) -> float:
+    import nosuch
+
+    return float(nosuch.sum(values))
+
+
+def misspells_if_empty(rng: Any, values: Any) -> float:
+    if not len(values):
+        return np.zerros(1)  # type: ignore[attr-defined, no-any-return]
+    return float(np.clip(np.nan_to_num(values), 0, 100).sum() + rng.laplace(scale=100.0))
+
+
+@pytest.mark.parametrize(
+    ("release", "message"),
+    [
+        (indexes, r"own table were exceptions.* IndexError: .*test_assertions.py:\d+ in indexes"),
+        (needs_a_module, r"own table .* No module named 'nosuch' .*test_assertions.py:\d+"),
+        (misspells_if_empty, r"a name in the code .* 'zerros' .*test_assertions.py:\d+"),
+    ],
+)
+def test_a_function_that_raises_on_its_own_table_is_not_accused(release: Any, message: str) -> None:
+    with pytest.raises(UndecidedError, match=message):
+        search_violation(
+            release, TABLE, schema=SCHEMA, adjacency="add-remove", **{**SEARCH, "trials": 3_000}
+        )
+
+
+def on_two_lines(values: Any) -> float:
+    if values[0] > 0:
+        raise ValueError("positive")
+    raise KeyError("not positive")
+
+
+def len_of_a_number(rng: Any, values: Any) -> float:
+    return float(len(values[0])) if values[0] > 0 else float(rng.laplace())
+
+
+def misspells(rng: Any, values: Any) -> float:
+    return float(np.lapalce(1) if values[0] > 0 else rng.laplace())  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("release", "message"),
+    [
+        (on_two_lines, r"answers on D and D′ were exceptions.*KeyError.*ValueError: positive"),
+        (len_of_a_number, r"answers on D′ were exceptions.* TypeError: .*test_assertions.py:\d+"),
+        (misspells, r"answers on D′ were exceptions.* 'lapalce' \(.*test_assertions.py:\d+"),
+    ],
+)
+def test_a_mistake_that_raises_on_a_given_dataset_is_not_accused(
+    release: Any, message: str
+) -> None:
+    with pytest.raises(UndecidedError, match=message):
+        assert_dp(release, **ONE)
+
+
+def test_exceptions_that_tell_d_from_d1_are_shown_first() -> None:
+    def refuses(rng: Any, values: Any) -> float:
+        if values[0] > 0:
+            raise ValueError("too much")
+        return float(rng.laplace())
+
+    shown = r"100 % on D′ were exceptions\)\n  exception: ValueError: too much \(.*ons.py:\d+"
+    with pytest.raises(ViolationError, match=shown):
+        assert_dp(refuses, **ONE)
+    with pytest.raises(ViolationError, match=r"exception: TypeError: .*test_assertions.py:\d+"):
+        assert_dp(len_of_a_number, raises="answer", **ONE)
+
+
+class Indexes(HostMechanism, name="indexes"):
+    """Raises on every table that has a record."""
+
+    def claim(self, pair: Any) -> Any:
+        return PureDP(1.0)
+
+    def release(self, rng: Any, data: Any) -> float:
+        return indexes(rng, data)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"search": {"use": "records", "params": {"table": [1.0, 2.0], "adjacency": "add-remove"}}},
+        {
+            "pair": {"use": "values", "params": {"d0": [1.0], "d1": []}},
+            "attack": [{"use": "answers"}],
+            "estimator": [{"use": "betting"}],
+        },
+    ],
+    ids=["search", "pair"],
+)
+def test_a_box_that_raises_on_its_own_data_fails_its_cell(where: dict[str, Any]) -> None:
+    audit = {"name": "raises", "trials": 1_000}
+    spec = {"schema": 1, "audit": audit, "mechanism": [{"use": "indexes"}], **where}
+    record = dpframe.audit(spec, plugins=[Indexes])
+    (cell,) = record.cells
+    assert (cell.status, cell.verdict) == ("failed", None)
+    assert "IndexError" in cell.reason
+    assert "test_assertions.py" in cell.reason
+    assert dpframe.exit_code(record) == 3

@@ -21,7 +21,14 @@ from dpframe.builtin.neighbourhoods.table_edits import (
     known_columns,
 )
 from dpframe.builtin.pairs import table as tables
-from dpframe.builtin.pairs.pairs import CATEGORY, Given, GivenTable, Records, made_of_rows
+from dpframe.builtin.pairs.pairs import (
+    CATEGORY,
+    Given,
+    GivenTable,
+    Records,
+    formed,
+    made_of_rows,
+)
 from dpframe.builtin.pairs.plain import frozen, is_frame, of_frame, scalar, written
 from dpframe.builtin.pairs.table import Form, Row, Rows, Table, count
 from dpframe.plugins import Earned, Ge, Le, Neighbourhood, Pair, ParameterError, SpecFile
@@ -239,6 +246,10 @@ class RecordEdits(Neighbourhood, name="records"):
         found += made(planned(self._bench), rest - rest // 4)
         chance = (by_chance(self._bench, rng) for _ in range(most))
         return [*found, *made(chance, self.batch - len(found))]
+
+    def own_data(self) -> Sequence[Any]:
+        bench = self._bench
+        return formed(bench.table, (bench.table.rows, bench.table.rows), bench.form)[:1]
 
     def needs(self, pair: Pair) -> dict[str, dict[str, Any]]:
         rows = (*pair.rows[0], *pair.rows[1]) if isinstance(pair, Records) else ()

@@ -185,6 +185,8 @@ class Scribe:
         found = self._encoded(codes.encode_raised(error, messages=self.messages), None)
         if (trace := codes.code_of_trace(found.kind)) not in self._told:
             self._say(trace, codes.traced(error))
+            if slip := codes.slip_of(error):
+                self._say(codes.code_of_slip(found.kind), slip)
         return found
 
     def encoded(self, answer: Any) -> Encoded:

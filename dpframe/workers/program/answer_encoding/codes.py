@@ -88,6 +88,11 @@ def code_of_print(value: int) -> int:
     return code(b"print" + pack("<Q", value))
 
 
+def code_of_slip(kind: int) -> int:
+    """Return the code of what `slip_of` says of an exception, given the code of its kind."""
+    return code(b"slip" + pack("<Q", kind))
+
+
 def name_of(kind: Any) -> str:
     """Return the name of a class without its module, which differs between interpreters."""
     if kind is dict or kind is list or kind is tuple:
@@ -211,6 +216,30 @@ def place_of(error: BaseException) -> str:
     return "" if not steps or _is_ours(steps[-1][0]) else "{}:{}".format(*_named(*steps[-1]))
 
 
+MISSPELT = "misspelt"  # a name, a module or a line that does not exist, in the user's own code
+MISSPELT_ELSEWHERE = "misspelt elsewhere"  # the same, in an installed package
+OWN = "own"  # an exception that mistakes raise, in the user's own code
+_MISTAKES = (TypeError, AttributeError, IndexError, KeyError, UnboundLocalError)
+_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+def slip_of(error: BaseException) -> str:
+    """Return the kind of mistake in the function that calls a mechanism; "" if it is none."""
+    missing = isinstance(error, (ImportError, SyntaxError))
+    missing = missing or (isinstance(error, NameError) and not isinstance(error, UnboundLocalError))
+    if isinstance(error, AttributeError):
+        missing = isinstance(getattr(error, "obj", None), type(os))
+    steps = _steps(error)
+    while missing and steps and steps[-1][0].f_code.co_name == "__getattr__":
+        steps.pop()  # of a module that lacks the name
+    file = _file_of(steps[-1][0]) if steps else ""
+    library = file.startswith((_LIBRARY, "<frozen")) or any(one in file for one in _INSTALLED)
+    if missing:
+        return MISSPELT_ELSEWHERE if library else MISSPELT
+    return OWN if isinstance(error, _MISTAKES) and not library else ""
+
+
 def traced(error: BaseException) -> str:
     """Describe an exception by its class, its message and the last steps that led to it."""
     said = " ".join(_message(error).split())[:_MOST_SAID]
@@ -239,14 +268,23 @@ def _steps(error: BaseException) -> list[tuple[Any, int]]:
     return found
 
 
-def _is_ours(frame: Any) -> bool:
+def _file_of(frame: Any) -> str:
+    """Return the path of a frame's code; of code that was sent, that of its module."""
     file = str(frame.f_code.co_filename)
+    return str(frame.f_globals.get("__file__") or file) if file == _SENT else file
+
+
+_SENT = "<dynamic-code>"  # the name that cloudpickle gives to the file of functions that it sends
+
+
+def _is_ours(frame: Any) -> bool:
+    file = _file_of(frame)
     return file.startswith(_PACKAGE + os.sep) and not file.startswith(_AUTHORS)
 
 
 def _named(frame: Any, line: int) -> tuple[str, int]:
     """Return a file's path within its package, and the line."""
-    file = str(frame.f_code.co_filename)
+    file = _file_of(frame)
     if file.startswith("<"):  # made by code, perhaps with a counter or an address in its name
         return re.sub(r"(0x[0-9a-f]+|\d+)", "#", file), line
     parts = file.replace("\\", "/").split("/")
