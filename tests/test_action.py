@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,85 @@ def test_every_input_is_used_and_every_step_has_a_name() -> None:
         assert "${{" not in step.get("run", ""), (
             "an input could end the command: hand it over in env"
         )
+
+
+# What a workflow writes, and the words that the program must get.
+WRITTEN = {
+    "tests/a tests/b": ["tests/a", "tests/b"],
+    "tests/a\ntests/b\n": ["tests/a", "tests/b"],
+    "tests/a\r\n\n\n  tests/b\r\n": ["tests/a", "tests/b"],
+    "tests/a  # the fast ones, don't skip\n# \"all\ntests/b": ["tests/a", "tests/b"],
+    "'tests/my claims' \"tests/it's\"": ["tests/my claims", "tests/it's"],
+    "tests/a\\ b": ["tests/a b"],
+    "tests/a \\\n  tests/b": ["tests/a", "tests/b"],
+    "-k 'one or two' tests/a": ["-k", "one or two", "tests/a"],
+    '-k "one\nor two"': ["-k", "one\nor two"],
+    "test_*.py": ["test_1.py", "test_2.py"],
+    "'**/test_3.py'": ["deep/er/test_3.py"],
+    "none_*.py tests/b": ["none_*.py", "tests/b"],
+    "test_1.py::test_x[1-a#2]": ["test_1.py::test_x[1-a#2]"],
+    "a[1].py": ["a[1].py"],
+    "$HOME `id` $(id); exit 0 | cat": ["$HOME", "`id`", "$(id);", "exit", "0", "|", "cat"],
+    "": [],
+    "  # nothing yet\n": [],
+}
+
+
+@pytest.fixture
+def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder of tests, with a pytest and a dpframe that record their arguments."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    for name in ("test_1.py", "test_2.py", "deep/er/test_3.py", "a[1].py", "a1.py"):
+        (tmp_path / name).touch()
+    program = f"""#!/bin/sh
+if [ "$1" = -m ]; then shift 2; elif [ "$1" != run ]; then exec {sys.executable} "$@"; fi
+printf '%s\\0' "$@" >{tmp_path}/words
+for junit; do :; done; junit=${{junit#--junitxml=}}
+[ "$1" = run ] || echo '<testsuites/>' >"$junit"
+"""
+    for name in ("python", "dpframe"):
+        (tmp_path / "bin" / name).write_text(program)
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    return tmp_path
+
+
+@pytest.mark.parametrize("written", WRITTEN)
+def test_every_word_of_the_tests_reaches_pytest(recorded: Path, written: str) -> None:
+    done = audit(recorded, tests=written)
+    assert done.returncode == 0, done.stderr
+    *words, junit = (recorded / "words").read_text().split("\0")[:-1]
+    assert words == WRITTEN[written]
+    assert junit.startswith("--junitxml=")
+
+
+def test_every_word_of_the_arguments_reaches_the_run(recorded: Path) -> None:
+    done = audit(
+        recorded, spec="a.toml\n", arguments="--fresh  # anew\n--set 'audit.name=my run'\n"
+    )
+    assert done.returncode == 0, done.stderr
+    words = (recorded / "words").read_text().split("\0")[:-1]
+    out = str(recorded / "dpframe")
+    assert words == ["run", "a.toml", "--out", out, "--fresh", "--set", "audit.name=my run"]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        ({"tests": "tests/it's"}, "tests: no closing quotation"),
+        ({"spec": "a.toml", "tests": "tests"}, "give spec or tests, not both"),
+        ({"tests": "tests", "arguments": "--fresh"}, "which needs a spec"),
+        ({"arguments": "-k noise"}, "which needs a spec"),
+    ],
+)
+def test_inputs_that_would_be_ignored_fail_the_job(
+    recorded: Path, inputs: dict[str, str], said: str
+) -> None:
+    done = audit(recorded, **inputs)
+    assert done.returncode == 2
+    assert f"::error title=dpframe::{said}" in done.stderr or said in done.stderr
+    assert not (recorded / "words").exists()
 
 
 @pytest.mark.slow
