@@ -112,6 +112,7 @@ def run(
 ) -> Record:
     """Run an audit and write its record; a complete identical run is read, not repeated.
 
+    The latter is said by `warn`, because the record may have been put there.
     The counts stay in the directory even if the run is interrupted, and the next run continues from
     them. `display` opens a progress display for a number of cells and of draws; `warn` prints
     problems that do not end the run. Raises OutputError if the directory cannot be written to or is
@@ -119,7 +120,7 @@ def run(
     """
     directory = files.made(invocation.out or Path("runs") / loaded.name)
     select_device(invocation.device or loaded.run.device)
-    from dpframe.engine.checkpoint import BLOCKS, Store
+    from dpframe.engine.checkpoint import BLOCKS, Store, is_own
     from dpframe.engine.ledger import Ledger
     from dpframe.engine.resources import planned_draws
     from dpframe.engine.run import run as run_plan
@@ -137,7 +138,14 @@ def run(
             if not invocation.resume or (store.blocks and not (directory / BLOCKS).is_dir()):
                 store.clear()
             elif earlier is not None and _complete(earlier, plan):
+                place = directory / records.NAME
+                told = f"from the record of {_date(place)}, nothing was drawn"
+                warn(f"{place}: {told}; --fresh draws again")
                 return earlier
+            elif kept := [file for file in (directory / CHECKPOINT).glob("*-*") if is_own(file)]:
+                newest = max(kept, key=lambda file: file.stat().st_mtime)
+                told = f"continues with the counts of {_date(newest)}"
+                warn(f"{directory / CHECKPOINT}: {told}, if they fit; --fresh discards them")
             executor = None
             if invocation.cluster is not None:
                 executor = stack.enter_context(
@@ -156,6 +164,10 @@ def run(
         store.forget_calls()
         store.drop_answers()
     return record
+
+
+def _date(file: Path) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(file.stat().st_mtime))
 
 
 def _earlier(directory: Path, warn: Callable[[str], None]) -> Record | None:

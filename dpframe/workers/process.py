@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 from dpframe.common.machine import descendants, end as end_all
+from dpframe.common.text import escape
 from dpframe.environments import clean
 from dpframe.errors import SampleError
 from dpframe.interfaces.plugin_files import given
@@ -43,7 +44,8 @@ class Remarks:
             if len(self._known) < MOST:
                 self._known.add((topic, said))
             with contextlib.suppress(Exception):  # standard error may be closed, or replaced
-                sys.stderr.write(said.decode(errors="replace"))
+                text = said.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
+                sys.stderr.write(escape(text, "\n\t"))
                 sys.stderr.flush()
 
 
