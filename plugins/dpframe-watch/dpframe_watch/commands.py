@@ -78,12 +78,15 @@ def disclose(
 
     Nothing is sent or published. The command refuses records without a violation.
     """
-    from dpframe_watch.disclosure import cell_to_report, report
+    from dpframe_watch.disclosure import cell_to_report, report, source_of
 
     found = load(record)
     chosen = cell_to_report(found, cell)
     beside = record if record.is_dir() else record.parent
-    text = report(found, chosen, [*(module or ()), beside, beside / "sources", Path()])
+    folders = [*(module or ()), beside, beside / "sources", Path()]
+    text = report(found, chosen, folders)
+    if source := source_of(chosen, folders):
+        _tell(f"the report contains the file {source[0]}")
     if out is None:
         typer.echo(text, nl=False)
         return

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import math
 import re
 from collections.abc import Iterable, Iterator
 from importlib.resources import files
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from dpframe import DpframeError, Record
@@ -16,6 +17,8 @@ from dpframe.plugins import Pair, clopper_pearson_lower, clopper_pearson_upper, 
 MOST_RUNS = 100_000  # of a script, unless its reader asks for more
 LEAST_RUNS = 1_000
 LARGEST_DATA = 20_000  # characters of a dataset that is written out
+LARGEST_SIZE = 1_000_000  # of a parameter of a pair, such as its dimension
+LARGEST_MODULE = 200_000  # bytes of a module that a script includes
 OUR_NAMES = {
     *("D", "D_PRIME", "PARAMS", "EPSILON", "DELTA", "CONFIDENCE", "RUNS", "nan", "inf", "main"),
     *("releaser", "answers", "numbers", "choose_event", "lower_limit", "limits", "loss_shown"),
@@ -106,9 +109,8 @@ def reproduction(record: Record, cell: Any, folders: Iterable[Path] = ()) -> str
         folders: where the module of the mechanism may lie.
     """
     d0, d1 = _datasets(cell)
-    about = (
-        f"{without_paths(cell.mechanism.label)} violates its claim: {_claim(cell)}.\n{_seen(cell)}"
-    )
+    label = without_paths(cell.mechanism.label)
+    about = f"{label} violates its claim: {_claim(cell)}.", _seen(cell)
     if condition := _event(cell):
         body = condition.replace("\n", "\n        ")
         told = f"event, {without_paths(cell.search.event)!r}, {int(cell.search.more_likely != 'D')}"
@@ -118,7 +120,7 @@ def reproduction(record: Record, cell: Any, folders: Iterable[Path] = ()) -> str
     else:
         event = _template("chosen_event.py.txt")
     parts = {
-        "ABOUT": about.replace("\\", "\\\\").replace('"', "'"),
+        "ABOUT": "\n".join(_line(each) for each in about).replace("\\", "\\\\").replace('"', "'"),
         "D0": d0,
         "D1": d1,
         "PARAMS": repr(_floats(_arguments(cell))),
@@ -166,15 +168,29 @@ def _datasets(cell: Any) -> tuple[str, str]:
     """Write D and D′ as Python, or a placeholder for them."""
     pair = _pair(cell)
     try:
+        texts = [each for each in pair.params.values() if isinstance(each, str)]
+        if "file" in pair.params or any(_is_file(text) for text in texts):
+            raise ValueError("they are in a file, which is not opened")  # it may be private
+        if any(type(each) is int and each > LARGEST_SIZE for each in pair.params.values()):
+            raise ValueError("they are too large")
         made: Pair = find_plugin("pair", pair.use).from_params(_floats(pair.params))
         d0, d1 = repr(_written(made.d0)), repr(_written(made.d1))
         if max(len(d0), len(d1)) > LARGEST_DATA:
-            raise ValueError("it is too large")
-    except (DpframeError, ValueError, OSError) as error:
-        told = f"pair {pair.use}, {pair.params}: {error}"
-        told = " ".join(without_paths(told).split())[:500]
-        d0 = d1 = f"None  # {TO_WRITE} the data: {told}"
+            raise ValueError("they are too large")
+    except Exception as error:  # of a forged record, any
+        told = f"pair {pair.use}, {pair.params}: {error or type(error).__name__}"
+        d0 = d1 = f"None  # {TO_WRITE} the data: {_line(without_paths(told))[:500]}"
     return d0, d1
+
+
+def _is_file(text: str) -> bool:
+    """True if a text is an absolute path, or names a file."""
+    return Path(text).is_absolute() or (text.isprintable() and Path(text[:1000]).is_file())
+
+
+def _line(text: str) -> str:
+    """Write a text on one line, without control and formatting characters."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def _pair(cell: Any) -> Any:
@@ -238,20 +254,42 @@ def _params(cell: Any) -> dict[str, Any]:
     return {key: shown(value) for key, value in given.items() if key != "environment"}
 
 
-def _module(cell: Any, folders: Iterable[Path]) -> str:
-    """Return the module of a mechanism, or how to import it, or where to write the call."""
+def source_of(cell: Any, folders: Iterable[Path]) -> tuple[Path, str] | None:
+    """Find the module of a mechanism in some folders; return its place and its text.
+
+    The record may come from a stranger, so only a module that defines `prepare` is read: a small
+    Python file inside a folder, by a relative path without "..", links followed.
+    """
     name = cell.mechanism.params.get("module") if cell.mechanism.use == "program" else None
-    if not isinstance(name, str):
-        return f"def prepare(params, data):\n    sys.exit('{TO_WRITE} the call of the library')"
-    for path in (folder / name for folder in folders):
-        with contextlib.suppress(OSError, SyntaxError, ValueError):
+    if not isinstance(name, str) or not name.endswith(".py") or not name.isprintable():
+        return None
+    kinds = PurePosixPath(name), PureWindowsPath(name)
+    if any(kind.anchor or ".." in kind.parts for kind in kinds) or "\\" in name:
+        return None
+    for folder in folders:
+        with contextlib.suppress(OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+            path = (folder / name).resolve()
+            if not path.is_relative_to(folder.resolve()) or not path.is_file():
+                continue
+            if path.suffix != ".py" or path.stat().st_size > LARGEST_MODULE:
+                continue
             source = path.read_text(encoding="utf-8").strip()
-            if not OUR_NAMES & {*compile(source, name, "exec").co_names}:
-                return source
-    stem, told = Path(name).stem, f"{TO_WRITE} {Path(name).name} beside this"
-    if stem.isidentifier():
-        return f"from {stem} import prepare  # {told}"
-    return f"import importlib  # {told}\n\nprepare = importlib.import_module({stem!r}).prepare"
+            tree = ast.parse(source)
+            made = any(isinstance(n, ast.FunctionDef) and n.name == "prepare" for n in tree.body)
+            if made and not OUR_NAMES & {*compile(tree, "module", "exec").co_names}:
+                return path, source
+    return None
+
+
+def _module(cell: Any, folders: Iterable[Path]) -> str:
+    """Return the source of a mechanism's module, or a place to write it; it is never imported."""
+    if found := source_of(cell, folders):
+        return found[1]
+    named = cell.mechanism.params.get("module") if cell.mechanism.use == "program" else None
+    told = "the call of the library"
+    if isinstance(named, str) and named:
+        told = f"prepare() of {_line(PureWindowsPath(named).name)[:80]!r}"
+    return f"def prepare(params, data):\n    sys.exit({f'{TO_WRITE} {told}'!r})"
 
 
 def _runs(record: Record, cell: Any) -> int:
@@ -307,7 +345,7 @@ def _facts(record: Record, cell: Any) -> Iterator[str]:
     for one in record.environments:
         if one.name == where:
             packages = without_paths(", ".join(one.installed))
-            yield f"installed: Python {one.python}, {_code(packages)}"
+            yield f"installed: Python {_code(one.python)}, {_code(packages)}"
     yield f"mechanism: {_code(cell.mechanism.use)} with {_code(_params(cell))}"
     yield f"claim: {_claim(cell)}"
     pair = _pair(cell)
@@ -368,7 +406,7 @@ def _certainty(record: Record, cell: Any) -> Iterator[str]:
             yield "This confidence is low: run the audit again with `--set audit.confidence=0.999`."
     if cell.exact is not None and cell.exact.exceeding:
         yield "If pair and query are correct, the change of the query is exact, without chance."
-    yield f"Seed of the draws: {cell.seed}. dpframe {record.environment.dpframe}."
+    yield f"Seed of the draws: {cell.seed}. dpframe {_code(record.environment.dpframe)}."
     yield "Please check whether the pair lies in the documented domain of the library."
 
 
@@ -377,7 +415,7 @@ def _claim(cell: Any) -> str:
     if cell.claim is None:
         return "no claim"
     delta = f", δ = {cell.claim.delta:g}" if cell.claim.delta else ""
-    return f"ε = {float(cell.claim.epsilon):g}{delta} ({cell.claim.kind})"
+    return f"ε = {float(cell.claim.epsilon):g}{delta} ({_line(cell.claim.kind)})"
 
 
 def _seen(cell: Any) -> str:
@@ -399,7 +437,7 @@ def _down(value: float) -> str:
 
 def _code(value: Any) -> str:
     """Write a text of the record as code of Markdown, on one line."""
-    text = " ".join(without_paths(str(value)).split())
+    text = _line(without_paths(str(value)))
     fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
     pad = " " if text[:1] == "`" or text[-1:] == "`" else ""
     return f"{fence}{pad}{text}{pad}{fence}"
