@@ -129,7 +129,8 @@ class Site:
         return files
 
     def _badge(self, row: Row) -> str:
-        label, message = f"dpframe {row.task.version}", row.words if row.key else "no result"
+        label = f"{row.task.library} {row.task.version}"
+        message = row.words if row.key else "no result"
         colour = COLOURS.get(row.state, COLOURS[""])
         return self._render("badge.svg", label=label, message=message, colour=colour)
 

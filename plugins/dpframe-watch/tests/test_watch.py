@@ -246,7 +246,7 @@ def test_a_badge_says_what_was_shown_and_is_not_green(tmp_path, pretended):
     path = tmp_path / "site" / "dpframe-tinylib" / "noisy-sum" / "badge.svg"
     badge = ElementTree.fromstring(path.read_bytes())
     assert re.fullmatch(
-        r"dpframe 2\.0: no violation found; certified ε ≥ 0\.\d+, claimed 1",
+        r"dpframe-tinylib 2\.0: no violation found; certified ε ≥ 0\.\d+, claimed 1",
         badge.get("aria-label"),
     )
     text = path.read_text(encoding="utf-8")
@@ -259,13 +259,13 @@ def test_a_badge_says_what_was_shown_and_is_not_green(tmp_path, pretended):
     registry.write_text(registry.read_text().replace('"2.0"]', '"2.0", "10.0"]'))
     pretended.says["10.0"] = "no"
     watch(registry)
-    assert 'aria-label="dpframe 10.0: no result"' in path.read_text(encoding="utf-8")
+    assert 'aria-label="dpframe-tinylib 10.0: no result"' in path.read_text(encoding="utf-8")
     pretended.says.clear()
     pretended.verdicts["10.0"] = "broken"
     watch(registry)
-    assert 'aria-label="dpframe 10.0: no result"' in path.read_text(encoding="utf-8")
+    assert 'aria-label="dpframe-tinylib 10.0: no result"' in path.read_text(encoding="utf-8")
     watch(registry, "site", "--private")
-    assert 'aria-label="dpframe 10.0: violated; ' in path.read_text(encoding="utf-8")
+    assert 'aria-label="dpframe-tinylib 10.0: violated; ' in path.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,8 @@ def accountants(
 
         faults = findings(rows, again, loose, None if minutes is None else 12 * minutes)
     missing = {f"{one.name}: {name}": why for one in found for name, why in one.missing.items()}
-    reporting.render(rows, faults, spent, sys.stdout)
+    settings = sum(len(question.deltas) for question in questions)
+    reporting.render(rows, faults, spent, settings, sys.stdout)
     for file in report or ():
         reporting.write(file, rows, faults, spent, missing)
     if all(row.epsilon is None for row in rows):

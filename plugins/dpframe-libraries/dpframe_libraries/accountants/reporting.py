@@ -101,7 +101,18 @@ def _summary(rows: list[Row], spent: dict[str, float]) -> str:
     )
 
 
-def render(rows: list[Row], faults: list[Finding], spent: dict[str, float], out: TextIO) -> None:
+def asked(rows: list[Row], settings: int) -> str:
+    """Return for each accountant about how many of the settings it was asked."""
+    groups: dict[str, set[Any]] = {}
+    for row in rows:
+        of = groups.setdefault(str(row.accountant), set())
+        of |= set() if row.not_asked else {row.question}
+    return "; ".join(f"{name}: {len(of)} of {settings} asked" for name, of in groups.items())
+
+
+def render(
+    rows: list[Row], faults: list[Finding], spent: dict[str, float], settings: int, out: TextIO
+) -> None:
     """Print the table of accountants and the findings."""
     from rich.console import Console
     from rich.table import Table
@@ -109,6 +120,7 @@ def render(rows: list[Row], faults: list[Finding], spent: dict[str, float], out:
 
     width = None if out.isatty() else 160
     console = Console(file=out, width=width, highlight=False, markup=False)
+    console.print(asked(rows, settings), soft_wrap=True)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in COLUMNS:
         table.add_column(column, justify="left" if column == "accountant" else "right")
