@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dpframe.commands.plot import plot as plot
     from dpframe.commands.score import score as score
     from dpframe.commands.score_one_run import score_one_run as score_one_run
+    from dpframe.errors import UndecidedError as UndecidedError, ViolationError as ViolationError
     from dpframe.plugins import *  # noqa: F403  # claims, and names that were here before
     from dpframe.pytest import assert_dp as assert_dp, search_violation as search_violation
     from dpframe.report.delivery import report as report
@@ -39,7 +40,7 @@ _NAMES = {
     "dpframe.commands.plot": "plot",
     "dpframe.commands.score": "score",
     "dpframe.commands.score_one_run": "score_one_run",
-    "dpframe.errors": "DpframeError",
+    "dpframe.errors": "DpframeError UndecidedError ViolationError",
     "dpframe.pytest": "assert_dp search_violation",
     "dpframe.report": "report",
     "dpframe.report.delivery": "load",

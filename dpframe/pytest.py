@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpframe.errors import UndecidedError, ViolationError
+from dpframe.errors import DpframeError, UndecidedError, ViolationError
 
 try:
     import pytest
@@ -29,7 +29,11 @@ __all__ = ["UndecidedError", "ViolationError", "assert_dp", "search_violation"]
 
 PROPERTY = "dpframe"  # the name of a test's outcome in reports, such as JUnit's
 
+DEFAULT, LONGEST = 5.0, 20.0  # seconds of `assert_dp`, and at most if nothing could be refuted
+OF_SEARCH = 60.0  # seconds of `search_violation`
+
 _running: list[pytest.Item] = []  # the running test is the last
+_of_session: list[tuple[Any, float]] = []  # configurations of pytest that state seconds
 
 
 def assert_dp(
@@ -41,7 +45,7 @@ def assert_dp(
     delta: float = 0.0,
     claim: Claim | None = None,
     confidence: float = 0.999,
-    seconds: float = 20.0,
+    seconds: float | None = None,
     trials: int | None = None,
     seed: int = 0,
     query: Callable[[Any], Any] | None = None,
@@ -71,7 +75,9 @@ def assert_dp(
         claim: any other claim, in place of `epsilon` and `delta`.
         confidence: a function that keeps its claim fails with a probability of at most
             1 − confidence.
-        seconds: time for all releases.
+        seconds: time for all releases. Default: no limit if `trials` is given; else that of the
+            pytest option `--dpframe-seconds`, or 5, extended to at most 20 as long as no answers
+            could have refuted the claim. Loading the function is not counted.
         trials: most releases on each dataset. If these end before the time does, the outcome is
             the same on every machine.
         seed: of the generator that `release(rng, data)` gets.
@@ -100,20 +106,23 @@ def assert_dp(
         DpframeError: the arguments cannot be used.
     """
     __tracebackhide__ = True
-    with _workers() as workers:
+    called = (query, sensitivity, norm, attributes, raises, limit, outputs, constant)
+
+    def audited(workers: Workers) -> Any:
         from dpframe.commands.assertions import Terms, over_one_pair
 
-        called = (query, sensitivity, norm, attributes, raises, limit, outputs, constant)
-        terms = Terms(epsilon, delta, claim, confidence, seconds, trials, seed, *called)
-        outcome = over_one_pair(release, (d0, d1), terms, _place(out), workers)
-    return _report(outcome)
+        time, longest = _budget(seconds, trials, DEFAULT, LONGEST)
+        terms = Terms(epsilon, delta, claim, confidence, time, longest, trials, seed, *called)
+        return over_one_pair(release, (d0, d1), terms, _place(out), workers)
+
+    return _report(_outcome(audited))
 
 
 def search_violation(
     release: Callable[..., Any],
     table: Any,
     *,
-    schema: Sequence[Mapping[str, Any]] = (),
+    schema: Any = (),
     adjacency: str | None = None,
     null: Any = None,
     beyond: bool | Mapping[str, bool] | None = None,
@@ -125,7 +134,7 @@ def search_violation(
     delta: float = 0.0,
     claim: Claim | None = None,
     confidence: float = 0.999,
-    seconds: float = 60.0,
+    seconds: float | None = None,
     trials: int | None = None,
     seed: int = 0,
     query: Callable[[Any], Any] | None = None,
@@ -149,7 +158,8 @@ def search_violation(
         table: a list of values, of lists or of dicts; an array of one or two axes; a dict of
             columns; a frame of pandas; or (X, y). The function gets data of the same form.
         schema: the columns, in their order or by name: dicts of name, low, high, integer,
-            categories; with nan=False, NaN and missing values never occur.
+            categories; with nan=False, NaN and missing values never occur. An entry may also be
+            (low, high), a list of categories or a type, and the schema a dict of them by column.
         adjacency: neighbours of the claim. For records: "replace" (one record is another one),
             "add-remove" (one record more or less) or "zero-out" (one record is replaced by `null`,
             as the accountants of DP-SGD assume: AccountedDP with relation="replace-special"). For a
@@ -170,7 +180,8 @@ def search_violation(
         delta: claimed δ.
         claim: any other claim, in place of `epsilon` and `delta`.
         confidence: as for `assert_dp`, of the whole search.
-        seconds: time that all releases get together.
+        seconds: time that all releases get together. Default: no limit if `trials` is given; else
+            that of the pytest option `--dpframe-seconds`, or 60.
         trials: most releases, on D and on D′ each, of all pairs together.
         seed: of the search, and of the generator that `release(rng, data)` gets.
         query: as for `assert_dp`; it is compared on every pair that is proposed.
@@ -192,18 +203,20 @@ def search_violation(
         DpframeError: the arguments cannot be used.
     """
     __tracebackhide__ = True
-    with _workers() as workers:
+    called = (query, sensitivity, norm, attributes, raises, limit, outputs, constant)
+
+    def audited(workers: Workers) -> Any:
         from dpframe.commands.assertions import Terms, over_a_table
 
-        called = (query, sensitivity, norm, attributes, raises, limit, outputs, constant)
-        terms = Terms(epsilon, delta, claim, confidence, seconds, trials, seed, *called)
+        time, longest = _budget(seconds, trials, OF_SEARCH, None)
+        terms = Terms(epsilon, delta, claim, confidence, time, longest, trials, seed, *called)
         neighbours: dict[str, Any] = {"schema": schema, "adjacency": adjacency, "form": form}
         neighbours |= {} if null is None else {"null": null}
-        switches = beyond if beyond is None or isinstance(beyond, bool) else dict(beyond)
-        neighbours |= {"beyond": switches, "mistyped": mistyped}
-        leaks = {"ignore": list(ignore), "findings": findings}
-        outcome = over_a_table(release, table, neighbours, terms, _place(out), workers, leaks)
-    return _report(outcome)
+        neighbours |= {"beyond": beyond, "mistyped": mistyped}
+        leaks = {"ignore": ignore, "findings": findings}
+        return over_a_table(release, table, neighbours, terms, _place(out), workers, leaks)
+
+    return _report(_outcome(audited))
 
 
 def _workers() -> Workers:
@@ -218,6 +231,26 @@ def _workers() -> Workers:
     workers = Workers(available_cores() // max(1, int(beside) if beside.isdecimal() else 1))
     workers.start(2)
     return workers
+
+
+def _budget(
+    seconds: float | None, trials: int | None, default: float, longest: float | None
+) -> tuple[float | None, float | None]:
+    """Return the seconds of an audit, and those up to which it may be extended."""
+    if seconds is not None or trials is not None:
+        return seconds, None
+    base = _of_session[-1][1] if _of_session else default
+    return base, None if longest is None else max(base, longest)
+
+
+def _outcome(audited: Callable[[Workers], Any]) -> Any:
+    """Return the outcome of an audit; raise errors of its arguments without dpframe's frames."""
+    __tracebackhide__ = True
+    try:
+        with _workers() as workers:
+            return audited(workers)
+    except DpframeError as error:
+        raise error.with_traceback(None) from None
 
 
 def _report(outcome: Any) -> Record:
@@ -264,6 +297,34 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.section("dpframe")
         for line in lines:
             terminalreporter.line(line)
+
+
+OPTION = "dpframe_seconds"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option, and its name in the configuration."""
+    told = "seconds of an audit whose test states neither seconds nor trials"
+    parser.getgroup("dpframe").addoption("--dpframe-seconds", dest=OPTION, metavar="N", help=told)
+    parser.addini(OPTION, told)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Read the seconds of the session."""
+    given = config.getoption(OPTION) or config.getini(OPTION)
+    if given:
+        try:
+            seconds = float(given)
+        except ValueError:
+            seconds = 0.0
+        if not 0 < seconds < float("inf"):
+            raise pytest.UsageError(f"dpframe-seconds: {given!r} is not a positive number")
+        _of_session.append((config, seconds))
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Forget the seconds of the session."""
+    _of_session[:] = [one for one in _of_session if one[0] is not config]
 
 
 if pytest is not None:

@@ -1,8 +1,10 @@
 """Audits as assertions in a test suite: `assert_dp` and `search_violation`."""
 
 import contextlib
+import dataclasses
 import functools
 import inspect
+import math
 import os
 import shlex
 import types
@@ -33,6 +35,7 @@ from dpframe.search.black_box_arms import draws_needed
 from dpframe.workers.in_process import Here
 from dpframe.workers.pool import Workers
 from dpframe.workers.program.answer_encoding.codes import RAISES, code_of_trace
+from dpframe.workers.program.generators import GAVE, advice
 
 UNLIMITED = 2**40  # trials if only the time is limited
 GIVEN = "given"  # the name of a test's own pair
@@ -67,7 +70,8 @@ class Terms(NamedTuple):
     delta: float
     claim: Claim | None
     confidence: float
-    seconds: float
+    seconds: float | None  # None: no limit
+    extended: float | None  # seconds in all as long as nothing could have refuted the claim
     trials: int | None
     seed: int
     query: Callable[[Any], Any] | None  # the value without noise, which is compared exactly
@@ -99,7 +103,8 @@ class Terms(NamedTuple):
 
     def check(self) -> None:
         """Raise DpframeError if a setting makes no sense."""
-        check_positive("seconds", self.seconds)
+        if self.seconds is not None:
+            check_positive("seconds", self.seconds)
         if not (is_number(self.confidence) and 0 < self.confidence < 1):
             raise DpframeError(f"confidence: {self.confidence!r} is not between 0 and 1")
         if self.raises not in (None, "answer", "fail"):
@@ -141,7 +146,10 @@ class Terms(NamedTuple):
             # The distribution is named because a function may have the name of a built-in
             # mechanism.
             "mechanism": [{"use": f"{LOCAL}/{mechanism}", **called}],
-            "run": {"seconds": float(self.seconds), "stop": "decided"},
+            "run": {
+                "seconds": None if self.seconds is None else float(self.seconds),
+                "stop": "decided",
+            },
         }
 
 
@@ -192,6 +200,11 @@ def over_a_table(
     be used.
     """
     terms.check()
+    if isinstance(leaks["ignore"], str) or not isinstance(leaks["ignore"], Sequence):
+        raise DpframeError(f"ignore: {leaks['ignore']!r} is not a list of names of leaks")
+    if isinstance(neighbours["beyond"], Mapping):
+        neighbours = {**neighbours, "beyond": dict(neighbours["beyond"])}
+    leaks = {**leaks, "ignore": list(leaks["ignore"])}
     if neighbours["adjacency"] is None:
         raise DpframeError(
             'adjacency: choose the neighbours of the claim: "replace" (one record is replaced), '
@@ -208,9 +221,13 @@ def over_a_table(
         mechanism = mechanism_of(release, terms._replace(sensitivity=None), as_given)
         spec = terms.spec(mechanism.name, {"use": "climb", "params": params, **leaks})
         return _audit(spec, [mechanism], (release,), terms, place, workers)
-    from dpframe import records_params  # with pairs of tables, which `assert_dp` does not need
+    # With pairs of tables, which `assert_dp` does not need.
+    from dpframe.builtin.neighbourhoods.records import has_one_feature, records_params
 
-    mechanism = mechanism_of(release, terms)
+    if has_one_feature(table) and neighbours["form"] is None:
+        mechanism = mechanism_of(release, terms, lambda data: (data[0][:, 0], data[1]))
+    else:
+        mechanism = mechanism_of(release, terms)
     try:
         params = _name_columns(records_params(table, **neighbours))
     except (TypeError, ValueError) as error:
@@ -225,6 +242,8 @@ def _vectors(answers: Any, neighbours: dict[str, Any], terms: Terms) -> dict[str
     The bounds are those of the schema, which has one entry for all answers. Without a schema they
     reach from the smallest to the largest answer, and at least over `STEPS` steps.
     """
+    from dpframe.builtin.neighbourhoods.written_schema import read_schema
+
     adjacency = neighbours["adjacency"]
     for name, given in (("query", terms.query), *neighbours.items()):
         if name not in ("schema", "adjacency") and given:
@@ -241,10 +260,9 @@ def _vectors(answers: Any, neighbours: dict[str, Any], terms: Terms) -> dict[str
         )
     low = float(vector.min())
     bounds = {"low": low, "high": max(float(vector.max()), low + STEPS * step), "integer": False}
-    for entry in neighbours["schema"]:
+    for entry in read_schema(neighbours["schema"], ["answers"], {}, named=False):
         bounds |= entry
-    known = is_number(bounds["low"]) and is_number(bounds["high"])
-    if not known or len(neighbours["schema"]) > 1 or bounds.keys() - {"name", *BOUNDS}:
+    if bounds.keys() - {"name", *BOUNDS}:
         raise DpframeError("schema: should be one entry with numbers low and high, and integer")
     params = {"adjacency": adjacency, "length": vector.size, "step": float(step)}
     params |= {name: float(bounds[name]) for name in ("low", "high")}
@@ -277,6 +295,7 @@ def _audit(
         loaded = auditing.load(spec, plugins=plugins)
     except SpecError as error:
         raise DpframeError(str(error)) from None
+    loaded = dataclasses.replace(loaded, run=loaded.run._replace(extended=terms.extended))
     keep_compiled_programs()
     aside: str | None = None
     source: Workers | Here = workers
@@ -299,7 +318,8 @@ def _audit(
     (cell,) = record.cells
     failed: Exception | None = None
     if cell.verdict == VIOLATED or exceeds(cell):
-        text = "\n".join([*_failure(record, source.words), *_again(path, aside)])
+        told = [*_failure(record, source.words), *_constant(cell, plugins[0])]
+        text = "\n".join([*told, *_again(path, aside)])
         failed = ViolationError(text, record, path)
     elif cell.verdict != CONSISTENT:
         text = "\n".join(
@@ -307,6 +327,13 @@ def _audit(
         )
         failed = UndecidedError(text, record, path)
     return AuditOutcome(record, _sentence(record), failed)
+
+
+def _given(record: Record) -> str:
+    """Return the note on generators that got streams, after a semicolon; empty if none did."""
+    estimate = record.cells[0].estimate
+    notes = [] if estimate is None else [one for one in estimate.notes if one.startswith(GAVE)]
+    return "".join(f"; note: {one}" for one in notes)
 
 
 # A plain function and two datasets, as plugins: a mechanism and a neighbourhood.
@@ -471,18 +498,17 @@ MARGIN = 2.0  # factor of the budget that is proposed if nothing was decided
 def _sentence(record: Record) -> str:
     """Return one line about the result."""
     (cell,) = record.cells
-    runs = f"{words.quantity(cell.draws)} runs in {words.duration(record.summary.seconds)}"
+    runs = f"{_count(cell.draws, 'run')}, {_lasted(record.summary.seconds)}"
     if cell.search is not None and cell.search.pairs > 1:
         runs += f", on {cell.search.pairs} pairs"
     if exceeds(cell):
         return f"{_claim(cell)}: the query changes by more than its noise is scaled for (exact)"
     if cell.verdict == VIOLATED:
-        return f"{_claim(cell)} violated, after {runs}{raised(record)}"
+        return f"{_claim(cell)} violated, after {runs}{raised(record)}{_given(record)}"
     if cell.verdict == CONSISTENT:
         told = covered(cell)
-        return f"no violation of {_claim(cell)} found in {runs}{raised(record)}" + (
-            f"\n  {told}" if told else ""
-        )
+        sentence = f"no violation of {_claim(cell)} found in {runs}{raised(record)}{_given(record)}"
+        return sentence + (f"\n  {told}" if told else "")
     return f"{_claim(cell)} not decided, after {runs}"
 
 
@@ -507,7 +533,15 @@ def _failure(record: Record, texts: Mapping[int, str]) -> Iterator[str]:
         yield f"  {found}: {cell.reason}; confidence {words.percent(record.audit.confidence)}"
     for number in range(1, 2 + len(cell.search.findings if cell.search else ())):
         yield from _leak(with_finding(cell, number))
-    yield f"  runs: {cell.draws:,} in {words.duration(record.summary.seconds)}"
+    yield f"  runs: {cell.draws:,}, {_lasted(record.summary.seconds)}"
+
+
+def _constant(cell: CellRecord, mechanism: type[Plugin]) -> Iterator[str]:
+    """Yield what may be the reason if one event tells all answers on D and D′ apart."""
+    found = cell.search or cell.event
+    is_fixed = found and tuple(found.hits) in ((0, found.trials[1]), (found.trials[0], 0))
+    if is_fixed and (text := advice([mechanism])):
+        yield f"  perhaps its noise is always the same{text}"
 
 
 def _leak(cell: CellRecord) -> Iterator[str]:
@@ -560,15 +594,54 @@ def _undecided(record: Record, terms: Terms) -> Iterator[str]:
     )
     yield f"  why: {cell.reason}"
     # The number of draws after which the most extreme answers would have refuted the claim.
-    needed = draws_needed(terms.claimed(), 1 - record.audit.confidence)
+    claim = terms.claimed()
+    needed = draws_needed(claim, 1 - record.audit.confidence)
     if needed is None:
-        yield "  sufficient: no number of runs"
+        yield "  what would do: no number of runs"
+        yield from _rare(claim)
         return
-    text = f"about {words.quantity(2 * MARGIN * needed)} runs"
+    most = 2 * MARGIN * needed
+    text = f"about {words.quantity(float(f'{most:.2g}'))} runs"
     if cell.trials[0]:
-        longer = max(terms.seconds, terms.seconds * MARGIN * needed / cell.trials[0])
-        text += f"; at this speed, seconds = {longer:.3g}"
+        longer = record.summary.seconds * MARGIN * needed / cell.trials[0]
+        rough = math.ceil(float(f"{max(longer, 1.0):.2g}"))
+        text += f"; at this speed about {_about(rough)}, seconds={rough}"
     yield f"  what would do: {text}"
+    yield from _rare(claim)
+
+
+LARGE = 6.0  # a claimed ε from which on the draws of a refutation are many
+
+
+def _rare(claim: Claim) -> Iterator[str]:
+    """Yield what a large ε costs, and what looks at the noise without drawing."""
+    epsilon = claim.epsilon_at(min(claim.telling_deltas, default=0.0))
+    if epsilon >= LARGE:
+        number = words.quantity(float(f"{math.exp(epsilon):.2g}")) if epsilon < MOST_TOLD else ""
+        yield (
+            f"  why so many: at ε = {words.brief(epsilon)} an event must be more than e^ε"
+            f"{number and f' = {number}'} times likelier on one dataset, so at least as many runs "
+            "are needed; `dpframe trace` looks at the noise of each query instead"
+        )
+
+
+MOST_TOLD = 40.0  # a larger ε has an e^ε without a readable number
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def _lasted(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 59.95 else words.duration(seconds)
+
+
+def _about(seconds: float) -> str:
+    """Write a time span roughly: 40 s, 18 min, 3 h."""
+    for size, word in ((86_400, "days"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.0f} {word}"
+    return f"{seconds:,.0f} s"
 
 
 def _order(record: Record, release: Callable[..., Any]) -> Iterator[str]:

@@ -19,6 +19,7 @@ from dpframe.interfaces.checks import guarded
 from dpframe.plugins import BinCounts, DecisionCounts, HostArray, HostMechanism, Tree
 from dpframe.sampling.address import EVAL, Segment, as_scored, for_a_box
 from dpframe.spec.audit import Cell, RunSettings
+from dpframe.workers.program.generators import note_of
 from dpframe.workers.requests import Lent, Load, Overdue, Request, Stopped, WorkerSource
 from dpframe.workers.scheduling import GRACE, Clock, Pace, Which, at_once, handed_out
 from dpframe.workers.trial_call import different, different_outputs, one_answer, only_exceptions
@@ -150,6 +151,8 @@ class HostWork(passes.Work):
         notes = [self.nan_note("all outputs")]
         if not self.mechanisms[0].seedable:
             notes.append("not replayable: the mechanism does not take its randomness from the seed")
+        if (given := note_of(self.mechanisms)) is not None:
+            notes.append(given)
         kind = self.the_pass.shape.dtype
         if kind.kind == "f" and kind.itemsize > 8:
             notes.append(f"{kind} outputs were rounded to float64 before they were scored")
@@ -181,6 +184,7 @@ class HostWork(passes.Work):
             answers=asking is not None,
             drift=asking is None or asking.limit is None,  # timeouts vary with time
             attacks=0 if timed else sum(len(scorer.attacks) for scorer in self.the_pass.scorers),
+            boxes=self.mechanisms,
         )
 
     def prepare(self) -> None:

@@ -10,6 +10,7 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
@@ -18,6 +19,7 @@ from dpframe.errors import SampleError, WorthlessError
 from dpframe.plugins import Answers, Floats, HostArray, Ints
 from dpframe.stats import independence as chances
 from dpframe.workers import requests, scheduling
+from dpframe.workers.program.generators import advice
 
 ERROR = 1e-6  # probability that a correct mechanism is accused
 ROWS = 1024  # rows of each dataset and lane that are compared one by one
@@ -26,9 +28,9 @@ KNOWN = 1 << 18  # chunks whose digests are kept, per lane and dataset
 
 NOT_SEEDABLE = (
     "sample gave different outputs the second time at the same address: it keeps state between "
-    "calls, or draws from elsewhere than rng, numpy.random and random. Make its state anew in each "
-    "call. For other randomness, a mechanism sets seedable = False, and a function of a test takes "
-    "no generator: release(data)"
+    "calls, or draws from elsewhere than rng, numpy.random, random, torch and the generators of "
+    "its own file. Make its state anew in each call. For other randomness, a mechanism sets "
+    "seedable = False, and a function of a test takes no generator: release(data)"
 )
 AGAIN = (
     "sample gave identical outputs for draws that must be independent: it seeds a generator with a "
@@ -97,13 +99,20 @@ class Independence:
 
     With `answers`, outputs are answers of any kind, as rows of 64-bit words. With `drift`, counted
     outputs and the counts of `attacks` attacks are tested for drift; then every counted output must
-    be passed in.
+    be passed in. The message about equal draws names generators that the code of `boxes` keeps.
     """
 
     def __init__(
-        self, rows: int, lanes: int, *, answers: bool = False, drift: bool = False, attacks: int = 0
+        self,
+        rows: int,
+        lanes: int,
+        *,
+        answers: bool = False,
+        drift: bool = False,
+        attacks: int = 0,
+        boxes: Sequence[Any] = (),
     ) -> None:
-        self.rows, self.lanes, self.answers = rows, lanes, answers
+        self.rows, self.lanes, self.answers, self._boxes = rows, lanes, answers, boxes
         self._drift, self._attacks = drift, attacks if drift else 0
         self._blocks: dict[tuple[int, ...], _Blocks] = {}
         """By lane, dataset and number of the attack; -1 for the outputs themselves."""
@@ -162,6 +171,10 @@ class Independence:
         if self._found is not None:
             raise self._found
 
+    def _worthless(self, reason: str) -> WorthlessError:
+        """Return the error of equal draws, with what may be their reason."""
+        return WorthlessError(reason + advice(self._boxes))
+
     def _compare_whole(self, lane: int, index: int, chunk: HostArray) -> None:
         """Note a finding if too many chunks are equal.
 
@@ -180,7 +193,7 @@ class Independence:
         share = -(copies * math.log(2) + math.log(number * (number + 1)) + groups)
         chance = chances.log_chance_of_copies(_numbered(self._same(chunk)), copies)
         if chance < math.log(ERROR / 3 / (2 * self.lanes)) + share:
-            self._found = WorthlessError(AGAIN)
+            self._found = self._worthless(AGAIN)
 
     def _compare_rows(self) -> None:
         """Test the kept rows, if there are any; look k has 1 / (k(k + 1)) of the error."""
@@ -198,13 +211,13 @@ class Independence:
                 self._found = WorthlessError(WITHIN)
                 continue
             if all(sides) and min(_between(*sides)) < least:
-                self._found = WorthlessError(BETWEEN)
+                self._found = self._worthless(BETWEEN)
                 continue
             sides = [{chunk: self._numbers(rows) for chunk, rows in of.items()} for of in kept]
             if any(min(_in_order(side), default=0.0) < least for side in sides if side):
                 self._found = WorthlessError(NEIGHBOURS)
             elif min(_in_step(*sides), default=0.0) < least:
-                self._found = WorthlessError(IN_STEP)
+                self._found = self._worthless(IN_STEP)
 
     def _compare_blocks(self) -> None:
         """Test the counts of blocks; look k has 1 / (k(k + 1)) of the error."""

@@ -101,8 +101,8 @@ class PairIndependence:
     Without `drift`, answers may change over time, because slow ones become timeouts.
     """
 
-    def __init__(self, drift: bool) -> None:
-        self._drift = drift
+    def __init__(self, drift: bool, box: HostMechanism) -> None:
+        self._drift, self._boxes = drift, (box,)
         self._by_rows: dict[int, Independence] = {}
         self._lock = threading.Lock()
 
@@ -112,7 +112,7 @@ class PairIndependence:
             if span.rows not in self._by_rows:
                 share = (LEVELS + 1) * MOST_PAIRS  # all of these share the error probability
                 self._by_rows[span.rows] = Independence(
-                    span.rows, share, answers=True, drift=self._drift
+                    span.rows, share, answers=True, drift=self._drift, boxes=self._boxes
                 )
             known = self._by_rows[span.rows]
         some = np.full((len(rows), BEFORE + COMPARED), ABSENT, np.uint64)
@@ -301,7 +301,7 @@ class BlackBoxDraws:
         """Shapes of the numbers in all answers; None for an answer that is not an array of
         numbers."""
         self._width = 0  # numbers of the widest answer so far, rounded up to a power of two
-        self._independence = PairIndependence(drift=asking.limit is None)
+        self._independence = PairIndependence(asking.limit is None, mechanism)
         self._cost: float | None = None  # seconds of the last answer, transfer included
         self._at_work, self._since = 0, 0.0
         self._lock = threading.Lock()

@@ -31,6 +31,7 @@ from dpframe.search.leaks import Leak, is_of
 from dpframe.search.search import ALL_KNOWN, SearchOutcome, SearchRun
 from dpframe.spec.audit import Cell, RunSettings
 from dpframe.stats.output_bounds import in_agreement
+from dpframe.workers.program.generators import note_of
 from dpframe.workers.requests import Stopped, WorkerSource
 
 FAREWELL = 1.0  # seconds that threads get to finish when the caller leaves
@@ -301,6 +302,8 @@ def _notes(search: SearchRun, witness: SearchRecord, attack: Attack) -> tuple[st
         notes.append(f"the event is visible only to an observer who {observer}")
     elif isinstance(box.value, HostMechanism) and not box.bits:
         notes.append("the last bits of floats were not examined (outputs.bits = true does)")
+    if isinstance(box.value, HostMechanism) and (given := note_of([box.value])) is not None:
+        notes.append(given)
     for part in search.search.ignore:
         pairs = sum(is_of(part, arm.known) for arm in search.arms)
         notes.append(

@@ -119,14 +119,22 @@ class SearchRun:
         """
         try:
             with self._clock.running():
+                self._allow_time()
                 while not self._is_decided() and self._goes_on():
-                    pass
+                    self._allow_time()
         except requests.Overdue:  # the unfinished round does not count
             self.ended_by = "seconds"
         for arm in self.arms:
             if isinstance(arm, BlackBoxArm):
                 arm.conclude()
         self._kept.forget_time()
+
+    def _allow_time(self) -> None:
+        """Allow more time as long as even the most extreme answers could not refute the claim."""
+        run = self.settings.run
+        if run.seconds is not None and run.extended is not None:
+            could = self.wealth.most >= -math.log(self.error)
+            self._clock.limit_to(max(run.seconds if could else run.extended, GRACE))
 
     def settle(self) -> None:
         """Number the look by the draws made, and charge for it; it may be a later one."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import threading
 import time
 from collections.abc import Iterator, Mapping
 
-import numpy as np
-
 from dpframe.common.text import error_message
 from dpframe.errors import SampleError
 from dpframe.workers import requests
+from dpframe.workers.program import generators
 from dpframe.workers.program.frames import Frame
 from dpframe.workers.program.mechanism_sampler import MechanismSampler
 from dpframe.workers.program.query import Queried, Refused, heard
@@ -81,9 +79,8 @@ class _Inline(requests.Lent):
     def _next(self, drawing: Iterator[Frame]) -> Frame | None:
         """Return the next outputs, and restore the generators of the process."""
         with self.here.turn:
-            before = random.getstate(), np.random.get_state()
+            restore = generators.keep(self.sampler.kept_generators())
             try:
                 return next(drawing, None)
             finally:
-                random.setstate(before[0])
-                np.random.set_state(before[1])
+                restore()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import copyreg
 import dataclasses
+import importlib
+import io
 import itertools
 import math
 import re
@@ -13,7 +15,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +26,7 @@ from dpframe.interfaces.attack import BEFORE, Answers
 from dpframe.plugins import ForeignMechanism, HostArray, HostMechanism
 from dpframe.workers.program import plain_data
 from dpframe.workers.program.frames import Frame, NoFrameError
+from dpframe.workers.program.generators import global_generators
 
 if TYPE_CHECKING:
     from dpframe.sampling.address import Asking, Shape, Stream
@@ -155,8 +158,27 @@ def pickled(value: Any, classes: Iterable[type], *, as_code: bool) -> bytes:
             if name.partition(".")[0] != "dpframe":
                 cloudpickle.register_pickle_by_value(sys.modules[name])
                 stack.callback(cloudpickle.unregister_pickle_by_value, sys.modules[name])
-        content: bytes = cloudpickle.dumps(value)
-        return content
+        with io.BytesIO() as file:
+            _pickler(cloudpickle.Pickler, file).dump(value)
+            return file.getvalue()
+
+
+def _pickler(base: Any, file: IO[bytes]) -> Any:
+    """Return a pickler that sends a global generator by its name: a copy would be another one."""
+    shared = {id(one): place for place, one in global_generators().items()}
+
+    class Pickler(base):  # type: ignore[misc]
+        def reducer_override(self, value: Any) -> Any:
+            if id(value) in shared:
+                return global_generator, shared[id(value)]
+            return super().reducer_override(value)
+
+    return Pickler(file)
+
+
+def global_generator(module: str, name: str) -> Any:
+    """Return a global generator of a library in this process."""
+    return getattr(importlib.import_module(module), name)
 
 
 def not_handed_over(error: Exception) -> str:

@@ -78,6 +78,11 @@ class Clock:
                 if self._at_work == 0:
                     self._before += time.monotonic() - self._since
 
+    def limit_to(self, seconds: float) -> None:
+        """Set another limit."""
+        with self._lock:
+            self._limit = seconds
+
     def give_back(self, seconds: float) -> None:
         """Subtract time in which the clock ran while others held the workers."""
         with self._lock:

@@ -33,7 +33,7 @@ from dpframe.engine.passes import SLOW_CHUNKS
 from dpframe.errors import WorthlessError
 from dpframe.workers.pool import Workers
 
-SHARED = np.random.default_rng(7)
+SHARED = itertools.count(7)  # of seeds
 """A value that a module makes when it is imported: the same in every process that imports it."""
 
 Sample = Callable[[np.random.Generator, Any, int], Any]
@@ -107,7 +107,8 @@ GUILTY: dict[str, tuple[Sample, str]] = {
 def test_dependent_outputs_fail_the_cell(name: str, seedable: bool) -> None:
     sample, reason = GUILTY[name]
     cell = judged(sample, seedable=seedable)
-    assert (cell["status"], cell["verdict"], cell["reason"]) == ("failed", None, reason)
+    assert (cell["status"], cell["verdict"]) == ("failed", None)
+    assert cell["reason"].startswith(reason)
 
 
 def answers_rarely(rng: Any, data: Any, n: int) -> Any:
@@ -146,39 +147,42 @@ def workers() -> Iterator[Workers]:
 
 
 def test_processes_that_start_with_the_same_generator_are_noticed(workers: Workers) -> None:
-    """Code travels with the state of its generator: every process goes through the same noise."""
+    """Code travels with the state of its counter: every process goes through the same noise."""
 
     def own(rng: Any, data: Any, n: int) -> Any:
-        return data + noise(SHARED, n)
+        return data + noise(np.random.default_rng(next(SHARED)), n)
 
-    assert judged(own, source=workers)["reason"] == AGAIN
-    assert judged(own, seedable=False, source=workers)["reason"] == AGAIN
+    for seedable in (True, False):
+        reason = judged(own, seedable=seedable, source=workers)["reason"]
+        assert reason.startswith(AGAIN)
+        assert "test_independence.py:" in reason  # the line that seeds
 
 
 def test_outputs_for_d_must_not_come_again_for_d_prime() -> None:
     """Here D is asked for some outputs more, so that the rows that come again are not in step."""
-    own = [np.random.default_rng(7), np.random.default_rng(7)]
+    seeds = [itertools.count(7), itertools.count(7)]
 
     def each_its_own(rng: Any, data: Any, n: int) -> Any:
-        return noise(own[int(data[0])], n)
+        return noise(np.random.default_rng(next(seeds[int(data[0])])), n)
 
     cell = judged(each_its_own, seedable=False)
-    assert cell["reason"] == BETWEEN
+    assert cell["reason"].startswith(BETWEEN)
 
 
 def test_noise_that_d_and_d_prime_share_is_noticed() -> None:
     """No row comes again: the data are added to it."""
-    own = [np.random.default_rng(7), np.random.default_rng(7)]
+    seeds = [itertools.count(7), itertools.count(7)]
 
     def each_its_own(rng: Any, data: Any, n: int) -> Any:
-        return data + noise(own[int(data[0])], n)
+        return data + noise(np.random.default_rng(next(seeds[int(data[0])])), n)
 
     def counted_alone(rng: Any, data: Any, n: int) -> Any:
         # Trial calls ask for D alone, and would bring them out of step.
         return each_its_own(rng, data, n) if n == 16 and next(asked) > 1 else noise(rng, n)
 
     asked = itertools.count()
-    assert judged(counted_alone, seedable=False, trials=400)["reason"] == IN_STEP
+    reason = judged(counted_alone, seedable=False, trials=400)["reason"]
+    assert reason.startswith(IN_STEP)
 
 
 class OneLane(HostMechanism, name="it"):

@@ -20,6 +20,7 @@ from dpframe.builtin.neighbourhoods.table_edits import (
     Switches,
     known_columns,
 )
+from dpframe.builtin.neighbourhoods.written_schema import read_schema
 from dpframe.builtin.pairs import table as tables
 from dpframe.builtin.pairs.pairs import (
     CATEGORY,
@@ -349,7 +350,7 @@ def records_params(
     table: Any,
     *,
     adjacency: Adjacency,
-    schema: Sequence[Mapping[str, Any]] = (),
+    schema: Any = (),
     form: Form | None = None,
     **more: Any,
 ) -> dict[str, Any]:
@@ -363,7 +364,7 @@ def records_params(
             value, as for a local randomiser.
         adjacency: "replace", "add-remove", "either" or "zero-out", as the claim says.
         schema: of the columns, in their order or by name: dicts of name, low, high,
-            integer, categories, user, nan.
+            integer, categories, user, nan; or (low, high), a list of categories, a type.
         form: given to the mechanism, if it is not the type of the table.
         more: further parameters of the neighbourhood.
 
@@ -372,30 +373,56 @@ def records_params(
 
     Raises:
         ValueError: `table` is not a table.
+        DpframeError: the schema cannot be read, or does not fit the table.
     """
     rows, columns, own = _read(table)
     named = {"columns": columns} if columns else {}
-    listed = {"schema": [_plain(entry) for entry in schema]} if schema else {}
+    names, cells = _columns_of(rows, columns)
+    written_down = read_schema(schema, names, cells, named=bool(columns) or isinstance(rows, dict))
+    listed = {"schema": [_plain(entry) for entry in written_down]} if written_down else {}
     asked: dict[str, Any] = {"adjacency": adjacency, "form": own if form is None else form}
     asked |= {"types": types} if any(types := _types(table)) else {}
     return {"table": written(frozen(rows)), **named, **listed, **asked, **more}
+
+
+def _columns_of(rows: Any, columns: list[str]) -> tuple[list[str], dict[str, list[Any]]]:
+    """Return the names of a table's columns, with the cells of each."""
+    if isinstance(rows, dict):
+        return [str(name) for name in rows], {str(n): _cells(of) for n, of in rows.items()}
+    if rows and all(isinstance(row, dict) for row in rows):
+        names = [str(name) for name in rows[0]]
+        return names, {name: [row.get(name) for row in rows] for name in names}
+    flat = [list(row) if isinstance(row, list | tuple) else [row] for row in rows]
+    width = max(map(len, flat), default=1)
+    names = columns or list(tables.unnamed(width))
+    return names, {
+        name: [row[at] for row in flat if at < len(row)] for at, name in enumerate(names)
+    }
+
+
+def _cells(column: Any) -> list[Any]:
+    return column.tolist() if hasattr(column, "tolist") else list(column)
 
 
 def _plain(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {name: written(frozen(value)) for name, value in entry.items() if value is not None}
 
 
-def _read(table: Any) -> tuple[Any, list[str], str]:
+def _read(table: Any) -> tuple[Any, list[str], str]:  # noqa: PLR0911
     """Return the records, the names of the columns if given separately, and the form."""
     if is_frame(table):
         columns = of_frame(table)
         return [list(row) for row in zip(*columns.values(), strict=True)], list(columns), "frame"
+    if isinstance(table, tuple) and len(table) == 2 and has_one_feature(table):
+        rows, _, form = _read((np.asarray(table[0]).reshape(-1, 1), table[1]))
+        return rows, ["x", "y"], form
     if isinstance(table, tuple) and len(table) == 2 and np.ndim(table[0]) == 2:
         x, y = table
         if np.shape(y) != (len(x),):
             raise ValueError(f"X has {len(x)} records, and y the shape {np.shape(y)}")
         rows = [[*record, label] for record, label in zip(_lists(x), _lists(y), strict=True)]
-        return rows, [*(f"x{at}" for at in range(np.shape(x)[1])), "y"], "xy"
+        named = of_frame(x) if is_frame(x) else [f"x{at}" for at in range(np.shape(x)[1])]
+        return rows, [*named, "y"], "xy"
     if isinstance(table, np.ndarray):
         if table.ndim not in (1, 2):
             raise ValueError(f"an array of shape {table.shape} is not a table")
@@ -408,6 +435,14 @@ def _read(table: Any) -> tuple[Any, list[str], str]:
         dicts = bool(table) and all(isinstance(row, dict) for row in table)
         return list(table), [], "dicts" if dicts else "rows"
     return [table], [], "record"
+
+
+def has_one_feature(table: Any) -> bool:
+    """True for a pair (x, y) of arrays of one axis and equal length."""
+    if not isinstance(table, tuple) or len(table) != 2:
+        return False
+    arrays = all(hasattr(one, "dtype") and np.ndim(one) == 1 for one in table)
+    return arrays and len(table[0]) == len(table[1])
 
 
 def _types(table: Any) -> list[str]:

@@ -64,6 +64,9 @@ class MechanismSampler(Sampler):
         self.mechanisms = mechanisms
         self.handouts = tuple(map(Handout, data))
 
+    def boxes(self) -> Sequence[Any]:
+        return self.mechanisms
+
     def questions(self, data: int) -> tuple[Callable[[], Any], None]:
         return partial(self.mechanisms[0].query, self.handouts[data].copy()), None
 

@@ -42,6 +42,9 @@ class ModuleSampler(Sampler):
         super().__init__(Scribe(attributes), "one process runs one module")
         self._module, self._params, self._data = module, params, data
 
+    def boxes(self) -> Sequence[Any]:
+        return [getattr(self._module, "prepare", None)]
+
     def questions(self, data: int) -> tuple[Callable[[], Any], Callable[[], Any] | None]:
         module, (params, own) = self._module, self._arguments(0, data)
         sensitivity = getattr(module, "sensitivity", None)

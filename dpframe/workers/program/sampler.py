@@ -13,6 +13,7 @@ from hashlib import blake2b
 from time import monotonic, perf_counter
 from typing import Any, NamedTuple, TypeVar
 
+from . import generators
 from .answer_encoding import codes
 from .frames import Frame
 from .plain_data import SharedValue
@@ -78,6 +79,8 @@ class Sampler:
         self.scribe, self.identity = scribe, identity
         self.process = _getpid()
         self._prepared: dict[tuple[int, int], Prepared] = {}
+        self._generators: list[generators.Generator] = []
+        self._modules, self._looks = 0, 0
 
     def draw(self, task: dict[str, Any]) -> Iterator[Frame]:
         """Draw chunks in their order.
@@ -134,6 +137,10 @@ class Sampler:
         """Return the reason if the outputs of a dataset are unusable, else None."""
         return next((one.fault for one in self.shared(lane, data) if one.changed()), None)
 
+    def boxes(self) -> Sequence[Any]:
+        """Return the values whose code makes the releases of each lane."""
+        raise NotImplementedError
+
     def shared(self, lane: int, data: int) -> Sequence[SharedValue]:
         """Return the values that all calls for a dataset share."""
         known = self._prepared.get((lane, data))
@@ -157,7 +164,7 @@ class Sampler:
             except (Exception, SystemExit) as error:
                 found = Prepared(None, error)
             self.stay_alone()
-            self._prepared[lane, data] = found
+            self._prepared[lane, data], self._looks = found, 0
         return self._prepared[lane, data]
 
     def released(
@@ -183,8 +190,9 @@ class Sampler:
         return Chunk(rows, nbytes, True, frozenset(native_shapes(asked.answers)))
 
     def seed(self, stream: Sequence[Any], chunk: int, dataset: int) -> bytes:
-        """Seed the global generators of the process by an address, and return the seed.
+        """Seed the generators that outlive a call by an address, and return the seed.
 
+        These are the global ones of the process, and those that the user's own code keeps.
         Otherwise processes would start with equal states, or with states that cannot be replayed.
         """
         found = seeds(stream, chunk, dataset)
@@ -192,7 +200,18 @@ class Sampler:
         numpy = sys.modules.get("numpy")
         if numpy is not None:
             numpy.random.seed(list(_unpack("<8I", found)))
+        generators.seed_torch(found)
+        generators.seed(self.kept_generators(), found)
         return found
+
+    def kept_generators(self) -> list[generators.Generator]:
+        """Return the generators that the boxes keep; a first call may make or import more."""
+        if self._looks < 2 or len(sys.modules) != self._modules:
+            self._looks, self._modules = self._looks + 1, len(sys.modules)
+            made = {f"{lane}.{data}": one.state for (lane, data), one in self._prepared.items()}
+            boxes = {str(lane): box for lane, box in enumerate(self.boxes())}
+            self._generators = generators.generators_of({**boxes, **made})
+        return self._generators
 
     def _alone(self, call: Callable[[], T]) -> T:
         """Call the black box; raise Refused if an answer cannot be read."""
