@@ -218,7 +218,7 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
         trials=trials,
         exceptions=arm.exceptions,
         statistic={"name": "Witness", "event": leak.event},
-        untested=search.untested(),
+        untested=search.untested() or (None if outcome.refuted else search.drift),
         estimate=estimate,
         slack=slack(query, cell.confidence, looks, estimate, truth, None, bound_of),
         certified=True,
@@ -310,6 +310,8 @@ def _notes(search: SearchRun, witness: SearchRecord, attack: Attack) -> tuple[st
             f"“{part}” is ignored: {pairs} {'pair' if pairs == 1 else 'pairs'} skipped for it"
         )
     notes += again(search.settings.looks[search.cell.id])
+    if search.outcome().refuted and (drift := search.drift) is not None:
+        notes.append(drift)
     if search.ended_by == "seconds":
         notes.append(
             f"ended by the time budget after {search.drawn:,} of {search.cell.trials:,} trials"

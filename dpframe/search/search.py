@@ -44,6 +44,14 @@ MOST_FRUITLESS = 16  # largest number of unusable proposals in a row
 
 PARENTS, CHILDREN = 4, 3  # pairs with the largest gains, and new settings of each
 
+EARLY = 5_000
+"""Draws of each dataset before which a drift of a box is hardly noticed. A refutation of a box
+without a seed, whose draws cannot be repeated, is confirmed by a second batch."""
+
+CONFIRMED = 2, 8
+"""Draws of the second batch as multiples of the first: with fewer, the first decides and the record
+says that it is not confirmed; without a refutation after more, the search ends."""
+
 NO_PAIR = "the neighbourhood proposed no pair in which D and D′ differ"
 
 ALL_KNOWN = "all pairs show ignored leaks, or nothing: no other pair was proposed"
@@ -84,6 +92,9 @@ class SearchRun:
         self.known = leaks.KnownLeaks(self.search.ignore)
         self.outcomes: list[SearchOutcome] = []
         """Distinct refutations, in order, if more than one is wanted."""
+        self._first: SearchOutcome | None = None
+        """A refutation by few draws of a box without a seed, which a second batch confirms."""
+        self._first_draws = 0
         self._accepted = False  # True once the claim is refuted, if draws go on for a bound
         self.drawn = 0  # draws of each dataset, of all pairs together
         self.ended_by: EndedBy = "decided"
@@ -141,6 +152,9 @@ class SearchRun:
         self.settings.look_at(self.cell, self._rounds)
         self.error = self.settings.error_of(self.cell)
         least = -math.log(self.error)
+        if self._first is not None:
+            first = self._first
+            self._first = first._replace(refuted=first.wealth.best >= least)
         found = [one._replace(refuted=one.wealth.best >= least) for one in self.outcomes]
         # The bets of one outcome, continued by those of the next, are also bets against the claim.
         self.outcomes = [one for one in found if one.refuted] or found[:1]
@@ -164,6 +178,8 @@ class SearchRun:
         if self.outcomes:
             return self.outcomes[0]
         arm, refuted = self.witness(), self.is_refuted()
+        if self._first is not None and not refuted and not self._second(CONFIRMED[0]):
+            return self._first
         return SearchOutcome(arm, self.wealth, refuted, self._name(arm))
 
     def witness(self) -> Arm:
@@ -223,11 +239,41 @@ class SearchRun:
         open_ = min(self.wealth.open(self.error) * arm.scale, LOSS_LIMIT)
         return (Point(open_, self.cell.delta + self.wealth.resolution * (1 + math.exp(open_))),)
 
+    def _confirms(self) -> None:
+        """Begin a second batch if few draws of a box without a seed refute the claim."""
+        early = self.drawn < EARLY and self._first is None and not self.outcomes
+        seeded = getattr(self.search.mechanism.value, "seedable", True)  # traced ones are, too
+        if seeded or not (early and self.is_refuted()):
+            return
+        arm = self.witness()
+        self._first = SearchOutcome(arm, self.wealth, True, self._name(arm))
+        self._first_draws, self.wealth = self.drawn, self.wealth.afresh()
+        for one in self.arms:
+            one.earned = 0.0
+        self._zs.clear()
+
+    def _second(self, factor: int) -> bool:
+        """True if the second batch has as many draws as some multiple of the first."""
+        return self.drawn - self._first_draws >= factor * self._first_draws
+
+    @property
+    def drift(self) -> str | None:
+        """The reason to doubt a refutation that was not confirmed; None without one."""
+        if self._first is None or self.is_refuted() or self.outcomes:
+            return None
+        first, more = self._first_draws, self.drawn - self._first_draws
+        return (
+            f"the first {first:,} draws of each dataset refuted the claim, and the next {more:,} "
+            "alone did not: a drift of the box, which takes no seed, is not excluded"
+        )
+
     def _is_decided(self) -> bool:
         """True if the search ends; sets a leak aside if others are wanted."""
+        self._confirms()
         self._accepted &= self.is_refuted()  # a pair may have given its gains back
         if self._accepted or not self.is_refuted():
-            return False
+            unconfirmed = self._first is not None and not self._accepted
+            return unconfirmed and self._ends and self._second(CONFIRMED[1])
         most = self.search.findings
         if most == 1 and not self.known:
             return self._ends

@@ -256,9 +256,14 @@ class Wealth:
 
         Bounds continue: the pairs share one error, however often a new wealth begins.
         """
+        fresh = self.afresh()
+        fresh._aside = self._aside | {number}
+        return fresh
+
+    def afresh(self) -> Wealth:
+        """Return a new wealth against the claim, with the same pairs; bounds continue."""
         fresh = copy.copy(self)
         fresh._begin()
-        fresh._aside = self._aside | {number}
         return fresh
 
     @property

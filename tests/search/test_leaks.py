@@ -203,7 +203,7 @@ def test_a_later_finding_stands_where_a_dearer_look_takes_the_first() -> None:
     def kept(*bests: float) -> list[tuple[float, bool]]:
         found = [SearchOutcome(None, SimpleNamespace(best=best), True, "") for best in bests]  # type: ignore[arg-type]
         settings = SimpleNamespace(look_at=lambda *_: None, error_of=lambda _: 1e-3)
-        own = SimpleNamespace(settings=settings, cell=None, _rounds=[], outcomes=found)
+        own = SimpleNamespace(settings=settings, cell=None, _rounds=[], outcomes=found, _first=None)
         SearchRun.settle(own)  # type: ignore[arg-type]
         return [(one.wealth.best, one.refuted) for one in own.outcomes]
 
@@ -215,7 +215,12 @@ def test_a_later_finding_stands_where_a_dearer_look_takes_the_first() -> None:
 
 def test_a_search_for_a_bound_looks_for_known_leaks_again_once_its_evidence_is_given_back() -> None:
     for refuted in (True, False):
-        own = SimpleNamespace(_accepted=True, is_refuted=lambda refuted=refuted: refuted)
+        own = SimpleNamespace(
+            _accepted=True,
+            is_refuted=lambda refuted=refuted: refuted,
+            _confirms=lambda: None,
+            _first=None,
+        )
         assert not SearchRun._is_decided(own)  # type: ignore[arg-type]
         assert own._accepted == refuted
 

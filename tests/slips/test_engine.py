@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
+import random
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,7 @@ from dpframe import (
     audit_training,
     search_violation,
 )
-from dpframe.errors import ViolationError
+from dpframe.errors import UndecidedError, ViolationError
 
 SPEC = """schema = 1
 [audit]
@@ -223,6 +226,37 @@ def test_the_null_record_may_be_given_and_is_needed_for_categories() -> None:
     found = search_violation(release, table, **asked, null=null)
     pair = found.cells[0].pair
     assert pair.params["edit"]["by"] == [0, "none"]
+
+
+def test_an_early_refutation_without_a_seed_is_confirmed() -> None:
+    calls, lock = itertools.count(), threading.Lock()  # a lock keeps it in this process
+
+    def leaks_at_first(data: Any) -> float:
+        """Tell D from D′ in the first 40 releases on D′ only."""
+        with lock:
+            return float(data[0] == 1 and next(calls) < 40) + random.random() / 4
+
+    with pytest.raises(UndecidedError, match="drift"):
+        assert_dp(leaks_at_first, d0=[0], d1=[1], epsilon=0.5, trials=2_000)
+
+
+def always_leaks(data: Any) -> float:
+    return float(data[0]) + random.random() / 4
+
+
+def test_a_leak_without_a_seed_is_confirmed_within_few_draws() -> None:
+    with pytest.raises(ViolationError) as violated:
+        assert_dp(always_leaks, d0=[0], d1=[1], epsilon=0.5, trials=20_000)
+    cell = violated.value.record.cells[0]
+    assert cell.trials[0] < 5_000
+    assert not any("drift" in note for note in cell.estimate.notes)
+
+
+def test_too_few_draws_to_confirm_are_said() -> None:
+    with pytest.raises(ViolationError) as violated:
+        assert_dp(always_leaks, d0=[0], d1=[1], epsilon=0.5, trials=40)
+    notes = violated.value.record.cells[0].estimate.notes
+    assert any("a drift of the box, which takes no seed, is not excluded" in one for one in notes)
 
 
 METADATA = "Metadata-Version: 2.1\nName: odd-plugin\nVersion: 1.0\n"
