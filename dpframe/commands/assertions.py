@@ -319,7 +319,7 @@ def _audit(
     failed: Exception | None = None
     if cell.verdict == VIOLATED or exceeds(cell):
         told = [*_failure(record, source.words), *_constant(cell, plugins[0])]
-        text = "\n".join([*told, *_again(path, aside)])
+        text = "\n".join([*told, *_not_neighbours(handed), *_again(path, aside)])
         failed = ViolationError(text, record, path)
     elif cell.verdict != CONSISTENT:
         text = "\n".join(
@@ -642,6 +642,48 @@ def _about(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:,.0f} {word}"
     return f"{seconds:,.0f} s"
+
+
+def _not_neighbours(handed: Any) -> Iterator[str]:
+    """Yield a question if more than one entry of the D and D′ of a test differs."""
+    if len(handed) < 3:  # a search makes its own pairs
+        return
+    old, new = (_entries(data) for data in handed[1])
+    if old is None or new is None:
+        return
+    if len(old) == len(new):
+        differ, most = sum(a != b for a, b in zip(old, new, strict=True)), len(old)
+    else:
+        fewer, more = sorted((old, new), key=len)
+        # Records that were added are one difference each, wherever they are.
+        same = 0
+        for one in more:
+            same += same < len(fewer) and one == fewer[same]
+        differ, most = max(len(more) - same, len(more) - len(fewer)), len(more)
+    if differ > 1:
+        yield (
+            f"  note: D and D′ differ in {differ} of {most} entries; is that one step of your "
+            "adjacency?"
+        )
+
+
+def _entries(data: Any) -> list[str] | None:
+    """Return the records of a dataset as texts; None if it has none."""
+    if hasattr(data, "to_dict") and hasattr(data, "columns"):  # a frame
+        data = {str(name): data[name].tolist() for name in data.columns}
+    parts: list[Any] | None = None
+    if isinstance(data, dict):
+        parts = [*data.values()]
+    elif isinstance(data, tuple) and data and all(isinstance(one, np.ndarray) for one in data):
+        parts = [*data]  # (X, y)
+    elif isinstance(data, np.ndarray):
+        return [repr(row.tolist()) for row in data] if data.ndim else None
+    if parts is None:
+        return [repr(one) for one in data] if isinstance(data, list | tuple) else None
+    columns = [found for part in parts if (found := _entries(part)) is not None]
+    if len(columns) < len(parts) or len({*map(len, columns)}) != 1:
+        return None
+    return [repr(row) for row in zip(*columns, strict=True)]
 
 
 def _order(record: Record, release: Callable[..., Any]) -> Iterator[str]:

@@ -305,3 +305,24 @@ def test_a_box_that_raises_on_its_own_data_fails_its_cell(where: dict[str, Any])
     assert "IndexError" in cell.reason
     assert "test_assertions.py" in cell.reason
     assert dpframe.exit_code(record) == 3
+
+
+# Datasets that are no neighbours.
+
+
+@pytest.mark.parametrize(
+    ("d0", "d1", "note"),
+    [
+        ([-1] * 20, [1] * 20, "D and D′ differ in 20 of 20 entries; is that one step"),
+        (np.zeros(3), np.ones(3), "differ in 3 of 3 entries"),
+        ([2.0, 1.0], [], "differ in 2 of 2 entries"),
+        ([1.0, 5.0], [5.0], None),
+        ([-1, 0.5], [1, 0.5], None),
+        (np.zeros((1, 4)), np.ones((1, 4)), None),
+    ],
+)
+def test_datasets_that_are_no_neighbours_are_asked_about(d0: Any, d1: Any, note: Any) -> None:
+    with pytest.raises(ViolationError) as found:
+        assert_dp(np.sum, **{**ONE, "d0": d0, "d1": d1})
+    assert note is None or note in str(found.value)
+    assert ("adjacency?" in str(found.value)) == (note is not None)
