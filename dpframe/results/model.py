@@ -358,9 +358,10 @@ class FindingRecord(WitnessRecord):
 class CoverageRecord(RecordPart):
     """What a search tried, what ended it, and the loss that it would have shown."""
 
-    ended_by: Literal["decided", "trials", "seconds", "pairs"]
+    ended_by: Literal["decided", "trials", "seconds", "pairs", "lost"]
     """what ended the search: `decided` if the claim is refuted, `trials` or `seconds` if they were
-    used up, `pairs` if no pair was left to draw from"""
+    used up, `pairs` if no pair was left to draw from, `lost` if the black box crashed after the
+    claim was refuted"""
     limit: Amount | None
     """the trials per dataset, or the seconds, that ended it; null for the other reasons"""
     proposed: Count
@@ -370,6 +371,8 @@ class CoverageRecord(RecordPart):
     """those of them that were bet on"""
     raised: Count
     """those of them whose answers were all the same exception; nothing was bet on them"""
+    lost: Count = 0
+    """those of them at which the black box crashed or ran out of memory before anything was bet"""
     draws: Annotated[list[Count], Field(min_length=3, max_length=3)]
     """draws per dataset of a pair that was bet on: the fewest, the median and the most"""
     probability: Probability

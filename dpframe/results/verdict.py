@@ -179,6 +179,7 @@ def ended(cell: CellRecord) -> str:
         "trials": f"ended by its {limit:,.0f} trials",
         "seconds": f"ended by its {limit:g} s after {cell.trials[0]:,} trials",
         "pairs": "ended because no pair was left",
+        "lost": "ended by a crash of the black box",
     }[coverage.ended_by]
 
 
@@ -208,7 +209,10 @@ def covered(cell: CellRecord) -> str:
         names = ", ".join(coverage.untried[:MOST_UNTRIED])
         more = len(coverage.untried) - MOST_UNTRIED
         parts.append(f"never tried: {names}" + (f" and {more:,} more" if more > 0 else ""))
-    left = coverage.proposed - coverage.drawn - coverage.raised
+    if coverage.lost:
+        pairs = "1 pair was" if coverage.lost == 1 else f"{coverage.lost:,} pairs were"
+        parts.append(f"{pairs} lost to a crash or a lack of memory")
+    left = coverage.proposed - coverage.drawn - coverage.raised - coverage.lost
     if left > 0:
         parts.append(f"{left:,} proposed pairs were not drawn from")
     return "; ".join(parts)

@@ -50,6 +50,7 @@ def coverage_of(search: SearchRun, outcome: SearchOutcome) -> CoverageRecord:
         proposed=len(search.proposed),
         drawn=len(arms),
         raised=search.raised,
+        lost=len(search.lost) - (search.ended_by == "lost"),
         draws=[arms[0].trials, median.trials, most.trials],
         probability=PROBABILITY,
         detectable=None if outcome.refuted else _shown_by(search, outcome, most),

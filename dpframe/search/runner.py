@@ -312,6 +312,9 @@ def _notes(search: SearchRun, witness: SearchRecord, attack: Attack) -> tuple[st
     notes += again(search.settings.looks[search.cell.id])
     if search.outcome().refuted and (drift := search.drift) is not None:
         notes.append(drift)
+    if search.lost:
+        lost = "1 pair was" if len(search.lost) == 1 else f"{len(search.lost):,} pairs were"
+        notes.append(f"{lost} lost to a crash or a lack of memory; at the first, {search.lost[0]}")
     if search.ended_by == "seconds":
         notes.append(
             f"ended by the time budget after {search.drawn:,} of {search.cell.trials:,} trials"

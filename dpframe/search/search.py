@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from dpframe.engine.ledger import resolution_of
-from dpframe.errors import CellError
+from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.checks import guarded
 from dpframe.plugins import Earned, HostMechanism, Pair
 from dpframe.results.verdict import equal_scores
@@ -52,13 +52,16 @@ CONFIRMED = 2, 8
 """Draws of the second batch as multiples of the first: with fewer, the first decides and the record
 says that it is not confirmed; without a refutation after more, the search ends."""
 
+CRASHES = requests.LostError, requests.OutOfMemoryError
+MOST_LOST = 16  # pairs at which a box crashes before it has answered at any
+
 NO_PAIR = "the neighbourhood proposed no pair in which D and D′ differ"
 
 ALL_KNOWN = "all pairs show ignored leaks, or nothing: no other pair was proposed"
 
 PROPOSE = "proposals"  # stream of the neighbourhood's random numbers
 
-EndedBy = Literal["decided", "trials", "seconds", "pairs"]  # as in `CoverageRecord`
+EndedBy = Literal["decided", "trials", "seconds", "pairs", "lost"]  # as in `CoverageRecord`
 
 
 class SearchOutcome(NamedTuple):
@@ -119,6 +122,7 @@ class SearchRun:
         self._fruitless = 0  # proposals in a row without draws between them
         self.proposed: dict[tuple[Pair, Setting], None] = {}  # those that can be drawn from
         self._raised: list[int] = []  # kinds of exceptions, of pairs with no other answers
+        self.lost: list[SampleError] = []  # crashes and lacks of memory, each at another pair
         self._rounds: list[HostArray] = []  # what was counted, round by round
         self._zs: dict[int, tuple[Any, float]] = {}  # results of `_z`, with their arguments
 
@@ -353,7 +357,16 @@ class SearchRun:
         if leads and not looked:
             self.wealth.lead(self.arms.index(arm))
         self._leading.spent(draws, leads=leads)
-        (self._look if looked else self._bet)(arm, draws)
+        try:
+            (self._look if looked else self._bet)(arm, draws)
+        except CRASHES as error:
+            # A search that went on would bet only on rounds without a crash, which is a condition
+            # on the answers. What was refuted before stands.
+            if not self.outcomes and not self.is_refuted():
+                raise
+            self.lost.append(error)
+            self.ended_by = "lost"
+            return False
         return True
 
     @property
@@ -402,7 +415,12 @@ class SearchRun:
     def _begin(self, pair: Pair, setting: Setting) -> None:
         """Draw from a pair for the first time."""
         self._known[pair, setting] = None
-        if (arm := self.maker.arm(pair, setting)) is None:
+        try:
+            arm = self.maker.arm(pair, setting)
+        except CRASHES as error:
+            self._lose(error)
+            return
+        if arm is None:
             self.proposed.pop((pair, setting), None)
             return
         if not self._tried_own_data:
@@ -419,7 +437,11 @@ class SearchRun:
                 )
             self._waiting.clear()
             return
-        arm.warm_up()
+        try:
+            arm.warm_up()
+        except CRASHES as error:
+            self._lose(error)
+            return
         if isinstance(arm, BlackBoxArm):
             trial_call.check_names(arm.raised, self.settings.source.words)
         if isinstance(arm, BlackBoxArm) and (kind := arm.same_exception()) is not None:
@@ -429,11 +451,19 @@ class SearchRun:
             self._known[pair, setting] = arm
         self._spend(arm.trials)
 
+    def _lose(self, error: SampleError) -> None:
+        """Leave a pair out at which the box crashed; raise if it has answered at no other one."""
+        self.lost.append(error)
+        if not self.arms and len(self.lost) == MOST_LOST:
+            raise error
+
     def _failure(self, reason: str) -> CellError:
         """Return why there is no pair to bet on: exceptions if there were any, else the reason."""
         if self._raised:
             words = self.settings.source.words
             reason = trial_call.only_exceptions("all answers of every pair", {*self._raised}, words)
+        elif self.lost:
+            return self.lost[0]
         return CellError(reason)
 
     def _next(self, arms: Sequence[Arm]) -> tuple[Arm, bool]:

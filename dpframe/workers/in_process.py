@@ -66,7 +66,9 @@ class _Inline(requests.Lent):
         except Refused as refused:
             raise SampleError(str(refused)) from None
         except BaseException as error:
-            raise requests.RaisedError(f"{what} raised {error_message(error)}") from error
+            memory = isinstance(error, MemoryError)
+            kind = requests.OutOfMemoryError if memory else requests.RaisedError
+            raise kind(f"{what} raised {error_message(error)}") from error
 
     def query(self, data: int, deadline: float | None) -> Queried:
         del deadline

@@ -48,6 +48,10 @@ class RaisedError(SampleError):
     """The box raised an exception."""
 
 
+class OutOfMemoryError(RaisedError):
+    """The box asked for more memory than there is."""
+
+
 class LostError(SampleError):
     """The process that held the box has ended, or could not begin."""
 
@@ -394,4 +398,5 @@ def problem(frame: Frame, method: str) -> SampleError:
     """Return the error that an answer without outputs reports."""
     if frame.header["tell"] == "refused":
         return SampleError(escape(frame.header["why"]))
-    return RaisedError(f"{method} raised {escape(frame.header.get('blame', 'nothing'))}")
+    kind = OutOfMemoryError if frame.header.get("type") == "MemoryError" else RaisedError
+    return kind(f"{method} raised {escape(frame.header.get('blame', 'nothing'))}")

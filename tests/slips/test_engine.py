@@ -307,3 +307,31 @@ def test_a_broken_distribution_stops_no_run(
     monkeypatch.delenv("DPFRAME_NO_PLUGINS", raising=False)
     done = worked("run", "spec.toml", "--out", "run", "--quiet", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_pair_without_memory_is_lost_and_no_other() -> None:
+    def half_the_noise(rng: Any, values: Any) -> float:
+        if np.isnan(values).any():
+            raise MemoryError("a table of NaN")
+        return float(np.clip(values, 0, 1).sum()) + rng.laplace(scale=0.3)
+
+    with pytest.raises(ViolationError) as caught:
+        search_violation(
+            half_the_noise,
+            np.array([0.1, 0.4, 0.9]),
+            schema=[{"low": 0, "high": 1}],
+            adjacency="add-remove",
+            epsilon=1.0,
+        )
+    (cell,) = caught.value.record.cells
+    assert cell.search.coverage.lost > 0
+    assert "a table of NaN" in " ".join(cell.estimate.notes)
+    assert "nan" not in str(caught.value)
+
+
+def test_a_box_without_memory_at_any_pair_is_not_judged() -> None:
+    def exhausted(rng: Any, values: Any) -> float:
+        raise MemoryError(f"{len(values)} values")
+
+    with pytest.raises(UndecidedError, match="MemoryError: 1 values"):
+        assert_dp(exhausted, d0=[0.0], d1=[1.0], epsilon=1.0)
