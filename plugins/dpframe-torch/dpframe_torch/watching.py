@@ -7,6 +7,7 @@ after the scores have been computed.
 from __future__ import annotations
 
 import math
+import warnings
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from dpframe_torch import independence
 from dpframe_torch.accounting import Loss
 from dpframe_torch.checks import RARE, NoiseMeter, norm_of, p_of_evenness, p_of_missing, p_of_total
 from dpframe_torch.gradients import GradientCanaries
@@ -32,6 +34,8 @@ Floats = npt.NDArray[np.float64]
 MOST_BATCHES = 1_000  # kept before they are packed
 KEY = "dpframe_run"
 """The key under which the metadata of a state_dict names the run."""
+FEWEST_ROWS = 3  # of a batch with which independence is checked
+TRIES = 3  # such batches: a head that starts at zero hides everything in the first
 FEWEST_STEPS = 10  # before batches are judged
 ROUNDING = 1e-3  # of sums in float32, at most
 
@@ -160,6 +164,10 @@ class Watch:
         self.unscaled = 0  # steps of ghost clipping without norms of single records
         self.whole = 0  # plain steps without gradients of single records
         self.mapped = False  # records went through the model one at a time, or by `vmap`
+        self.tries = 0  # batches with which it was tried if records mix
+        self.tried = False  # it could be tried
+        self.trying = False
+        self.mixed: str | None = None  # how records mix
         self.last: tuple[Any, Any] = (None, None)  # sum and norms of the last step
         self.others: Counter[str] = Counter()  # steps of other optimisers on these parameters
         self.since = 0  # steps before the present optimiser
@@ -228,11 +236,12 @@ class Watch:
     # Hooks.
 
     def _forward(self, module: torch.nn.Module, args: Any, kwargs: dict[str, Any]) -> None:
-        if not (module.training and torch.is_grad_enabled()):
+        if self.trying or not (module.training and torch.is_grad_enabled()):
             return
         inputs = self._inputs(args, kwargs)
         if inputs is None:
             return
+        self._try_records(module, args, kwargs, len(inputs))
         mask = kwargs.get("attention_mask")
         flat = mask is not None and torch.is_tensor(mask) and mask.ndim == 2
         keys = keys_of(inputs, mask if flat else None)
@@ -242,6 +251,31 @@ class Watch:
         self.pending.append((len(inputs), slots))
         if self.optimizer is None:  # every batch counts as a step
             self._count()
+
+    def _try_records(self, module: Any, args: Any, kwargs: dict[str, Any], rows: int) -> None:
+        """Check at the first large batches that records do not mix in the model."""
+        if self.tries >= TRIES or self.mixed or rows < FEWEST_ROWS or ranks()[1] > 1:
+            return
+        self.tries += 1
+        if self.mapped or torch.compiler.is_compiling():  # `vmap` keeps records apart
+            self.tried |= self.mapped
+            return
+        self.trying = True
+        hooks = hasattr(self.wrapper, "capture_backprops_hook")
+        ghost = hasattr(self.wrapper, "_per_sample_gradient_norms")
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                done = independence.check(module, args, kwargs, rows)
+                if hooks and not ghost:
+                    done &= independence.check_samples(self.wrapper, args, kwargs, rows)
+                self.tried |= done
+        except independence.MixtureError as found:
+            self.mixed = str(found)
+        except Exception:  # a trial must never end a training
+            pass
+        finally:
+            self.trying = False
 
     def _step(self, *_: Any) -> None:
         """Observe the released gradient of a step, after clipping and noise."""
@@ -599,6 +633,8 @@ class Watch:
     def _of_clipping(self, claimed: bool, engine: Any) -> Iterator[str]:
         """Name steps whose gradients of single records were not clipped, or not noised."""
         made = len(self.rows)
+        if claimed and self.mixed:
+            yield f"{self.mixed}, so clipping does not limit what a single record changes"
         if self.bare:
             yield (
                 f"{self.bare:,} of {made:,} steps were made by {type(self.plain).__name__}.step() "
@@ -661,6 +697,11 @@ class Watch:
             found.append(
                 "Not checked: with ghost clipping, gradients of single records exist only inside "
                 "Opacus."
+            )
+        if not self.tried and not self.mixed:
+            found.append(
+                "Not checked: that the model's output for a record does not depend on the other "
+                "records of its batch."
             )
         if self.optimizer is not None and not self.opacus:
             found.append("Not checked: noise and clipping of an optimiser that is not Opacus's.")

@@ -259,6 +259,184 @@ def test_ghost_clipping_is_silent_unless_the_original_criterion_is_called(right)
         assert "call the criterion that make_private returned" in found.warnings[0]
 
 
+# Records that mix in the model.
+
+
+class Centred(torch.nn.Module):
+    """Subtracts the mean over the batch."""
+
+    def forward(self, x):
+        return x - x.mean(0)
+
+
+class Attending(torch.nn.Module):
+    """Attention over the records of a batch."""
+
+    def forward(self, x):
+        return torch.softmax(x @ x.T, 1) @ x
+
+
+class Partly(torch.nn.Module):
+    """Scales by the largest value of the batch, in train mode only."""
+
+    def forward(self, x):
+        return x / x.abs().max() if self.training else x
+
+
+class Scaled(torch.nn.Linear):
+    """A layer with a gradient sampler of its own."""
+
+
+class Halved(torch.nn.Linear):
+    """A layer whose gradient sampler forgets a factor."""
+
+
+def linear_samples(layer, activations, backprops, factor=1.0):
+    (x,) = activations
+    return {
+        layer.weight: factor * torch.einsum("no,ni->noi", backprops, x),
+        layer.bias: factor * backprops,
+    }
+
+
+@pytest.fixture
+def samplers():
+    from opacus.grad_sample import GradSampleModule
+
+    kept = dict(GradSampleModule.GRAD_SAMPLERS)
+    GradSampleModule.GRAD_SAMPLERS[Scaled] = linear_samples
+    GradSampleModule.GRAD_SAMPLERS[Halved] = lambda *args: linear_samples(*args, factor=0.1)
+    yield
+    GradSampleModule.GRAD_SAMPLERS.clear()
+    GradSampleModule.GRAD_SAMPLERS.update(kept)
+
+
+def with_layer(layer, width=16):
+    from torch.nn import Linear, ReLU, Sequential
+
+    return Sequential(Linear(12, width), layer, ReLU(), Linear(width, 4))
+
+
+def trained(inner, mode="hooks", epochs=2):
+    canaries = Canaries(table(), 100, seed=0, out=None)
+    engine = PrivacyEngine(accountant="rdp")
+    model, optimizer, loader = engine.make_private(
+        module=inner,
+        optimizer=torch.optim.SGD(inner.parameters(), lr=0.1),
+        data_loader=DataLoader(canaries.train_set, batch_size=40),
+        noise_multiplier=2.0,
+        max_grad_norm=1.0,
+        grad_sample_mode=mode,
+    )
+    canaries.watch(model, optimizer)
+    for x, y in itertools.chain(*[loader] * epochs):
+        optimizer.zero_grad()
+        cross_entropy(model(x), y).backward()
+        optimizer.step()
+    return audited((canaries, model.eval()), engine.get_epsilon(DELTA), engine=engine)
+
+
+def zero_head():
+    model = with_layer(Centred())
+    torch.nn.init.zeros_(model[3].weight)
+    return model
+
+
+MIXING = [
+    (lambda: with_layer(Centred()), "in module 1 (Centred)"),
+    (lambda: with_layer(Attending()), "in module 1 (Attending)"),
+    (lambda: with_layer(Partly()), "in module 1 (Partly)"),
+    (lambda: with_layer(torch.nn.Sequential(torch.nn.Dropout(0.5), Centred())), "1.1 (Centred)"),
+    (zero_head, "in module 1 (Centred)"),
+    (lambda: with_layer(Halved(16, 16)), "than autograd in module 1 (Halved)"),
+]
+
+
+@pytest.mark.parametrize(("make", "named"), MIXING)
+def test_modules_in_which_records_mix_are_named(make, named, samplers):
+    found = trained(make())
+    assert any(named in text for text in found.warnings)
+    assert found.verdict == "inconclusive"
+
+
+class Recurrent(torch.nn.Module):
+    def __init__(self):
+        from opacus.layers import DPLSTM
+
+        super().__init__()
+        self.inner = DPLSTM(3, 8, batch_first=True)
+        self.head = torch.nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.head(self.inner(x.reshape(len(x), 4, 3))[0][:, -1])
+
+
+class Words(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.head = torch.nn.Embedding(7, 8), torch.nn.Linear(96, 4)
+
+    def forward(self, x):
+        tokens = (3 + x).clamp(0, 6).long()
+        return self.head(self.words(tokens).flatten(1))
+
+
+class Pictures(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Conv2d(1, 4, 3, padding=1)
+        self.norm, self.head = torch.nn.GroupNorm(2, 4), torch.nn.Linear(48, 4)
+
+    def forward(self, x):
+        return self.head(self.norm(self.inner(x.reshape(-1, 1, 3, 4))).flatten(1))
+
+
+RIGHT = {
+    "dropout": lambda: with_layer(torch.nn.Dropout(0.5)),
+    "layer norm": lambda: with_layer(torch.nn.LayerNorm(16)),
+    "own sampler": lambda: with_layer(Scaled(16, 16)),
+    "embedding": Words,
+    "convolution": Pictures,
+    "LSTM": Recurrent,
+    "dead": lambda: with_layer(torch.nn.Threshold(1e9, 0.0)),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_models_that_keep_records_apart_raise_no_false_alarm(name, samplers):
+    found = trained(RIGHT[name]())
+    assert found.warnings == []
+    assert found.verdict == "consistent"
+    assert not any("records of its batch" in text for text in found["limits"])
+
+
+@pytest.mark.parametrize("mode", ["functorch", "ew"])
+def test_other_modes_of_opacus_raise_no_false_alarm(mode):
+    assert trained(network(), mode).warnings == []
+
+
+def test_the_check_of_records_does_not_change_the_training():
+    weights = []
+    for watch in (True, False):
+        torch.manual_seed(1)
+        one = script()
+        torch.manual_seed(2)
+        one.train(1, watch=watch)
+        weights.append([p.detach().clone() for p in one.model.parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(*weights, strict=True))
+
+
+def test_batch_norm_is_named_if_a_claim_is_made():
+    canaries, model = Canaries(table(), 100, seed=0, out=None), with_layer(torch.nn.BatchNorm1d(16))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    canaries.watch(model, optimizer)
+    for x, y in DataLoader(canaries.train_set, 40, shuffle=True):
+        no_privacy(model, optimizer, x, y)
+    found = audited((canaries, model))
+    assert any("in module 1 (BatchNorm1d)" in text for text in found.warnings)
+    assert not any("BatchNorm1d" in text for text in audited((canaries, model), None).warnings)
+
+
 # Several trainings, and several looks at one training.
 
 
