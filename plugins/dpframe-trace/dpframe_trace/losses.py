@@ -21,6 +21,9 @@ QUANTILE_RUNS = 16
 QUANTILE_NOISE = 1 << 21
 """Seed of the first of them."""
 
+OPENDP_NOISE = ("make_laplace", "make_gaussian", "make_geometric")
+"""Measurements of OpenDP that add noise, whose loss on a pair is known."""
+
 
 class Losses:
     """The losses of all noise calls in two runs that release equal noised values."""
@@ -221,11 +224,16 @@ class Losses:
     def _declared(self, call: Call, other: Call) -> None:
         """Judge a library's mechanism by the parameters that it was given."""
         said, sums = call.declared, self._sums(call)
+        if call.family == "opendp":
+            change = _opendp_distance(call, other)
+            sums.moved(math.inf if math.isnan(change) else change, 1)
+            loss, square = _opendp_loss(call, change)
+            # For other measurements, OpenDP states the largest loss of all pairs at this distance.
+            made = getattr(said["map"], "__opendp_dict__", {}).get("__function__")
+            self._lose(call, loss, square, call.result if made in OPENDP_NOISE else None)
+            return
         change = _distance(call.law, other.law, 2 if call.family == "normal" else 1)
         sums.moved(math.inf if math.isnan(change) else change, 1)
-        if call.family == "opendp":
-            self._lose(call, _opendp_loss(call, change))
-            return
         if said != other.declared:
             name = next((n for n in said if said[n] != other.declared.get(n)), "a parameter")
             both = said.get(name, math.nan), other.declared.get(name, math.nan)
@@ -348,18 +356,38 @@ def _log_ratio(one: Floats, two: Floats) -> float:
     return float(found.max(initial=0.0))
 
 
-def _opendp_loss(call: Call, change: float) -> float:
-    """Return the loss that OpenDP's own privacy map gives for the distance of two inputs."""
+def _opendp_distance(call: Call, other: Call) -> float:
+    """Return the distance of two inputs in the metric of an OpenDP measurement."""
+    measurement: Any = call.declared["map"]
+    metric, one, two = str(measurement.input_metric), call.law, other.law
+    records = isinstance(one, list | tuple | np.ndarray)
+    if records and metric.startswith(("SymmetricDistance", "InsertDeleteDistance")):
+        lists = (Counter(map(repr, np.asarray(rows).tolist())) for rows in (one, two))
+        before, after = lists
+        return float(((before - after) + (after - before)).total())
+    if records and metric.startswith(("HammingDistance", "ChangeOneDistance")):
+        rows = np.asarray(one).tolist(), np.asarray(two).tolist()
+        moved = sum(repr(a) != repr(b) for a, b in zip(*rows, strict=False))
+        return float(moved) if len(rows[0]) == len(rows[1]) else math.inf
+    return _distance(one, two, 2 if metric.startswith("L2") else 1)
+
+
+def _opendp_loss(call: Call, change: float) -> tuple[float, float]:
+    """Return the loss that OpenDP's privacy map gives for a distance: ε, and μ² of normal noise."""
     if change == 0:
-        return 0.0
+        return 0.0, 0.0
     measurement: Any = call.declared["map"]
     for distance in (change, math.ceil(change)) if math.isfinite(change) else ():
         try:
             loss = measurement.map(distance)
         except Exception:  # another type of distance
             continue
-        return float(loss) if isinstance(loss, int | float) else math.nan
-    return math.nan
+        if not isinstance(loss, int | float):
+            return math.nan, 0.0
+        if str(measurement.output_measure).startswith("ZeroConcentratedDivergence"):
+            return 0.0, 2.0 * loss  # ρ = μ²/2
+        return float(loss), 0.0
+    return math.nan, 0.0
 
 
 def _distance(one: Any, other: Any, norm: int) -> float:

@@ -13,6 +13,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator, Sized
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,11 +22,22 @@ from dpframe_trace.noise import UNKNOWN, Tape, is_noise, listed, plain, wrap
 
 _active: list[Tape] = []
 _importing: list[Tape] = []
+_RUNS = str(Path(__file__).with_name("runs.py"))
 
 
 def tape() -> Tape | None:
-    """Return the tape of the current run."""
-    return _active[-1] if _active else None
+    """Return the tape of the current run; None while the run imports a module."""
+    return _active[-1] if _active and not _in_import() else None
+
+
+def _in_import() -> bool:
+    """True if the traced function is importing a module, which may seed and draw for itself."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename != _RUNS:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 @contextmanager
@@ -48,13 +60,17 @@ def importing() -> Iterator[Tape]:
         _importing.pop()
 
 
-def _seeds(seed: Any) -> None:
+def _seeds(seed: Any, owner: Any = None) -> None:
+    """Note that the traced code fixes a seed; in an import, only if the generator is used later."""
     sequence = getattr(seed, "seed_seq", seed)  # of a bit generator
     if isinstance(sequence, np.random.SeedSequence):
         entropy = sequence.entropy
         seed = entropy if not isinstance(entropy, int) or entropy < 2**64 else None
     fixed = isinstance(seed, int | str | bytes | np.integer | list | tuple | np.ndarray)
-    watching = tape() or (_importing[-1] if _importing else None)
+    imported = bool(_active) and _in_import()
+    if owner is not None:
+        owner.fixed = seed if fixed and imported else None
+    watching = None if imported else tape() or (_importing[-1] if _importing else None)
     if fixed and watching is not None:
         watching.seeded(seed)
 
@@ -185,7 +201,10 @@ def _choice(original: Callable[..., Any], fallback: Callable[..., Any]) -> Calla
 
 
 def _check_seed(source: Any, on: Tape) -> None:
-    """Note generators made before the trace whose seed is a literal number."""
+    """Note generators whose seed was fixed before the trace or in an import."""
+    fixed = getattr(source, "fixed", None)
+    if fixed is not None:
+        on.seeded(fixed)
     if getattr(source, "known", True):
         return
     entropy = getattr(getattr(source.bit_generator, "seed_seq", None), "entropy", None)
@@ -226,19 +245,24 @@ def _methods(
 
 def _init_generator(self: Any, bit_generator: Any, known: bool = True) -> None:
     _Generator.__init__(self, bit_generator)
-    if known:
-        _seeds(bit_generator)
     self.known = known
+    if known:
+        _seeds(bit_generator, self)
 
 
 def _init_state(self: Any, seed: Any = None) -> None:
-    _seeds(seed)
+    _seeds(seed, self)
     _RandomState.__init__(self, seed)
 
 
 def _seed_state(self: Any, seed: Any = None) -> None:
-    _seeds(seed)
+    _seeds(seed, self)
     _RandomState.seed(self, seed)
+
+
+def _set_state(self: Any, state: Any) -> None:
+    self.fixed = None
+    _RandomState.set_state(self, state)
 
 
 def _randn(self: Any, *shape: int) -> Any:
@@ -261,6 +285,7 @@ TracedState: Any = _standing(
         "randn": _randn,
         "rand": _rand,
         "seed": _seed_state,
+        "set_state": _set_state,
     },
     _init_state,
 )
@@ -282,17 +307,22 @@ class _Tossed(_Random):
         self._quiet = True
         super().__init__(seed)
         self._quiet = False
-        _seeds(seed)
+        _seeds(seed, self)
 
     def seed(self, a: Any = None, version: int = 2) -> None:
         if not getattr(self, "_quiet", True):
-            _seeds(a)
+            _seeds(a, self)
         super().seed(a, version)
+
+    def setstate(self, state: Any) -> None:
+        self.fixed = None
+        super().setstate(state)
 
     def _shift(self, name: str, loc: Any, scale: Any, own: Callable[[], Any]) -> Any:
         on = tape()
         if on is None:
             return own()
+        _check_seed(self, on)
         noise = _SHIFTS[name]
         return on.shift(f"random.{name}", noise.family, (loc, scale, None), noise.standard)
 
@@ -321,6 +351,7 @@ def _tossed(name: str) -> Callable[..., Any]:
         on = tape()
         if on is None:
             return original(self, *given, **named)
+        _check_seed(self, on)
         laws = _laws(name, given, named)
         return on.opaque(
             f"random.{name}", laws, lambda rng: getattr(rng, name)(*given, **named), _Random
@@ -334,6 +365,7 @@ def _choices(fallback: Callable[..., Any]) -> Callable[..., Any]:
         on = tape()
         if on is None or weights is None or set(more) - {"k"} or more.get("k", 1) != 1:
             return fallback(self, population, weights, **more)
+        _check_seed(self, on)
         sizes = np.asarray([plain(weight) for weight in weights], float)
         law, name = sizes / sizes.sum(), "random.choices"
         return [on.choice(name, population, law, lambda rng: int(rng.choice(len(law), p=law)))]
@@ -434,14 +466,44 @@ def _of_opendp(stack: ExitStack) -> None:
         on = tape()
         if on is None:
             return original(self, arg)
-        declared = {"map": self}
-        return on.mechanism(
-            "opendp measurement", arg, declared, lambda: original(self, arg), "opendp"
-        )
+        with on.within():
+            answer = original(self, arg)
+        return _answered(on, answer, arg, self)
 
+    def query(self: Any, asked: Any) -> Any:
+        on = tape()
+        if on is None or not hasattr(self, "asked_about"):
+            return original_query(self, asked)
+        with on.within():
+            answer = original_query(self, asked)
+        return _answered(on, answer, self.asked_about, asked)
+
+    def _answered(on: Tape, answer: Any, data: Any, measurement: Any) -> Any:
+        if isinstance(answer, module.Queryable):  # answers queries about the data, with noise
+            answer.asked_about = data
+            return answer
+        with on.within():
+            measurement, data = _innermost(measurement, data)
+        declared = {"map": measurement}
+        return on.mechanism("opendp measurement", data, declared, lambda: answer, "opendp")
+
+    original_query = module.Queryable.__call__
+    _put(stack, module.Queryable, "__call__", query)
     _put(stack, module.Measurement, "__call__", call)
     if "invoke" in vars(module.Measurement):
         _put(stack, module.Measurement, "invoke", call)
+
+
+def _innermost(measurement: Any, data: Any) -> tuple[Any, Any]:
+    """Return the measurement that a chain ends with, and the value that its noise is added to."""
+    made = getattr(measurement, "__opendp_dict__", {})
+    parts = made.get("__kwargs__", {})
+    inner, before = parts.get("measurement1"), parts.get("transformation0")
+    if made.get("__function__") == "make_chain_mt" and inner is not None and before is not None:
+        return _innermost(inner, before(data))
+    if made.get("__function__") == "make_pureDP_to_zCDP" and "measurement" in parts:
+        return _innermost(parts["measurement"], data)
+    return measurement, data
 
 
 # Replacing.

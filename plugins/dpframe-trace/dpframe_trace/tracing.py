@@ -20,6 +20,8 @@ from dpframe_trace.runs import Pair, Raised, differing, judge_differences, lost,
 
 ENDLESS = ("not-a-number", "scale", "declared")
 """Findings that make the loss infinite."""
+FIRST_NOISE = 1 << 22
+"""Seed of the noise of the first call, which is not compared."""
 
 
 def trace(
@@ -108,6 +110,11 @@ def _trace(
     call = _caller(function)
     found = Trace(len(pairs), runs, claim)
     lines: dict[Site, Line] = {}
+    # The first call may import modules, whose primitives are replaced afterwards.
+    with primitives.replaced(function):
+        for pair in pairs[:1]:
+            for place in sorted(run(call, pair.d0, Tape(FIRST_NOISE)).tape.seeds):
+                found.find(seeded(*place, pair.words))
     with primitives.replaced(function):
         for pair in pairs:
             _one_pair(call, pair, found, lines)
