@@ -64,6 +64,8 @@ class Call:
     odds: Any = None
     """For a draw that is not followed, what its distribution depends on: `law`, or for positions
     in a list, the length of the list and not its contents."""
+    chance: float | None = None
+    """The probability of success of a geometric distribution."""
     result: Any = None
     released: Any = None
     """The result of a choice."""
@@ -169,6 +171,7 @@ class Tape:
         laws: tuple[Any, Any],
         draw: Callable[[Any], Any],
         legacy: Any = None,
+        chance: float | None = None,
     ) -> Any:
         """Make a draw that is not followed: integers, permutations, families without a location.
 
@@ -177,10 +180,11 @@ class Tape:
             laws: all of its parameters, and those that its distribution depends on.
             draw: makes the draw.
             legacy: makes the generator for `draw` from a seed; None for one of NumPy.
+            chance: the probability of success of geometric noise.
         """
         key = self.key(name)
         law, odds = laws
-        call = Call(key, "other", law=law, odds=odds)
+        call = Call(key, "other", law=law, odds=odds, chance=chance)
         old = self._register(call)
         rng = self.generator(key)
         call.result = draw(rng if legacy is None else legacy(int(rng.integers(2**32))))
@@ -223,6 +227,11 @@ class Tape:
             yield
         finally:
             self._inside -= 1
+
+    def released(self, call: Call) -> Ints:
+        """List a call that stands for lost noise, and return the numbers of its draws."""
+        self._register(call)
+        return call.first + np.arange(int(np.prod(call.shape))).reshape(call.shape)
 
     def _register(self, call: Call) -> Call | None:
         """List a call; return the same call of the run before, if its answer has this form."""

@@ -22,6 +22,7 @@ from dpframe_trace.noise import UNKNOWN, Tape, is_noise, listed, plain, wrap
 
 _active: list[Tape] = []
 _importing: list[Tape] = []
+_GLOBAL = np.random.mtrand._rand
 _RUNS = str(Path(__file__).with_name("runs.py"))
 
 
@@ -155,7 +156,10 @@ def _opaque(
         _check_seed(self, on)
         given = tuple(plain(value) for value in given)
         laws = _laws(name, given, named)
-        return on.opaque(name, laws, lambda rng: getattr(rng, name)(*given, **named), legacy)
+        chance: Any = (*given, named.get("p"))[0] if name == "geometric" else None
+        chance = float(chance) if chance is not None and np.ndim(chance) == 0 else None
+        draw = lambda rng: getattr(rng, name)(*given, **named)  # noqa: E731
+        return on.opaque(name, laws, draw, legacy, chance)
 
     return method
 
@@ -456,6 +460,22 @@ def _randomise(original: Callable[..., Any]) -> Callable[..., Any]:
     return randomise
 
 
+def _of_scipy(stack: ExitStack) -> None:
+    module = sys.modules.get("scipy.stats._distn_infrastructure")
+    if module is None:
+        return
+    original = module.rv_generic.rvs
+
+    @functools.wraps(original)
+    def rvs(self: Any, *given: Any, **named: Any) -> Any:
+        shared = getattr(self, "_random_state", None) is _GLOBAL
+        if shared and tape() is not None and named.get("random_state") is None:
+            named["random_state"] = np.random.mtrand._rand  # the replacement
+        return original(self, *given, **named)
+
+    _put(stack, module.rv_generic, "rvs", rvs)
+
+
 def _of_opendp(stack: ExitStack) -> None:
     module = sys.modules.get("opendp.mod")
     if module is None:
@@ -551,6 +571,7 @@ def replaced(function: Any) -> Iterator[None]:
             swap(np, name, _array(getattr(np, name)))
         _of_diffprivlib(stack)
         _of_opendp(stack)
+        _of_scipy(stack)
         for home, module in list(sys.modules.items()):
             root = home.partition(".")[0]
             if root in _SKIPPED or (root in sys.stdlib_module_names and root != "__main__"):

@@ -21,7 +21,7 @@ from dpframe_trace.report import Finding, Trace
 MOST_LEAVES = 10_000
 """Compared parts of an output."""
 OTHERS = 8
-"""Repeats with other noise after a difference, if the trace follows all noise."""
+"""Repeats after a difference, if the trace follows all noise."""
 MOST_OTHERS = 500
 """Most repeats if it does not."""
 OTHER_NOISE = 1 << 20
@@ -76,10 +76,10 @@ def _leaves(  # noqa: PLR0912  # one for each kind of value
     value: Any, path: str, depth: int
 ) -> Iterator[tuple[str, Any]]:
     """Yield the parts of an output, each a number, a text or the name of a type."""
-    if is_noise(value) or isinstance(value, bool | int | float | complex | str | bytes | None):
-        yield path, value
-    elif isinstance(value, np.generic):
+    if isinstance(value, np.generic):  # also float64, which is a float
         yield path, value.item()
+    elif is_noise(value) or isinstance(value, bool | int | float | complex | str | bytes | None):
+        yield path, value
     elif depth > 8:
         yield path, type(value).__name__
     elif isinstance(value, dict):
@@ -170,7 +170,7 @@ def judge_differences(
         )
         for at in range(number)
     ]
-    moved = (bool(others) or not loose) and all(
+    moved = bool(others) and all(
         any(_moves(other.tape, tape.calls[key]) for both in others for other in both)
         for tape in tapes
         for key in loose & tape.calls.keys()
@@ -237,10 +237,17 @@ def _others(tapes: tuple[Tape, Tape], loose: frozenset[Key], epsilon: float | No
     returns it with probability a·e^-ε or more. However the two runs share their noise, they differ
     in the observed way with probability at most 1 - max(1 - a, a·e^-ε) ≤ 1 - e^-ε/2. All repeats
     do so with probability at most 1e-4.
+
+    If the trace saw no noise, the function may take some from elsewhere.
     """
-    if not any(silent(t, c) for t in tapes for c in t.calls.values() if c.key in loose):
-        return OTHERS if loose else 0
+    unseen = not any(tape.calls for tape in tapes)
+    if not unseen and not any(
+        silent(t, c) for t in tapes for c in t.calls.values() if c.key in loose
+    ):
+        return OTHERS
     needed = 2 * math.log(1e4) * math.exp(min(1.0 if epsilon is None else epsilon, 700.0))
+    if unseen:
+        return math.ceil(min(needed, MOST_OTHERS))
     return math.ceil(needed) if needed <= MOST_OTHERS else 0
 
 

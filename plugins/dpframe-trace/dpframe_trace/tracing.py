@@ -17,6 +17,7 @@ from dpframe_trace.losses import Losses, laplace_uses, normal_epsilon
 from dpframe_trace.noise import Key, Site, Tape
 from dpframe_trace.report import TOLERANCE, Finding, Line, Trace, seeded
 from dpframe_trace.runs import Pair, Raised, differing, judge_differences, lost, run
+from dpframe_trace.sums import find_sums
 
 ENDLESS = ("not-a-number", "scale", "declared")
 """Findings that make the loss infinite."""
@@ -166,6 +167,8 @@ def _one_pair(
             unrecorded = bool(differing(first.leaves, again.leaves))
         if seed == 0:
             laplace = laplace_uses(call, pair, (first, second))
+        if not unrecorded:
+            first, second = find_sums(call, pair, (first, second))
         losses = Losses((first, second), pair.words, found, lines, laplace)
         released = released and losses.released
         unknown = unknown or math.isnan(losses.pure + losses.squares)

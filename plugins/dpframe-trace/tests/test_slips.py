@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import math
 import random
 import sys
 
@@ -134,6 +135,163 @@ def test_a_cache_that_the_first_call_fills_is_no_difference():
 
     found = trace(function, D0, D1, epsilon=1.0)
     assert (found.findings, found.unknown) == ([], [])
+
+
+# Counts whose noise is released as it is.
+
+
+def in_a_float(rng, data):
+    return len(data) + float(rng.laplace())
+
+
+def in_a_sum(rng, data):
+    return np.sum([len(data), rng.laplace()])
+
+
+def in_fsum(rng, data):
+    return math.fsum([(data > 0.5).sum(), rng.laplace()])
+
+
+def added_to_zero_first(rng, data):
+    noise = 0.0
+    noise += rng.laplace()
+    return len(data) + noise
+
+
+def clipped_above_zero(rng, data):
+    return np.maximum(len(data) + rng.laplace(), -100)
+
+
+def rounded_noise(rng, data):
+    return len(data) + round(rng.laplace())
+
+
+def rint_noise(rng, data):
+    return int(len(data) + np.rint(rng.laplace()))
+
+
+def two_geometric(rng, data):
+    chance = 1 - math.exp(-1)
+    return len(data) + int(rng.geometric(chance)) - int(rng.geometric(p=chance))
+
+
+def two_geometric_of_the_module(data):
+    chance = 1 - math.exp(-1)
+    return len(data) + np.random.geometric(chance) - np.random.geometric(chance)
+
+
+def geometric_histogram(rng, data):
+    chance = 1 - math.exp(-1)
+    counts = np.histogram(data, bins=2, range=(0, 1))[0]
+    noise = rng.geometric(chance, size=2) - rng.geometric(chance, size=2)
+    return dict(zip(["low", "high"], (counts + noise).tolist(), strict=True))
+
+
+def two_exponentials(rng, data):
+    return len(data) + rng.exponential() - rng.exponential()
+
+
+def difference_of_exponentials(data):
+    return len(data) + (random.expovariate(1) - random.expovariate(1))
+
+
+def of_scipy(data):
+    from scipy import stats
+
+    return len(data) + stats.laplace.rvs()
+
+
+def geometric_of_scipy(data):
+    from scipy import stats
+
+    return len(data) + stats.dlaplace.rvs(1.0)
+
+
+COUNTS = [
+    in_a_float,
+    in_a_sum,
+    in_fsum,
+    added_to_zero_first,
+    clipped_above_zero,
+    rounded_noise,
+    rint_noise,
+    two_geometric,
+    two_geometric_of_the_module,
+    geometric_histogram,
+    two_exponentials,
+    difference_of_exponentials,
+    of_scipy,
+    geometric_of_scipy,
+]
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_a_count_is_judged(count):
+    found = trace(count, D0, D1, epsilon=1.0)
+    assert (found.findings, found.unknown) == ([], [])
+    assert found.epsilon == pytest.approx(1.0)
+    found = trace(count, D0, D1, epsilon=0.5)
+    assert [finding.kind for finding in found.findings] == ["budget"]
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_a_count_that_stays_the_same_is_judged(count):
+    found = trace(count, D0, D0 + 1e-9, epsilon=1.0)
+    assert (found.findings, found.unknown, found.epsilon) == ([], [], 0.0)
+
+
+def truncated_noise(rng, data):
+    return len(data) + int(rng.laplace())
+
+
+def scale_of_lost_noise_from_data(rng, data):
+    return len(data) + len(data) * float(rng.laplace())
+
+
+def chance_from_data(rng, data):
+    chance = 1 - math.exp(-1 / len(data))
+    return len(data) + int(rng.geometric(chance)) - int(rng.geometric(chance))
+
+
+def sum_with_rounded_noise(rng, data):
+    return total(data) + round(rng.laplace())
+
+
+def one_geometric(rng, data):
+    return len(data) + int(rng.geometric(0.5))
+
+
+def noise_twice(rng, data):
+    noise = float(rng.laplace())
+    return len(data) + noise, total(data) + noise
+
+
+def geometric_and_a_secret(rng, data):
+    noise = int(rng.geometric(0.5)) - int(rng.geometric(0.5))
+    return len(data) + noise, noise > 0 and len(data) > 2
+
+
+@pytest.mark.parametrize(
+    "count",
+    [
+        truncated_noise,
+        scale_of_lost_noise_from_data,
+        chance_from_data,
+        sum_with_rounded_noise,
+        one_geometric,
+        noise_twice,
+        geometric_and_a_secret,
+    ],
+)
+def test_other_noise_of_a_count_is_not_called_right(count):
+    assert trace(count, D0, D1, epsilon=1.0).exit_code != 0
+
+
+def test_discrete_noise_that_is_not_recorded_is_no_reason_to_accuse():
+    """Two runs on D are often equal."""
+    draws = itertools.cycle([0, 0, 0, 0, 0, 0, 0, 1])
+    found = trace(lambda data: len(data) + next(draws), D0, D1, epsilon=1.0)
+    assert (found.findings, found.exit_code) == ([], 3)
 
 
 # OpenDP.
