@@ -16,7 +16,7 @@ import cloudpickle
 import numpy as np
 
 from dpframe.claims import ApproxDP, Claim, PureDP
-from dpframe.claims.relation import other_relation, seen_relation
+from dpframe.claims.relation import CLAIMED, other_relation, seen_relation
 from dpframe.commands import audit as auditing
 from dpframe.commands.audit_training import check_differ, check_positive, is_number, name_of
 from dpframe.common.text import escape, message
@@ -47,7 +47,7 @@ RNG = (
     *("rng", "np_rng", "prng", "gen", "generator", "random_state", "random", "random_source"),
     *("randomness", "key", "seed"),
 )
-"""Names of a parameter for a generator."""
+"""Names of a parameter for a generator; the first three name nothing else."""
 GENERATORS = ("Generator", "RandomState", "Random", "BitGenerator")
 """Classes of a generator, in annotations."""
 DATA = (
@@ -60,7 +60,7 @@ SETTINGS = (
     *("noise_multiplier", "budget", "rho", "clip", "bound", "bounds", "low", "high", "lower"),
     *("upper", "threshold"),
 )
-"""Names of a parameter that is neither."""
+"""Names of a parameter that is neither; the first four are never names of data."""
 
 
 class Terms(NamedTuple):
@@ -318,8 +318,10 @@ def _audit(
     (cell,) = record.cells
     failed: Exception | None = None
     if cell.verdict == VIOLATED or exceeds(cell):
-        told = [*_failure(record, source.words), *_constant(cell, plugins[0])]
-        text = "\n".join([*told, *_not_neighbours(handed), *_again(path, aside)])
+        texts = source.words
+        told = [*_failure(record, texts), *_constant(cell, plugins[0]), *_nothing(cell, texts)]
+        told += [*_not_neighbours(handed), *_replaced(terms.claimed(), handed)]
+        text = "\n".join([*told, *_again(path, aside)])
         failed = ViolationError(text, record, path)
     elif cell.verdict != CONSISTENT:
         text = "\n".join(
@@ -380,6 +382,15 @@ def takes_generator(release: Callable[..., Any]) -> bool:
     """
     if not callable(release):
         raise DpframeError(f"release: {release!r} is not a function")
+    if (
+        inspect.isclass(release)
+        and release.__module__ not in ("builtins", "numpy")
+        and any(callable(one) for name, one in vars(release).items() if not name.startswith("_"))
+    ):
+        raise DpframeError(
+            f"release: {release.__name__} is a class: pass the method of an object, or a function "
+            "that makes an object and returns the answer"
+        )
     if inspect.iscoroutinefunction(release) or inspect.isasyncgenfunction(release):
         raise DpframeError("release: it is async; wrap it in a function that calls asyncio.run")
     try:
@@ -398,7 +409,13 @@ def takes_generator(release: Callable[..., Any]) -> bool:
         _check_order(*needed)
         return True
     if len(needed) < 3 and len(in_place) > 1 and _is_generator(in_place[0]):
+        _check_order(*in_place[:2])
         return True
+    if len(in_place) == 1 and _plain(in_place[0].name) in (*RNG[:3], *SETTINGS[:4]):
+        raise DpframeError(
+            f"release: its only parameter is called {in_place[0].name!r}, but would get the data: "
+            "dpframe calls release(data) or release(rng, data)"
+        )
     if len(needed) == 1 or any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return False
     if in_place and not needed:
@@ -430,6 +447,11 @@ def _check_order(first: inspect.Parameter, second: inspect.Parameter) -> None:
     if _is_generator(second):
         raise DpframeError(
             f"release: its second parameter is called {second.name!r}; {called}, swap them"
+        )
+    if one in SETTINGS and one != "noise" and other not in SETTINGS:
+        raise DpframeError(
+            f"release: its first parameter is called {first.name!r}, but {called}, so it would get "
+            "the generator: bind it with functools.partial or a lambda"
         )
     if (one in DATA and other not in DATA[:1]) or other in SETTINGS:
         raise DpframeError(
@@ -542,6 +564,25 @@ def _constant(cell: CellRecord, mechanism: type[Plugin]) -> Iterator[str]:
     is_fixed = found and tuple(found.hits) in ((0, found.trials[1]), (found.trials[0], 0))
     if is_fixed and (text := advice([mechanism])):
         yield f"  perhaps its noise is always the same{text}"
+    elif is_fixed and found and found.event.startswith("is ") and " or " not in found.event:
+        yield (
+            "  note: on one dataset its answer never changed: it adds no noise, or noise that was "
+            "drawn once, outside the function"
+        )
+
+
+def _nothing(cell: CellRecord, texts: Mapping[int, str]) -> Iterator[str]:
+    """Yield a question if a function always returned None on D or on D′, and not on the other."""
+    found = cell.search
+    if found is None or "None" not in texts.values() or not found.event.startswith("gives "):
+        return
+    rates = [hits / max(trials, 1) for hits, trials in zip(found.hits, found.trials, strict=True)]
+    if sorted(rates) == [0, 1]:
+        at = rates.index(1 if found.event == "gives None" else 0)
+        yield (
+            f"  note: it returned None in all of these runs on {('D', 'D′')[at]}; did a branch "
+            "forget `return`?"
+        )
 
 
 def _leak(cell: CellRecord) -> Iterator[str]:
@@ -664,6 +705,25 @@ def _not_neighbours(handed: Any) -> Iterator[str]:
         yield (
             f"  note: D and D′ differ in {differ} of {most} entries; is that one step of your "
             "adjacency?"
+        )
+
+
+def _replaced(claim: Claim, handed: Any) -> Iterator[str]:
+    """Yield a question if one entry is replaced, but the claim is for another relation.
+
+    Entries that are answers to queries in place of records may differ so.
+    """
+    relation = getattr(claim, "relation", "replace-one")
+    if len(handed) < 3 or relation == "replace-one":
+        return
+    old, new = (_entries(data) for data in handed[1])
+    if old is None or new is None or len(old) != len(new):
+        return
+    changed = [both for both in zip(old, new, strict=True) if both[0] != both[1]]
+    if len(changed) == 1 and all(one.strip("[]() ,0.") for one in changed[0]):
+        yield (
+            f"  note: the claim is for neighbours by {CLAIMED[relation]}, but one entry of D is "
+            "replaced by another; if entries are records, state the claim for replaced ones"
         )
 
 

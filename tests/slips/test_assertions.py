@@ -156,6 +156,9 @@ def annotated(values: Any, source: np.random.Generator) -> float:
 class Library:
     """A class whose method is taken without an object."""
 
+    def __init__(self, values: Any = ()) -> None:
+        self.values = values
+
     def release(self, values: Any) -> float:
         return 0.0
 
@@ -171,6 +174,11 @@ class Library:
         (lambda df, k: 3, "'df' would get the generator: bind 'k'"),
         (lambda rng, epsilon: 3, "'epsilon', but .* so it would get the data"),
         (lambda rng, data, eps: 3, "takes 3 arguments, rng, data, eps; .*functools.partial"),
+        (lambda epsilon, v: 3, "first parameter is called 'epsilon', .* the generator: bind it"),
+        (lambda rng, epsilon=1.0: 3, "'epsilon', but .* so it would get the data"),
+        (lambda epsilon: 3, "only parameter is called 'epsilon', but would get the data"),
+        (lambda rng: 3, r"only parameter is called 'rng', .* release\(rng, data\)"),
+        (Library, "Library is a class: pass the method of an object"),
         (Library.release, "'self': pass the method of an object"),
     ],
 )
@@ -183,7 +191,9 @@ def test_arguments_in_another_order_are_named(release: Any, message: str) -> Non
 RIGHT = "lambda {0}, {1}: float(np.sum({1}) + {0}.laplace(scale=2.0))"
 
 
-@pytest.mark.parametrize("names", [("g", "x"), ("state", "v"), ("_", "d"), ("np_rng", "table")])
+@pytest.mark.parametrize(
+    "names", [("g", "x"), ("state", "v"), ("_", "d"), ("np_rng", "table"), ("noise", "values")]
+)
 def test_arguments_with_unusual_names_are_taken_in_order(names: tuple[str, str]) -> None:
     release = eval(RIGHT.format(*names), {"np": np})
     assert assert_dp(release, **ONE).cells[0].verdict == "consistent"
@@ -272,6 +282,26 @@ def test_exceptions_that_tell_d_from_d1_are_shown_first() -> None:
         assert_dp(refuses, **ONE)
     with pytest.raises(ViolationError, match=r"exception: TypeError: .*test_assertions.py:\d+"):
         assert_dp(len_of_a_number, raises="answer", **ONE)
+
+
+def forgets_return_in_a_branch(rng: Any, values: Any) -> Any:
+    if values[0] > 0:
+        return float(rng.laplace())
+    return None
+
+
+def test_a_branch_without_return_is_asked_about() -> None:
+    with pytest.raises(ViolationError, match="returned None in all of these runs on D; did a br"):
+        assert_dp(forgets_return_in_a_branch, **ONE)
+
+
+ONCE = np.random.default_rng(1).laplace()
+
+
+@pytest.mark.parametrize("release", [lambda values: values[0] + ONCE, lambda values: values[0]])
+def test_noise_that_was_drawn_once_is_asked_about(release: Any) -> None:
+    with pytest.raises(ViolationError, match="never changed: it adds no noise, or noise that was"):
+        assert_dp(release, **ONE)
 
 
 class Indexes(HostMechanism, name="indexes"):

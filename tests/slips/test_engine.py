@@ -189,6 +189,13 @@ def test_datasets_that_contradict_the_relation_are_refused(
         audit_training(lambda seed, *data: 0.0, ((d0, d0), (d1, d1)), models=40, claim=claim)
 
 
+def test_a_replaced_entry_under_a_claim_of_added_records_is_asked_about() -> None:
+    asked = "claim is for neighbours by add-or-remove-one .*one entry of D is replaced by another"
+    claim = AccountedDP(dp_accounting.GaussianDpEvent(8.0))
+    with pytest.raises(ViolationError, match=asked):
+        assert_dp(clipped_sum, d0=[-1.0, 0.2], d1=[1.0, 0.2], claim=claim, trials=2_000)
+
+
 def shuffled_epoch(rng: np.random.Generator, values: Any, *, good: bool = False) -> Any:
     """Five batches of two of ten records, shuffled, but accounted as Poisson samples."""
     v = np.clip(values, -1, 1)
