@@ -76,10 +76,10 @@ def seen_relation(claim: Any, d0: Any, d1: Any) -> str | None:
         if relation == "add-or-remove-one":
             return None
         said = f"D has {n0} records and D′ {n1}"
-    elif relation == "replace-one" or not all(map(_is_record_list, (d0, d1))):
+    elif relation == "replace-one" or None in (rows := [_record_list(one) for one in (d0, d1)]):
         return None
     else:
-        changed = [both for both in zip(d0, d1, strict=True) if not _same(*both)]
+        changed = [both for both in zip(*rows, strict=True) if not _same(*both)]
         if len(changed) != 1 or any(map(_is_null, changed[0])):
             return None
         said = "D and D′ differ in one record that is replaced by another"
@@ -87,7 +87,7 @@ def seen_relation(claim: Any, d0: Any, d1: Any) -> str | None:
 
 
 def _records(data: Any) -> int | None:
-    if hasattr(data, "columns") and hasattr(data, "iloc"):  # a pandas frame
+    if _is_frame(data):
         return len(data)
     if isinstance(data, np.ndarray):
         return len(data) if data.ndim else None
@@ -96,8 +96,20 @@ def _records(data: Any) -> int | None:
     return len(data) if isinstance(data, list) else None
 
 
-def _is_record_list(data: Any) -> bool:
-    return isinstance(data, list) and all(isinstance(one, dict | list | tuple) for one in data)
+def _is_frame(data: Any) -> bool:
+    return hasattr(data, "columns") and hasattr(data, "iloc")  # of pandas
+
+
+def _record_list(data: Any) -> list[Any] | None:
+    """Return the records of a table whose rows are certainly records, else None."""
+    if _is_frame(data):
+        found: list[Any] = data.astype(object).where(data.notna(), None).to_numpy().tolist()
+        return found
+    if isinstance(data, tuple) and len(data) == 2 and np.ndim(data[0]) == 2:  # (x, y)
+        x, y = map(np.asarray, data)
+        return list(zip(x.tolist(), y.tolist(), strict=True)) if len(x) == len(y) else None
+    own = isinstance(data, list) and all(isinstance(one, dict | list | tuple) for one in data)
+    return data if own else None
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -250,7 +250,9 @@ class SearchRun:
         if seeded or not (early and self.is_refuted()):
             return
         arm = self.witness()
-        self._first = SearchOutcome(arm, self.wealth, True, self._name(arm))
+        if self.known.has(name := self._name(arm)):  # it is set aside, and decides nothing
+            return
+        self._first = SearchOutcome(arm, self.wealth, True, name)
         self._first_draws, self.wealth = self.drawn, self.wealth.afresh()
         for one in self.arms:
             one.earned = 0.0
@@ -276,7 +278,7 @@ class SearchRun:
         self._confirms()
         self._accepted &= self.is_refuted()  # a pair may have given its gains back
         if self._accepted or not self.is_refuted():
-            unconfirmed = self._first is not None and not self._accepted
+            unconfirmed = self._first is not None and not (self._accepted or self.outcomes)
             return unconfirmed and self._ends and self._second(CONFIRMED[1])
         most = self.search.findings
         if most == 1 and not self.known:

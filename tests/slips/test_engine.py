@@ -12,6 +12,7 @@ from typing import Any
 
 import dp_accounting
 import numpy as np
+import pandas as pd
 import pytest
 from support.command_line import dpframe, worked
 
@@ -176,6 +177,8 @@ def test_specs_of_another_relation_are_mistakes(pairs: str, relation: str, tmp_p
         (REPLACED, np.zeros(3), np.zeros(4)),
         (SPECIAL, [{"x": 1.0}, {"x": 2.0}], [{"x": 1.0}, {"x": -2.0}]),
         (RESIZED, [(1.0,), (2.0,)], [(1.0,), (-2.0,)]),
+        (RESIZED, pd.DataFrame({"x": [1.0, np.nan, 2.0]}), pd.DataFrame({"x": [1.0, np.nan, 3.0]})),
+        (SPECIAL, (np.ones((2, 2)), np.zeros(2)), (np.array([[1, 1], [1, -1]]), np.zeros(2))),
     ],
 )
 def test_datasets_that_contradict_the_relation_are_refused(
@@ -183,7 +186,7 @@ def test_datasets_that_contradict_the_relation_are_refused(
 ) -> None:
     with pytest.raises(DpframeError, match=r"it is for neighbours by .*, but D"):
         assert_dp(lambda rng, data: rng.normal(), d0=d0, d1=d1, claim=claim)
-    if isinstance(d0[0], dict | tuple):
+    if isinstance(d0, tuple | pd.DataFrame) or isinstance(d0[0], dict | tuple):
         return
     with pytest.raises(DpframeError, match=r"it is for neighbours by .*, but D"):
         audit_training(lambda seed, *data: 0.0, ((d0, d0), (d1, d1)), models=40, claim=claim)
@@ -194,6 +197,18 @@ def test_a_replaced_entry_under_a_claim_of_added_records_is_asked_about() -> Non
     claim = AccountedDP(dp_accounting.GaussianDpEvent(8.0))
     with pytest.raises(ViolationError, match=asked):
         assert_dp(clipped_sum, d0=[-1.0, 0.2], d1=[1.0, 0.2], claim=claim, trials=2_000)
+
+
+@pytest.mark.parametrize(
+    ("d0", "d1"),
+    [
+        (pd.DataFrame({"x": [1.0, 2.0]}), pd.DataFrame({"x": [1.0, None]})),
+        ((np.ones((2, 2)), np.zeros(2)), (np.array([[1, 1], [0, 0]]), np.zeros(2))),
+    ],
+)
+def test_datasets_that_may_be_of_the_relation_are_not_refused(d0: Any, d1: Any) -> None:
+    found = assert_dp(lambda rng, data: rng.normal(), d0=d0, d1=d1, claim=SPECIAL, trials=500)
+    assert found.cells[0].verdict != "violated"
 
 
 def shuffled_epoch(rng: np.random.Generator, values: Any, *, good: bool = False) -> Any:
@@ -264,6 +279,21 @@ def test_too_few_draws_to_confirm_are_said() -> None:
         assert_dp(always_leaks, d0=[0], d1=[1], epsilon=0.5, trials=40)
     notes = violated.value.record.cells[0].estimate.notes
     assert any("a drift of the box, which takes no seed, is not excluded" in one for one in notes)
+
+
+def leaks_twice(data: Any) -> float:
+    if any(value != value for value in data):
+        return 1e6 + random.random()
+    return random.random() - 1e6 * (max(data, default=0) > 1)
+
+
+def test_a_confirmed_finding_does_not_end_a_search_for_more() -> None:
+    table, asked = [0.1, 0.4, 0.9], {"schema": [(0, 1)], "adjacency": "replace", "epsilon": 1.0}
+    with pytest.raises(ViolationError) as violated:
+        search_violation(leaks_twice, table, **asked, findings=9, trials=2_500)  # type: ignore[arg-type]
+    (cell,) = violated.value.record.cells
+    assert len(cell.search.findings) == 2
+    assert cell.search.coverage.ended_by == "trials"
 
 
 METADATA = "Metadata-Version: 2.1\nName: odd-plugin\nVersion: 1.0\n"
