@@ -6,6 +6,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dpframe
@@ -256,10 +257,23 @@ def misspells(rng: Any, values: Any) -> float:
     return float(np.lapalce(1) if values[0] > 0 else rng.laplace())  # type: ignore[attr-defined]
 
 
+def unpacks(rng: Any, values: Any) -> float:
+    table = [1.0, 2.0] if values[0] > 0 else [1.0]
+    (first,) = table
+    return float(first + rng.laplace())
+
+
+def looks_up_a_group(rng: Any, values: Any) -> float:
+    groups = pd.Series([1.0], index=["b" if values[0] > 0 else "a"])
+    return float(groups.loc["a"] + rng.laplace())
+
+
 @pytest.mark.parametrize(
     ("release", "message"),
     [
-        (on_two_lines, r"answers on D and D′ were exceptions.*KeyError.*ValueError: positive"),
+        (unpacks, r"answers on D′ were exceptions.* too many values to unpack .*py:\d+ in unpacks"),
+        (looks_up_a_group, r"answers on D′ were exceptions.* KeyError: 'a' .*looks_up_a_group"),
+        (on_two_lines, r"D and D′ were exceptions(?=.*KeyError: ).*ValueError: positive"),
         (len_of_a_number, r"answers on D′ were exceptions.* TypeError: .*test_assertions.py:\d+"),
         (misspells, r"answers on D′ were exceptions.* 'lapalce' \(.*test_assertions.py:\d+"),
     ],

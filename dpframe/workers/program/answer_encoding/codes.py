@@ -233,11 +233,19 @@ def slip_of(error: BaseException) -> str:
     steps = _steps(error)
     while missing and steps and steps[-1][0].f_code.co_name == "__getattr__":
         steps.pop()  # of a module that lacks the name
+    while isinstance(error, LookupError) and steps and _is_table(steps[-1][0]):
+        steps.pop()  # the user's own key or index, as in a dict or a list
     file = _file_of(steps[-1][0]) if steps else ""
     library = file.startswith((_LIBRARY, "<frozen")) or any(one in file for one in _INSTALLED)
     if missing:
         return MISSPELT_ELSEWHERE if library else MISSPELT
-    return OWN if isinstance(error, _MISTAKES) and not library else ""
+    unpacked = isinstance(error, ValueError) and "values to unpack" in _message(error)
+    return OWN if (unpacked or isinstance(error, _MISTAKES)) and not library else ""
+
+
+def _is_table(frame: Any) -> bool:
+    """True if the code of a frame is that of a library of tables or arrays."""
+    return any(f"{os.sep}{name}{os.sep}" in _file_of(frame) for name in ("pandas", "polars"))
 
 
 def traced(error: BaseException) -> str:
