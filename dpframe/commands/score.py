@@ -321,12 +321,17 @@ def repeat_warnings(*sides: HostArray) -> list[str]:
         if values.dtype == np.bool_:
             continue
         _, counts = np.unique(values[~np.isnan(values)], return_counts=True)
-        if len(counts) < FEWEST_REPEATS or counts.min() < 2:
+        if len(counts) < FEWEST_REPEATS:
             continue
-        many = len(counts) >= 5 * FEWEST_REPEATS and counts.mean() <= 4  # no rounded numbers
-        if many or counts.min() == counts.max():
+        usual = int(np.bincount(counts).argmax())
+        share = float(np.mean(counts == usual))
+        # No rounded numbers: these occur in different numbers, or often.
+        many = len(counts) >= 5 * FEWEST_REPEATS and counts.mean() <= 4 and counts.min() >= 2
+        if many or (usual >= 2 and share >= REPEATED):
+            which = "Each" if counts.min() >= 2 else f"{share:.0%}"
+            times = f"{counts.min():,} times or more" if counts.min() >= 2 else f"{usual:,} times"
             return [
-                f"Each of {len(counts):,} different scores occurs {counts.min():,} times or more: "
+                f"{which} of {len(counts):,} different scores occurs {times}: "
                 "are rows repeated? Bounds assume independent scores, so they are too large then. "
                 "Remove repeated rows."
             ]
@@ -334,6 +339,7 @@ def repeat_warnings(*sides: HostArray) -> list[str]:
 
 
 FEWEST_REPEATS = 20  # different scores, of which each occurs several times
+REPEATED = 0.9  # share of different scores that occur equally often, if rows are repeated
 
 
 def _check_different(inside: "_Scores", outside: "_Scores") -> None:

@@ -391,6 +391,14 @@ def test_repeated_rows_refute_nothing(times: int) -> None:
     assert "violated" not in one.stdout
 
 
+def test_a_few_rows_that_are_not_repeated_hide_no_repeated_ones() -> None:
+    few, more = N // 4, [9.0, -9.0]
+    write("t.csv", score=[*np.tile(LEAK[:few], 4), *more], in_train=[*np.tile(IN[:few], 4), 1, 0])
+    done = invoke("score", "t.csv", *CLAIM)
+    assert done.exit_code == 3
+    assert "different scores occurs 4 times: are rows repeated?" in done.stdout
+
+
 def test_memberships_are_not_scores_of_a_side() -> None:
     np.save("s.npy", SCORE)
     np.save("m.npy", IN)
