@@ -74,6 +74,9 @@ class Evidence(NamedTuple):
 
     theorem: str
     terms: tuple[tuple[float, ...], ...]
+    design: tuple[tuple[float, ...], ...] = ()
+    """All events that share the error of "joint", fixed before the draws: (r, n, n′, w, s), with
+    the rank r beyond which an event begins (k is then r − 1), or 0 for a fixed threshold."""
 
 
 class Estimate(NamedTuple):

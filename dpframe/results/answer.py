@@ -142,11 +142,14 @@ def _wealth(value: Any) -> tuple[tuple[int, float], ...]:
 def _evidence(name: str, value: Any) -> Evidence:
     if not isinstance(value, Evidence) or not isinstance(value.theorem, str):
         raise CellError(f"estimate gave {shown(value)} for evidence; it must be an Evidence")
-    terms = _sequence(name, value.terms, MOST_POINTS)
-    for number in (each for term in terms for each in _sequence(name, term, MOST_POINTS)):
+    both = [_sequence(name, rows, MOST_POINTS) for rows in (value.terms, value.design)]
+    for number in (
+        each for rows in both for row in rows for each in _sequence(name, row, MOST_POINTS)
+    ):
         if not math.isfinite(_number(name, number)):
             raise CellError(f"estimate gave {number} in its evidence, which is not finite")
-    return Evidence(text(value.theorem), tuple(map(tuple, terms)))
+    terms, design = (tuple(map(tuple, rows)) for rows in both)
+    return Evidence(text(value.theorem), terms, design)
 
 
 def _profile_lower(value: Any) -> tuple[tuple[float, float], ...]:

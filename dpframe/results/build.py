@@ -152,7 +152,9 @@ def evidence_record(evidence: Evidence | None) -> model.EvidenceRecord | None:
     """Return evidence for the record."""
     if evidence is None:
         return None
-    return model.EvidenceRecord(theorem=evidence.theorem, terms=plain(evidence.terms))
+    return model.EvidenceRecord(
+        theorem=evidence.theorem, terms=plain(evidence.terms), design=plain(evidence.design)
+    )
 
 
 def _asked(cell: Cell) -> model.AskedRecord | None:

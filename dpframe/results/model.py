@@ -186,6 +186,9 @@ class EvidenceRecord(RecordPart):
     `betting`"""
     terms: list[list[Count | Number]]
     """its numbers: counts, weights and shares of the error, as described in `dpframe.Evidence`"""
+    design: list[list[Count | Number]] = []
+    """of `joint`: all events that share the error, as rank (0 for a fixed threshold), trials,
+    weight and share; empty for other theorems"""
 
 
 class EstimateRecord(RecordPart):

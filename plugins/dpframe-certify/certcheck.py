@@ -1,12 +1,17 @@
 """Check a certificate of a dpframe audit without dpframe: `python certcheck.py CERT.json`.
 
+Exit code: 0 if every conclusion was recomputed, and what is stated twice agrees; 1 if the file is
+refused; 2 if it cannot be read; 3 if a cell failed, or something is MISSING, DIFFERS or was NOT
+CHECKED. Names, versions and labels are free text, and a signature is checked by its own program.
+
 Bounds and verdicts follow from counts by the theorems below, rounded outwards; none shows privacy.
-It cannot check that draws are independent, events, ranks and weights fixed before, m the spec's.
+It cannot check that draws are independent, or that events and weights were fixed before them.
 With probability 1 - a the rates (x, y) = (FPR, FNR) of an event lie in a region. A claim is wrong
 if y < 1 - delta(eps) - e^eps x for an eps, throughout (Dong, Roth, Su 2022). Terms, s a share of a:
 clopper-pearson (k, n, k', n', s): Pr[Bin(n, x) <= k] >= as/2 and Pr[Bin(n', y) <= k'] >= as/2.
 joint (k, n, t, n', w, s): z, z' < C and w z + sqrt(1 - w^2) z' < D; Pr[N > C] = as/10, Pr[N > D] =
   8as/10, Pr[N > z] = Pr[Bin(n, x) <= k], Pr[N > z'] = Pr[Bin(n', 1 - y) >= t] (Liptak 1958).
+  The design fixes (r, n, n', w, s): k = r - 1 beyond the rank r; with r = 0 the event is fixed.
 total-variation (k, n, t, n', b): rates lie within sqrt(b/n)/2 + sqrt(ln(2/a)/(2n)) (Canonne 2020).
 one-run (m, r, v, s): B(v) + 2 m delta max_i (B(v - i) - B(v))/i <= as, where B(j) is
   Pr[Bin(r, e^eps/(1 + e^eps)) >= j] (Steinke et al. 2023, theorem 5.2), at all DELTA of a curve.
@@ -21,7 +26,9 @@ import hashlib
 import json
 import math
 import sys
+import tomllib
 from collections import Counter
+from contextlib import suppress
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, setcontext
 from functools import lru_cache, reduce
 from itertools import groupby, pairwise, product
@@ -35,6 +42,9 @@ NORMAL, DP, MARGIN = NormalDist(), ("epsilon", "delta"), 1e-12  # MARGIN is for 
 CURVES = {"bound": DP, "pure-dp": DP, "approx-dp": DP, "gaussian-dp": ("mu",)}
 CURVES["subsampled-gaussian-dp"] = ("noise_multiplier", "sampling_probability")
 DELTA = [10.0**-n for n in range(13)] + [3e-5, 3e-4, 3e-3, 0.02, 0.05] + [n / 10 for n in range(10)]
+VERDICTS = ("violated", "consistent", "inconclusive")
+DEFAULTS = {"confidence": 0.95, "multiplicity": "holm", "seed": 0, "repeats": 1}  # of a spec
+MOST_BYTES = 10**9
 DESIGN = {"betting": (8, 5, (1, 7)), "joint": (6, 4, (1, 3, 4, 5))}  # fields, whole ones, fixed
 DESIGN |= dict.fromkeys(("one-run", "one-run-fdp"), (4, 3, (0, 1, 3)))
 DESIGN |= dict.fromkeys(("clopper-pearson", "total-variation"), (5, 4, (1, 3, 4)))
@@ -157,6 +167,9 @@ def rejected(one: Any, found: Any, a: Decimal, claim: Any, side: int) -> bool:
         order = j <= k and t <= n and sorted((k, n)) == trials
         order = t <= k <= j <= 10**6 and not math.gcd(j, k) % sum(trials) if guesses else order
         must(own and (order or bets) and len(term) == size, f"{one['id']}: odd terms")
+    if theorem == "joint":
+        of_ranks(evidence["design"], evidence["terms"])
+        of_ranks(evidence["design"], terms)
     both = ([tuple(t[at] for at in fixed) for t in each] for each in (evidence["terms"], terms))
     run, other = (Counter({*each} if bins or bets else each) for each in both)
     spent = sum(number * (bins or part[-1]) for part, number in (run | other).items())
@@ -166,6 +179,18 @@ def rejected(one: Any, found: Any, a: Decimal, claim: Any, side: int) -> bool:
         return (by_bets if bets else by_guesses)(one, terms, a, claim, side) == (side > 0)
     below = (all(gap(claim, at, side) > 0 for at in region(theorem, t, a, side)) for t in terms)
     return any(below) == (side > 0)
+
+
+def of_ranks(design: Any, terms: Any) -> None:
+    """Refuse counts of events that are not in a design: k is one below the rank, if it has one."""
+    right = all(len(row) == 5 and {*map(type, row[:3])} == {int} and row[0] >= 0 for row in design)
+    must(right and sum(row[4] for row in design) <= 1 + CLOSE, "its design is impossible")
+    left = Counter(map(tuple, design))
+    for k, n, _, n_true, *rest in terms:
+        rows = ((rank, n, n_true, *rest) for rank in (k + 1, 0))
+        known = [row for row in rows if left[row] > 0]
+        must(known, "its counts are not those of its ranks")
+        left[known[0]] -= 1
 
 
 def by_guesses(one: Any, terms: Any, a: Decimal, claim: Any, side: int) -> bool:
@@ -240,7 +265,7 @@ def check(certificate: Any) -> dict[int, str]:
     rare, last = 0, found.count("violated")  # rare: for the sampler
     tested = [(one["id"], one["repeat"]) for one in certificate["conclusions"] if one["basis"]]
     right = found and "violated" not in found[last:] and len({*tested}) == len(tested)
-    right = right and type(m) is type(failed) is int and 0 <= m - len(tested) <= failed
+    right = right and type(m) is type(failed) is int and m >= len(tested) and failed >= 0
     must(right and 0 < error < 1, "its tests, their order or its confidence are impossible")
     for place, one in enumerate(certificate["conclusions"]):
         basis, estimate, verdict = one["basis"], one["estimate"], one["verdict"]
@@ -278,22 +303,155 @@ def check(certificate: Any) -> dict[int, str]:
     return left
 
 
+def same(one: Any, other: Any) -> bool:
+    """Compare two values of JSON or TOML; numbers by their value, lists and tables never differ."""
+    if isinstance(one, list | dict):
+        return True
+    numbers = all(isinstance(each, int | float | Decimal) for each in (one, other))
+    if numbers and bool not in (type(one), type(other)):
+        return float(one) == float(other)
+    return type(one) is type(other) and bool(one == other)
+
+
+def compare(certificate: Any) -> list[str]:
+    """Compare what a certificate states twice; return what FAILED, is MISSING or DIFFERS."""
+    audit, summary, failed = certificate["audit"], certificate["summary"], certificate["failed"]
+    ones, error, doubts = certificate["conclusions"], 1 - audit["confidence"], []
+    found, looks = Counter(one["verdict"] for one in ones), [1]
+    must({*map(type, summary.values())} == {int}, "its summary has no counts")
+    lacking = {name: summary[name] - found[name] for name in VERDICTS}
+    concluded = sum(summary[name] for name in VERDICTS)
+    right = min(lacking.values()) >= 0 and summary["m"] == audit["m"]
+    must(right and 0 <= audit["m"] - concluded <= failed, "its summary contradicts it")
+    doubts += [f"FAILED: {failed} cells, about which nothing is concluded"] * (failed > 0)
+    doubts += [f"MISSING: {n} conclusions, {name}" for name, n in lacking.items() if n]
+    spent = Decimal(0)
+    for one in ones:
+        basis, claim = one["basis"], one.get("claim") or {}
+        looks.append(look := basis.get("look", 1))
+        price = look * (look + 1) if look > 1 else 1
+        spent += (part := (1 - one["estimate"]["confidence"]) * price / error)
+        must(audit["multiplicity"] != "none" or part >= 1 - CLOSE, "its levels are corrected")
+        must({*map(type, (one["seed"], one["repeat"]))} == {int}, "its seeds are no numbers")
+        params = one.get("mechanism", {}).get("params", {})
+        for name, value in claim.get("parameters", {}).items():
+            if name in params and not same(value, params[name]):
+                told = f"claims {name} = {value}, but its mechanism has {params[name]}"
+                doubts.append(f"NOT CHECKED: {one['id']}: it {told}")
+    must((type(audit["looks"]), audit["looks"]) == (int, max(looks)), "its looks are others")
+    if audit["multiplicity"] != "none" and spent < 1 - CLOSE and not failed:
+        doubts.append(f"MISSING: conclusions with {1 - spent:.3g} of the error")
+    return doubts + compare_spec(certificate)
+
+
+def varied(sweep: Any, overrides: Any) -> dict[str, Any]:
+    """Return the values of each key that is swept, or set from the command line."""
+    sets = dict[str, Any]()
+    for group, value in sweep.items():
+        nested = type(value) is dict
+        sets |= (
+            {f"{group}.{key}": each for key, each in value.items()} if nested else {group: value}
+        )
+    for override in overrides:
+        key, _, value = override.partition("=")
+        with suppress(tomllib.TOMLDecodeError):  # of a text without quotes
+            value = tomllib.loads(f"value = {value}")["value"]
+        sets[key.strip()] = value if type(value) is list else [value]
+    return sets
+
+
+def compare_spec(certificate: Any) -> list[str]:
+    """Compare a certificate with the text of its spec; return what is MISSING or DIFFERS."""
+    spec, audit, ones = certificate["spec"], certificate["audit"], certificate["conclusions"]
+    if not spec:  # scores that were made elsewhere
+        return ["MISSING: its spec"] * any("mechanism" in one for one in ones)
+    text, ends, doubts = spec["text"], ("\n", "\r\n"), list[str]()
+    forms = (start + text.replace("\n", end) for start in ("", "\ufeff") for end in ends)
+    digests = [hashlib.sha256(form.encode()).hexdigest() for form in forms]
+    must(spec["sha256"] in digests, "its spec has another digest")
+    try:
+        told: Any = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:  # written in Python
+        told = json.loads(text)
+    sets = varied(told.get("sweep", {}), spec["overrides"])
+
+    def fits(value: Any, key: str, table: Any) -> bool:
+        name = key.partition(".")[2]
+        values = sets.get(key, [table[name]] if name in table else [value])
+        return any(same(each, value) for each in values)
+
+    settings = DEFAULTS | told["audit"]
+    for name in ("name", "confidence", "multiplicity"):
+        must(fits(audit[name], f"audit.{name}", settings), f"its spec has another {name}")
+    for one in ones:
+        own = [("audit.seed", one["seed"], settings)]
+        at = {"delta": one["claim"].get("parameters", {}).get("delta")} | settings
+        if one["claim"] and CURVES.get(one["claim"]["kind"]) is DP:
+            own.append(("audit.delta", one["estimate"]["delta"], at))
+        for role in ("mechanism", "pair", "attack", "estimator"):
+            tables = told.get(role, [])
+            tables = tables if type(tables) is list else [tables]
+            use, params = one[role]["use"], one[role]["params"]
+            must(type(params) is dict, f"{one['id']}: its parameters are no table")
+            label = use if role == "pair" else one[role]["label"]
+            of = [t for t in tables if t["use"].split("/")[-1] == use.split("/")[-1]]
+            of = [t.get("params", {}) for t in of if label == t.get("label", use)]
+            if tables and not of:
+                doubts.append(f"DIFFERS: the spec of {one['id']} has no {role} {label}, a {use}")
+            for written in of[:1]:
+                keys = sorted({*params, *written})
+                own += [(f"{role}.{key}", params.get(key), written) for key in keys]
+        for key, value, table in own:
+            if not fits(value, key, table):
+                doubts.append(f"DIFFERS: {one['id']} has {key} = {value}, its spec another")
+        most = sets.get("audit.trials", [settings.get("trials")])
+        repeats = max(sets.get("audit.repeats", [settings["repeats"]]))
+        if max(one["trials"]) > max(most) or not 0 <= one["repeat"] < repeats:
+            doubts.append(f"DIFFERS: {one['id']} has more trials or repeats than its spec")
+    return doubts
+
+
+def certified(certificate: Any, file: Path) -> str:
+    """Describe what a certificate certifies."""
+    audit, spec = certificate["audit"], certificate["spec"].get("sha256", "none: scores of others")
+    found = Counter(one["verdict"] for one in certificate["conclusions"])
+    names = {"violated": "violated", "consistent": "not refuted", "inconclusive": "inconclusive"}
+    counts = [
+        f"{found[name]} {words}" for name, words in (names | {None: "without a claim"}).items()
+    ]
+    signed = [f"{file.name}{end}" for end in (".sig", ".minisig") if Path(f"{file}{end}").exists()]
+    return (
+        f"{', '.join(counts)}; m = {audit['m']}, {certificate['failed']} failed\n"
+        f"confidence {audit['confidence']}, multiplicity {audit['multiplicity']}, "
+        f"looks {audit['looks']}\n"
+        f"audit {audit['name']!a}, spec {spec!a}\n"
+        + (f"signature in {signed[0]!a}, not checked here" if signed else "not signed")
+    )
+
+
 def main(arguments: list[str]) -> int:
     """Check a file; return 0 if right, 1 if refused, 2 if unreadable, 3 if some is NOT CHECKED."""
+    if arguments in (["--help"], ["-h"]) or len(arguments) != 1:
+        print(__doc__)
+        return 0 if len(arguments) == 1 else 2
+    file = Path(arguments[0])
     try:
-        content: Any = json.loads(text := Path(*arguments).read_bytes().decode())
-        dump = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+        must(file.stat().st_size <= MOST_BYTES, "it is too large")
+        content: Any = json.loads(text := file.read_bytes().decode())
+        dump = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
         content.pop("digest")
         content |= {"digest": f"sha256:{hashlib.sha256(dump(content).encode()).hexdigest()}"}
         must(dump(content | {"certificate": 1}) + "\n" == text, "bad form or digest")
-        left, all_ = check(json.loads(text, parse_float=Decimal)), content["conclusions"]
+        exact = json.loads(text, parse_float=Decimal)
+        left, all_ = check(exact), content["conclusions"]
+        doubts, words = compare(exact), certified(exact, file)
     except Exception as error:  # whatever is not a certificate is refused
         print(f"REFUSED: {type(error).__name__}: {str(error)!a}")
         return 2 if isinstance(error, OSError) else 1
-    for place, why in left.items():
-        print(f"NOT CHECKED: {all_[place]['id']!a}: {why}")
+    doubts += [f"NOT CHECKED: {all_[place]['id']}: {why}" for place, why in left.items()]
+    print(words, *(ascii(each)[1:-1] for each in doubts), sep="\n")
     print(f"{len(all_) - len(left)} of {len(all_)} conclusions recomputed; {len(left)} NOT CHECKED")
-    return 3 if left else 0
+    return 3 if doubts else 0
 
 
 if __name__ == "__main__":

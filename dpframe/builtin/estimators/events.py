@@ -215,10 +215,16 @@ class Events(NamedTuple):
         return Events._make(column[list(chosen)] for column in self)
 
     @property
-    def evidence(self) -> Evidence:
-        """The inputs of the staircases."""
-        terms = zip(*(column.tolist() for column in self[:6]), strict=True)
-        return Evidence("joint", tuple(terms))
+    def design(self) -> tuple[tuple[float, ...], ...]:
+        """The ranks, trials, weights and shares, which do not depend on the counts."""
+        ranks = np.where(self.ranked, self.false + 1, 0)
+        fixed = (ranks, self.trials_false, self.trials_true, self.weight, self.share)
+        return tuple(zip(*(column.tolist() for column in fixed), strict=True))
+
+    def evidence(self, chosen: Events) -> Evidence:
+        """Return the inputs of the staircases of chosen events, and the design of all."""
+        terms = zip(*(column.tolist() for column in chosen[:6]), strict=True)
+        return Evidence("joint", tuple(terms), self.design)
 
 
 def joined(parts: Sequence[Events]) -> Events:
@@ -297,7 +303,7 @@ def estimate_from_events(
         epsilon_upper_of=shown.of,
         profile=profile(rates),
         notes=(f"the error is shared among {len(said)} events", *notes),
-        evidence=kept.evidence,
+        evidence=events.evidence(kept),
     )
     boxes = at_level.max(axis=1)
     shares = zip(events.share.tolist(), said.tolist(), strict=True)

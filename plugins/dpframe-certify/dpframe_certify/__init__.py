@@ -22,6 +22,8 @@ RECORD = ("environment", "environments", "plugins")
 CELL = ("id", "repeat", "seed", "draw_group", "mechanism", "pair", "attack", "estimator")
 CLAIM = ("kind", "parameters", "profile")
 ESTIMATE = ("assumption", "delta", "confidence", "epsilon_lower", "evidence")
+SPEC = ("sha256", "text", "overrides")
+VERDICTS = ("violated", "consistent", "inconclusive")
 BASIS = ("confidence", "look", "resolution", "extreme")
 
 
@@ -82,9 +84,14 @@ def certificate(record: Record | Mapping[str, Any]) -> dict[str, Any]:
     found = {
         "certificate": 1,
         "record": whole["digest"],
-        "spec": whole["spec"]["sha256"],
-        "audit": {**whole["audit"], "m": whole["summary"]["m"]},
+        "spec": _part(whole["spec"], SPEC),
+        "audit": {
+            **whole["audit"],
+            "m": whole["summary"]["m"],
+            "looks": max((cell["basis"]["look"] for cell in cells if cell["basis"]), default=1),
+        },
         "failed": whole["summary"]["failed"],
+        "summary": {name: whole["summary"][name] for name in ("m", *VERDICTS)},
         **_part(whole, RECORD),
         "conclusions": [
             {
@@ -106,10 +113,11 @@ def _part(whole: Mapping[str, Any] | None, keys: Iterable[str]) -> dict[str, Any
 
 def _basis(whole: Mapping[str, Any] | None) -> dict[str, Any]:
     basis = _part(whole, BASIS)
-    if (extreme := basis.get("extreme")) and extreme["theorem"] == "betting":
+    if extreme := basis.get("extreme"):
         # No bound is derived from the most extreme counts.
-        terms = [term for term in extreme["terms"] if term[0] > 0]
-        basis["extreme"] = {**extreme, "terms": terms}
+        bets = extreme["theorem"] == "betting"
+        terms = [term for term in extreme["terms"] if not bets or term[0] > 0]
+        basis["extreme"] = {"theorem": extreme["theorem"], "terms": terms}
     return basis
 
 

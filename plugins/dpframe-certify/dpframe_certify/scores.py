@@ -48,15 +48,18 @@ def _record(answer: Mapping[str, Any]) -> dict[str, Any]:
     certified = [row for row in rows if row["estimate"] and row["estimate"]["certified"]]
     levels = {1 - row["estimate"]["confidence"] for row in certified}
     digest = hashlib.sha256(canonical(answer).encode()).hexdigest()
+    cells = [*_cells(answer, certified, claim)]
+    verdicts = Counter(cell["verdict"] for cell in cells)
     return {
         **answer,
         "digest": f"sha256:{digest}",
-        "spec": {"sha256": None},
+        "spec": {},
         "summary": {
             "m": round((1 - whole) / min(levels)) if claim and levels else 0,
             "failed": sum(row["status"] == "failed" for row in rows),
+            **{name: verdicts[name] for name in ("violated", "consistent", "inconclusive")},
         },
-        "cells": [*_cells(answer, certified, claim)],
+        "cells": cells,
     }
 
 

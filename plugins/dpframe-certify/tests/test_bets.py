@@ -123,7 +123,7 @@ def test_parts_of_the_error_that_no_event_had_may_be_those_of_extreme_counts(
 
 
 def test_a_conclusion_that_is_listed_again_raises_no_level(tmp_path: Path) -> None:
-    strong = of_bets("violated", STRONG, confidence=0.999)
+    strong = of_bets("violated", STRONG, confidence=0.975)
     rest = of_bets("consistent", WEAK, name="other", confidence=0.975)
     assert code_of_bets(tmp_path, strong, rest) == 0
     assert code_of_bets(tmp_path, strong, strong, rest) == 1

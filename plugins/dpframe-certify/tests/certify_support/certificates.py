@@ -6,6 +6,7 @@ import functools
 import hashlib
 import json
 import math
+from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -140,7 +141,7 @@ def of_bets(
 ) -> dict[str, Any]:
     """Return a conclusion from bets against 1-DP on at most 300 draws from each dataset."""
     return {
-        **{"id": name, "repeat": 0, "trials": [300, 300], "verdict": verdict},
+        **{"id": name, "repeat": 0, "seed": 0, "trials": [300, 300], "verdict": verdict},
         "claim": {"kind": "pure-dp", "parameters": {"epsilon": 1.0, "delta": 0.0}, "profile": []},
         "estimate": {
             **{"delta": 0.0, "confidence": confidence, "epsilon_lower": bound},
@@ -154,12 +155,26 @@ def of_bets(
 
 
 def code_of_bets(folder: Path, *conclusions: dict[str, Any]) -> int:
+    m = len({one["id"] for one in conclusions})
     audit = {
-        "m": len({one["id"] for one in conclusions}),
+        "name": "bets",
+        "m": m,
         "confidence": 0.95,
         "multiplicity": "holm",
+        "looks": max(one["basis"].get("look", 1) for one in conclusions),
     }
-    told = {"certificate": 1, "audit": audit, "failed": 0, "conclusions": list(conclusions)}
+    verdicts = Counter(one["verdict"] for one in conclusions)
+    summary = {name: verdicts[name] for name in ("violated", "consistent", "inconclusive")}
+    told = {
+        **{
+            "certificate": 1,
+            "audit": audit,
+            "failed": 0,
+            "spec": {},
+            "summary": summary | {"m": m},
+        },
+        "conclusions": list(conclusions),
+    }
     return code(written(told), folder)
 
 

@@ -1,0 +1,271 @@
+"""Certificates that leave something out, or contradict themselves, are no success."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import math
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from certify_support.certificates import CHECKER, GIVEN, certify, code, first, spec, written
+
+import dpframe
+
+Place = tuple[str | int, ...]
+
+
+def certified(folder: Path, **contents: Any) -> dict[str, Any]:
+    """Return a certificate that the command writes."""
+    record = dpframe.audit({**spec(GIVEN, {"use": "order-statistics"}, trials=300), **contents})
+    (folder / "record.json").write_text(json.dumps(record.as_json()))
+    assert certify(folder, folder / "cert.json").exit_code == 0
+    found: dict[str, Any] = json.loads((folder / "cert.json").read_text())
+    return found
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return certified(tmp_path_factory.mktemp("sound"))
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Return a certificate of few trials, which is checked fast and decides nothing."""
+    contents = spec(GIVEN, trials=4)
+    return certified(tmp_path_factory.mktemp("few"), **contents)
+
+
+def without(verdict: str, failed: int | None = None) -> Any:
+    def change(c: Any) -> None:
+        kept = [one for one in c["conclusions"] if one["verdict"] != verdict]
+        assert 0 < len(kept) < len(c["conclusions"])
+        if failed is not None:
+            c["failed"] = len(c["conclusions"]) - len(kept)
+        c["conclusions"] = kept
+
+    return change
+
+
+def as_if_never_planned(c: Any) -> None:
+    without("violated")(c)
+    c["audit"]["m"] = c["summary"]["m"] = len(c["conclusions"])
+    c["summary"]["violated"] = 0
+
+
+def halved(c: Any) -> None:
+    claim = c["conclusions"][-1]["claim"]["parameters"]
+    claim["epsilon"] *= 0.999
+
+
+def doubled(c: Any) -> None:
+    for name in ("claim", "mechanism"):
+        table = c["conclusions"][-1][name]
+        table.get("parameters", table.get("params"))["epsilon"] *= 2
+
+
+def another_spec(c: Any) -> None:
+    c["spec"]["text"] = c["spec"]["text"].replace("certified", "other")
+
+
+def another_spec_and_digest(c: Any) -> None:
+    another_spec(c)
+    c["spec"]["sha256"] = hashlib.sha256(c["spec"]["text"].encode()).hexdigest()
+
+
+SLIPS: dict[str, Any] = {
+    "violated conclusions are deleted": without("violated"),
+    "and counted as failed": without("violated", failed=0),
+    "and never planned": as_if_never_planned,
+    "a cell failed": lambda c: (
+        c.update(failed=1),
+        c["audit"].update(m=7),
+        c["summary"].update(m=7),
+    ),
+    "a failed cell had no claim": lambda c: c.update(failed=1),
+    "the claim is halved": halved,
+    "the claim is another one": doubled,
+    "looks": lambda c: c["audit"].update(looks=7),
+    "no looks": lambda c: c["audit"].pop("looks"),
+    "no correction": lambda c: c["audit"].update(multiplicity="none"),
+    "another correction": lambda c: c["audit"].update(multiplicity="bonferroni"),
+    "a seed that is NaN": lambda c: first(c).update(seed=math.nan),
+    "a seed that is infinite": lambda c: first(c).update(seed=math.inf),
+    "another seed": lambda c: first(c).update(seed=5),
+    "no seed": lambda c: first(c).pop("seed"),
+    "a repeat": lambda c: first(c).update(repeat=1),
+    "another name": lambda c: c["audit"].update(name="other"),
+    "another m": lambda c: c["audit"].update(m=7),
+    "m in both places": lambda c: (c["audit"].update(m=7), c["summary"].update(m=7)),
+    "more violations in the summary": lambda c: c["summary"].update(violated=4),
+    "fewer violations in the summary": lambda c: c["summary"].update(violated=0),
+    "no summary": lambda c: c.pop("summary"),
+    "no spec": lambda c: c.update(spec={}),
+    "no text of the spec": lambda c: c["spec"].pop("text"),
+    "the text of another spec": another_spec,
+    "the text of another spec with its digest": another_spec_and_digest,
+    "an override": lambda c: c["spec"]["overrides"].append("audit.confidence=0.5"),
+    "another mechanism": lambda c: first(c)["mechanism"].update(use="laplace"),
+    "another attack": lambda c: first(c)["attack"].update(use="majority-vote"),
+    "another threshold": lambda c: [
+        one["estimator"]["params"].update(threshold=0.7)
+        for one in c["conclusions"]
+        if one["estimator"]["use"] == "threshold"
+    ],
+    "no parameters": lambda c: first(c)["mechanism"].update(params={}),
+    "a design twice": lambda c: ranked(c)["design"].append(ranked(c)["design"][0]),
+    "no design": lambda c: ranked(c).update(design=[]),
+    "another rank": lambda c: ranked(c)["design"].__setitem__(
+        slice(None), [[row[0] + 1, *row[1:]] for row in ranked(c)["design"]]
+    ),
+}
+
+
+def ranked(c: Any) -> Any:
+    evidences = (one["estimate"]["evidence"] for one in c["conclusions"])
+    return next(each for each in evidences if each["theorem"] == "joint")
+
+
+@pytest.mark.parametrize("name", SLIPS)
+def test_a_certificate_with_a_slip_is_no_success(
+    sound: dict[str, Any], tmp_path: Path, name: str
+) -> None:
+    assert {one["verdict"] for one in sound["conclusions"]} == {"violated", "consistent"}
+    contents = copy.deepcopy(sound)
+    SLIPS[name](contents)
+    assert code(written(contents), tmp_path) in (1, 3)
+
+
+def test_it_says_what_is_certified(
+    sound: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert code(written(sound), tmp_path) == 0
+    said = capsys.readouterr().out
+    violated = sum(one["verdict"] == "violated" for one in sound["conclusions"])
+    counts = f"{violated} violated, {6 - violated} not refuted, 0 inconclusive, 0 without a claim"
+    assert f"{counts}; m = 6, 0 failed" in said
+    assert "confidence 0.95, multiplicity holm, looks 1" in said
+    assert f"spec '{sound['spec']['sha256']}'" in said
+    assert "\nnot signed\n" in said
+    (tmp_path / "cert.json.sig").touch()
+    assert code(written(sound), tmp_path) == 0
+    assert "signature in 'cert.json.sig', not checked here" in capsys.readouterr().out
+
+
+def test_it_lists_what_is_missing(
+    sound: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    contents = copy.deepcopy(sound)
+    without("violated", failed=0)(contents)
+    assert code(written(contents), tmp_path) == 3
+    said = capsys.readouterr().out
+    assert "FAILED: " in said
+    assert "conclusions, violated" in said
+    as_if_never_planned(contents := copy.deepcopy(sound))
+    assert code(written(contents), tmp_path) == 3
+    assert "MISSING: conclusions with 0." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["--help"], ["-h"]])
+def test_help_helps(words: list[str]) -> None:
+    call = [sys.executable, "-I", "-S", CHECKER, *words]
+    done = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "python certcheck.py CERT.json" in done.stdout
+    assert "Exit code: 0 if " in done.stdout
+    call = [sys.executable, "-I", "-S", CHECKER, "one", "two"]
+    assert subprocess.run(call, capture_output=True, check=False).returncode == 2
+
+
+def test_extreme_counts_must_have_the_ranks_of_their_events(tmp_path: Path) -> None:
+    """Counts below a rank would make an inconclusive claim look like one that was tested."""
+    contents = certified(tmp_path, **spec({"use": "order-statistics"}, trials=12))
+    one = next(one for one in contents["conclusions"] if one["verdict"] == "inconclusive")
+    whole = contents["conclusions"]
+    contents["conclusions"] = [*(o for o in whole if o is not one), one]
+    one["verdict"] = "consistent"
+    for name in ("inconclusive", "consistent"):
+        verdicts = [each["verdict"] for each in whole]
+        contents["summary"][name] = verdicts.count(name)
+    spent = sum(row[5] for row in one["estimate"]["evidence"]["terms"])
+    for weight in (0.3, 0.6, 0.9, 0.99):
+        for share in (1 - spent, 0.5, 0.9):
+            one["basis"]["extreme"]["terms"] = [[0, 12, 12, 12, weight, share]]
+            assert code(written(contents), tmp_path) == 1
+
+
+def places(value: Any, at: Place = ()) -> Iterator[Place]:
+    for key in value if isinstance(value, dict) else range(len(value)):
+        yield (*at, key)
+        if isinstance(value[key], dict | list):
+            yield from places(value[key], (*at, key))
+
+
+def others(value: Any) -> list[Any]:
+    if isinstance(value, bool | str) or value is None:
+        return [0, "other", []]
+    if isinstance(value, int | float):
+        return [value + 1, value * 1.5 + 1e-4, -value - 1, math.nan, "1", None]
+    return [[], {}, [*value, *list(value)[:1]]]
+
+
+FREE = {
+    *("environment", "environments", "plugins", "record", "digest", "id", "draw_group"),
+    *("assumption", "profile", "relation", "needs", "pair", "terms", "resolution", "sensitivity"),
+    *("direction", "limits", "design"),
+}
+"""Fields that name something elsewhere, that are not stated twice, or whose change may leave a
+conclusion right."""
+
+
+def test_every_other_field_is_compared(few: dict[str, Any], tmp_path: Path) -> None:
+    """Alter and delete each field, one at a time."""
+    assert code(written(few), tmp_path) == 0
+    kept = [place for place in places(few) if not {*place} & FREE]
+    kept = [
+        place
+        for place in kept
+        if place[:2] in [("conclusions", 0), place[:1]] or place[0] != "conclusions"
+    ]
+    assert len(kept) > 40
+    for place in kept:
+        holder = few
+        for key in place[:-1]:
+            holder = holder[key]
+        value = holder[place[-1]]
+        for changed in [None, *others(value)]:
+            altered: Any = copy.deepcopy(few)
+            holder = altered
+            for key in place[:-1]:
+                holder = holder[key]
+            if changed is None:
+                del holder[place[-1]]
+            else:
+                holder[place[-1]] = changed
+            assert altered == few or code(written(altered), tmp_path) in (1, 3), (place, changed)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text[: len(text) // 2],
+        lambda text: text.replace('"m":', '"m":6,"m":', 1),
+        lambda text: text.replace('"failed":0', '"failed":' + "9" * 5000),
+        lambda text: text.replace('"failed":0', '"failed":' + "[" * 50_000 + "]" * 50_000),
+        lambda text: text.replace('"failed":0', '"failed":1e-999999999'),
+        lambda text: text.replace('"failed":0', '"failed":NaN'),
+        lambda text: text.replace('"failed":0', '"failed":-0'),
+    ],
+)
+def test_hostile_files_are_refused_in_a_line(
+    sound: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Any
+) -> None:
+    assert code(change(written(sound)), tmp_path) == 1
+    said = capsys.readouterr().out
+    assert said.startswith("REFUSED: ")
+    assert said.count("\n") == 1
