@@ -368,6 +368,7 @@ def compare_spec(certificate: Any) -> list[str]:
     text, ends, doubts = spec["text"], ("\n", "\r\n"), list[str]()
     forms = (start + text.replace("\n", end) for start in ("", "\ufeff") for end in ends)
     digests = [hashlib.sha256(form.encode()).hexdigest() for form in forms]
+    must(type(spec["overrides"]) is list, "its overrides are no list")
     must(spec["sha256"] in digests, "its spec has another digest")
     try:
         told: Any = tomllib.loads(text)
