@@ -96,7 +96,7 @@ def certificate(record: Record | Mapping[str, Any]) -> dict[str, Any]:
         "conclusions": [
             {
                 **_part(cell, (*CELL, "trials", "verdict")),
-                "claim": _part(cell["claim"], CLAIM),
+                "claim": _claim(cell),
                 "estimate": _part(cell["estimate"], ESTIMATE),
                 "basis": _basis(cell["basis"]),
             }
@@ -109,6 +109,18 @@ def certificate(record: Record | Mapping[str, Any]) -> dict[str, Any]:
 
 def _part(whole: Mapping[str, Any] | None, keys: Iterable[str]) -> dict[str, Any]:
     return {key: whole[key] for key in keys if key in whole} if whole else {}
+
+
+def _claim(cell: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a claim, and what it claims unlike its mechanism's parameters of the same name."""
+    claim = _part(cell["claim"], CLAIM)
+    params = cell.get("mechanism", {}).get("params", {})
+    unlike = {}
+    for name, value in claim.get("parameters", {}).items():
+        own = params.get(f"claimed_{name}") or params.get(name, value)
+        if own != value:
+            unlike[name] = [value, own]
+    return {**claim, "unlike": unlike} if unlike else claim
 
 
 def _basis(whole: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -87,6 +87,8 @@ def test_extreme_counts_of_another_design_are_refused(
     one = of_bets("inconclusive", [])
     one["trials"] = [trials, trials]
     one["estimate"]["evidence"] = {"theorem": theorem, "terms": [terms] * parts}
+    if theorem == "joint":
+        one["estimate"]["evidence"]["design"] = [[0, trials, *terms[3:]]]
     one["basis"]["extreme"] = {"theorem": theorem, "terms": [most] * parts}
     assert code_of_bets(tmp_path, one) == 0
     assert code_of_bets(tmp_path, {**one, "verdict": "consistent"}) == 1
@@ -112,7 +114,10 @@ def test_parts_of_the_error_that_no_event_had_may_be_those_of_extreme_counts(
 ) -> None:
     """Evidence lists the events that say most, and extreme counts have others."""
     one = of_bets("consistent", [])
-    one["estimate"]["evidence"] = {"theorem": "joint", "terms": [[150, 300, 150, 300, 0.7, 0.6]]}
+    one["estimate"]["evidence"] = {
+        **{"theorem": "joint", "terms": [[150, 300, 150, 300, 0.7, 0.6]]},
+        "design": [[151, 300, 300, 0.7, 0.6], [1, 300, 300, 0.9, 0.4]],
+    }
     extreme = one["basis"]["extreme"] = {
         "theorem": "joint",
         "terms": [[0, 300, 300, 300, 0.9, 0.4]],
