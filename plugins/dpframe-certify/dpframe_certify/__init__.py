@@ -118,7 +118,7 @@ def _claim(cell: Mapping[str, Any]) -> dict[str, Any]:
     unlike = {}
     for name, value in claim.get("parameters", {}).items():
         own = params.get(f"claimed_{name}") or params.get(name, value)
-        if own != value:
+        if own != value and not isinstance(value, list | dict):
             unlike[name] = [value, own]
     return {**claim, "unlike": unlike} if unlike else claim
 

@@ -48,6 +48,7 @@ def test_what_is_not_checked_is_no_success(
     assert said.count("NOT CHECKED: ") == 1
     assert "1 of 2 conclusions recomputed; 1 NOT CHECKED" in said
     assert code(written(certificates["ranks"]), tmp_path) == 0
+    assert code(written(certificates["curves of one run"]), tmp_path) == 0
 
 
 def test_equal_records_make_equal_bytes(certificates: dict[str, Any]) -> None:
