@@ -223,9 +223,13 @@ def over_a_table(
         return _audit(spec, [mechanism], (release,), terms, place, workers)
     # With pairs of tables, which `assert_dp` does not need.
     from dpframe.builtin.neighbourhoods.records import has_one_feature, records_params
+    from dpframe.builtin.pairs.plain import is_series
 
     if has_one_feature(table) and neighbours["form"] is None:
         mechanism = mechanism_of(release, terms, lambda data: (data[0][:, 0], data[1]))
+    elif is_series(table) and neighbours["form"] is None:
+        kind: Any = type(table)
+        mechanism = mechanism_of(release, terms, functools.partial(kind, name=table.name))
     else:
         mechanism = mechanism_of(release, terms)
     try:

@@ -119,6 +119,17 @@ def test_one_axis_of_features_stays_one(monkeypatch: pytest.MonkeyPatch) -> None
     assert record.cells[0].verdict == "consistent"
 
 
+@pytest.mark.parametrize("schema", [None, [(-1, 1)], {"x": (-1, 1)}])
+def test_a_column_of_pandas_is_a_table_of_its_entries(schema: Any) -> None:
+    def clipped(rng: Any, column: Any) -> float:
+        return float(column.fillna(0).clip(-1, 1).sum() + rng.laplace(scale=2.0))
+
+    column = pd.Series([0.1, 0.4, 0.2], name="x")
+    neighbours = {"schema": schema, "adjacency": "replace", "beyond": False}
+    record = search_violation(clipped, column, **neighbours, epsilon=1.0, trials=2_000)
+    assert record.cells[0].verdict == "consistent"
+
+
 SUITE = """
 import numpy as np
 from dpframe.pytest import search_violation

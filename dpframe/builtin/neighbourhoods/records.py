@@ -30,7 +30,7 @@ from dpframe.builtin.pairs.pairs import (
     formed,
     made_of_rows,
 )
-from dpframe.builtin.pairs.plain import frozen, is_frame, of_frame, scalar, written
+from dpframe.builtin.pairs.plain import frozen, is_frame, is_series, of_frame, scalar, written
 from dpframe.builtin.pairs.table import Form, Row, Rows, Table, count
 from dpframe.plugins import Earned, Ge, Le, Neighbourhood, Pair, ParameterError, SpecFile
 
@@ -375,6 +375,8 @@ def records_params(
         ValueError: `table` is not a table.
         DpframeError: the schema cannot be read, or does not fit the table.
     """
+    if is_series(table):
+        table = table.to_numpy()
     rows, columns, own = _read(table)
     named = {"columns": columns} if columns else {}
     names, cells = _columns_of(rows, columns)

@@ -84,6 +84,11 @@ def is_frame(value: Any) -> bool:
     return hasattr(value, "columns") and hasattr(value, "to_dict")
 
 
+def is_series(value: Any) -> bool:
+    """True for a column of pandas."""
+    return hasattr(value, "to_numpy") and hasattr(value, "index") and not is_frame(value)
+
+
 def of_frame(frame: Any) -> dict[str, list[Any]]:
     """Return the columns of a pandas table; missing values are None, NaN among floats."""
     found = {}
