@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import os
 import subprocess
 import sys
@@ -128,6 +129,11 @@ def test_a_column_of_pandas_is_a_table_of_its_entries(schema: Any) -> None:
     neighbours = {"schema": schema, "adjacency": "replace", "beyond": False}
     record = search_violation(clipped, column, **neighbours, epsilon=1.0, trials=2_000)
     assert record.cells[0].verdict == "consistent"
+
+
+def test_an_array_of_the_standard_library_is_a_table_of_its_entries() -> None:
+    params = records_params(array.array("d", [0.1, 0.4]), adjacency="replace")
+    assert params["table"] == [0.1, 0.4]
 
 
 SUITE = """

@@ -1,5 +1,6 @@
 """The neighbourhood `records`: edits of a table that break libraries."""
 
+import array
 import dataclasses
 import functools
 import hashlib
@@ -375,8 +376,8 @@ def records_params(
         ValueError: `table` is not a table.
         DpframeError: the schema cannot be read, or does not fit the table.
     """
-    if is_series(table):
-        table = table.to_numpy()
+    if is_series(table) or isinstance(table, array.array):
+        table = np.asarray(table)
     rows, columns, own = _read(table)
     named = {"columns": columns} if columns else {}
     names, cells = _columns_of(rows, columns)
