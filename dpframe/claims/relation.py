@@ -35,14 +35,15 @@ def relations_of(adjacency: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def other_relation(claim: Any, adjacency: str) -> str | None:
-    """Return why a claim is not about the neighbours of an audit; None if it is, or may be.
+def states_relation(claim: Any) -> bool:
+    """True if a claim says which neighbours it is about, as those of accountants do."""
+    return getattr(claim, "relation", None) in KNOWN
 
-    Only the claims of accountants state a relation.
-    """
-    relation = getattr(claim, "relation", None)
+
+def other_relation(claim: Any, adjacency: str) -> str | None:
+    """Return why a claim is not about the neighbours of an audit; None if it is, or may be."""
     found = relations_of(adjacency)
-    if relation not in KNOWN or not found or found <= KNOWN[relation]:
+    if not states_relation(claim) or not found or found <= KNOWN[relation := claim.relation]:
         return None
     pairs = " and ".join(sorted(found))
     covered = " or ".join(f'"{SAY[one]}"' for one in sorted(KNOWN[relation]))

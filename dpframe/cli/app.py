@@ -32,7 +32,7 @@ GROUP = "dpframe.commands"
 def _points() -> dict[str, importlib.metadata.EntryPoint]:
     if os.environ.get("DPFRAME_NO_PLUGINS", "") not in ("", "0"):
         return {}
-    found = importlib.metadata.entry_points(group=GROUP)
+    found = entry_points.of_group(GROUP)
     return {point.name: point for point in sorted(found, key=lambda point: point.name)}
 
 

@@ -1,5 +1,6 @@
 """Entry points of installed distributions, read so that one broken distribution stops no other."""
 
+import contextlib
 import importlib.metadata
 from importlib.metadata import Distribution, EntryPoint, EntryPoints
 from typing import Any, NamedTuple
@@ -23,6 +24,22 @@ def _readable(distribution: Distribution) -> EntryPoints:
         return EntryPoints(_read(distribution))
     except Exception:  # whatever a damaged file makes its reader raise
         return EntryPoints()
+
+
+def of_group(group: str) -> list[EntryPoint]:
+    """Return the entry points of a group, of all distributions that can be read.
+
+    One that cannot be read raises here if a library such as importlib_metadata has replaced the
+    classes that `tolerate` changes; each is then read by itself.
+    """
+    with contextlib.suppress(Exception):
+        return list(importlib.metadata.entry_points(group=group))
+    found: dict[str, list[EntryPoint]] = {}
+    for one in importlib.metadata.distributions():
+        with contextlib.suppress(Exception):  # `broken` names it
+            if one.name not in found:  # the first on the path is the one that is imported
+                found[one.name] = list(one.entry_points.select(group=group))
+    return [point for points in found.values() for point in points]
 
 
 def origin(point: EntryPoint) -> tuple[str, str]:

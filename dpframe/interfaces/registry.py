@@ -225,7 +225,7 @@ def _installed() -> Installed:
             return found
     now = time.time_ns()
     points = []
-    offered = importlib.metadata.entry_points(group=hookspecs.PROJECT)
+    offered = entry_points.of_group(hookspecs.PROJECT)
     for point in sorted(offered, key=lambda point: (point.name, point.value)):
         with contextlib.suppress(Exception):  # it is among the broken ones
             points.append((*entry_points.origin(point), point))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import ValidationError
 
-from dpframe.claims.relation import is_zero, other_relation
+from dpframe.claims.relation import is_zero, other_relation, states_relation
 from dpframe.common.machine import at_work, free_bytes, within
 from dpframe.common.text import raised_in, shown
 from dpframe.environments import Environment
@@ -205,8 +205,10 @@ class CellGrid:
                 claim = resolved.claim(pair)
             if not isinstance(claim, Claim | None):
                 raise TypeError(f"claim returned {shown(claim)}, which is neither a claim nor None")
-            if (other := other_relation(claim, str(self._adjacency(source, pair)))) is not None:
-                raise ValueError(other)
+            if states_relation(claim):  # else the data, which may be too large, are not made yet
+                other = other_relation(claim, str(self._adjacency(source, pair)))
+                if other is not None:
+                    raise ValueError(other)
             with at_work(f"{member}: claim", member.path):
                 delta = 0.0 if claim is None else float(claim.default_delta)
             return ClaimedMechanism(self._chosen(member, resolved), claim, delta)

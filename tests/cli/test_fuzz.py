@@ -303,8 +303,8 @@ def test_any_scores(tmp_path: Path, times: int) -> None:
 
 def test_what_is_printed_as_json_is_json(tmp_path: Path) -> None:
     """Hostile names and all."""
-    for name in ("in\x1b[31m.npy", "out\u202e.npy"):
-        np.save(tmp_path / name, np.random.default_rng(0).normal(size=20))
+    for seed, name in enumerate(("in\x1b[31m.npy", "out\u202e.npy")):
+        np.save(tmp_path / name, np.random.default_rng(seed).normal(size=20))
     words = ("score", "--in", "in\x1b[31m.npy", "--out", "out\u202e.npy", "--json")
     done = worked(*words, "--estimator", "order-statistics", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpframe.errors import DpframeError, UndecidedError
+from dpframe import DpframeError, UndecidedError
 from dpframe_pipelines.boxes import PROGRAMS
 from dpframe_pipelines.programs import queries, trials
 
