@@ -26,7 +26,9 @@ def shown(notebook: dict[str, Any]) -> list[tuple[int, str, str]]:
         for output in cell.get("outputs", []):
             for kind, value in (output.get("data") or {"stream": output.get("text")}).items():
                 text = "" if kind == "image/png" else "".join(value)
-                found.append((number, kind, " ".join(re.sub(r"(in|,) [\d.]+ m?s\b", "", text).split())))
+                found.append(
+                    (number, kind, " ".join(re.sub(r"(in|,) [\d.]+ m?s\b", "", text).split()))
+                )
     return found
 
 
