@@ -12,7 +12,6 @@ from typing import Any
 
 import dp_accounting
 import numpy as np
-import pandas as pd
 import pytest
 from support.command_line import dpframe, worked
 
@@ -177,7 +176,6 @@ def test_specs_of_another_relation_are_mistakes(pairs: str, relation: str, tmp_p
         (REPLACED, np.zeros(3), np.zeros(4)),
         (SPECIAL, [{"x": 1.0}, {"x": 2.0}], [{"x": 1.0}, {"x": -2.0}]),
         (RESIZED, [(1.0,), (2.0,)], [(1.0,), (-2.0,)]),
-        (RESIZED, pd.DataFrame({"x": [1.0, np.nan, 2.0]}), pd.DataFrame({"x": [1.0, np.nan, 3.0]})),
         (SPECIAL, (np.ones((2, 2)), np.zeros(2)), (np.array([[1, 1], [1, -1]]), np.zeros(2))),
     ],
 )
@@ -186,7 +184,7 @@ def test_datasets_that_contradict_the_relation_are_refused(
 ) -> None:
     with pytest.raises(DpframeError, match=r"it is for neighbours by .*, but D"):
         assert_dp(lambda rng, data: rng.normal(), d0=d0, d1=d1, claim=claim)
-    if isinstance(d0, tuple | pd.DataFrame) or isinstance(d0[0], dict | tuple):
+    if isinstance(d0, tuple) or isinstance(d0[0], dict | tuple):
         return
     with pytest.raises(DpframeError, match=r"it is for neighbours by .*, but D"):
         audit_training(lambda seed, *data: 0.0, ((d0, d0), (d1, d1)), models=40, claim=claim)
@@ -199,14 +197,8 @@ def test_a_replaced_entry_under_a_claim_of_added_records_is_asked_about() -> Non
         assert_dp(clipped_sum, d0=[-1.0, 0.2], d1=[1.0, 0.2], claim=claim, trials=2_000)
 
 
-@pytest.mark.parametrize(
-    ("d0", "d1"),
-    [
-        (pd.DataFrame({"x": [1.0, 2.0]}), pd.DataFrame({"x": [1.0, None]})),
-        ((np.ones((2, 2)), np.zeros(2)), (np.array([[1, 1], [0, 0]]), np.zeros(2))),
-    ],
-)
-def test_datasets_that_may_be_of_the_relation_are_not_refused(d0: Any, d1: Any) -> None:
+def test_datasets_that_may_be_of_the_relation_are_not_refused() -> None:
+    d0, d1 = (np.ones((2, 2)), np.zeros(2)), (np.array([[1, 1], [0, 0]]), np.zeros(2))
     found = assert_dp(lambda rng, data: rng.normal(), d0=d0, d1=d1, claim=SPECIAL, trials=500)
     assert found.cells[0].verdict != "violated"
 

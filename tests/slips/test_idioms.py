@@ -161,16 +161,6 @@ def test_each_process_gets_its_own_stream_of_a_generator(name: str) -> None:
         assert "test_idioms.py" in note
 
 
-def test_torchs_generators_get_streams_too() -> None:
-    torch = pytest.importorskip("torch")
-    own = torch.Generator()
-
-    def of_torch(generator: Any, values: Any) -> float:
-        return float(sum(values) + 6 * torch.randn(()) + torch.randn((), generator=own))
-
-    assert assert_dp(of_torch, **ONE).cells[0].verdict == "consistent"
-
-
 def test_equal_seeds_of_a_module_give_the_same_record() -> None:
     one, two = (assert_dp(enclosed(seed=None), **ONE) for _ in range(2))
     assert one.cells[0].search == two.cells[0].search

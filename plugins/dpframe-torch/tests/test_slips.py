@@ -1,6 +1,7 @@
 """Slips in training scripts: never "consistent" if nothing was tested, and never "violated"."""
 
 import copy
+import functools
 import io
 import itertools
 import json
@@ -629,3 +630,13 @@ def test_augmentation_inside_the_data_raises_no_false_alarm(kind):
     assert found.warnings == []
     assert found.verdict == "consistent"
     assert any("records change at every access" in text for text in found["limits"])
+
+
+def noisy_sum_of_torch(own, values):
+    return float(sum(values) + 6 * torch.randn(()) + torch.randn((), generator=own))
+
+
+def test_generators_of_torch_get_their_own_streams():
+    release = functools.partial(noisy_sum_of_torch, torch.Generator())
+    (cell,) = dpframe.assert_dp(release, d0=[0.0], d1=[1.0], epsilon=1.0, trials=1_500).cells
+    assert cell.verdict == "consistent"
