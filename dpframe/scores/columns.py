@@ -125,7 +125,7 @@ class Columns(NamedTuple):
 
 
 NO_COLUMNS = Columns("")
-"""Of arrays, and of two files."""
+"""Columns of arrays, and of two files."""
 
 
 class Scores(NamedTuple):

@@ -218,7 +218,7 @@ def _set_state(value: Any, state: Any) -> None:
 
 
 class _Place(NamedTuple):
-    """Where a value was found."""
+    """The place of a value."""
 
     path: str
     name: str

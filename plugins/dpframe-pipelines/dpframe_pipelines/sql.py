@@ -76,7 +76,7 @@ UNASKABLE = (
     "subqueries",
     "several queries",
 )
-"""What a query of an engine may have, and no query of the grammar has."""
+"""Parts of an engine's queries that no query of the grammar has."""
 
 OPTIONAL = {"WHERE =", "WHERE IS NOT NULL", "HAVING", "LEFT JOIN"}
 """Parts that a query has only if they are asked for."""

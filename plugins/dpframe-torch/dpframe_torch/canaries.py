@@ -45,7 +45,7 @@ STREAM = 0xD9F4A3E  # so that coins differ from the numbers of a script that use
 
 
 class Uses:
-    """What the same coins were used for in this process; all copies of canaries share it."""
+    """Uses of the same coins in this process, shared by all copies of canaries."""
 
     def __init__(self) -> None:
         self.looks: list[str] = []  # digests of different questions
