@@ -1,6 +1,7 @@
 """Entry points of installed distributions, read so that one broken distribution stops no other."""
 
 import contextlib
+import email
 import importlib.metadata
 from importlib.metadata import Distribution, EntryPoint, EntryPoints
 from typing import Any, NamedTuple
@@ -49,11 +50,12 @@ def origin(point: EntryPoint) -> tuple[str, str]:
     """
     if point.dist is None:
         return "unknown", "unknown"
-    name, version = point.dist.name, point.dist.version
-    for field, value in (("Name", name), ("Version", version)):
-        if not (isinstance(value, str) and value.strip()):
+    read = point.dist.read_text  # .name raises what the library likes that replaced its class
+    metadata = email.message_from_string(read("METADATA") or read("PKG-INFO") or "")
+    for field in ("Name", "Version"):
+        if not metadata.get(field, "").strip():
             raise ValueError(f"its METADATA has no {field}")
-    return name, version
+    return metadata["Name"], metadata["Version"]
 
 
 class BrokenMetadata(NamedTuple):

@@ -381,7 +381,9 @@ def test_what_may_hold_more_than_numbers_is_refused(of: str) -> None:
 @pytest.mark.slow
 def test_padding_between_numbers_is_no_change_of_outputs() -> None:
     for cell in of_arrays("long", {"use": "identity"}, *LOOKS):
-        assert (cell["status"], cell["verdict"]) == ("ok", "consistent"), cell["reason"]
+        tested = cell["attack"]["label"] not in ("kinds", "values")  # equal in all answers
+        verdict = "consistent" if tested else "inconclusive"
+        assert (cell["status"], cell["verdict"]) == ("ok", verdict), cell["reason"]
 
 
 def looked_at(what: str, look: str, **table: Any) -> dict[str, Any]:
