@@ -1,7 +1,6 @@
 """Entry points of installed distributions, read so that one broken distribution stops no other."""
 
 import contextlib
-import email
 import importlib.metadata
 from importlib.metadata import Distribution, EntryPoint, EntryPoints
 from typing import Any, NamedTuple
@@ -50,12 +49,16 @@ def origin(point: EntryPoint) -> tuple[str, str]:
     """
     if point.dist is None:
         return "unknown", "unknown"
-    read = point.dist.read_text  # .name raises what the library likes that replaced its class
-    metadata = email.message_from_string(read("METADATA") or read("PKG-INFO") or "")
-    for field in ("Name", "Version"):
-        if not metadata.get(field, "").strip():
-            raise ValueError(f"its METADATA has no {field}")
-    return metadata["Name"], metadata["Version"]
+    return _field(point.dist, "Name"), _field(point.dist, "Version")
+
+
+def _field(distribution: Distribution, field: str) -> str:
+    value = None
+    with contextlib.suppress(KeyError, TypeError, OSError):  # what importlib_metadata raises
+        value = getattr(distribution, field.lower())
+    if not (isinstance(value, str) and value.strip()):
+        raise ValueError(f"its METADATA has no {field}")
+    return value
 
 
 class BrokenMetadata(NamedTuple):
