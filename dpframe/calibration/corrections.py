@@ -22,13 +22,17 @@ import numpy as np
 from annotated_types import Gt
 from scipy import special
 
+from dpframe.claims import PureDP
+from dpframe.common.types import Array, Floats, Ints, Key, Tree
 from dpframe.engine import ledger, rounds
 from dpframe.engine.estimate import estimate_cell
 from dpframe.engine.plan import Pass, PassPosition, plan
 from dpframe.interfaces import registry
+from dpframe.interfaces.attack import Attack
 from dpframe.interfaces.estimator import Estimate, Estimator, Query, estimate_from_boxes
+from dpframe.interfaces.mechanism import Mechanism
+from dpframe.interfaces.pair import Pair
 from dpframe.interfaces.statistic import DecisionCounts, Statistic
-from dpframe.plugins import Array, Attack, Floats, Ints, Key, Mechanism, Pair, PureDP, Tree
 from dpframe.results.model import CellRecord
 from dpframe.results.verdict import judged
 from dpframe.sampling.address import Stream, generator_name, host_generator

@@ -17,13 +17,15 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from dpframe.claims import Claim
 from dpframe.common.machine import available_cores
+from dpframe.common.types import Floats, Tree
 from dpframe.engine import ledger, programs, rounds, trace
 from dpframe.engine.draws import Draws, learn
 from dpframe.engine.plan import Pass, Plan, arrange
 from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.checks import guarded
-from dpframe.plugins import Claim, Estimator, Floats, Query, Tree
+from dpframe.interfaces.estimator import Estimator, Query
 from dpframe.sampling import address
 from dpframe.spec.audit import Cell, RunSettings, Skip
 

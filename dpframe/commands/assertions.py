@@ -20,10 +20,12 @@ from dpframe.claims.relation import CLAIMED, other_relation, seen_relation
 from dpframe.commands import audit as auditing
 from dpframe.commands.audit_training import check_differ, check_positive, is_number, name_of
 from dpframe.common.text import escape, message
+from dpframe.common.types import Tree
 from dpframe.errors import DpframeError, SpecError, UndecidedError, ViolationError
+from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.interfaces.pair import Earned, Neighbourhood, Pair
 from dpframe.interfaces.plugin import Plugin
 from dpframe.interfaces.registry import LOCAL, load
-from dpframe.plugins import Earned, HostMechanism, Neighbourhood, Pair, Tree
 from dpframe.report import words
 from dpframe.report.sentences import raised
 from dpframe.report.witness import as_tables, noise_too_small, with_finding

@@ -17,13 +17,17 @@ from typing import Any, NamedTuple
 import cloudpickle
 import numpy as np
 
+from dpframe.claims import Claim
 from dpframe.claims.relation import seen_relation
 from dpframe.commands import audit as auditing
 from dpframe.commands.run import Invocation, run
+from dpframe.common.types import HostArray, Tree
 from dpframe.errors import CellError, DpframeError, UndecidedError
+from dpframe.interfaces.attack import Attack
+from dpframe.interfaces.estimator import Estimator
+from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import EQUAL, Pair
 from dpframe.interfaces.plugin import Plugin
-from dpframe.plugins import Attack, Claim, Estimator, HostArray, HostMechanism, Tree
 from dpframe.results.model import CellRecord, Record
 from dpframe.results.verdict import saw_nothing
 from dpframe.sampling.content import ValueReader, code_text, data_digest, is_found_by_name

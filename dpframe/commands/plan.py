@@ -11,6 +11,7 @@ import numpy as np
 
 from dpframe.commands.audit import make_plan
 from dpframe.common.machine import available_cores
+from dpframe.common.types import HostArray
 from dpframe.engine import resources, rounds, trace
 from dpframe.engine.ledger import query_of, resolution_of, share_of_error
 from dpframe.engine.power import (
@@ -22,7 +23,8 @@ from dpframe.engine.power import (
     trials_needed,
 )
 from dpframe.errors import CellError, DpframeError
-from dpframe.plugins import Estimate, Estimator, HostArray, HostMechanism, Query, epsilon_of
+from dpframe.interfaces.estimator import Estimate, Estimator, Query, epsilon_of
+from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.search import arms
 from dpframe.search.proposals import rows_of
 from dpframe.search.search import LUCK, PROPOSALS, expected_gain

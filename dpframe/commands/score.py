@@ -10,13 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import ValidationError
 
+from dpframe.claims import Claim
 from dpframe.commands.audit import load_plugins, plugin_record, versions
 from dpframe.common.text import error_message, escape
+from dpframe.common.types import HostArray
 from dpframe.errors import CellError, DpframeError, PluginError, ScoresError
 from dpframe.interfaces import registry
+from dpframe.interfaces.estimator import Estimate, Estimator, Query
 from dpframe.interfaces.plugin import Plugin, names_in_specs, problems_of
 from dpframe.interfaces.registry import Entry, Registry
-from dpframe.plugins import Claim, Estimate, Estimator, HostArray, Query
 from dpframe.report.scores import headline
 from dpframe.results.answer import checked
 from dpframe.results.build import curve_points, estimate_record

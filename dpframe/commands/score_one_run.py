@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtr, chdtrc
 
+from dpframe.claims import Claim
 from dpframe.commands import score as scoring
 from dpframe.commands.audit import load_plugins
 from dpframe.commands.score import Candidate, ScoreDirection, ScoreRecord
+from dpframe.common.types import HostArray
+from dpframe.errors import DpframeError
+from dpframe.interfaces.estimator import Estimate, Estimator, Query
 from dpframe.interfaces.plugin import Plugin
-from dpframe.plugins import Claim, DpframeError, Estimate, Estimator, HostArray, Query
 from dpframe.results.answer import checked
 from dpframe.results.build import basis_of, estimate_record
 from dpframe.results.model import CellRecord

@@ -10,12 +10,13 @@ import jax
 import numpy as np
 
 from dpframe.common.text import shown
+from dpframe.common.types import Tree
 from dpframe.engine.checkpoint import Saved, Store, stored_counts
 from dpframe.engine.plan import Pass, PassPosition
 from dpframe.engine.rounds import Rounds
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded
-from dpframe.plugins import Estimate, Estimator, Query, Settled, Tree
+from dpframe.interfaces.estimator import Estimate, Estimator, Query, Settled
 from dpframe.results.verdict import FIRST_LOOK, Looks
 from dpframe.spec.audit import Cell
 

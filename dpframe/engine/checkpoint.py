@@ -17,10 +17,11 @@ import jax
 import numpy as np
 
 from dpframe.common import files
+from dpframe.common.types import Tree
 from dpframe.engine.plan import Pass, PassPosition
 from dpframe.engine.rounds import counts_of_leaves, integers
 from dpframe.errors import OutputError, WrongResultError
-from dpframe.plugins import Statistic, Tree
+from dpframe.interfaces.statistic import Statistic
 from dpframe.sampling.address import Stream, digest, window_of
 from dpframe.spec.audit import Cell
 

@@ -15,12 +15,15 @@ import jax
 import numpy as np
 
 from dpframe.common.machine import at_work, available_cores
+from dpframe.common.types import HostArray, Tree
 from dpframe.engine import programs, rounds
 from dpframe.engine.plan import Pass
 from dpframe.engine.programs import DrawChunks, DrawTask
 from dpframe.engine.trace import resolved, score_dims, seen, seen_shape, unstacked
+from dpframe.interfaces.attack import Attack, Target
 from dpframe.interfaces.checks import arrays, guarded, learns
-from dpframe.plugins import Attack, Executor, HostArray, Statistic, Target, Tree
+from dpframe.interfaces.executor import Executor
+from dpframe.interfaces.statistic import Statistic
 from dpframe.sampling import address, threefry
 from dpframe.sampling.address import EVAL, FIT, LEARNER, PILOT, as_scored
 from dpframe.spec.audit import RunSettings

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, cast
 import jax
 import numpy as np
 
+from dpframe.claims import Claim
 from dpframe.common.text import shown
 from dpframe.engine.ledger import Inquiry, Ledger, query_of
 from dpframe.engine.schedule import NEVER
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import certifies, exact_shares, guarded
-from dpframe.plugins import Claim, Estimate, Estimator, Query, Settled
+from dpframe.interfaces.estimator import Estimate, Estimator, Query, Settled
 from dpframe.results.answer import checked
 from dpframe.results.build import cell_record
 from dpframe.results.model import CellRecord, SlackRecord

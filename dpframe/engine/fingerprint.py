@@ -14,10 +14,11 @@ import numpy as np
 
 from dpframe import __version__
 from dpframe.common.text import PARSING
+from dpframe.common.types import Tree
 from dpframe.engine.plan import Pass
 from dpframe.engine.trace import resolved
+from dpframe.interfaces.mechanism import ForeignMechanism, HostMechanism
 from dpframe.interfaces.plugin_files import CODE
-from dpframe.plugins import ForeignMechanism, HostMechanism, Tree
 from dpframe.results.build import claim_record
 from dpframe.sampling.address import digest
 from dpframe.spec.audit import Cell, Choice, RunSettings

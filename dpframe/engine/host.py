@@ -10,13 +10,15 @@ from typing import Any
 import jax
 import numpy as np
 
+from dpframe.common.types import HostArray, Tree
 from dpframe.engine import checkpoint, draws, passes, programs, rounds, sanity, trace
 from dpframe.engine.independence import NOT_SEEDABLE, Independence, check_addresses
 from dpframe.engine.plan import Pass
 from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.attack import SECONDS, Answers
 from dpframe.interfaces.checks import guarded
-from dpframe.plugins import BinCounts, DecisionCounts, HostArray, HostMechanism, Tree
+from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.interfaces.statistic import BinCounts, DecisionCounts
 from dpframe.sampling.address import EVAL, Segment, as_scored, for_a_box
 from dpframe.spec.audit import Cell, RunSettings
 from dpframe.workers.program.generators import note_of

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
+from dpframe.common.types import Floats, HostArray, Ints
 from dpframe.errors import SampleError, WorthlessError
-from dpframe.plugins import Answers, Floats, HostArray, Ints
+from dpframe.interfaces.attack import Answers
 from dpframe.stats import independence as chances
 from dpframe.workers import requests, scheduling
 from dpframe.workers.program.generators import advice

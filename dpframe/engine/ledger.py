@@ -35,7 +35,8 @@ from dpframe.common import files
 from dpframe.engine.fingerprint import question
 from dpframe.errors import CellError, OutputError
 from dpframe.interfaces.checks import guarded
-from dpframe.plugins import HostMechanism, Query
+from dpframe.interfaces.estimator import Query
+from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.results.verdict import FIRST_LOOK, Looks
 from dpframe.sampling.address import Stream, digest, evidence_of
 

@@ -26,9 +26,11 @@ from dpframe.workers.executor import HERE, result
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from dpframe.common.types import HostArray, Tree
     from dpframe.engine.anytime import Watches
     from dpframe.engine.plan import Pass, PassPosition
-    from dpframe.plugins import Attack, Executor, HostArray, Tree
+    from dpframe.interfaces.attack import Attack
+    from dpframe.interfaces.executor import Executor
     from dpframe.spec.audit import Cell, RunSettings
 
 

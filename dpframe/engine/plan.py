@@ -14,11 +14,14 @@ import jax
 import numpy as np
 
 from dpframe.common.machine import StuckError, with_timeout
+from dpframe.common.types import Tree
 from dpframe.engine.trace import Tracer, declared_rows, resolved, seen_shape
 from dpframe.errors import CellError
 from dpframe.interfaces import checks
 from dpframe.interfaces.attack import Attack, Target, in_words
-from dpframe.plugins import HostMechanism, Mechanism, Pair, Statistic, Tree
+from dpframe.interfaces.mechanism import HostMechanism, Mechanism
+from dpframe.interfaces.pair import Pair
+from dpframe.interfaces.statistic import Statistic
 from dpframe.sampling.address import EVAL, Shape, Stream, draw_group, precision_of, rows_per_chunk
 from dpframe.sampling.content import made_by
 from dpframe.spec.audit import Audit, Cell, Skip

@@ -24,11 +24,14 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
+from dpframe.claims import GaussianDP, LaplaceDP
+from dpframe.common.types import Tree
 from dpframe.engine import ledger, rounds, trace
 from dpframe.engine.plan import Pass, Plan
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import certifies, guarded
-from dpframe.plugins import Estimate, Estimator, GaussianDP, LaplaceDP, Query, Statistic, Tree
+from dpframe.interfaces.estimator import Estimate, Estimator, Query
+from dpframe.interfaces.statistic import Statistic
 from dpframe.results.model import CellRecord, PowerRecord
 from dpframe.results.verdict import CONSISTENT, FIRST_LOOK, Looks, judged
 from dpframe.spec.audit import Cell

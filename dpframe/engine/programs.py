@@ -9,10 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpframe.common.types import Array, HostArray, Tree
 from dpframe.engine import rounds, trace
 from dpframe.errors import WrongResultError
 from dpframe.interfaces.checks import check_updated, guarded
-from dpframe.plugins import Array, HostArray, Mechanism, Statistic, Task, Tree
+from dpframe.interfaces.executor import Task
+from dpframe.interfaces.mechanism import Mechanism
+from dpframe.interfaces.statistic import Statistic
 from dpframe.sampling.address import Segment, Stream, chunk_keys, chunks_in_words, pieces
 from dpframe.sampling.compile_cache import compiled
 from dpframe.sampling.threefry import key_of

@@ -10,13 +10,16 @@ import numpy as np
 
 from dpframe.common.machine import at_work, free_bytes
 from dpframe.common.text import cut
+from dpframe.common.types import Tree
 from dpframe.engine import checkpoint, trace
 from dpframe.engine.passes import DeviceWork
 from dpframe.engine.plan import Pass, Plan
 from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.checks import guarded
+from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.interfaces.pair import Pair
 from dpframe.interfaces.plugin import Plugin
-from dpframe.plugins import HostMechanism, Pair, Statistic, Tree
+from dpframe.interfaces.statistic import Statistic
 from dpframe.sampling.address import PROBE, Segment, Stream, both_as_made, for_a_box
 from dpframe.spec.audit import Audit, Cell, RunSettings
 from dpframe.workers.requests import Lent, Load, Overdue, Request, WorkerSource

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from dpframe.common.types import HostArray, Tree
 from dpframe.engine.plan import Pass, PassPosition
 from dpframe.errors import WrongResultError
 from dpframe.interfaces.checks import guarded, zero_of
-from dpframe.plugins import HostArray, Statistic, Tree
+from dpframe.interfaces.statistic import Statistic
 from dpframe.sampling.address import SEGMENT_ELEMENTS, Segment
 
 

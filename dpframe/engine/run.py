@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import jax
 
 from dpframe.common import machine, text
+from dpframe.common.types import HostArray
 from dpframe.engine import checkpoint, fingerprint, power
 from dpframe.engine.estimate import estimate_cell
 from dpframe.engine.ledger import Inquiry, Ledger, asked_of, rounds_in
@@ -18,7 +19,7 @@ from dpframe.engine.passes import DeviceWork, Work
 from dpframe.engine.plan import Pass, PassPosition, Plan
 from dpframe.engine.schedule import CountedSegment, Event, Finished, GaveUpError, Paused, Schedule
 from dpframe.errors import CellError, SampleError, UntrustedError, WorthlessError
-from dpframe.plugins import Executor, HostArray
+from dpframe.interfaces.executor import Executor
 from dpframe.results.build import cell_record
 from dpframe.results.model import CellRecord, ExactRecord, WitnessRecord
 from dpframe.results.verdict import Looks

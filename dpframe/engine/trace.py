@@ -10,11 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from dpframe.common.text import shown
+from dpframe.common.types import Array, HostArray, Tree
 from dpframe.errors import CellError
-from dpframe.interfaces.attack import ABSENT, BEFORE
+from dpframe.interfaces.attack import ABSENT, BEFORE, Answers, Attack
 from dpframe.interfaces.checks import guarded
+from dpframe.interfaces.mechanism import HostMechanism, Mechanism
 from dpframe.interfaces.plugin import Plugin
-from dpframe.plugins import Answers, Array, Attack, HostArray, HostMechanism, Mechanism, Tree
 from dpframe.sampling import compile_cache, threefry
 from dpframe.sampling.address import Shape, as_scored, on_device, precision_of, shape_of_dataset
 from dpframe.spec.audit import Cell, RunSettings

@@ -16,7 +16,9 @@ from dpframe.results.strict_json import digest_of, plain, text
 from dpframe.results.verdict import FIRST_LOOK, Looks, judged, totals
 
 if TYPE_CHECKING:
-    from dpframe.plugins import Claim, Estimate, Evidence, Neighbourhood, Pair, Query
+    from dpframe.claims import Claim
+    from dpframe.interfaces.estimator import Estimate, Evidence, Query
+    from dpframe.interfaces.pair import Neighbourhood, Pair
     from dpframe.spec.audit import Audit, Cell, Choice, Skip, SpecSource
 
 SMALLEST_FPR = 1e-12  # the smallest false-positive rate above 0 at which a curve is recorded

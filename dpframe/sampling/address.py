@@ -24,7 +24,8 @@ from dpframe.interfaces.attack import BEFORE
 from dpframe.interfaces.mechanism import HostMechanism
 
 if TYPE_CHECKING:
-    from dpframe.plugins import HostArray, Pair, Tree
+    from dpframe.common.types import HostArray, Tree
+    from dpframe.interfaces.pair import Pair
     from dpframe.spec.audit import Cell, RunSettings
 
 

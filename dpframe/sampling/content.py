@@ -13,9 +13,10 @@ import jax
 import numpy as np
 
 from dpframe.common.text import error_message, shown
+from dpframe.common.types import HostArray
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded
-from dpframe.plugins import HostArray, Pair
+from dpframe.interfaces.pair import Pair
 
 
 def made_by(pair: Pair) -> tuple[tuple[Any, Any], str]:

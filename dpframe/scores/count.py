@@ -8,8 +8,10 @@ import jax
 import numpy as np
 from scipy.special import ndtr
 
+from dpframe.common.types import HostArray, Ints, Tree
+from dpframe.errors import DpframeError
 from dpframe.interfaces.attack import in_words
-from dpframe.plugins import BinCounts, DpframeError, HostArray, Ints, Statistic, Tree
+from dpframe.interfaces.statistic import BinCounts, Statistic
 
 ROWS = 1 << 20  # scores counted at a time: int32 counts of one call cannot overflow
 PILOT_SHARE = 0.1  # share of the scores that become the pilot

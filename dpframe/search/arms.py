@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
+from dpframe.claims import Claim
 from dpframe.common.machine import available_cores
+from dpframe.common.types import HostArray, Tree
 from dpframe.engine import checkpoint, fingerprint, passes, rounds, trace
 from dpframe.engine.plan import Pass
 from dpframe.errors import CellError, SampleError
+from dpframe.interfaces.attack import Attack, Target
 from dpframe.interfaces.checks import arrays, guarded, learns
-from dpframe.plugins import Attack, Claim, Executor, HostArray, Pair, Target, Tree
+from dpframe.interfaces.executor import Executor
+from dpframe.interfaces.pair import Pair
 from dpframe.sampling import address, threefry
 from dpframe.sampling.address import EVAL, LEARNER, Segment, segments
 from dpframe.search import events

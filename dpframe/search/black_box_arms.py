@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from dpframe.claims import Claim
+from dpframe.common.types import HostArray
 from dpframe.engine.checkpoint import Saved, Store
-from dpframe.plugins import Answers, Claim, HostArray
+from dpframe.interfaces.attack import Answers
 from dpframe.sampling.address import Stream
 from dpframe.search import arms, black_box_draws
 from dpframe.search.events import MOST_EXAMINED, AnswerEvents, Output, in_short, outputs_of

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpframe.common import files
+from dpframe.common.types import HostArray
 from dpframe.engine.independence import Independence, check_addresses
 from dpframe.interfaces.attack import ABSENT, BEFORE, SECONDS
-from dpframe.plugins import HostArray, HostMechanism
+from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.sampling.address import EVAL, Asking, Shape, Stream, digest, of_answers
 from dpframe.workers.requests import Lent, Load, Overdue, RaisedError, Request, WorkerSource
 from dpframe.workers.scheduling import BUNDLE, Clock, handed_out

@@ -11,12 +11,15 @@ import jax
 import numpy as np
 
 from dpframe.common.text import escape
+from dpframe.common.types import Floats, HostArray, Ints, Tree
 from dpframe.engine import passes, programs, sanity, trace
 from dpframe.engine.plan import PassPosition
 from dpframe.errors import CellError
+from dpframe.interfaces.attack import Attack, Target
 from dpframe.interfaces.checks import arrays, guarded, learns, unsuited
+from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.interfaces.pair import Pair
 from dpframe.interfaces.statistic import BinCounts, DecisionCounts, Statistic
-from dpframe.plugins import Attack, Floats, HostArray, HostMechanism, Ints, Pair, Target, Tree
 from dpframe.results.model import CellRecord, WitnessRecord
 from dpframe.results.strict_json import text as plain_text
 from dpframe.sampling import address, threefry

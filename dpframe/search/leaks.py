@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpframe.interfaces.attack import Attack
 from dpframe.interfaces.checks import guarded
-from dpframe.plugins import Attack, Neighbourhood
+from dpframe.interfaces.pair import Neighbourhood
 from dpframe.search import arms, wealth
 from dpframe.spec.audit import Choice
 from dpframe.stats.betting import events

@@ -8,14 +8,17 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dpframe.claims import Claim
 from dpframe.claims.relation import other_relation
 from dpframe.common.text import shown
 from dpframe.engine import fingerprint, ledger, trace
 from dpframe.engine.plan import Pass, PassPosition, Scorer
 from dpframe.errors import CellError
+from dpframe.interfaces.attack import Attack, Target
 from dpframe.interfaces.checks import guarded, learns, mismatch, nan_allowed, unsuited
+from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import Pair, equal, untraceable, unusable
-from dpframe.plugins import Attack, Claim, DecisionCounts, HostMechanism, Target
+from dpframe.interfaces.statistic import DecisionCounts
 from dpframe.sampling.address import EVAL, Stream, digest, draw_group, for_a_box, rows_per_chunk
 from dpframe.sampling.content import made_by
 from dpframe.search import arms, black_box_arms, black_box_draws, wealth

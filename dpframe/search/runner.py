@@ -12,15 +12,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpframe.claims import Claim
 from dpframe.common.text import error_message, shown
+from dpframe.common.types import HostArray
 from dpframe.engine.checkpoint import Store
 from dpframe.engine.estimate import again, slack
 from dpframe.engine.ledger import resolution_of, share_of_error
 from dpframe.engine.plan import Plan
 from dpframe.errors import CellError, UntrustedError
+from dpframe.interfaces.attack import Attack
 from dpframe.interfaces.checks import guarded
+from dpframe.interfaces.estimator import Contrast, Estimate, Query
+from dpframe.interfaces.executor import Executor
 from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.plugins import Attack, Claim, Contrast, Estimate, Executor, HostArray, Query
 from dpframe.results.answer import checked
 from dpframe.results.build import cell_record, choice_record, pair_record
 from dpframe.results.model import CellRecord, FindingRecord, SearchRecord

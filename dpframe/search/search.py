@@ -11,7 +11,8 @@ import numpy as np
 from dpframe.engine.ledger import resolution_of
 from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.checks import guarded
-from dpframe.plugins import Earned, HostMechanism, Pair
+from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.interfaces.pair import Earned, Pair
 from dpframe.results.verdict import equal_scores
 from dpframe.sampling.address import EVAL, Stream, digest, host_generator
 from dpframe.search import black_box_draws, leaks, proposals

@@ -8,8 +8,12 @@ import re
 import unicodedata
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from dpframe.claims import Claim
 from dpframe.environments import Environment, Wanted
-from dpframe.plugins import Attack, Claim, Estimator, HostMechanism, Mechanism, Neighbourhood, Pair
+from dpframe.interfaces.attack import Attack
+from dpframe.interfaces.estimator import Estimator
+from dpframe.interfaces.mechanism import HostMechanism, Mechanism
+from dpframe.interfaces.pair import Neighbourhood, Pair
 
 P = TypeVar("P")
 

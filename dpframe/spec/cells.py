@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import ValidationError
 
+from dpframe.claims import Claim
 from dpframe.claims.relation import is_zero, other_relation, states_relation
 from dpframe.common.machine import at_work, free_bytes, within
 from dpframe.common.text import raised_in, shown
 from dpframe.environments import Environment
+from dpframe.interfaces.mechanism import ForeignMechanism, HostMechanism
 from dpframe.interfaces.pair import EQUAL, Pair, equal, unmade, untraceable, unusable
-from dpframe.plugins import Claim, ForeignMechanism, HostMechanism
 from dpframe.spec.audit import Cell, Choice, Search, Skip, cell_ids
 from dpframe.spec.document import Document, describe, dotted, findings
 from dpframe.spec.expect import Coordinates, Rules

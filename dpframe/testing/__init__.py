@@ -9,7 +9,10 @@ dpframe give the same result, because nothing here depends on the time.
 import dataclasses
 from typing import Any
 
-from dpframe.plugins import Attack, Estimator, HostMechanism, Mechanism, Neighbourhood, Pair
+from dpframe.interfaces.attack import Attack
+from dpframe.interfaces.estimator import Estimator
+from dpframe.interfaces.mechanism import HostMechanism, Mechanism
+from dpframe.interfaces.pair import Neighbourhood, Pair
 from dpframe.testing import attacks, estimators, mechanisms, neighbourhoods, plugins
 from dpframe.testing.plugins import Finding, NotKeptError, demand, examine, instance
 

@@ -10,8 +10,10 @@ import jax
 import numpy as np
 from scipy.special import log_ndtr
 
+from dpframe.common.types import Array, HostArray, Key, Tree
 from dpframe.engine import sanity, trace
-from dpframe.plugins import Array, Attack, HostArray, Key, Mechanism, Target, Tree
+from dpframe.interfaces.attack import Attack, Target
+from dpframe.interfaces.mechanism import Mechanism
 from dpframe.testing import plugins
 from dpframe.testing.mechanisms import CALLS, DTYPE, ROWS, Played
 from dpframe.testing.plugins import LeftOut, Trial

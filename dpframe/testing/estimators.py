@@ -11,9 +11,11 @@ import jax
 import numpy as np
 from scipy.special import bdtrc
 
+from dpframe.claims import PureDP
+from dpframe.common.types import HostArray, Tree
 from dpframe.engine.power import TwoValued
 from dpframe.interfaces.checks import statistic_of, zero_of
-from dpframe.plugins import Estimate, Estimator, HostArray, PureDP, Query, Tree
+from dpframe.interfaces.estimator import Estimate, Estimator, Query
 from dpframe.results.answer import checked
 from dpframe.scores.count import padded, update
 from dpframe.stats.binomial import ROUNDING, probability_of

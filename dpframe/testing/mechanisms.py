@@ -9,9 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dpframe.claims import Claim
+from dpframe.common.types import HostArray
 from dpframe.engine import independence, sanity, trace
-from dpframe.interfaces.pair import same
-from dpframe.plugins import Claim, HostArray, HostMechanism, Mechanism, Pair
+from dpframe.interfaces.mechanism import HostMechanism, Mechanism
+from dpframe.interfaces.pair import Pair, same
 from dpframe.sampling import address, threefry
 from dpframe.testing import plugins
 from dpframe.testing.plugins import LeftOut, Trial

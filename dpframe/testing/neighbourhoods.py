@@ -10,8 +10,16 @@ import cloudpickle
 import jax
 import numpy as np
 
-from dpframe.interfaces.pair import EQUAL, equal, same, untraceable, unusable
-from dpframe.plugins import Earned, Neighbourhood, Pair
+from dpframe.interfaces.pair import (
+    EQUAL,
+    Earned,
+    Neighbourhood,
+    Pair,
+    equal,
+    same,
+    untraceable,
+    unusable,
+)
 from dpframe.sampling.content import data_digest
 from dpframe.testing.plugins import LeftOut, Trial
 

@@ -12,7 +12,8 @@ import tomli
 from pydantic import ValidationError
 
 from dpframe.common.text import error_message, toml, toml_key
-from dpframe.errors import CellError
+from dpframe.common.types import Floats, HostArray
+from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.pair import same
 from dpframe.interfaces.plugin import (
     Plugin,
@@ -22,7 +23,6 @@ from dpframe.interfaces.plugin import (
     problems_of,
     unreadable,
 )
-from dpframe.plugins import DpframeError, Floats, HostArray
 
 
 @dataclasses.dataclass(frozen=True)

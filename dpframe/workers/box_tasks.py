@@ -14,7 +14,7 @@ import numpy as np
 from dpframe.errors import SampleError, WrongResultError
 from dpframe.interfaces.attack import SECONDS
 from dpframe.interfaces.executor import RefusedError, Task, wanted
-from dpframe.plugins import ForeignMechanism
+from dpframe.interfaces.mechanism import ForeignMechanism
 from dpframe.sampling.address import Shape, chunks_in_words, digest
 from dpframe.workers import requests
 from dpframe.workers.executor import plugin_classes

@@ -15,8 +15,9 @@ import numpy as np
 
 from dpframe.common.machine import settle
 from dpframe.errors import SampleError, UntrustedError, WrongResultError
+from dpframe.interfaces.executor import Executor, Task
+from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.plugin import Plugin
-from dpframe.plugins import Executor, HostMechanism, Task
 from dpframe.workers.requests import Lent, Load, Overdue, WorkerSource
 
 

@@ -21,9 +21,10 @@ import numpy as np
 
 from dpframe.common.machine import free_bytes
 from dpframe.common.text import escape, message
+from dpframe.common.types import HostArray
 from dpframe.errors import SampleError
 from dpframe.interfaces.attack import BEFORE, Answers
-from dpframe.plugins import ForeignMechanism, HostArray, HostMechanism
+from dpframe.interfaces.mechanism import ForeignMechanism, HostMechanism
 from dpframe.workers.program import plain_data
 from dpframe.workers.program.frames import Frame, NoFrameError
 from dpframe.workers.program.generators import global_generators

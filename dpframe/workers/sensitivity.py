@@ -14,7 +14,8 @@ import numpy as np
 from dpframe.common.text import shown
 from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.checks import guarded
-from dpframe.plugins import HostMechanism, Neighbourhood, Pair
+from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.interfaces.pair import Neighbourhood, Pair
 from dpframe.results.build import pair_record
 from dpframe.results.model import ExactRecord, ExcessRecord
 from dpframe.results.strict_json import text

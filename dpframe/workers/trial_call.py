@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from dpframe.common.types import HostArray
 from dpframe.errors import CellError
 from dpframe.interfaces.attack import BEFORE, SECONDS, Answers, Attack
 from dpframe.interfaces.checks import guarded
-from dpframe.plugins import HostArray, HostMechanism
+from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.sampling import address
 from dpframe.spec.audit import Cell, RunSettings
 from dpframe.workers import requests
