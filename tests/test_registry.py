@@ -278,23 +278,22 @@ def test_a_package_without_an_entry_point_gets_a_hint(load, monkeypatch):
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """Installs plugins into a directory on the path, whose last change is hours ago."""
+    """Installs plugins into a directory on the path."""
     monkeypatch.delenv("DPFRAME_NO_PLUGINS", raising=False)
     site = tmp_path / "site"
     site.mkdir()
     monkeypatch.setattr(sys, "path", [str(site)])
     changes = iter(range(1, 9))
 
-    def install(*names, now=False):
+    def install(*names):
         for name in names:
             (site / f"{name}-1.dist-info").mkdir()
             (site / f"{name}-1.dist-info" / "METADATA").write_text(f"Name: {name}\nVersion: 1\n")
             (site / f"{name}-1.dist-info" / "entry_points.txt").write_text(
                 f"[dpframe]\n{name} = {name}\n"
             )
-        if not now:
-            os.utime(site, ns=(0, next(changes) * 10**9))
-        return [distribution for distribution, _, _ in registry._installed().plugins]
+        os.utime(site, ns=(0, next(changes) * 10**9))
+        return [distribution for distribution, _, _ in registry._installed()[0]]
 
     return install
 
@@ -318,23 +317,16 @@ def test_installed_plugins_are_listed_again_only_after_a_change(
 ):
     assert install("one") == ["one"]
     for _ in range(3):
-        assert [(d, v) for d, v, _ in registry._installed().plugins] == [("one", "1")]
+        assert [(d, v) for d, v, _ in registry._installed()[0]] == [("one", "1")]
     assert len(reads) == 1
     assert install("two") == ["one", "two"]  # as in a notebook: `pip install two`
     assert len(reads) == 2
     (tmp_path / "site" / "one-1.dist-info").rename(tmp_path / "site" / "one-1.gone")
     assert install() == ["two"]
     monkeypatch.setattr(sys, "path", [])  # the directory is no longer on the path
-    assert registry._installed().plugins == []
+    assert registry._installed()[0] == []
     monkeypatch.setattr(sys, "path", [str(tmp_path / "site")])
-    assert [distribution for distribution, *_ in registry._installed().plugins] == ["two"]
-
-
-def test_directories_that_change_now_are_read_every_time(install, reads):
-    """Two changes within the resolution of the file system's clock look like one."""
-    assert install("one", now=True) == ["one"]
-    assert [distribution for distribution, *_ in registry._installed().plugins] == ["one"]
-    assert len(reads) == 2
+    assert [distribution for distribution, *_ in registry._installed()[0]] == ["two"]
 
 
 def test_a_finder_that_is_added_brings_its_plugins(install, monkeypatch):
@@ -361,7 +353,7 @@ def test_a_finder_that_is_added_brings_its_plugins(install, monkeypatch):
             return None
 
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder()])
-    assert [distribution for distribution, *_ in registry._installed().plugins] == ["one", "other"]
+    assert [distribution for distribution, *_ in registry._installed()[0]] == ["one", "other"]
 
 
 def test_the_pair_of_a_record_is_made_again():

@@ -160,9 +160,9 @@ def test_a_report_format_that_cannot_be_used_is_told(
     wrong = types.SimpleNamespace(suffixes=suffixes, document=document)
     right = types.SimpleNamespace(suffixes=(".y",), document=str)
     plugin.dpframe_reports = dpframe.hookimpl(lambda: [wrong, right])
-    loader = registry.Loader()
-    loader.add("dpframe", "1", "reports", lambda: builtin)
-    loader.add("own", "1", "module", lambda: plugin)
+    loader = registry.Registry()
+    loader._add("dpframe", "1", "reports", lambda: builtin)
+    loader._add("own", "1", "module", lambda: plugin)
     (broken,) = loader.broken
     assert problem in broken.error
     assert (broken.distribution, broken.what) == ("own", "module, dpframe_reports")
@@ -272,13 +272,13 @@ def test_a_file_brings_an_executor(tmp_path: Path) -> None:
         """
     file = tmp_path / "own.py"
     file.write_text(textwrap.dedent(text))
-    found = registry.executor("own:x", print, [file, file])
+    found = registry.load(files=[file, file]).executor("own:x", print)
     assert (found.address, found.capacity) == ("own:x", 3)
 
 
 def test_addresses_of_unknown_executors_are_left_to_the_built_in_one(installed: Path) -> None:
     with pytest.raises(dpframe.DpframeError, match="nowhere"):
-        registry.executor("nowhere://x", print)
+        registry.load().executor("nowhere://x", print)
 
 
 def test_a_broken_executor_is_named_and_ends_no_other(
@@ -293,6 +293,6 @@ def test_a_broken_executor_is_named_and_ends_no_other(
     monkeypatch.setattr(dpframe_example, "dpframe_executors", dpframe_executors)
     said: list[str] = []
     with pytest.raises(dpframe.DpframeError, match="inline"):
-        registry.executor("inline:", said.append)
+        registry.load().executor("inline:", said.append)
     assert len(said) == 1
     assert "not today" in said[0]

@@ -149,7 +149,7 @@ def run(
             executor = None
             if invocation.cluster is not None:
                 executor = stack.enter_context(
-                    registry.executor(invocation.cluster, warn, invocation.plugins)
+                    registry.load(files=invocation.plugins).executor(invocation.cluster, warn)
                 )
             started, before = time.perf_counter(), store.calls
             try:

@@ -10,9 +10,9 @@ import importlib.metadata
 import inspect
 import os
 import sys
-import time
+import types
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 
@@ -21,21 +21,22 @@ from dpframe.common.text import cut, did_you_mean, error_message, listed, shown
 from dpframe.errors import PluginError
 from dpframe.interfaces import hookspecs, mechanism as program_files, plugin_files
 from dpframe.interfaces.estimator import exchange
-from dpframe.interfaces.hookspecs import ReportFormat
 from dpframe.interfaces.plugin import API, Plugin, abstract, parameters, unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from dpframe.interfaces.executor import Executor
+    from dpframe.interfaces.hookspecs import ReportFormat
 
 
 BUILTIN = "dpframe"  # distribution name of the built-ins
 LOCAL = "local"  # distribution name of classes from a notebook or a test
 
-EXECUTORS = "dpframe_executors"  # this hook is called only if a run names an executor
-
 KINDS = ("mechanism", "attack", "estimator", "pair", "neighbourhood")
+
+HOOKS = {kind: f"dpframe_{kind}s" for kind in (*KINDS, "report")}
+EXECUTORS = "dpframe_executors"  # this hook is called only if a run names an executor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,9 +56,6 @@ class Entry:
             return self.source
         module, _, name = self.source.partition(":")
         found: type[Any] = getattr(importlib.import_module(module), name)
-        problem = _no_plugin(self.kind, found)
-        if problem is not None or found.name != self.name:
-            raise PluginError(f"{self.source} is not the {self.kind} {self.name!r}: {problem}")
         return found
 
     def goes_by(self, name: str) -> bool:
@@ -75,239 +73,36 @@ class Broken:
     error: str
 
 
-class Loader:
-    """Collects entries and failures while plugins load."""
-
-    def __init__(self) -> None:
-        self.entries: list[Entry] = []
-        self.broken: list[Broken] = []
-        self.manager = pluggy.PluginManager(hookspecs.PROJECT)
-        self.manager.add_hookspecs(hookspecs)
-        self.files: dict[str, Path] = {}
-        self.reports: dict[str, ReportFormat | str] = {}
-        self.hooks = {kind: f"dpframe_{kind}s" for kind in (*KINDS, "report")}
-        self.is_complete = False
-
-    def add(self, distribution: str, version: str, what: str, load: Callable[[], Any]) -> None:
-        def fail(what: str, error: BaseException | str) -> None:
-            text = error if isinstance(error, str) else error_message(error)
-            self.broken.append(Broken(distribution, version, what, " ".join(text.split())))
-
-        try:
-            plugin = load()
-            self.manager.register(plugin, name=f"{distribution}:{what}")
-            for caller in self.manager.get_hookcallers(plugin) or ():
-                if not caller.has_spec():
-                    hint = did_you_mean([*self.hooks.values(), EXECUTORS], caller.name)
-                    fail(what, f"implements {caller.name}, which is not a hook of dpframe{hint}")
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # SystemExit too: one plugin must not end the program
-            fail(what, error)
-            return
-        for kind, hook in self.hooks.items():
-            for implementation in getattr(self.manager.hook, hook).get_hookimpls():
-                if implementation.plugin is not plugin:
-                    continue
-                try:
-                    found = implementation.function()
-                    if distribution == BUILTIN:
-                        self._add_built_in(kind, version, found)
-                        continue
-                    for offered in list(found):
-                        if problem := self.accept(distribution, version, kind, offered):
-                            fail(f"{what}, {hook}", problem)
-                except KeyboardInterrupt:
-                    raise
-                except BaseException as error:
-                    fail(f"{what}, {hook}", error)
-
-    def _add_built_in(self, kind: str, version: str, sources: dict[str, str]) -> None:
-        if kind == "report":
-            self.reports |= sources
-        else:
-            new = (Entry(kind, name, BUILTIN, version, at) for name, at in sources.items())
-            self.entries.extend(new)
-
-    def add_installed(self) -> None:
-        """Add the plugins of other distributions, once."""
-        if self.is_complete or os.environ.get("DPFRAME_NO_PLUGINS", "") not in ("", "0"):
-            return
-        self.is_complete = True
-        found, broken = _installed()
-        for distribution, version, point in found:
-            self.add(distribution, version, f"entry point {point.name!r}", point.load)
-        for damaged in broken:
-            self.broken.append(Broken(*damaged[:3], " ".join(damaged.error.split())))
-
-    def add_file(self, path: Path) -> str:
-        """Add the plugins of a file: those of its hooks, or else all plugin classes it defines."""
-        known = self.files.setdefault(path.stem, path.resolve())
-        if known != path.resolve():
-            raise PluginError(f"--plugin {path}: another file of this run is called {known.name}")
-        if program_files.is_program(plugin_files.source_of(path)):
-            program_files.consent(path)
-            return path.name
-        file, module = plugin_files.loaded(path)
-        if self.manager.has_plugin(f"{file.name}:file") or any(
-            entry.distribution == file.name for entry in self.entries
-        ):
-            return file.name  # given twice
-        self.add(file.name, file.digest, "file", lambda: module)
-        hooks = [caller.name for caller in self.manager.get_hookcallers(module) or ()]
-        for cls in [] if hooks else _defined_in(module):
-            if problem := self.accept(file.name, file.digest, cls.kind, cls):
-                self.broken.append(Broken(file.name, file.digest, cls.__name__, problem))
-        wrong = [broken.error for broken in self.broken if broken.distribution == file.name]
-        found = [entry for entry in self.entries if entry.distribution == file.name]
-        ours = {(entry.kind, entry.name) for entry in self.entries if entry.distribution == BUILTIN}
-        wrong += [
-            f"a spec that names {entry.name!r} means the built-in {entry.kind}; "
-            "give the class another name"
-            for entry in found
-            if (entry.kind, entry.name) in ours
-        ]
-        if not (wrong or found or EXECUTORS in hooks):
-            wrong = [f"it defines no plugin, such as {_EXAMPLE}, and no prepare(params, data)"]
-        if wrong:
-            raise PluginError("\n".join(f"--plugin {path}: {error}" for error in wrong))
-        return file.name
-
-    def accept(self, distribution: str, version: str, kind: str, cls: Any) -> str | None:
-        """Add a class or a report format, or return what is wrong with it."""
-        if kind == "report":
-            return self._accept_report(cls)
-        if problem := _no_plugin(kind, cls):
-            return problem
-        if cls.api != API:
-            return f"{kind} {cls.name!r} needs plugin interface {cls.api}; this dpframe has {API}"
-        taken = {(e.kind, e.name) for e in self.entries if e.distribution == distribution}
-        if (kind, cls.name) in taken:
-            return f"provides two {kind}s named {cls.name!r}"
-        if problem := unreadable(cls):
-            return problem
-        self.entries.append(Entry(kind, cls.name, distribution, version, cls))
-        return None
-
-    def _accept_report(self, report: ReportFormat) -> str | None:
-        suffixes = report.suffixes
-        if isinstance(suffixes, str) or not suffixes or any(s[:1] != "." for s in suffixes):
-            return f'the suffixes of a report format must be like (".html",), not {shown(suffixes)}'
-        if inspect.getattr_static(report, "document", None) is None:  # it may import much
-            return f"a report format for {', '.join(suffixes)} has no method document(record)"
-        if taken := [suffix for suffix in suffixes if suffix.lower() in self.reports]:
-            return f"provides a report format for {taken[0]}, which already exists"
-        self.reports |= dict.fromkeys(map(str.lower, suffixes), report)
-        return None
-
-
-class Installed(NamedTuple):
-    """The installed plugins."""
-
-    plugins: list[tuple[str, str, importlib.metadata.EntryPoint]]
-    """Distribution, version and entry point."""
-    broken: list[entry_points.BrokenMetadata]
-
-
-_kept: list[tuple[Any, Installed]] = []  # the places that were searched for plugins, and the result
-
-
-def _installed() -> Installed:
-    """Return all installed plugins, sorted, and the distributions that cannot be read.
-
-    Reading the metadata of every distribution takes 30 ms, so the lists are kept until a directory
-    on `sys.path` changes. One that changed in the last two seconds may change again unnoticed.
-    """
-    stamps = tuple(map(_stamp, sys.path))
-    key = (importlib.metadata.entry_points, tuple(sys.meta_path), tuple(sys.path), stamps)
-    for kept, found in _kept:
-        if kept == key:
-            return found
-    now = time.time_ns()
-    points = []
-    offered = entry_points.of_group(hookspecs.PROJECT)
-    for point in sorted(offered, key=lambda point: (point.name, point.value)):
-        with contextlib.suppress(Exception):  # it is among the broken ones
-            points.append((*entry_points.origin(point), point))
-    found = Installed(points, entry_points.broken(hookspecs.PROJECT))
-    settled = all(changed < now - 2_000_000_000 for *_, changed in filter(None, stamps))
-    _kept[:] = [(key, found)] if settled else []
-    return found
-
-
-def _stamp(path: str) -> tuple[int, int, int] | None:
-    """Identify a directory and its last change; None if there is none."""
-    try:
-        status = Path(path).stat()
-    except (OSError, TypeError, ValueError):
-        return None
-    return status.st_dev, status.st_ino, status.st_mtime_ns
-
-
-_EXAMPLE = 'class Mine(HostMechanism, name="mine")'
-
-
-def _defined_in(module: Any) -> list[type[Plugin]]:
-    """Return the plugin classes that a module defines, in its order."""
-    found = [
-        value
-        for value in vars(module).values()
-        if isinstance(value, type)
-        and issubclass(value, Plugin)
-        and "name" in value.__dict__
-        and value.__module__ == module.__name__
-    ]
-    return list(dict.fromkeys(found))
-
-
-def _no_plugin(kind: str, cls: Any) -> str | None:
-    """Return why an object is not a plugin of a kind; None if it is one."""
-    if not (isinstance(cls, type) and issubclass(cls, Plugin)):
-        return f"returns {shown(cls)}, which is not a named subclass of a dpframe base class"
-    if "name" not in cls.__dict__:
-        return f"returns a class without a name; {abstract(cls)}"
-    return f"returns {cls.__name__}, which is {article(cls.kind)}" if cls.kind != kind else None
-
-
-def article(kind: str) -> str:
-    """Put the article before the name of a kind."""
-    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
-
-
-__all__ = ["BUILTIN", "KINDS", "LOCAL", "Broken", "Entry", "Registry", "catalog", "load", "named"]
-
-
-@dataclasses.dataclass(frozen=True)
 class Registry:
     """The plugins of this installation. Other distributions are loaded when first asked for."""
 
-    at_hand: tuple[Entry, ...]
-    """Built-ins, and the classes of notebooks and files."""
-    files: frozenset[str] = frozenset()
-    """Names of files that act as distributions; their plugins precede installed ones."""
-    loader: Loader | None = None
-    """Loads the other installed plugins."""
-
-    @functools.cached_property
-    def _all(self) -> Loader | None:
-        if self.loader is not None:
-            self.loader.add_installed()
-        return self.loader
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self.files: set[str] = set()
+        """Names of files that act as distributions; their plugins precede installed ones."""
+        self._entries = [*entries]
+        self._broken: list[Broken] = []
+        self._reports: dict[str, ReportFormat | str] = {}
+        self._manager = pluggy.PluginManager(hookspecs.PROJECT)
+        self._manager.add_hookspecs(hookspecs)
+        self._is_complete = True  # False if installed plugins may still be loaded
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         """All plugins, the built-ins first."""
-        return tuple(self._all.entries) if self._all else self.at_hand
+        self._add_installed()
+        return tuple(self._entries)
 
     @property
     def broken(self) -> tuple[Broken, ...]:
         """The plugins that could not be loaded."""
-        return tuple(self._all.broken) if self._all else ()
+        self._add_installed()
+        return tuple(self._broken)
 
     @property
     def reports(self) -> dict[str, ReportFormat | str]:
         """The report formats by suffix; built-in formats are module names."""
-        return self._all.reports if self._all else {}
+        self._add_installed()
+        return self._reports
 
     def of_kind(self, kind: str) -> tuple[Entry, ...]:
         """Return the plugins of one kind, built-ins first."""
@@ -328,7 +123,7 @@ class Registry:
             PluginError: more than one thing has this name.
         """
         for preferred in (BUILTIN, LOCAL):
-            for entry in self.at_hand:
+            for entry in self._entries:  # without those that are not loaded yet
                 if (entry.distribution, entry.kind) == (preferred, kind) and entry.goes_by(use):
                     return entry
         candidates = [entry for entry in self.named(use) if entry.kind == kind]
@@ -376,6 +171,147 @@ class Registry:
             )
         return "\n".join(hints)
 
+    def executor(self, address: str, warn: Callable[[str], None]) -> Executor:
+        """Open the executor that an address names by its scheme, the part before the first colon.
+
+        The built-in executor handles all other addresses, such as host:8786. `warn` is called with
+        failures of plugins. Raises DpframeError if the address cannot be used.
+        """
+        self._add_installed()
+        found: dict[str, type[Executor]] = {}
+        for hook in getattr(self._manager.hook, EXECUTORS).get_hookimpls():
+            try:
+                for cls in hook.function():
+                    found |= dict.fromkeys({*cls.schemes} - found.keys(), cls)
+            except Exception as error:  # one plugin must not affect others
+                warn(f"{hook.plugin_name}, {EXECUTORS}: {error_message(error)}")
+        return found.get(address.partition(":")[0], found["tcp"])(address, warn)
+
+    def _add_built_in(self) -> None:
+        self._is_complete = os.environ.get("DPFRAME_NO_PLUGINS", "") not in ("", "0")
+        self._add(BUILTIN, _version(), BUILTIN, lambda: importlib.import_module("dpframe.builtin"))
+
+    def _add_installed(self) -> None:
+        """Add the plugins of other distributions, once."""
+        if self._is_complete:
+            return
+        self._is_complete = True
+        points, unreadable_ones = _installed()
+        for distribution, version, point in points:
+            self._add(distribution, version, f"entry point {point.name!r}", point.load)
+        for distribution, version, what, error in unreadable_ones:
+            self._fail(distribution, version, what, error)
+
+    def _add(self, distribution: str, version: str, what: str, load: Callable[[], Any]) -> None:
+        """Add what the hooks of a plugin module offer; list what is wrong with it."""
+        with self._guarded(distribution, version, what):
+            plugin = load()
+            self._manager.register(plugin, name=f"{distribution}:{what}")
+            callers = self._manager.get_hookcallers(plugin) or ()
+            for caller in callers:
+                if not caller.has_spec():
+                    hint = did_you_mean([*HOOKS.values(), EXECUTORS], caller.name)
+                    error = f"implements {caller.name}, which is not a hook of dpframe{hint}"
+                    self._fail(distribution, version, what, error)
+            # Each implementation is called alone, so that one that raises stops no other.
+            for kind, hook in HOOKS.items():
+                for implementation in getattr(self._manager.hook, hook).get_hookimpls():
+                    if implementation.plugin is plugin:
+                        place = f"{what}, {hook}"
+                        with self._guarded(distribution, version, place):
+                            offered = implementation.function()
+                            self._add_offered(distribution, version, place, kind, offered)
+
+    def _add_offered(
+        self, distribution: str, version: str, place: str, kind: str, offered: Any
+    ) -> None:
+        if distribution == BUILTIN:  # modules by name, imported when they are used
+            if kind == "report":
+                self._reports |= offered
+            for name, source in () if kind == "report" else offered.items():
+                self._entries.append(Entry(kind, name, BUILTIN, version, source))
+            return
+        for one in list(offered):
+            problem = (
+                self._accept_report(one)
+                if kind == "report"
+                else self._accept(distribution, version, kind, one)
+            )
+            if problem is not None:
+                self._fail(distribution, version, place, problem)
+
+    @contextlib.contextmanager
+    def _guarded(self, distribution: str, version: str, what: str) -> Iterator[None]:
+        """List an exception raised inside as a mistake of a plugin."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # SystemExit too: one plugin must not end the program
+            self._fail(distribution, version, what, error_message(error))
+
+    def _fail(self, distribution: str, version: str, what: str, error: str) -> None:
+        self._broken.append(Broken(distribution, version, what, " ".join(error.split())))
+
+    def _accept(self, distribution: str, version: str, kind: str, cls: Any) -> str | None:
+        """Add a class, or return what is wrong with it."""
+        if not (isinstance(cls, type) and issubclass(cls, Plugin)):
+            return f"returns {shown(cls)}, which is not a named subclass of a dpframe base class"
+        if "name" not in cls.__dict__:
+            return f"returns a class without a name; {abstract(cls)}"
+        if cls.kind != kind:
+            return f"returns {cls.__name__}, which is {article(cls.kind)}"
+        if cls.api != API:
+            return f"{kind} {cls.name!r} needs plugin interface {cls.api}; this dpframe has {API}"
+        if (distribution, kind, cls.name) in self._names():
+            return f"provides two {kind}s named {cls.name!r}"
+        if (problem := unreadable(cls)) is None:  # type: ignore[arg-type]
+            self._entries.append(Entry(kind, cls.name, distribution, version, cls))
+        return problem
+
+    def _names(self) -> set[tuple[str, str, str]]:
+        return {(entry.distribution, entry.kind, entry.name) for entry in self._entries}
+
+    def _accept_report(self, report: ReportFormat) -> str | None:
+        suffixes = report.suffixes
+        if isinstance(suffixes, str) or not suffixes or any(s[:1] != "." for s in suffixes):
+            return f'the suffixes of a report format must be like (".html",), not {shown(suffixes)}'
+        if inspect.getattr_static(report, "document", None) is None:  # it may import much
+            return f"a report format for {', '.join(suffixes)} has no method document(record)"
+        if taken := [suffix for suffix in suffixes if suffix.lower() in self._reports]:
+            return f"provides a report format for {taken[0]}, which already exists"
+        self._reports |= dict.fromkeys(map(str.lower, suffixes), report)
+        return None
+
+    def _add_file(self, path: Path) -> None:
+        """Add the plugins of a file: those of its hooks, or else all plugin classes it defines."""
+        if program_files.is_program(plugin_files.source_of(path)):
+            program_files.consent(path)
+            self.files.add(path.name)
+            return
+        file, module = plugin_files.loaded(path)
+        self.files.add(file.name)
+        self._add(file.name, file.digest, "file", lambda: module)
+        hooks = [caller.name for caller in self._manager.get_hookcallers(module) or ()]
+        if not hooks:
+            classes = _defined_in(module)
+            self._add(file.name, file.digest, "classes", lambda: _offering(classes))
+        wrong = self._errors_of(file.name)
+        names = [name for name in self._names() if name[0] == file.name]
+        wrong += [
+            f"a spec that names {name!r} means the built-in {kind}; give the class another name"
+            for _, kind, name in names
+            if (BUILTIN, kind, name) in self._names()
+        ]
+        if not (wrong or names or EXECUTORS in hooks):
+            example = 'class Mine(HostMechanism, name="mine")'
+            wrong = [f"it defines no plugin, such as {example}, and no prepare(params, data)"]
+        if wrong:
+            raise PluginError("\n".join(f"--plugin {path}: {error}" for error in wrong))
+
+    def _errors_of(self, distribution: str) -> list[str]:
+        return [one.error for one in self._broken if one.distribution == distribution]
+
 
 def load(local: Iterable[type[Plugin]] = (), files: Iterable[Path] = ()) -> Registry:
     """Find the built-ins, the installed plugins and additional ones.
@@ -392,17 +328,21 @@ def load(local: Iterable[type[Plugin]] = (), files: Iterable[Path] = ()) -> Regi
         PluginError: a class is not a plugin, or a file cannot be run, has no plugin, or has one
             that cannot be used.
     """
-    loader = _built_in()
-    problems = [
-        loader.accept(LOCAL, LOCAL, getattr(cls, "kind", "plugin"), cls)
-        for cls in dict.fromkeys(local)
-    ]
-    if any(problems):
-        raise PluginError("\n".join(f"plugins: {problem}" for problem in problems if problem))
-    if paths := list(files):
-        loader.add_installed()  # an installed plugin may have the name of one in a file
-    names = frozenset(loader.add_file(path) for path in paths)
-    return Registry(tuple(loader.entries), names, loader)
+    registry = Registry()
+    registry._add_built_in()
+    classes: list[type[Any]] = list(dict.fromkeys(local))
+    registry._add(LOCAL, LOCAL, "classes", lambda: _offering(classes))
+    if wrong := registry._errors_of(LOCAL):
+        raise PluginError("\n".join(f"plugins: {error}" for error in wrong))
+    by_stem: dict[str, Path] = {}
+    for path in files:
+        known = by_stem.setdefault(path.stem, path.resolve())
+        if known != path.resolve():
+            raise PluginError(f"--plugin {path}: another file of this run is called {known.name}")
+        if path.name not in registry.files:  # not given twice
+            registry._add_installed()  # an installed plugin may have the name of one in a file
+            registry._add_file(path)
+    return registry
 
 
 def find_plugin(kind: str, name: str) -> type[Any]:
@@ -420,39 +360,66 @@ def find_plugin(kind: str, name: str) -> type[Any]:
     return load().find(kind, name).cls
 
 
-def _built_in() -> Loader:
-    loader = Loader()
-    loader.add(
-        BUILTIN, _version(BUILTIN), BUILTIN, lambda: importlib.import_module("dpframe.builtin")
-    )
-    return loader
+Installed = tuple[
+    list[tuple[str, str, importlib.metadata.EntryPoint]], list[entry_points.BrokenMetadata]
+]
+_kept: list[tuple[Any, Installed]] = []  # the places that were searched for plugins, and the result
 
 
-def executor(address: str, warn: Callable[[str], None], files: Iterable[Path] = ()) -> Executor:
-    """Open the executor that an address names by its scheme, the part before the first colon.
+def _installed() -> Installed:
+    """Return all installed plugins with distribution and version, sorted; and what is unreadable.
 
-    The built-in executor handles all other addresses, such as host:8786.
-
-    Args:
-        address: such as "tcp://head:8786".
-        warn: called with messages about failures that do not end the run.
-        files: Python files of the run, which may have executors.
-
-    Raises:
-        DpframeError: the address cannot be used.
+    Reading the metadata of every distribution takes 30 ms, so the lists are kept until a directory
+    on `sys.path` changes.
     """
-    loader = _built_in()
-    loader.add_installed()
-    for path in files:
-        loader.add_file(path)
-    found: dict[str, type[Executor]] = {}
-    for hook in getattr(loader.manager.hook, EXECUTORS).get_hookimpls():
-        try:
-            for cls in hook.function():
-                found |= dict.fromkeys({*cls.schemes} - found.keys(), cls)
-        except Exception as error:  # one plugin must not affect others
-            warn(f"{hook.plugin_name}, {EXECUTORS}: {error_message(error)}")
-    return found.get(address.partition(":")[0], found["tcp"])(address, warn)
+    changes = [_last_change(path) for path in sys.path]
+    key = (importlib.metadata.entry_points, tuple(sys.meta_path), tuple(sys.path), changes)
+    if _kept and _kept[0][0] == key:
+        return _kept[0][1]
+    points = []
+    offered = entry_points.of_group(hookspecs.PROJECT)
+    for point in sorted(offered, key=lambda point: (point.name, point.value)):
+        with contextlib.suppress(Exception):  # it is among the broken ones
+            points.append((*entry_points.origin(point), point))
+    found = points, entry_points.broken(hookspecs.PROJECT)
+    _kept[:] = [(key, found)]
+    return found
+
+
+def _last_change(path: str) -> int | None:
+    """Return the time of the last change of a directory, in ns; None if there is none."""
+    try:
+        return Path(path).stat().st_mtime_ns
+    except (OSError, TypeError, ValueError):
+        return None
+
+
+def _offering(classes: list[type[Any]]) -> Any:
+    """Make a plugin module whose hooks return some classes."""
+    module = types.ModuleType("classes")
+    for kind, hook in HOOKS.items():
+        # Anything else than a plugin is offered as a mechanism, which says what is wrong with it.
+        mine = [cls for cls in classes if getattr(cls, "kind", "mechanism") == kind]
+        setattr(module, hook, hookspecs.hookimpl(lambda mine=mine: mine))
+    return module
+
+
+def _defined_in(module: Any) -> list[type[Plugin]]:
+    """Return the plugin classes that a module defines, in its order."""
+    found = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, Plugin)
+        and "name" in value.__dict__
+        and value.__module__ == module.__name__
+    ]
+    return list(dict.fromkeys(found))
+
+
+def article(kind: str) -> str:
+    """Put the article before the name of a kind."""
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def _without_entry_point(use: str) -> str | None:
@@ -472,9 +439,9 @@ def _without_entry_point(use: str) -> str | None:
 
 
 @functools.cache
-def _version(distribution: str) -> str:
+def _version() -> str:
     try:
-        return importlib.metadata.version(distribution)
+        return importlib.metadata.version(BUILTIN)
     except importlib.metadata.PackageNotFoundError:
         from dpframe import __version__
 
@@ -495,20 +462,20 @@ def named(registry: Registry, name: str) -> tuple[Entry, ...]:
 def catalog(registry: Registry, name: str | None = None) -> dict[str, Any]:
     """Return all plugins, or those called `name`, and those that could not be loaded."""
     entries = registry.entries if name is None else named(registry, name)
+    plugins = [
+        {
+            "kind": entry.kind,
+            "name": entry.name,
+            "distribution": entry.distribution,
+            "version": entry.version,
+            "api": entry.cls.api,
+            **exchange(entry.cls),
+            "description": inspect.getdoc(entry.cls) or "",
+            "parameters": [dataclasses.asdict(row) for row in parameters(entry.cls)],
+        }
+        for entry in entries
+    ]
     return {
-        "plugins": [_described(entry) for entry in entries],
+        "plugins": plugins,
         "broken": [dataclasses.asdict(broken) for broken in registry.broken],
-    }
-
-
-def _described(entry: Entry) -> dict[str, Any]:
-    return {
-        "kind": entry.kind,
-        "name": entry.name,
-        "distribution": entry.distribution,
-        "version": entry.version,
-        "api": entry.cls.api,
-        **exchange(entry.cls),
-        "description": inspect.getdoc(entry.cls) or "",
-        "parameters": [dataclasses.asdict(row) for row in parameters(entry.cls)],
     }
