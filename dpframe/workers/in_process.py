@@ -55,9 +55,9 @@ class _Inline(requests.Lent):
         try:
             drawing = self.sampler.draw(request.as_task())
             while (frame := self._next(drawing)) is not None:
+                rows = frame.header["chunks"] * request.rows
                 told = requests.told_in(frame)
                 self.here.note(told)
-                rows = frame.header["chunks"] * request.rows
                 yield requests.Drawn(requests.array_of(frame, rows), told)
                 if deadline is not None and time.monotonic() >= deadline:
                     raise requests.Overdue

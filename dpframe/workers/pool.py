@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dpframe.common import machine, text
@@ -31,70 +31,13 @@ MISSING = ("ModuleNotFoundError", "ImportError", "AttributeError")
 DEAF = 5.0
 """Seconds that a process gets beyond the limits of all requested releases."""
 
+IDLE = 8
+"""Processes that are kept in any case: a plan calls each box before a run draws from it."""
+
 NOTHING = -1  # number of no load
 
 
-@dataclasses.dataclass(eq=False)
-class Ticket:
-    """A place in the queue, and the workers that it holds once it is served."""
-
-    owner: str
-    workers: int = 0
-    since: float = 0.0
-
-
-class FairQueue:
-    """The order in which searches and passes are lent workers: least time used comes first.
-
-    Without a queue, a caller that gives a worker back would take it again before other threads wake
-    up, and a caller that needs two at once would wait until no other needs one. Requests are served
-    in this order whatever their size. Draws do not depend on it. Not thread-safe.
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._waiting: list[Ticket] = []  # the oldest first
-        self._holding: list[Ticket] = []
-        self._used: dict[str, float] = {}
-        """Seconds of workers that owners have had and given back."""
-
-    def enter(self, owner: str) -> Ticket:
-        """Ask for workers.
-
-        A new or returning owner starts with the least time that the others have used, so it gains
-        nothing by a pause.
-        """
-        others = {ticket.owner for ticket in (*self._waiting, *self._holding)}
-        if owner not in others:
-            least = min(map(self._had, others), default=0.0)
-            self._used[owner] = max(self._used.get(owner, 0.0), least)
-        self._waiting.append(Ticket(owner))
-        return self._waiting[-1]
-
-    def is_next(self, ticket: Ticket) -> bool:
-        """True if a ticket is to be served before all others."""
-        return ticket is min(self._waiting, key=lambda one: self._had(one.owner))
-
-    def leave(self, ticket: Ticket) -> None:
-        """Remove a ticket that no longer waits, served or not."""
-        self._waiting.remove(ticket)
-
-    def take(self, ticket: Ticket, workers: int) -> None:
-        """Note that a ticket holds workers."""
-        ticket.workers, ticket.since = workers, self._clock()
-        self._holding.append(ticket)
-
-    def give_back(self, ticket: Ticket) -> None:
-        """Note that a ticket has given its workers back."""
-        self._holding.remove(ticket)
-        self._used[ticket.owner] += ticket.workers * (self._clock() - ticket.since)
-
-    def _had(self, owner: str) -> float:
-        now, held = self._clock(), (one for one in self._holding if one.owner == owner)
-        return self._used[owner] + sum(one.workers * (now - one.since) for one in held)
-
-
-class UnderWay:
+class CallProgress:
     """Estimates the progress of calls from the time of earlier ones, for the display only.
 
     A box returns all rows of a call at once.
@@ -111,28 +54,23 @@ class UnderWay:
         with self._lock:
             self._calls[caller] = kind, releases, now
 
-    def end(self, caller: Any, now: float) -> None:
-        """Note that they have come."""
+    def end(self, caller: Any, now: float | None = None) -> None:
+        """Note that they have come, or without a time that they will not come."""
         with self._lock:
-            kind, releases, since = self._calls.pop(caller, (None, 0, now))
-            if releases:
+            kind, releases, since = self._calls.pop(caller, (None, 0, 0.0))
+            if releases and now is not None:
                 self._seconds[kind] = (now - since) / releases
 
-    def forget(self, caller: Any) -> None:
-        """Note that the releases will not come."""
-        with self._lock:
-            self._calls.pop(caller, None)
-
-    def ahead(self, now: float) -> int:
+    def missing(self, now: float) -> int:
         """Estimate how many of the releases under way are still missing."""
-        missing = 0
+        total = 0
         with self._lock:
             for kind, releases, since in self._calls.values():
                 seconds = self._seconds.get(kind)
                 done = int((now - since) / seconds) if seconds else 0
                 # The last release is missing until the call returns.
-                missing += max(min(1, releases), releases - done)
-        return missing
+                total += max(min(1, releases), releases - done)
+        return total
 
 
 class Workers(requests.WorkerSource):
@@ -148,10 +86,13 @@ class Workers(requests.WorkerSource):
         super().__init__()
         self._most = max(2, most or machine.available_cores())
         self.interpreters = interpreters or {}
-        self.under_way = UnderWay()
+        self.progress = CallProgress()
         self.stopped = False
         self._slowest: float | None = None
-        self._remarks, self._queue = Remarks(), FairQueue()
+        self._remarks = Remarks()
+        self._waiting: deque[object] = deque()
+        """Callers that wait for workers, served in this order: else one that needs two at once
+        might wait for as long as others need one."""
         self._idle: list[WorkerProcess] = []
         self._busy: set[WorkerProcess] = set()
         self._change = threading.Condition()
@@ -170,7 +111,7 @@ class Workers(requests.WorkerSource):
     @contextlib.contextmanager
     def lend(self, load: requests.Load, number: int = 1) -> Iterator[list[requests.Lent]]:
         load.message()  # raises before a process starts
-        ticket, taken = self._take(load, number)
+        taken = self._take(load, number)
         lent = [_Worker(self, p, load) for p in taken]
         try:
             for worker in lent[1:]:
@@ -181,7 +122,6 @@ class Workers(requests.WorkerSource):
         finally:
             end(*(worker.process for worker in lent if not worker.at_rest))
             with self._change:
-                self._queue.give_back(ticket)
                 self._busy.difference_update(worker.process for worker in lent)
                 if not self.stopped:
                     self._idle += [worker.process for worker in lent if worker.process.alive]
@@ -198,7 +138,7 @@ class Workers(requests.WorkerSource):
 
     @property
     def released(self) -> int:
-        return self.calls - self.under_way.ahead(time.monotonic())
+        return self.calls - self.progress.missing(time.monotonic())
 
     @property
     def most(self) -> int:
@@ -214,17 +154,6 @@ class Workers(requests.WorkerSource):
         with self._change:
             self._slowest = max(self._slowest or 0.0, seconds)
 
-    def replace(self, old: WorkerProcess) -> WorkerProcess:
-        """Replace a process whose state a box has changed by a new one."""
-        end(old)
-        with self._change:
-            if self.stopped:
-                raise requests.Stopped
-            new = WorkerProcess(old.interpreter, self._remarks)
-            self._busy.discard(old)
-            self._busy.add(new)
-        return new
-
     def _interpreter_of(self, load: requests.Load) -> str | None:
         """Return the path of a load's interpreter; None for that of this process."""
         if not load.is_external:
@@ -236,39 +165,38 @@ class Workers(requests.WorkerSource):
             raise SampleError(f"there is no environment {box.environment!r} to run it in")
         return self.interpreters[box.environment]
 
-    def _take(self, load: requests.Load, number: int) -> tuple[Ticket, list[WorkerProcess]]:
-        interpreter = self._interpreter_of(load)
+    def _take(self, load: requests.Load, number: int) -> list[WorkerProcess]:
+        interpreter, caller = self._interpreter_of(load), object()
         with self._change:
-            ticket = self._queue.enter(load.topic)
+            self._waiting.append(caller)
             try:
                 self._change.wait_for(
                     lambda: (
                         self.stopped
-                        or (self._queue.is_next(ticket) and self.most - len(self._busy) >= number)
+                        or (self._waiting[0] is caller and self.most - len(self._busy) >= number)
                     )
                 )
                 if self.stopped:
                     raise requests.Stopped
-                taken = self._chosen(load, interpreter, number)
-                self._queue.take(ticket, number)
-                return ticket, taken
+                return self._chosen(load, interpreter, number)
             finally:
-                self._queue.leave(ticket)
-                self._change.notify_all()  # another ticket is next
+                self._waiting.remove(caller)
+                self._change.notify_all()  # another caller is next
 
     def _chosen(
         self, load: requests.Load, interpreter: str | None, number: int
     ) -> list[WorkerProcess]:
-        # Processes that hold the load come first, then those that have imported its library.
-        own = load.code
-        fit = [process for process in self._idle if process.interpreter == interpreter]
-        if load.is_external:  # a process runs one module: another's would have to be replaced
-            fit = [process for process in fit if process.imported in ("", own)]
-        fit.sort(key=lambda process: (process.holds != load.number, process.imported != own))
+        # A process runs the code of one box, so no box meets the state that another has left.
+        fit = [
+            process
+            for process in self._idle
+            if process.interpreter == interpreter and process.imported in ("", load.code)
+        ]
+        fit.sort(key=lambda process: (process.holds != load.number, process.imported == ""))
         taken = fit[:number]
         self._idle = [process for process in self._idle if process not in taken]
-        # Processes of other loads are kept too, up to a limit: those idle longest end.
-        most = max(0, 2 * self.most - len(self._busy) - number)
+        # Processes of other boxes are kept too, up to a limit: those idle longest end.
+        most = max(0, max(IDLE, 2 * self.most) - len(self._busy) - number)
         spare = self._idle[: max(0, len(self._idle) - most)]
         self._idle = self._idle[len(spare) :]
         end(*spare)
@@ -293,58 +221,31 @@ class _Worker(requests.Lent):
         self._sent_code = 0  # `Load.as_code` at that time
 
     def draw(self, request: requests.Request, deadline: float | None) -> Iterator[requests.Drawn]:
-        done, asked = 0, 0
-        under_way, kind = self.workers.under_way, type(self.load.content[0][request.lane])
-        self._begin(request)
-        try:
-            while True:
-                # The next chunk has begun, even if it never ends.
-                begun = min(done + 1, request.stop - request.first) * request.rows
-                self.workers.asked(max(0, begun - asked))
-                asked = max(asked, begun)
-                under_way.begin(self, kind, asked - done * request.rows, time.monotonic())
-                left = request._replace(first=request.first + done)
-                try:
-                    frame = self._hear(request, deadline)
-                    self.at_rest = frame.header["tell"] != "outputs"
-                    found = requests.drawn(frame, left, requests.called(kind))
-                except (Gone, NoFrameError) as error:
-                    gone = error if isinstance(error, Gone) else self.process.refused(error)
-                    if not self._may_try_again(kind):
-                        raise self._ended(gone, "while it sampled") from None
-                    self._begin(left)
-                    continue
-                under_way.end(self, time.monotonic())
-                if found is None:
-                    return
-                told = requests.told_in(frame)
-                self.workers.note(told)
-                done += frame.header["chunks"]
-                yield requests.Drawn(found, told)
-        finally:
-            under_way.forget(self)
-
-    def _begin(self, request: requests.Request) -> None:
-        self.at_rest = False
+        kind, progress = type(self.load.content[0][request.lane]), self.workers.progress
+        self.at_rest, left = False, request
         try:
             self.process.say({"do": "draw", **request.as_task()})
+            while True:
+                # The next chunk has begun, even if it never ends.
+                begun = min(request.rows, (left.stop - left.first) * request.rows)
+                self.workers.asked(begun)
+                progress.begin(self, kind, begun, time.monotonic())
+                frame = self._hear(request, deadline)
+                self.at_rest = frame.header["tell"] != "outputs"
+                found = requests.drawn(frame, left, requests.called(kind))
+                progress.end(self, time.monotonic())
+                if found is None:
+                    return
+                self.workers.asked(len(found.outputs) - begun)
+                self.workers.note(found.told)
+                left = left._replace(first=left.first + len(found.outputs) // request.rows)
+                yield found
+        except NoFrameError as error:
+            raise self._ended(self.process.refused(error), "while it sampled") from None
         except Gone as gone:
             raise self._ended(gone, "while it sampled") from None
-
-    def _may_try_again(self, kind: type[Any]) -> bool:
-        """Take another process if an earlier box may have broken this one; True if so.
-
-        A box without a seed is tried again only after an invalid answer, because leaving out the
-        draws during which its process ended would bias the counts.
-        """
-        nonsense = self.process.nonsense is not None
-        if self.workers.stopped or self.process.topics <= {self.load.topic}:
-            return False
-        if not (nonsense or getattr(self.load.content[0][0], "seedable", False)):
-            return False
-        self.process = self.workers.replace(self.process)
-        self.take_in()
-        return True
+        finally:
+            progress.end(self)
 
     def _hear(self, request: requests.Request, deadline: float | None) -> Frame:
         """Return the next answer; a release that cannot be interrupted raises SampleError."""
@@ -392,31 +293,23 @@ class _Worker(requests.Lent):
         deadline = began + limit
         try:
             while self.process.holds != self.load.number:
-                try:
-                    frame = self._loaded(deadline)
-                except Gone:
-                    if self.workers.stopped or self.process.topics <= {self.load.topic}:
-                        raise
-                    self.process = self.workers.replace(self.process)  # an earlier box broke it
-                    continue
-                if frame.header["tell"] == "spoiled":
-                    self.process = self.workers.replace(self.process)
-                elif frame.header["tell"] == "loaded":
+                frame = self._loaded(deadline)
+                if frame.header["tell"] == "loaded":
                     self.process.holds = self.load.number
                     self.workers.loaded_in(time.monotonic() - began)
-                elif frame.header.get("type") in MISSING and (
+                    break
+                self.process.holds = NOTHING
+                if frame.header.get("type") in MISSING and (
                     self.load.may_bring_code or self.load.as_code > self._sent_code
                 ):
-                    self.process.holds = NOTHING
                     if self.load.may_bring_code:
                         self.load.bring_code()
-                else:
-                    self.process.holds = NOTHING
-                    self.at_rest = True
-                    if frame.header["tell"] == "refused":
-                        raise requests.problem(frame, "sample")
-                    why = text.escape(str(frame.header.get("blame")))
-                    raise SampleError(f"a worker could not load the mechanism ({why})")
+                    continue
+                self.at_rest = True
+                if frame.header["tell"] == "refused":
+                    raise requests.problem(frame, "sample")
+                why = text.escape(str(frame.header.get("blame")))
+                raise SampleError(f"a worker could not load the mechanism ({why})")
         except Gone as gone:
             raise self._ended(gone, "before it sampled") from None
         except requests.Overdue:
@@ -436,7 +329,6 @@ class _Worker(requests.Lent):
         if self.process.holds is None:
             self.process.hear(deadline)  # "ready"
         self.process.topic, self.process.imported = self.load.topic, self.load.code
-        self.process.topics.add(self.load.topic)
         self._sent_code = self.load.as_code  # another worker may send the code later
         self.process.say(*self.load.message())
         self._asked = True

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import queue
-import secrets
 import signal
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from dpframe.environments import clean
 from dpframe.errors import SampleError
 from dpframe.interfaces.plugin_files import given
 from dpframe.workers.program import frames
-from dpframe.workers.program.frames import NO_KEY, Frame, NoFrameError, Packet
+from dpframe.workers.program.frames import Frame, NoFrameError
 from dpframe.workers.requests import Overdue
 
 MOST = 1 << 16  # remarks that are remembered; later ones are printed each time
@@ -122,11 +121,8 @@ class WorkerProcess:
         self.holds: int | None = None  # number of the load that it has taken in
         self._remarks = remarks or Remarks()
         self._process = _started(interpreter)
-        self._heard: queue.SimpleQueue[Packet | None] = queue.SimpleQueue()
-        self.nonsense: str | None = None  # the fault of its last answer, if it was invalid
-        self.topics: set[str] = set()
-        """The boxes that it has held: one may have broken it for others."""
-        self._key = NO_KEY  # of the last request: an answer to another one is refused
+        self._heard: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
+        self._nonsense: str | None = None  # the fault of its last answer, if it was invalid
         self._saying = threading.Lock()
         threading.Thread(target=self._listen, name="dpframe-listener", daemon=True).start()
         self._overhearing = threading.Thread(
@@ -139,9 +135,7 @@ class WorkerProcess:
         assert self._process.stdin is not None
         try:
             with self._saying:
-                self._key = secrets.token_bytes(len(NO_KEY))
-                told = Frame({**header, "key": self._key}, content)
-                frames.write(self._process.stdin.fileno(), told)
+                frames.write(self._process.stdin.fileno(), Frame(header, content))
         except (OSError, ValueError):
             raise self._gone() from None
 
@@ -150,7 +144,7 @@ class WorkerProcess:
         while True:
             left = PULSE if deadline is None else min(PULSE, deadline - time.monotonic())
             try:
-                packet = self._heard.get(timeout=max(0.0, left))
+                frame = self._heard.get(timeout=max(0.0, left))
             except queue.Empty:
                 # A process that it started may hold its output, which then does not end with it.
                 if self._exit_status() is not None and self._heard.empty():
@@ -158,24 +152,21 @@ class WorkerProcess:
                 if deadline is not None and time.monotonic() >= deadline:
                     raise Overdue from None
                 continue
-            if packet is None:
+            if frame is None:
                 raise self._gone()
-            try:
-                return frames.unpack(packet, self._key)
-            except NoFrameError as error:
-                raise self.refused(error) from None
+            return frame
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
         with self._process.stdout as answers:  # closed here only: its number is in use here
-            packet: Packet | None = None
+            frame: Frame | None = None
             while True:
                 try:
-                    packet = frames.receive(answers.fileno())
+                    frame = frames.read(answers.fileno())
                 except NoFrameError as error:
-                    self.nonsense, packet = str(error), None
-                self._heard.put(packet)
-                if packet is None:
+                    self._nonsense, frame = str(error), None
+                self._heard.put(frame)
+                if frame is None:
                     return
 
     def _overhear(self) -> None:
@@ -192,13 +183,13 @@ class WorkerProcess:
 
     def refused(self, error: NoFrameError) -> Gone:
         """End it because of an invalid answer."""
-        self.nonsense = str(error)
+        self._nonsense = str(error)
         return self._gone()
 
     def _gone(self) -> Gone:
-        if self.nonsense is not None:
+        if self._nonsense is not None:
             end(self)
-            return Gone(f"was ended ({self.nonsense})")
+            return Gone(f"was ended ({self._nonsense})")
         status = self._exit_status()
         deadline = time.monotonic() + GRACE
         while status is None and time.monotonic() < deadline:

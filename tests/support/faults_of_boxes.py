@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import _thread
-import builtins
 import contextlib
 import ctypes
 import gc
-import hashlib
-import json
 import locale
 import os
-import pickle
 import random
 import resource
 import signal
-import stat
-import struct
 import subprocess
 import sys
 import tempfile
@@ -25,13 +18,11 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from dpframe import HostMechanism, PureDP
-from dpframe.workers.program import frames
-from dpframe.workers.program.frames import Frame
 
 FINE, FAILED = "fine", "failed"
 
@@ -59,10 +50,10 @@ def fault(outcome: str, says: str = "") -> Callable[[Callable[..., Any]], Callab
     return keep
 
 
-class Faulty(HostMechanism, name="faulty"):
+class Faulty(HostMechanism):
     """Uniform noise, and a fault."""
 
-    fault: str
+    fault: ClassVar[str]
     later: bool = False
     """Not at the first call of a process, but at its second."""
 
@@ -234,13 +225,6 @@ def writes_into_every_pipe(rng: Any, data: Any, n: int) -> Any:
             os.write(number, b"{}" * 50)
 
 
-@fault(FAILED, "a worker process .* while it sampled")
-def writes_a_huge_length(rng: Any, data: Any, n: int) -> Any:
-    for number in range(3, 64):
-        with contextlib.suppress(OSError):
-            os.write(number, b"\0\0\0\2\0\0\0\xff\0\0\0\0{}")
-
-
 # Leftovers.
 
 
@@ -332,87 +316,6 @@ def turns_the_clock(rng: Any, data: Any, n: int) -> Any:
 @fault(FINE)
 def turns_collection_off(rng: Any, data: Any, n: int) -> Any:
     gc.disable()
-
-
-@fault(FAILED, "sample raised|a worker process")
-def breaks_what_everybody_uses(rng: Any, data: Any, n: int) -> Any:
-    json.dumps = pickle.loads = None  # type: ignore[assignment]
-    builtins.len = None  # type: ignore[assignment]
-
-
-@fault(FINE)
-def replaces_what_messages_are_made_with(rng: Any, data: Any, n: int) -> Any:
-    json.dumps = json.loads = lambda *_, **__: '{"tell": "done"}'  # type: ignore[assignment]
-    struct.pack = struct.unpack = lambda *_: b"nothing"  # type: ignore[assignment]
-    hashlib.blake2b = hashlib.sha256 = None  # type: ignore[assignment,misc]
-    os.write = os.readv = lambda *_: 0
-    os._exit = os.getpid = lambda *_: 0  # type: ignore[assignment]
-    time.time = time.monotonic = time.perf_counter = time.sleep = lambda *_: 0.0
-    sys.stdout = sys.__stdout__ = None  # type: ignore[assignment,misc]
-
-
-# Bytes where answers are written.
-
-
-def _write(frame: Frame, key: bytes | None = None) -> None:
-    """Write a message into every pipe of the process, under the key of the request or another."""
-    server: Any = next(one for one in gc.get_objects() if type(one).__name__ == "Server")
-    content = b"".join(frames.pack(frame, server._key if key is None else key))
-    for descriptor in range(3, 64):
-        with contextlib.suppress(OSError):
-            if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-                os.write(descriptor, content)
-
-
-def _outputs(rows: int, **header: Any) -> Frame:
-    found = np.zeros((rows, 1))
-    told = {"tell": "outputs", "chunks": 1, "shape": [rows, 1], "dtype": "<f8"}
-    return Frame({**told, **header}, found.tobytes())
-
-
-WROTE = "a worker process was ended .(the box wrote between its answers|its )"
-
-
-@fault(FAILED, WROTE)
-def says_that_it_is_done(rng: Any, data: Any, n: int) -> Any:
-    _write(Frame({"tell": "done"}))
-
-
-@fault(FAILED, WROTE)
-def answers_with_the_wrong_type(rng: Any, data: Any, n: int) -> Any:
-    _write(_outputs(n, dtype="O"))
-
-
-@fault(FAILED, WROTE)
-def answers_with_the_wrong_shape(rng: Any, data: Any, n: int) -> Any:
-    _write(_outputs(n, shape=[n, 1 << 60]))
-
-
-@fault(FAILED, WROTE)
-def answers_with_too_many_rows(rng: Any, data: Any, n: int) -> Any:
-    _write(_outputs(2 * n))
-
-
-@fault(FAILED, WROTE)
-def answers_for_too_many_chunks(rng: Any, data: Any, n: int) -> Any:
-    _write(_outputs(n, chunks=1 << 40))
-
-
-@fault(FAILED, WROTE)
-def answers_another_question(rng: Any, data: Any, n: int) -> Any:
-    _write(Frame({"tell": "loaded"}))
-
-
-@fault(FAILED, WROTE)
-def answers_without_the_key(rng: Any, data: Any, n: int) -> Any:
-    _write(_outputs(n), bytes(range(16)))
-
-
-@fault(FINE)
-def writes_when_it_has_answered(rng: Any, data: Any, n: int) -> Any:
-    """For whoever comes next, in a thread that no module knows."""
-    if n > 2:
-        _thread.start_new_thread(lambda: (time.sleep(0.3), _write(_outputs(n), bytes(16))), ())
 
 
 @fault(FINE)
@@ -514,3 +417,14 @@ def changes_its_shape(rng: Any, data: Any, n: int) -> Any:
 @fault(FAILED, "sample gave float32, and float64 before")
 def changes_its_type(rng: Any, data: Any, n: int) -> Any:
     return rng.random((n, 1), np.float64 if n == 2 else np.float32)
+
+
+def _box(number: int, name: str) -> type[Faulty]:
+    """A class of its own for each fault: boxes of one class share their processes."""
+    body = {"__doc__": name, "__module__": __name__, "__annotations__": {}, "fault": name}
+    box = type(f"Faulty{number}", (Faulty,), body, name=f"faulty-{number}")
+    globals()[box.__name__] = box
+    return box
+
+
+FAULTY = {name: _box(number, name) for number, name in enumerate(FAULTS)}

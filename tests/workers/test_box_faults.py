@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.black_boxes import BOXES, cells, record, spec
-from support.faults_of_boxes import FAILED, FAULTS, LATER, NO_ANSWER, WROTE, Faulty
+from support.faults_of_boxes import FAILED, FAULTS, FAULTY, LATER, NO_ANSWER
 
 from dpframe.common.machine import descendants, running
 from dpframe.workers.pool import Workers
@@ -39,8 +39,7 @@ def healthy() -> Any:
 def check(names: list[str], *, later: bool = False, seconds: float = 60.0) -> None:
     """Audits faulty boxes between two that are not."""
     boxes = [
-        {"use": "faulty", "label": name, "params": {"fault": name, "later": later}}
-        for name in names
+        {"use": FAULTY[name].name, "label": name, "params": {"later": later}} for name in names
     ]
     around = [{"use": "box", "label": place} for place in ("before", "after")]
     document = spec(
@@ -48,7 +47,7 @@ def check(names: list[str], *, later: bool = False, seconds: float = 60.0) -> No
     )
     already = set(descendants(os.getpid()))  # an earlier test's, such as multiprocessing's own
     with Workers(2) as workers:
-        found = record(document, workers, [*BOXES, Faulty])
+        found = record(document, workers, [*BOXES, *map(FAULTY.__getitem__, names)])
     new = [one for one in descendants(os.getpid()) if one not in already]
     assert [one for one in new if running(one)] == []
     before, *own, after = found["cells"]
@@ -67,23 +66,13 @@ def check(names: list[str], *, later: bool = False, seconds: float = 60.0) -> No
     assert found["summary"]["failed"] == sum(FAULTS[name].outcome == FAILED for name in names)
 
 
-FORGED = [name for name, fault in FAULTS.items() if fault.says == WROTE]
-LEFT = ["replaces what messages are made with", "writes when it has answered"]
-
-
 def test_faults_fail_their_own_cells() -> None:
-    check([*COMMON[::4], "exits", FORGED[0]])
+    check([*COMMON[::4], "exits", "writes into every pipe"])
 
 
 @pytest.mark.slow
 def test_all_common_faults_fail_their_own_cells() -> None:
-    check([*COMMON, *DEAR, FORGED[0], LEFT[0]])
-
-
-@pytest.mark.slow
-def test_all_that_a_box_may_write_costs_its_own_cell() -> None:
-    check([*FORGED, *LEFT])
-    check(FORGED, later=True)
+    check([*COMMON, *DEAR])
 
 
 @pytest.mark.slow
@@ -104,7 +93,7 @@ def test_faults_that_come_later_all_of_them() -> None:
 
 @pytest.mark.slow
 def test_faults_that_cost_a_process_all_of_them() -> None:
-    check([name for name in FAULTS if name not in {*COMMON, *NO_ANSWER, *FORGED, *LEFT}])
+    check([name for name in FAULTS if name not in {*COMMON, *NO_ANSWER}])
 
 
 @pytest.mark.slow

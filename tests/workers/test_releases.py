@@ -176,17 +176,17 @@ def test_words_for_kinds_and_for_values_that_come_again():
     scribe = Scribe(())
     rows = scribe.lay_out(ReleasedAnswers(["yes", "no", 1.25, 1.5], []), 1)
     rows = scribe.lay_out(ReleasedAnswers(["yes", "no", 1.25, 1.75], []), 1)
-    words = scribe.take_words(100)
+    words = dict(scribe.take_words())
     assert {words[int(code)] for code in rows[:, 0]} == {"str", "float"}
     assert [words.get(int(code)) for code in rows[:, 1]] == ["'yes'", "'no'", "1.25", None]
     scribe.lay_out(ReleasedAnswers(["yes", None], []), 1)
-    assert list(scribe.take_words(100).values()) == ["None"]
+    assert list(dict(scribe.take_words()).values()) == ["None"]
 
 
 def test_texts_in_lists_have_words_from_the_first_time_on():
     scribe = Scribe(())
     rows = scribe.lay_out(ReleasedAnswers([["b", 1.0], {"k": ("user 7",)}], []), None)
-    words = {code >> 32: text for code, text in scribe.take_words(100).items()}
+    words = {code >> 32: text for code, text in scribe.take_words()}
     markers = Answers(rows).numbers[:, 0].astype(int).tolist()
     assert [words[marker] for marker in markers] == ["'b'", "'user 7'"]
 

@@ -59,8 +59,7 @@ class MechanismSampler(Sampler):
     """Mechanisms, one per lane, with a pair of datasets."""
 
     def __init__(self, mechanisms: tuple[Any, ...], data: tuple[Any, ...]) -> None:
-        identity = [(type(one).__module__, type(one).__qualname__) for one in mechanisms]
-        super().__init__(ArrayScribe(mechanisms[0].attributes if mechanisms else ()), identity)
+        super().__init__(ArrayScribe(mechanisms[0].attributes if mechanisms else ()))
         self.mechanisms = mechanisms
         self.handouts = tuple(map(Handout, data))
 

@@ -18,14 +18,10 @@ from typing import Any
 
 from . import plain_data
 from .frames import Frame
-from .process_state import OUTSIDE
 from .query import Refused
 from .releases import ReleasedAnswers, Scribe
 from .sampler import Chunk, Prepared, Sampler
-from .serve import Spoiled, serve
-
-# A module may replace names in other modules, so these are taken before its code runs.
-_encode, _decode = json.JSONEncoder().encode, json.JSONDecoder().decode
+from .serve import serve
 
 
 class ModuleSampler(Sampler):
@@ -34,12 +30,10 @@ class ModuleSampler(Sampler):
     `attributes` are read from objects in answers.
     """
 
-    watched = OUTSIDE
-
     def __init__(
         self, module: Any, params: list[Any], data: list[bytes], attributes: Sequence[str]
     ) -> None:
-        super().__init__(Scribe(attributes), "one process runs one module")
+        super().__init__(Scribe(attributes))
         self._module, self._params, self._data = module, params, data
 
     def boxes(self) -> Sequence[Any]:
@@ -84,7 +78,7 @@ class ModuleSampler(Sampler):
 
     def _arguments(self, lane: int, data: int) -> tuple[Any, Any]:
         """Return copies of parameters and data, which the module may change."""
-        params = _decode(_encode(self._params[lane]))
+        params = json.loads(json.dumps(self._params[lane]))
         return params, plain_data.unpack(self._data[data])
 
 
@@ -108,17 +102,14 @@ class Modules:
 
     def __init__(self) -> None:
         self._module: Any = None
-        self._file = self._digest = ""
+        self._file = ""
 
     def load(self, task: Frame) -> ModuleSampler:
-        """Load a module, its parameters and its datasets.
+        """Load a module, its parameters and its datasets; a process loads one module only.
 
-        Raises Spoiled if this process has run another module, Refused if module or data cannot be
-        used.
+        Raises Refused if module or data cannot be used.
         """
         header = task.header
-        if self._module is not None and header["digest"] != self._digest:
-            raise Spoiled("another module")
         limit_memory(header.get("memory"))
         try:
             data = list(plain_data.unpack(bytes(task.content)))
@@ -129,7 +120,6 @@ class Modules:
         if self._module is None:
             self._file = header["program"]
             self._module = _run(self._file, header["digest"])
-            self._digest = header["digest"]
         if not callable(getattr(self._module, "prepare", None)):
             name = os.path.basename(header["program"])
             raise Refused(f"{name} has no function prepare(params, data)")

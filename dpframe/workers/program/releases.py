@@ -222,11 +222,10 @@ class Scribe:
         wide = [row + _NO_NUMBER * ((widest - len(row)) // 8) for row in rows]
         return [len(rows), widest // 8], "<u8", b"".join(wide)
 
-    def take_words(self, most: int) -> dict[int, str]:
-        """Return at most `most` texts of codes that were not returned yet."""
-        some = dict(list(self.words.items())[:most])
-        for code in some:
-            del self.words[code]
+    def take_words(self) -> list[tuple[int, str]]:
+        """Return the codes with texts that were not returned yet."""
+        some = list(self.words.items())
+        self.words.clear()
         return some
 
     def one(self, answer: Any) -> Encoded:

@@ -17,17 +17,11 @@ from . import generators
 from .answer_encoding import codes
 from .frames import Frame
 from .plain_data import SharedValue
-from .process_state import ALL
 from .query import Refused, ask
 from .releases import ReleasedAnswers, Scribe, native_shapes
 
-# A box may replace names in modules, so these are taken before its code runs.
-_exit, _getpid, _unpack = os._exit, os.getpid, struct.unpack
-_encode = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":")).encode
-
 _SECONDS = 0.1  # between two messages with outputs; unsent outputs are lost if the process ends
 _NBYTES = 1 << 20  # bytes of outputs in one message, approximately
-_WORDS = 256  # texts in one message: they must fit into its header
 
 T = TypeVar("T")
 
@@ -73,11 +67,9 @@ class Timer:
 class Sampler:
     """A black box with its datasets. Subclasses define how it is called."""
 
-    watched = ALL  # parts of the surroundings that must stay as they are
-
-    def __init__(self, scribe: Scribe, identity: object) -> None:
-        self.scribe, self.identity = scribe, identity
-        self.process = _getpid()
+    def __init__(self, scribe: Scribe) -> None:
+        self.scribe = scribe
+        self.process = os.getpid()
         self._prepared: dict[tuple[int, int], Prepared] = {}
         self._generators: list[generators.Generator] = []
         self._modules, self._looks = 0, 0
@@ -199,7 +191,7 @@ class Sampler:
         random.seed(found)
         numpy = sys.modules.get("numpy")
         if numpy is not None:
-            numpy.random.seed(list(_unpack("<8I", found)))
+            numpy.random.seed(list(struct.unpack("<8I", found)))
         generators.seed_torch(found)
         generators.seed(self.kept_generators(), found)
         return found
@@ -224,8 +216,8 @@ class Sampler:
 
     def stay_alone(self) -> None:
         """End this process if the black box has forked and both have returned."""
-        if _getpid() != self.process:
-            _exit(0)
+        if os.getpid() != self.process:
+            os._exit(0)
 
     def _frame(self, chunks: list[Chunk], paces: list[float]) -> Frame:
         parts, answering = [one.outputs for one in chunks], chunks[0].answering
@@ -234,12 +226,13 @@ class Sampler:
         if answering:
             natives: frozenset[Any] = frozenset().union(*(one.natives for one in chunks))
             header.update(answering=True, natives=list(natives), paces=paces)
-            header["words"] = self.scribe.take_words(_WORDS)
+            header["words"] = self.scribe.take_words()
         return Frame(header, content)
 
 
 def seeds(stream: Sequence[Any], chunk: int, dataset: int) -> bytes:
     """Return 32 bytes of an address, as a seed of global generators."""
-    words = blake2b(_encode(list(stream)).encode(), digest_size=32).digest()
+    text = json.dumps(list(stream), sort_keys=True, separators=(",", ":"))
+    words = blake2b(text.encode(), digest_size=32).digest()
     place = words + chunk.to_bytes(8, "little") + bytes([dataset])
     return blake2b(place, digest_size=32, person=b"shared").digest()
