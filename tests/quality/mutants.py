@@ -466,4 +466,12 @@ MUTANTS = [
         "    if len(reader.open) > 1:",
         ("tests/workers/test_answer_encoding.py::test_what_shows_nothing_is_refused",),
     ),
+    Mutant(
+        41,
+        "bets on events have the error of those on the whole output, too",
+        "dpframe/search/wealth.py",
+        "held, least = self.first_held(error / 2), 0.0",
+        "held, least = self.first_held(error), 0.0",
+        ("tests/search/test_wealth.py::test_bets_on_events_have_half_of_the_error_of_a_bound",),
+    ),
 ]

@@ -415,6 +415,16 @@ def test_no_bound_rests_on_what_the_sampler_does_not_resolve() -> None:
     assert coarse < math.log(0.04 / 1e-4) < fine
 
 
+def test_bets_on_events_have_half_of_the_error_of_a_bound() -> None:
+    """The other half is for bets on the whole output."""
+    own, search = PairWealth(1.0, 1.0), Wealth(0.0)
+    search._pairs[0] = own
+    own.best[:100] = -math.log(0.04)  # refutes at an error of 5 %, and not at half of it
+    assert own.bound(0.0, 0.05, 0.0) == search.open(0.05) == 0.0
+    own.best[:100] = -math.log(0.02)
+    assert own.bound(0.0, 0.05, 0.0) == GRID[99]
+
+
 def test_distance_is_in_standard_errors() -> None:
     """The variance of the difference of two shares, of which one is multiplied by e^ε."""
     seen, claim = Seen(np.array([[100], [400]]), 1000), (Point(0.2, 0.01),)
