@@ -4,7 +4,8 @@ import contextlib
 import dataclasses
 import secrets
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Protocol
 
@@ -29,6 +30,7 @@ from dpframe.workers.executor import HERE, Checked, ThisProcess, source_of
 from dpframe.workers.requests import Overdue, Stopped, WorkerSource
 
 HEARTBEAT = 0.1  # seconds between two calls of the progress display
+STOPPED = "the workers of the run were stopped before the search had ended"
 
 
 class Progress(Protocol):
@@ -176,23 +178,26 @@ class Runner:
         while passes:
             self.again = []
             longest_first = sorted(passes, key=lambda p: -p.coordinates * len(p.mechanisms))
-            works = [self.work_on(the_pass) for the_pass in longest_first]
-            boxes = any(work.on_host for work in works) and jax.default_backend() != "cpu"
-            beside = machine.available_cores() if boxes else 0
-            schedule = Schedule(works, self.threads, jax.devices(), beside, self._stop)
-            try:
-                with contextlib.closing(schedule.events(HEARTBEAT)) as events:
-                    for event in events:
-                        self._take(event, schedule)
-                        if self.store.due:
-                            self._save(works)
-                        self._tell()
-            finally:
-                for event in schedule.rest():
-                    if isinstance(event, CountedSegment):
-                        self._take(event, schedule)
-                self._save(works)
+            self._serve([self.work_on(the_pass) for the_pass in longest_first])
             passes = self.again
+
+    def _serve(self, works: Sequence[Any]) -> None:
+        """Do passes or searches on threads, and take their results as they come."""
+        boxes = any(work.on_host for work in works) and jax.default_backend() != "cpu"
+        beside = machine.available_cores() if boxes else 0
+        self.schedule = Schedule(works, self.threads, jax.devices(), beside, self._stop)
+        try:
+            with contextlib.closing(self.schedule.events(HEARTBEAT)) as events:
+                for event in events:
+                    self._take(event)
+                    if self.store.due:
+                        self._save(works)
+                    self._tell()
+        finally:
+            for event in self.schedule.rest():
+                if isinstance(event, CountedSegment):
+                    self._take(event)
+            self._save(works)
 
     def _stop(self) -> None:
         """Stop everything that the threads wait for."""
@@ -223,7 +228,7 @@ class Runner:
             work.window = self.shard.chunks(the_pass.trials, the_pass.rows)
         return work
 
-    def _take(self, event: Event | None, schedule: Schedule) -> None:
+    def _take(self, event: Event | None) -> None:
         match event:
             case CountedSegment(work=work, dataset=dataset, segment=segment):
                 work.add(dataset, segment, event.counts, event.seconds)
@@ -233,22 +238,31 @@ class Runner:
             case Paused(work=work):
                 if work.watches is not None:
                     work.watches.advance()
-                schedule.go_on(work)
-            case Finished(work=work, error=GaveUpError() as error) if not work.has_counted:
-                self._fail(work, error)
-            case Finished(work=work, error=None | GaveUpError()):
-                try:
-                    if work.watches is not None:
-                        work.watches.advance()
-                    work.conclude()
-                except CellError as error:
-                    self._fail(work, error)
-                else:
-                    self.estimate(work)
+                self.schedule.go_on(work)
             case Finished(error=UntrustedError() as error):
                 raise error
-            case Finished(work=work, error=BaseException() as error):
-                self._fail(work, error)
+            case Finished(work=work, error=error) if work.the_pass is None:
+                if not isinstance(error, Stopped | None):
+                    raise error
+                record = work.record or cell_record(work.cell, reason=STOPPED)
+                self.results[work.cell.id] = record
+            case Finished(work=work, error=error):
+                self._finish(work, error)
+
+    def _finish(self, work: Work, error: BaseException | None) -> None:
+        """Estimate a pass, or fail it."""
+        # What was counted before the time was over stands.
+        if error is not None and not (isinstance(error, GaveUpError) and work.has_counted):
+            self._fail(work, error)
+            return
+        try:
+            if work.watches is not None:
+                work.watches.advance()
+            work.conclude()
+        except CellError as problem:
+            self._fail(work, problem)
+        else:
+            self.estimate(work)
 
     def estimate(self, work: Work) -> None:
         """Estimate the cells of a counted pass."""
@@ -311,40 +325,40 @@ class Runner:
         self.progress(cells_done=len(self.results), draws_done=self.shown, label=self.label)
 
     def search(self, cells: Sequence[Cell]) -> None:
-        """Run the cells that are searched."""
-        from dpframe.search.runner import Drawn, SearchRunner, Settings
+        """Run the cells that are searched, each in a thread; all count on the same threads."""
+        from dpframe.search.findings import SearchWork
+        from dpframe.search.search import Settings
 
-        asked: dict[str, str] = {}
+        pool, shared = ThreadPoolExecutor(self.threads, "dpframe-count"), threading.Lock()
+
+        def at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:
+            if self.leaving.is_set():
+                raise Stopped
+            return [future.result() for future in [pool.submit(call) for call in calls]]
+
+        def drew(cell: Cell, draws: int) -> None:
+            with shared:
+                self.draws, self.label = self.draws + draws, cell.mechanism.label
+            self.schedule.wake()
+
+        def look(cell: Cell, question: str, rounds: Any, known: Looks | None) -> Looks:
+            with shared:
+                return self._look_of(cell, question, rounds, known)
+
+        works = []
         for cell in cells:
             try:
-                asked[cell.id] = asked_of(fingerprint.question_of_search, cell, self.plan)
+                question = asked_of(fingerprint.question_of_search, cell, self.plan)
             except CellError as error:
                 self.results[cell.id] = cell_record(cell, reason=str(error))
-        cells = [cell for cell in cells if cell.id in asked]
-        looks = {cell.id: self._look_of(cell, asked[cell.id], ()) for cell in cells}
-        lock = threading.Lock()
-
-        def look_at(cell: Cell, rounds: Sequence[HostArray]) -> None:
-            with lock:
-                looks[cell.id] = self._look_of(cell, asked[cell.id], rounds, looks[cell.id])
-
-        given = self.plan, self.plan.audit.run, self.store, self.source, self.executor
-        settings = Settings(*given, asked, looks, look_at)
-        searches = SearchRunner(cells, settings, self.threads)
+                continue
+            given = self.plan, self.plan.audit.run, self.store, self.source, self.executor
+            calls = partial(look, cell, question), at_once, partial(drew, cell)
+            works.append(SearchWork(cell, Settings(*given, question, *calls)))
         try:
-            with contextlib.closing(searches.events(HEARTBEAT)) as events:
-                for event in events:
-                    match event:
-                        case Drawn(cell=cell, draws=draws):
-                            self.draws += draws
-                            self.label = cell.mechanism.label
-                        case CellRecord() as found:
-                            self.results[found.id] = found
-                    if self.store.due:
-                        self._flush()
-                    self._tell()
+            self._serve(works)
         finally:
-            self._flush()
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _look_of(
         self, cell: Cell, asked: str, rounds: Sequence[HostArray], known: Looks | None = None

@@ -10,15 +10,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 
 from dpframe.common.machine import doing
 from dpframe.common.types import Tree
-from dpframe.engine.passes import Work
 from dpframe.errors import CellError
 from dpframe.sampling.address import Segment
+from dpframe.spec.audit import RunSettings
 
 Unit = tuple[int, "Segment"]  # dataset and segment: what a thread counts at a time
 FAREWELL = 1.0  # seconds that threads get to finish when the caller leaves
@@ -35,10 +35,36 @@ class GaveUpError(CellError):
     """A pass did not end in time; its counts so far are valid."""
 
 
+class Work(Protocol):
+    """A pass or a search, as the schedule sees it."""
+
+    run: RunSettings
+    on_host: bool  # it keeps no device busy
+    in_steps: bool  # the caller decides after each round if it continues
+
+    def prepare(self) -> None:
+        """Do what comes before the first unit: all of a search."""
+
+    def units(self) -> Iterable[Unit]:
+        """Return the units still to be counted."""
+
+    def count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
+        """Count a unit; return its segment, cut if time ran out, and its counts."""
+
+    def begin(self) -> None:
+        """Start the time budget, before the first unit."""
+
+    def out_of_time(self) -> bool:
+        """True if no more units are handed out."""
+
+    def overdue(self) -> bool:
+        """True if the work is given up, whatever its threads do."""
+
+
 class CountedSegment(NamedTuple):
     """A segment was counted."""
 
-    work: Work
+    work: Any
     dataset: int
     segment: Segment
     counts: tuple[Tree, ...]
@@ -48,13 +74,13 @@ class CountedSegment(NamedTuple):
 class Paused(NamedTuple):
     """All units handed out of a pass are counted; the caller decides if the pass continues."""
 
-    work: Work
+    work: Any
 
 
 class Finished(NamedTuple):
     """A pass is counted completely, or has failed."""
 
-    work: Work
+    work: Any
     error: BaseException | None
 
 
@@ -86,7 +112,7 @@ class Schedule:
         self._left = len(self._waiting)
         # Not guarded by the condition: the caller takes events, and a signal that raises there
         # must find no lock half released.
-        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
         self._change = threading.Condition()
         self._stopping = False
         self._doing: dict[threading.Thread, Work] = {}
@@ -125,12 +151,13 @@ class Schedule:
         finally:
             self._stop()
 
-    def rest(self) -> list[Event]:
+    def rest(self) -> list[Event | None]:
         """Return the events that were not taken."""
-        found = []
-        while not self._events.empty():
-            found.append(self._events.get())
-        return found
+        return [self._events.get() for _ in range(self._events.qsize())]
+
+    def wake(self) -> None:
+        """Let the caller show the progress of a search now."""
+        self._events.put(None)
 
     def go_on(self, work: Work) -> None:
         """Give a paused pass its next units; a pass that gets none is finished."""

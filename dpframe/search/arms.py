@@ -30,9 +30,10 @@ from dpframe.spec.sweep import Setting
 from dpframe.workers.executor import HERE
 
 if TYPE_CHECKING:
-    from dpframe.search.runner import Settings
+    from dpframe.search.search import Settings
 
 Counter = Callable[[Sequence[Callable[[], Any]]], list[Any]]
+"""Makes calls, perhaps concurrently, and returns their values."""
 
 WARM_UP = 3 << 10
 """First draws of every pair on each dataset, before bets, if there are many trials."""
@@ -163,8 +164,7 @@ class TracedArm(Arm):
     """One pair of a search of a mechanism that JAX traces.
 
     The pass has one mechanism, and one scorer per attack. `tried` has the checked mechanisms and
-    attacks, and is shared by all arms. `count` calls functions, perhaps concurrently, and returns
-    their values.
+    attacks, and is shared by all arms.
     """
 
     def __init__(
@@ -173,10 +173,9 @@ class TracedArm(Arm):
         the_pass: Pass,
         settings: Settings,
         tried: set[Any],
-        count: Counter,
     ) -> None:
         super().__init__(proposed, the_pass.stream.group)
-        self.the_pass, self.settings, self.tried, self._count = the_pass, settings, tried, count
+        self.the_pass, self.settings, self.tried = the_pass, settings, tried
         self.drawn = 0  # chunks of each dataset that were drawn
         self._learned = 0  # chunks that attacks have learned from
         self._work: LearnedDraws | None = None
@@ -255,7 +254,7 @@ class TracedArm(Arm):
         zeros, structure = jax.tree.flatten(work.zeros)
         if (total := self._stored(work, key, len(chunks))) is None:
             total = [zero.astype(np.int64) for zero in zeros]
-            for counted in self._count(self._tasks(work, chunks)):
+            for counted in self.settings.at_once(self._tasks(work, chunks)):
                 leaves = jax.tree.leaves(counted)
                 total = [one + more for one, more in zip(total, leaves, strict=True)]
             done = (len(chunks), len(chunks))

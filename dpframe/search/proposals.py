@@ -29,7 +29,7 @@ from dpframe.workers.scheduling import Clock
 from dpframe.workers.trial_call import asking_of
 
 if TYPE_CHECKING:
-    from dpframe.search.runner import Settings
+    from dpframe.search.search import Settings
 
 ROWS = 1 << 10  # rows of a chunk, at most: a search begins with a few draws of many pairs
 
@@ -47,14 +47,12 @@ UNCLAIMED = (
 class ArmMaker:
     """Makes the arms of one search.
 
-    The clock has the time that black boxes have used; `count` calls functions, perhaps
-    concurrently, and returns their values.
+    The clock has the time that black boxes have used.
     """
 
-    def __init__(self, cell: Cell, settings: Settings, clock: Clock, count: arms.Counter) -> None:
+    def __init__(self, cell: Cell, settings: Settings, clock: Clock) -> None:
         assert cell.search is not None
         self.cell, self.search, self.settings, self.clock = cell, cell.search, settings, clock
-        self._count = count
         self._tracer = trace.Tracer(settings.run, settings.plan.prng, settings.source)
         self._tried: set[Any] = set()
         self._mechanisms: dict[Setting, Any] = {}
@@ -103,7 +101,7 @@ class ArmMaker:
             arm = self._black_box_arm(about, made)
         else:
             drawn = self._pass(about)
-            arm = arms.TracedArm(about, drawn, self.settings, self._tried, self._count)
+            arm = arms.TracedArm(about, drawn, self.settings, self._tried)
         # Pairs with equal parameters may compare as different if one is NaN.
         if arm.group in self._groups:
             return None

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from dpframe.engine.ledger import resolution_of
+from dpframe.common.types import HostArray
+from dpframe.engine.checkpoint import Store
+from dpframe.engine.ledger import resolution_of, share_of_error
+from dpframe.engine.plan import Plan
 from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.checks import guarded
+from dpframe.interfaces.executor import Executor
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import Earned, Pair
-from dpframe.results.verdict import equal_scores
+from dpframe.results.verdict import Looks, equal_scores
 from dpframe.sampling.address import EVAL, Stream, digest, host_generator
 from dpframe.search import black_box_draws, leaks, proposals
 from dpframe.search.arms import Arm, Counter
 from dpframe.search.black_box_arms import LOOK, BlackBoxArm, KeptChoices, is_fast
 from dpframe.search.wealth import LOSS_LIMIT, Point, Seen, Wealth, farthest, least_losses
-from dpframe.spec.audit import Cell
+from dpframe.spec.audit import Cell, RunSettings
 from dpframe.spec.sweep import Setting, by_chance, planned
 from dpframe.workers import requests, sensitivity, trial_call
 from dpframe.workers.scheduling import GRACE, Clock
-
-if TYPE_CHECKING:
-    from dpframe.common.types import HostArray
-    from dpframe.search.runner import Settings
 
 PROPOSALS = 1 / 2  # share of the trials after which no more pairs are begun; the rest is bet on
 
@@ -65,6 +65,21 @@ PROPOSE = "proposals"  # stream of the neighbourhood's random numbers
 EndedBy = Literal["decided", "trials", "seconds", "pairs", "lost"]  # as in `CoverageRecord`
 
 
+class Settings(NamedTuple):
+    """The run that a search belongs to, as the search sees it."""
+
+    plan: Plan
+    run: RunSettings
+    store: Store
+    source: requests.WorkerSource
+    executor: Executor  # counts and draws traced mechanisms
+    question: str  # digest of the search's question
+    look: Callable[[Sequence[HostArray], Looks | None], Looks]
+    """Numbers the look at the draws, given the counts of each round and the look before them."""
+    at_once: Counter
+    drew: Callable[[int], None]  # takes the number of draws made, on both datasets together
+
+
 class SearchOutcome(NamedTuple):
     """A finding, or the present state: the bets since the previous finding."""
 
@@ -79,16 +94,13 @@ class SearchRun:
 
     All draws are bet on under one wealth. A pair that shows a known leak is set aside, and gives
     its gains back. If a known leak refutes the claim, a new wealth starts. None of this makes it
-    more probable that a true claim is refuted. `count` calls functions, perhaps concurrently, and
-    returns their values; `progress` takes the number of draws made, on both datasets together.
+    more probable that a true claim is refuted.
     """
 
-    def __init__(
-        self, cell: Cell, settings: Settings, count: Counter, progress: Callable[[int], None]
-    ) -> None:
+    def __init__(self, cell: Cell, settings: Settings) -> None:
         assert cell.search is not None
         self.cell, self.search, self.settings = cell, cell.search, settings
-        self.error = settings.error_of(cell)
+        self.looks = settings.look((), None)
         self.arms: list[Arm] = []
         self._about = about = cell.delta, resolution_of(cell, settings.plan)
         self._ends = settings.run.stop == "decided" or self.search.findings > 1
@@ -102,10 +114,10 @@ class SearchRun:
         self._accepted = False  # True once the claim is refuted, if draws go on for a bound
         self.drawn = 0  # draws of each dataset, of all pairs together
         self.ended_by: EndedBy = "decided"
-        self._leading, self._progress = Leading(*about), progress
+        self._leading = Leading(*about)
         limit = settings.run.seconds
         self._clock = Clock(None if limit is None else max(limit, GRACE))
-        self.maker = proposals.ArmMaker(cell, settings, self._clock, count)
+        self.maker = proposals.ArmMaker(cell, settings, self._clock)
         self.sensitivity = sensitivity.SensitivityCheck(
             self.search.mechanism.value,
             settings.source,
@@ -113,7 +125,7 @@ class SearchRun:
             self.search.neighbourhood.value,
         )
         self._stream = Stream(cell.seed, self.maker.group([]), cell.repeat, EVAL)
-        where = settings.store, self._stream, digest([settings.asked[cell.id], repr(self.error)])
+        where = settings.store, self._stream, digest([settings.question, repr(self.error)])
         self._kept = KeptChoices(*where, self._clock, limit)
         self._known: dict[tuple[Pair, Setting], Arm | None] = {}
         """Every pair that was begun, in order, with its arm if it has one."""
@@ -126,6 +138,11 @@ class SearchRun:
         self.lost: list[SampleError] = []  # crashes and lacks of memory, each at another pair
         self._rounds: list[HostArray] = []  # what was counted, round by round
         self._zs: dict[int, tuple[Any, float]] = {}  # results of `_z`, with their arguments
+
+    @property
+    def error(self) -> float:
+        """The cell's share of the error, at its look."""
+        return share_of_error(self.cell, self.settings.plan) / self.looks.price
 
     def run(self) -> None:
         """Search until the draws or the time are spent, or the question is answered.
@@ -154,8 +171,7 @@ class SearchRun:
 
     def settle(self) -> None:
         """Number the look by the draws made, and charge for it; it may be a later one."""
-        self.settings.look_at(self.cell, self._rounds)
-        self.error = self.settings.error_of(self.cell)
+        self.looks = self.settings.look(self._rounds, self.looks)
         least = -math.log(self.error)
         if self._first is not None:
             first = self._first
@@ -535,7 +551,7 @@ class SearchRun:
     def _spend(self, draws: int) -> None:
         self.drawn += draws
         self._kept.note_time(self.drawn)
-        self._progress(2 * draws)
+        self.settings.drew(2 * draws)
 
 
 FARTHEST = -4.0  # standard errors inside the claim beyond which all pairs count as equal

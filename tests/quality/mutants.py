@@ -365,7 +365,7 @@ MUTANTS = [
     Mutant(
         29,
         "a search certifies more than a claim that stands",
-        "dpframe/search/runner.py",
+        "dpframe/search/findings.py",
         "return shown if outcome.refuted else min(shown, claimed)",
         "return shown",
         ("tests/search/test_finding.py",),
@@ -430,7 +430,7 @@ MUTANTS = [
         36,
         "a search that counted otherwise is the same look",
         "dpframe/search/search.py",
-        "        self.settings.look_at(self.cell, self._rounds)",
+        "        self.looks = self.settings.look(self._rounds, self.looks)",
         "        pass",
         ("tests/engine/test_ledger.py::test_draws_that_nothing_told_to_be_others_are_a_look",),
     ),

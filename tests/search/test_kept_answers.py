@@ -22,6 +22,7 @@ from dpframe.sampling.address import Stream, digest
 from dpframe.search.black_box_arms import KeptChoices
 from dpframe.search.black_box_draws import AnswerFile, AnswerFiles, KeptRound, _line
 from dpframe.workers.in_process import Here
+from dpframe.workers.requests import Stopped
 from dpframe.workers.scheduling import Clock
 
 if TYPE_CHECKING:
@@ -80,6 +81,25 @@ def searched(name: str, store: Store, after: float = np.inf) -> tuple[CellRecord
     loaded = load(document, plugins=[Three, Seeded, Unseeded])
     (result,) = run(make_plan(loaded, source), source=source, store=store, threads=1)
     return result, source.calls
+
+
+class StoppedSource(Killed):
+    """Is stopped from outside."""
+
+    def lend(self, *args: Any) -> Any:
+        if self.calls > self.after:
+            raise Stopped
+        return super().lend(*args)
+
+
+def test_a_search_whose_workers_are_stopped_fails_and_does_not_wait() -> None:
+    document = spec({"use": "seeded"}, trials=TRIALS)
+    del document["attack"], document["run"]
+    source = StoppedSource(500)
+    loaded = load(document, plugins=[Three, Seeded, Unseeded])
+    (result,) = run(make_plan(loaded, source), source=source, store=Store(), threads=1)
+    assert result.reason is not None
+    assert "stopped" in result.reason
 
 
 def shown(result: CellRecord) -> list[Any]:

@@ -202,8 +202,10 @@ def test_a_later_finding_stands_where_a_dearer_look_takes_the_first() -> None:
 
     def kept(*bests: float) -> list[tuple[float, bool]]:
         found = [SearchOutcome(None, SimpleNamespace(best=best), True, "") for best in bests]  # type: ignore[arg-type]
-        settings = SimpleNamespace(look_at=lambda *_: None, error_of=lambda _: 1e-3)
-        own = SimpleNamespace(settings=settings, cell=None, _rounds=[], outcomes=found, _first=None)
+        settings = SimpleNamespace(look=lambda *_: None)
+        own = SimpleNamespace(
+            settings=settings, looks=None, error=1e-3, _rounds=[], outcomes=found, _first=None
+        )
         SearchRun.settle(own)  # type: ignore[arg-type]
         return [(one.wealth.best, one.refuted) for one in own.outcomes]
 

@@ -1,150 +1,75 @@
-"""Run the searches of an audit, several at once."""
+"""Run a search as a piece of work of the schedule, and make the record of what it found."""
 
 import dataclasses
 import json
 import math
-import queue
-import threading
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from dpframe.claims import Claim
 from dpframe.common.text import error_message, shown
-from dpframe.common.types import HostArray
-from dpframe.engine.checkpoint import Store
 from dpframe.engine.estimate import again, slack
-from dpframe.engine.ledger import resolution_of, share_of_error
-from dpframe.engine.plan import Plan
+from dpframe.engine.ledger import resolution_of
 from dpframe.errors import CellError, UntrustedError
 from dpframe.interfaces.attack import Attack
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.estimator import Contrast, Estimate, Query
-from dpframe.interfaces.executor import Executor
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.results.answer import checked
 from dpframe.results.build import cell_record, choice_record, pair_record
 from dpframe.results.model import CellRecord, FindingRecord, SearchRecord
 from dpframe.results.strict_json import text
-from dpframe.results.verdict import Looks
 from dpframe.search.coverage import coverage_of
 from dpframe.search.leaks import Leak, is_of
-from dpframe.search.search import ALL_KNOWN, SearchOutcome, SearchRun
-from dpframe.spec.audit import Cell, RunSettings
+from dpframe.search.search import ALL_KNOWN, SearchOutcome, SearchRun, Settings
+from dpframe.spec.audit import Cell
 from dpframe.stats.output_bounds import in_agreement
 from dpframe.workers.program.generators import note_of
-from dpframe.workers.requests import Stopped, WorkerSource
-
-FAREWELL = 1.0  # seconds that threads get to finish when the caller leaves
+from dpframe.workers.requests import Stopped
 
 
-class Settings(NamedTuple):
-    """Settings that all searches of a run share."""
+class SearchWork:
+    """A search as a piece of work: a thread of the schedule makes all of it at once."""
 
-    plan: Plan
-    run: RunSettings
-    store: Store
-    source: WorkerSource
-    executor: Executor  # counts and draws traced mechanisms
-    asked: Mapping[str, str]  # digests of the questions, by the cell's id
-    looks: Mapping[str, Looks]  # at the draws of each cell
-    look_at: Callable[[Cell, Sequence[HostArray]], None]
-    """Renumbers the look of a cell, given the counts of each round."""
+    in_steps = False
+    the_pass = None  # its draws belong to no pass
 
-    def error_of(self, cell: Cell) -> float:
-        """Return a cell's share of the error, at its look."""
-        return share_of_error(cell, self.plan) / self.looks[cell.id].price
+    def __init__(self, cell: Cell, settings: Settings) -> None:
+        self.cell, self.settings, self.run = cell, settings, settings.run
+        self.on_host = isinstance(cell.mechanism.value, HostMechanism)
+        self.record: CellRecord | None = None
 
-
-class Drawn(NamedTuple):
-    """Draws were made, on both datasets together."""
-
-    cell: Cell
-    draws: int
-
-
-class SearchRunner:
-    """Runs searches, each in a thread of its own; all count on `threads` shared threads."""
-
-    def __init__(self, cells: Sequence[Cell], settings: Settings, threads: int) -> None:
-        self._waiting, self._left = list(cells), len(cells)
-        self._settings = settings
-        self._events: queue.SimpleQueue[Drawn | CellRecord | BaseException] = queue.SimpleQueue()
-        self._stopping = threading.Event()
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="dpframe-count")
-        self._drivers = [
-            threading.Thread(target=self._drive, name=f"dpframe-search-{n}", daemon=True)
-            for n in range(min(threads, len(cells)))
-        ]
-
-    def events(self, timeout: float) -> Generator[Drawn | CellRecord | None]:
-        """Yield events as they come, and None after `timeout` seconds without one.
-
-        If the caller leaves the loop, the searches stop after their current segments.
-        """
-        try:
-            for driver in self._drivers:
-                driver.start()
-            while self._left:
-                try:
-                    event = self._events.get(timeout=timeout)
-                except queue.Empty:
-                    event = None
-                if isinstance(event, BaseException):
-                    raise event
-                self._left -= isinstance(event, CellRecord)
-                yield event
-        finally:
-            self._stopping.set()
-            if self._left:
-                self._settings.source.stop()
-            self._pool.shutdown(wait=False, cancel_futures=True)
-            deadline = time.monotonic() + FAREWELL
-            for driver in self._drivers:
-                if driver.ident is not None:
-                    driver.join(max(0.0, deadline - time.monotonic()))
-
-    def _drive(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                cell = self._waiting.pop(0)
-            except IndexError:
-                return
-            try:
-                self._events.put(self._searched(cell))
-            except Stopped:
-                return
-            except BaseException as error:  # else the caller would wait forever
-                self._events.put(error)
-                return
-
-    def _searched(self, cell: Cell) -> CellRecord:
+    def prepare(self) -> None:
+        """Search, and make the record; a mistake of a plugin fails this cell only."""
         started = time.perf_counter()
-        search = SearchRun(
-            cell, self._settings, self._count, lambda draws: self._events.put(Drawn(cell, draws))
-        )
+        exact = None
         try:
-            search.run()
-            return finding(search, time.perf_counter() - started)
+            search = SearchRun(self.cell, self.settings)
+            try:
+                search.run()
+                self.record = finding(search, time.perf_counter() - started)
+            finally:
+                exact = search.sensitivity.found
         except (Stopped, UntrustedError):
             raise
         except CellError as error:
-            return cell_record(cell, reason=str(error), exact=search.sensitivity.found)
+            self.record = cell_record(self.cell, reason=str(error), exact=exact)
         except Exception as error:  # raised by plugin code outside a guarded call
-            return cell_record(cell, reason=error_message(error))
+            self.record = cell_record(self.cell, reason=error_message(error))
 
-    def _count(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
-        if self._stopping.is_set():
-            raise Stopped
-        try:
-            return [found.result() for found in [self._pool.submit(call) for call in calls]]
-        except RuntimeError as error:  # the pool is closed
-            if self._stopping.is_set():
-                raise Stopped from error
-            raise
+    def units(self) -> Sequence[Any]:
+        """Return nothing: the search has counted by itself."""
+        return ()
+
+    def overdue(self) -> bool:
+        """Return False: a search keeps its time itself."""
+        return False
+
+    def save(self) -> None:
+        """Do nothing: a search has stored each round as it was counted."""
 
 
 # The finding of a search as the record of its cell.
@@ -215,7 +140,6 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
         most = _p_value(wealth.most)
         extreme = estimate._replace(p_value=most, p_resolved=most)
     estimate = checked(estimate, certified=True, tested=tested)
-    looks = search.settings.looks[cell.id]
     return cell_record(
         found,
         counts=[[arm.seen.trials - hits, hits] for hits in leak.hits],
@@ -224,13 +148,13 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
         statistic={"name": "Witness", "event": leak.event},
         untested=search.untested() or (None if outcome.refuted else search.drift),
         estimate=estimate,
-        slack=slack(query, cell.confidence, looks, estimate, truth, None, bound_of),
+        slack=slack(query, cell.confidence, search.looks, estimate, truth, None, bound_of),
         certified=True,
         query=query,
         truth=truth,
         extreme=extreme,
         draw_group=arm.group,
-        looks=looks,
+        looks=search.looks,
         data=arm.data,
         seconds=seconds,
         search=witness,
@@ -313,7 +237,7 @@ def _notes(search: SearchRun, witness: SearchRecord, attack: Attack) -> tuple[st
         notes.append(
             f"“{part}” is ignored: {pairs} {'pair' if pairs == 1 else 'pairs'} skipped for it"
         )
-    notes += again(search.settings.looks[search.cell.id])
+    notes += again(search.looks)
     if search.outcome().refuted and (drift := search.drift) is not None:
         notes.append(drift)
     if search.lost:
