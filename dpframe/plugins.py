@@ -4,8 +4,9 @@ A plugin imports its names from here and formulas from `dpframe.stats`. Names ar
 use, so a plugin does not wait for parts that it does not use.
 """
 
-import importlib
 from typing import TYPE_CHECKING
+
+from dpframe.common import lazy
 
 if TYPE_CHECKING:
     from annotated_types import Ge as Ge, Gt as Gt, Interval as Interval, Le as Le, Lt as Lt
@@ -76,42 +77,14 @@ if TYPE_CHECKING:
     )
 
 
-# The names of each module: the imports above are for type checkers alone.
-_NAMES = {
-    "annotated_types": "Ge Gt Interval Le Lt",
-    "dpframe.builtin.pairs.pairs": "Values",
-    "dpframe.claims": "AccountedDP ApproxDP Claim GaussianDP LaplaceDP PureDP "
-    "RenyiDP SubsampledGaussianDP ZeroConcentratedDP",
-    "dpframe.common.machine": "bound_to_parent",
-    "dpframe.common.types": "Array Floats HostArray Ints Key Tree",
-    "dpframe.errors": "DpframeError ParameterError",
-    "dpframe.interfaces.attack": "Answers Attack Target",
-    "dpframe.interfaces.estimator": "Contrast Estimate Estimator Evidence Query Settled Share "
-    "UpperOf epsilon_of estimate_from_boxes",
-    "dpframe.interfaces.executor": "Executor Task",
-    "dpframe.interfaces.hookspecs": "hookimpl",
-    "dpframe.interfaces.mechanism": "ForeignMechanism HostMechanism Mechanism host_mechanism",
-    "dpframe.interfaces.pair": "Earned Neighbourhood Padded Pair as_traced",
-    "dpframe.interfaces.plugin_files": "SpecFile",
-    "dpframe.interfaces.registry": "find_plugin",
-    "dpframe.interfaces.statistic": "BinCounts DecisionCounts Statistic",
-    "dpframe.results.model": "Record",
-    "dpframe.results.store": "answer_at",
-    "dpframe.results.verdict": "NOTHING_TESTED",
-    "dpframe.stats.binomial": "clopper_pearson_lower clopper_pearson_upper",
-}
-_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+_HOME = lazy.exports(__name__)
 
 if not TYPE_CHECKING:  # a type checker that cannot read this list would export nothing
     __all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'dpframe.plugins' has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(_HOME[name]), name)
-    globals()[name] = value  # the next access does not come through here
-    return value
+    return lazy.load(__name__, _HOME, name)
 
 
 def __dir__() -> list[str]:
