@@ -17,12 +17,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-import jax
 import numpy as np
 from annotated_types import Gt
 from scipy import special
 
 from dpframe.claims import PureDP
+from dpframe.common.arrays import jax
 from dpframe.common.types import Array, Floats, Ints, Key, Tree
 from dpframe.engine import ledger, rounds
 from dpframe.engine.estimate import estimate_cell

@@ -14,10 +14,11 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from dpframe.claims import Claim
+from dpframe.common import trees
+from dpframe.common.arrays import jax
 from dpframe.common.machine import available_cores
 from dpframe.common.types import Floats, Tree
 from dpframe.engine import ledger, programs, rounds, trace
@@ -246,7 +247,7 @@ def _count(draws: Draws, states: tuple[Tree, ...], layouts: tuple[Tree, ...]) ->
     """Count the eval stream, every leaf [1, attacks, …] in int64."""
 
     def lane(tree: Any) -> Any:
-        return jax.tree.map(lambda leaf: leaf[0], tree)
+        return trees.map(lambda leaf: leaf[0], tree)
 
     scorers = draws.the_pass.scorers
     attacks = tuple(trace.stack(scorer.attacks, draws.dtype) for scorer in scorers)
@@ -257,7 +258,7 @@ def _count(draws: Draws, states: tuple[Tree, ...], layouts: tuple[Tree, ...]) ->
         statistics = tuple(scorer.statistic for scorer in scorers)
         call = partial(programs.count_given, *arguments, statistics=statistics)
         counts = guarded("counting", call)
-    found: tuple[Tree, ...] = jax.tree.map(
+    found: tuple[Tree, ...] = trees.map(
         lambda leaf: np.asarray(leaf, np.int64)[None], tuple(counts)
     )
     return found

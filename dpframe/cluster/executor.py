@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-import jax
-
 from dpframe.cluster import worker as work
 from dpframe.cluster.worker import Answer, Sent
+from dpframe.common import trees
+from dpframe.common.arrays import jax
 from dpframe.common.text import error_message
 from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.executor import Executor, RefusedError, Task
@@ -381,7 +381,7 @@ class DaskExecutor(Executor):
         with self._lock:
             _, sent, has_code = self._sent.get(id(task.shared), (None, None, False))
             if sent is None or (as_code and not has_code):
-                plain = jax.tree.map(_plain, task.shared)
+                plain = trees.map(_plain, task.shared)
                 sent = work.pack(plain, task.plugins, as_code=as_code)
                 self._sent[id(task.shared)] = task.shared, sent, as_code
                 while len(self._sent) > KEPT:

@@ -10,10 +10,10 @@ from collections import OrderedDict
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from dpframe import __version__
+from dpframe.common.arrays import jax
 from dpframe.common.text import error_message
 from dpframe.engine.fingerprint import code_digest
 from dpframe.errors import CellError

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpframe import __version__
+from dpframe.common.arrays import jax
 from dpframe.common.machine import StuckError, free_bytes, with_timeout, within
 from dpframe.common.text import shown
 from dpframe.errors import PluginError, SpecError
@@ -40,15 +41,12 @@ if TYPE_CHECKING:
 
 def environment(prng: str) -> EnvironmentRecord:
     """Return versions and devices that a run depends on, and the name of its generator."""
-    import jax
-
     devices = [device.device_kind for device in jax.devices()]
     return EnvironmentRecord(**versions(), devices=devices, prng=prng)
 
 
 def versions() -> dict[str, str]:
     """Return versions of dpframe, its numeric libraries, Python and the system; start no device."""
-    import jax
     import numpy as np
     import scipy
 

@@ -12,6 +12,7 @@ import tomli
 
 from dpframe.commands.audit import environment, make_plan, make_record, plugin_records
 from dpframe.common import files
+from dpframe.common.arrays import jax
 from dpframe.errors import DpframeError, RecordError
 from dpframe.interfaces import registry
 from dpframe.results import store as records
@@ -228,7 +229,6 @@ def select_device(device: str | None) -> None:
     """Make JAX use one kind of device; call it before JAX has started a device."""
     if device is None:
         return
-    import jax
 
     platforms = {"gpu": "cuda,rocm"}.get(device, device)
     jax.config.update("jax_platforms", platforms)  # type: ignore[no-untyped-call]

@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from dpframe.commands.audit import make_plan, make_record
 from dpframe.commands.run import CHECKPOINT
+from dpframe.common import trees
 from dpframe.common.text import shown
 from dpframe.engine import checkpoint, passes, rounds
 from dpframe.engine.checkpoint import BLOCKS, Saved, Store
@@ -167,7 +167,7 @@ def _draw(work: passes.Work, chunks: range, kept: dict[str, Saved], found: Verif
     """Draw a window again, and compare its counts in all cells of its pass."""
     segment = Segment(chunks.start, chunks.stop, work.the_pass.rows)
     try:
-        counts: Any = jax.tree.map(np.add, *(work.count(index, segment)[1] for index in (0, 1)))
+        counts: Any = trees.map(np.add, *(work.count(index, segment)[1] for index in (0, 1)))
     except CellError as error:
         found.unchecked |= {cell.id: str(error) for cell, _ in work.the_pass.cells}
         return

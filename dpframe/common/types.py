@@ -19,11 +19,9 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """Return the same names at run time, for annotations in plugins; importing JAX is slow."""
+        """Return the same names at run time, for annotations; importing JAX would be slow."""
         if name in ("Array", "Key"):
-            import jax
-
-            return jax.Array
+            return Any
         if name in ("Floats", "Ints", "Bools", "HostArray"):
             import numpy as np
             import numpy.typing as npt

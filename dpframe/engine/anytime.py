@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-import jax
 import numpy as np
 
+from dpframe.common import trees
 from dpframe.common.text import shown
 from dpframe.common.types import Tree
 from dpframe.engine.checkpoint import Saved, Store, stored_counts
@@ -98,7 +98,7 @@ class Loudest:
         player = dataclasses.replace(before)
         extreme = player.estimator.extreme
         counts = guarded("extreme", extreme, player.layout, (size, size))
-        player.observe(jax.tree.map(np.asarray, counts), size)
+        player.observe(trees.map(np.asarray, counts), size)
         return player
 
 
@@ -128,11 +128,11 @@ class Watch:
         while self.player.rounds < self.rounds.upto[self.place.lane] and not self.over:
             number = self.player.rounds
             part = self.rounds.parts[number]
-            own = jax.tree.map(np.array, self.place.own(self.rounds.counts[number]))
-            more = own if self.counts is None else jax.tree.map(np.add, self.counts, own)
+            own = trees.map(np.array, self.place.own(self.rounds.counts[number]))
+            more = own if self.counts is None else trees.map(np.add, self.counts, own)
             try:
                 # A copy: an estimator that writes into its counts must not change the sum.
-                self.player.observe(jax.tree.map(np.copy, own), part.end - part.start)
+                self.player.observe(trees.map(np.copy, own), part.end - part.start)
                 self.counts = more
                 self.ends.append(part.end)
                 if stops:
@@ -155,7 +155,7 @@ class Watch:
         player = dataclasses.replace(self.player, query=query, state=None, trials=0, rounds=0)
         self.loudest, self.looks = Loudest(player), looks
         for counts, part in zip(self.shown()[0], self.rounds.parts, strict=False):
-            player.observe(jax.tree.map(np.copy, counts), part.end - part.start)
+            player.observe(trees.map(np.copy, counts), part.end - part.start)
         self.player = player
 
 
@@ -191,7 +191,7 @@ class Watches:
             stored = rounds.of(place, rounds.upto[place.lane])
             query, looks = self.query_of(cell, stored)
             player = Player(cell.estimator.value, layout, query)
-            has_layout = any(map(np.size, jax.tree.leaves(layout)))
+            has_layout = any(map(np.size, trees.leaves(layout)))
             shared = cell.id if has_layout else (ends, _key_of(player))
             extreme = self.loudest.setdefault(shared, Loudest(player))
             self.of[cell.id] = Watch(cell, place, rounds, player, extreme, looks)
@@ -209,7 +209,7 @@ class Watches:
         for cell, place in self.the_pass.cells:
             upto = self.rounds.upto[place.lane]
             known = zip(self.rounds.of(place, upto), self.rounds.parts, strict=False)
-            full = [jax.tree.leaves(counts) for counts, part in known if part.full]
+            full = [trees.leaves(counts) for counts, part in known if part.full]
             own = [[leaf.tolist() for leaf in leaves] for leaves in full]
             if own:
                 saved = Saved((len(own), len(own)), own)
@@ -235,7 +235,7 @@ class Watches:
 
     def _usable(self, stored: list[Any], place: PassPosition) -> list[Any]:
         """Return the stored counts of the first rounds, up to the first impossible one."""
-        zero = jax.tree.map(lambda leaf: leaf[0, 0], self.rounds.zero[place.scorer])
+        zero = trees.map(lambda leaf: leaf[0, 0], self.rounds.zero[place.scorer])
         statistic, usable = self.the_pass.scorers[place.scorer].statistic, []
         for part, leaves in zip(self.rounds.parts, stored, strict=False):
             found = stored_counts(statistic, leaves, zero, [part.end - part.start] * 2)

@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
-from dpframe.common import files
+from dpframe.common import files, trees
 from dpframe.common.types import Tree
 from dpframe.engine.plan import Pass, PassPosition
 from dpframe.engine.rounds import counts_of_leaves, integers
@@ -240,10 +239,10 @@ def resume(
     if len(found) > 1:
         raise Uneven([[cell for cell, _, _ in group] for group in found.values()])
     ((done, cells),) = found.items()
-    prefix = jax.tree.map(lambda leaf: leaf.astype(np.int64), zeros)
+    prefix = trees.map(lambda leaf: leaf.astype(np.int64), zeros)
     for _, place, saved in cells:
         if saved is not None:
-            leaves = jax.tree.leaves(prefix[place.scorer])
+            leaves = trees.leaves(prefix[place.scorer])
             for leaf, stored in zip(leaves, saved.leaves, strict=True):
                 leaf[place.lane, place.attack] = stored
     return prefix, done
@@ -251,7 +250,7 @@ def resume(
 
 def saved(counts: tuple[Tree, ...], done: Done, place: PassPosition) -> Saved:
     """Return the entry of one cell for a store, given the counts of its pass."""
-    return Saved(done, [np.asarray(leaf).tolist() for leaf in jax.tree.leaves(place.own(counts))])
+    return Saved(done, [np.asarray(leaf).tolist() for leaf in trees.leaves(place.own(counts))])
 
 
 def _usable(
@@ -260,7 +259,7 @@ def _usable(
     """Return stored counts, unless they are impossible or of too many trials."""
     if saved is None or not window.start <= min(saved.done) <= max(saved.done) <= window.stop:
         return None
-    own = jax.tree.map(lambda leaf: leaf[0, 0], zero)
+    own = trees.map(lambda leaf: leaf[0, 0], zero)
     trials = [(done - window.start) * the_pass.rows for done in saved.done]
     statistic = the_pass.scorers[place.scorer].statistic
     return None if stored_counts(statistic, saved.leaves, own, trials) is None else saved

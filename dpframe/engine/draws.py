@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any
 
-import jax
 import numpy as np
 
+from dpframe.common import trees
+from dpframe.common.arrays import jax
 from dpframe.common.machine import at_work, available_cores
 from dpframe.common.types import HostArray, Tree
 from dpframe.engine import programs, rounds
@@ -280,5 +281,5 @@ def _bind(
 
 def _grid(rows: list[list[Tree]]) -> Tree:
     """Stack trees of [lanes][attacks] into one tree with leaves [lanes, attacks, …]."""
-    columns = [jax.tree.map(lambda *leaves: np.stack(leaves), *row) for row in rows]
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *columns)
+    columns = [trees.map(lambda *leaves: np.stack(leaves), *row) for row in rows]
+    return trees.map(lambda *leaves: np.stack(leaves), *columns)

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-import jax
 import numpy as np
 
 from dpframe.claims import Claim
+from dpframe.common import trees
 from dpframe.common.text import shown
 from dpframe.engine.ledger import Inquiry, Ledger, query_of
 from dpframe.engine.schedule import NEVER
@@ -54,7 +54,7 @@ def estimate_cell(
     if problem is not None:
         return cell_record(cell, reason=problem)
     layout = place.own(work.layouts)
-    listed = jax.tree.map(lambda leaf: np.asarray(leaf).tolist(), counts)
+    listed = trees.map(lambda leaf: np.asarray(leaf).tolist(), counts)
     inquiry = Inquiry(work.the_pass, plan, ledger)
     try:
         looks = (
@@ -99,7 +99,7 @@ def estimate_cell(
             found = guarded("estimate", lambda: look_at(watch.player.concluded()))
         else:
             # A copy: an estimator that writes into its counts must not change those of the next.
-            own = jax.tree.map(np.array, counts)
+            own = trees.map(np.array, counts)
             found = guarded("estimate", lambda: look_at(estimator.estimate(layout, own, query)))
         if timings is not None:
             timings[cell.id] = time.perf_counter() - started
@@ -110,7 +110,7 @@ def estimate_cell(
         def bound_of(other: Query) -> float | None:
             if watch is not None:  # bets were made against the claim
                 return watch.player.bound(other._replace(claim=query.claim))
-            return estimator.estimate(layout, jax.tree.map(np.array, counts), other).epsilon_lower
+            return estimator.estimate(layout, trees.map(np.array, counts), other).epsilon_lower
 
         parts = slack(query, cell.confidence, looks, found, truth, shares, bound_of)
         said = partial(said, slack=parts)

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from dpframe import __version__
+from dpframe.common import trees
+from dpframe.common.arrays import jax
 from dpframe.common.text import PARSING
 from dpframe.common.types import Tree
 from dpframe.engine.plan import Pass
@@ -76,7 +77,7 @@ def program_code(plugin: Any) -> list[str]:
 
 def _arrays(tree: Tree) -> str:
     hasher = hashlib.blake2b(digest_size=16)
-    for leaf in jax.tree.leaves(tree):
+    for leaf in trees.leaves(tree):
         array = np.ascontiguousarray(leaf)
         hasher.update(f"{array.dtype}{array.shape}".encode())
         hasher.update(array.tobytes())

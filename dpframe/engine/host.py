@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-import jax
 import numpy as np
 
+from dpframe.common import trees
 from dpframe.common.types import HostArray, Tree
 from dpframe.engine import checkpoint, draws, passes, programs, rounds, sanity, trace
 from dpframe.engine.independence import NOT_SEEDABLE, Independence, check_addresses
@@ -324,7 +324,7 @@ class HostWork(passes.Work):
             self._count_lane(lane, index, segment, found) if done else _lane(self.zeros, lane)
             for lane, found in zip(active, drawn, strict=True)
         ]
-        stacked: tuple[Tree, ...] = jax.tree.map(
+        stacked: tuple[Tree, ...] = trees.map(
             lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *lanes
         )
         return segment, stacked
@@ -466,4 +466,4 @@ def _is_count(leaves: Any, most: list[int]) -> bool:
 
 
 def _lane(tree: Any, lane: int) -> Any:
-    return jax.tree.map(lambda leaf: leaf[lane], tree)
+    return trees.map(lambda leaf: leaf[lane], tree)

@@ -28,10 +28,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
 import numpy as np
 
-from dpframe.common import files
+from dpframe.common import files, trees
 from dpframe.engine.fingerprint import question
 from dpframe.errors import CellError, OutputError
 from dpframe.interfaces.checks import guarded
@@ -221,7 +220,7 @@ def rounds_in(question: str, rounds: Iterable[Tree], seeded: bool) -> str:
     """Append to a question a digest of the counts of each round: 8 digits each."""
     found, hasher = [], hashlib.blake2b(digest_size=4)
     for counts in rounds:
-        for leaf in jax.tree.leaves(counts):
+        for leaf in trees.leaves(counts):
             hasher.update(np.asarray(leaf, np.int64).tobytes())
         found.append(hasher.copy().hexdigest())
     return question + (SEEDED if seeded else UNSEEDED) + "".join(found)
@@ -294,7 +293,7 @@ class Inquiry:
 
     def look(self, cell: Cell, trials: tuple[int, int], counts: Any, layout: Tree) -> Looks:
         """Note the question to all draws at once; counts are JSON values. Raises CellError."""
-        fixed = [np.asarray(leaf).tobytes().hex() for leaf in jax.tree.leaves(layout)]
+        fixed = [np.asarray(leaf).tobytes().hex() for leaf in trees.leaves(layout)]
         asked = digest([asked_of(question, cell, self.plan), trials, counts, fixed])
         evidence = evidence_of(cell, data=self.the_pass.data)
         return self.ledger.look(evidence, asked, trials, known_as=self.the_pass.stream)

@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 
+from dpframe.common import trees
 from dpframe.engine import checkpoint, fingerprint, independence, programs, sanity, trace
 from dpframe.engine.draws import Draws, learn
 from dpframe.engine.programs import CountSegment, CountTask
@@ -166,7 +166,7 @@ class Work(ABC):
                 by_lane[list(lanes)] = np.asarray(leaf).swapaxes(0, len(lead))[: len(lanes)]
                 return found
 
-            found: tuple[Tree, ...] = jax.tree.map(placed, tuple(counted), self.zeros)
+            found: tuple[Tree, ...] = trees.map(placed, tuple(counted), self.zeros)
             return segment, found
 
     def add(self, index: int, segment: Segment, counted: tuple[Tree, ...], seconds: float) -> None:
@@ -179,7 +179,7 @@ class Work(ABC):
             if (other := self._apart.pop(window, None)) is None:
                 self._apart[window] = counted
                 return
-            both = jax.tree.map(np.add, other, counted)
+            both = trees.map(np.add, other, counted)
             for cell, place in self.the_pass.cells if window else ():
                 key = windowed(self.keys[cell.id], window)
                 entry = checkpoint.saved(both, (window.stop, window.stop), place)
@@ -313,7 +313,7 @@ class Work(ABC):
             for place in {0, len(scorer.attacks) - 1}:
                 attack = scorer.attacks[place]
                 if (*draws, attack) not in self.tried:
-                    state = jax.tree.map(lambda leaf, at=place: leaf[lane, at], states)
+                    state = trees.map(lambda leaf, at=place: leaf[lane, at], states)
                     rows = outputs
                     if self.the_pass.shape.asking is not None:
                         rows = self._as_seen(attack, outputs)

@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
+from dpframe.common import trees
 from dpframe.common.machine import StuckError, with_timeout
 from dpframe.common.types import Tree
 from dpframe.engine.trace import Tracer, declared_rows, resolved, seen_shape
@@ -44,9 +44,9 @@ class PassPosition(NamedTuple):
     scorer: int
     attack: int
 
-    def own(self, trees: Sequence[Tree]) -> Tree:
+    def own(self, of_scorers: Sequence[Tree]) -> Tree:
         """Return the cell's part of trees with leaves [lanes, attacks, …], one per scorer."""
-        return jax.tree.map(lambda leaf: leaf[self.lane, self.attack], trees[self.scorer])
+        return trees.map(lambda leaf: leaf[self.lane, self.attack], of_scorers[self.scorer])
 
 
 @dataclasses.dataclass(eq=False)
@@ -93,7 +93,7 @@ def arrange(
     for cell in cells:
         lane = lanes.setdefault(cell.mechanism.value, len(lanes))
         own = cell.attack.value if type(cell.attack.value).see is not Attack.see else None
-        key = (jax.tree.structure(cell.attack.value), own, cell.estimator.value.statistic())
+        key = (trees.structure(cell.attack.value), own, cell.estimator.value.statistic())
         attacks = scorers.setdefault(key, {})
         attack = attacks.setdefault(cell.attack.value, len(attacks))
         placed.append((cell, PassPosition(lane, list(scorers).index(key), attack)))

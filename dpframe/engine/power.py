@@ -19,12 +19,12 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
 from dpframe.claims import GaussianDP, LaplaceDP
+from dpframe.common import trees
+from dpframe.common.arrays import jax, jnp
 from dpframe.common.types import Tree
 from dpframe.engine import ledger, rounds, trace
 from dpframe.engine.plan import Pass, Plan
@@ -153,15 +153,15 @@ class TwoValued:
             score, zero = jnp.array([value], dtype), statistic.zero(self.layout)
             own = self.layout, zero, jnp.int32(dataset), score, jnp.array([True])
             counts = guarded("update", statistic.update, *own)
-            return jax.tree.map(lambda leaf: np.asarray(leaf, np.int64), counts)
+            return trees.map(lambda leaf: np.asarray(leaf, np.int64), counts)
 
         self._ones = [counts_of_one(dataset, value) for dataset in (0, 1) for value in (0, 1)]
-        self.size = sum(leaf.size for leaf in jax.tree.leaves(self._ones[0]))
+        self.size = sum(leaf.size for leaf in trees.leaves(self._ones[0]))
 
     def counts(self, k: Any, u: Any, trials: Any) -> Any:
         """Return the counts of k false positives and u false negatives; both may be arrays."""
         times = [np.asarray(n) for n in (trials - k, k, u, trials - u)]
-        return jax.tree.map(
+        return trees.map(
             lambda *leaves: sum(
                 np.multiply.outer(n, leaf) for n, leaf in zip(times, leaves, strict=True)
             ),
@@ -291,7 +291,7 @@ def _guessed(question: Question, rate: float, rng: np.random.Generator) -> tuple
     statistic, m = question.estimator.statistic(), question.canaries
     layout = guarded("lay_out", statistic.lay_out, (2, m))
     zero = guarded("zero", statistic.zero, layout)
-    counts = jax.tree.map(lambda leaf: np.zeros((AT_ONCE, *leaf.shape), leaf.dtype), zero)
+    counts = trees.map(lambda leaf: np.zeros((AT_ONCE, *leaf.shape), leaf.dtype), zero)
     wrong = np.zeros(AT_ONCE, np.int64)
     for dataset, runs in enumerate(question.query.trials):
         member = rng.random((AT_ONCE, runs, m)) < 0.5
@@ -300,7 +300,7 @@ def _guessed(question: Question, rate: float, rng: np.random.Generator) -> tuple
         own = layout, counts, jnp.int32(dataset), scores, np.ones(runs, bool)
         counts = guarded("update", _compiled(statistic), *own)
         wrong += (~right).sum(axis=(1, 2))
-    return layout, jax.tree.map(lambda leaf: np.asarray(leaf, np.int64), counts), wrong
+    return layout, trees.map(lambda leaf: np.asarray(leaf, np.int64), counts), wrong
 
 
 @functools.lru_cache(maxsize=8)

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from dpframe.common.arrays import jax, jnp
 from dpframe.common.types import Array, HostArray, Tree
 from dpframe.engine import rounds, trace
 from dpframe.errors import WrongResultError

@@ -5,9 +5,10 @@ import time
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
+from dpframe.common import trees
+from dpframe.common.arrays import jax
 from dpframe.common.machine import at_work, free_bytes
 from dpframe.common.text import cut
 from dpframe.common.types import Tree
@@ -55,7 +56,7 @@ def ideal_layout(statistic: Statistic, dims: tuple[int, ...] = ()) -> Tree:
 
 def data_bytes(pair: Any) -> int:
     """Return the bytes of both datasets of a pair; arrays that they share count twice."""
-    return sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves((pair.d0, pair.d1)))
+    return sum(np.asarray(leaf).nbytes for leaf in trees.leaves((pair.d0, pair.d1)))
 
 
 def check_data(audit: Audit) -> None:
@@ -164,7 +165,7 @@ def _count(statistic: Statistic, cell: Cell, the_pass: Pass) -> int:
     try:
         with at_work("the statistic"):
             zero = jax.eval_shape(statistic.zero, ideal_layout(statistic, the_pass.shape.dims))
-        return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(zero))
+        return sum(math.prod(leaf.shape) for leaf in trees.leaves(zero))
     except MemoryError as error:
         needs = [(f"counts of {_estimator(cell)}", 0)]
         raise DpframeError(_too_large(str(error), free_bytes(), needs)) from None
@@ -256,7 +257,7 @@ def box_seconds(plan: Plan, source: WorkerSource, threads: int) -> Duration | No
     boxes = [p for p in plan.passes if p.on_host]
     if not boxes:
         return Duration(0.0)
-    one_of_each = {jax.tree.structure(p.mechanisms[0]): p for p in boxes}
+    one_of_each = {trees.structure(p.mechanisms[0]): p for p in boxes}
     paces: dict[Any, Duration] = {}
     for key, the_pass in list(one_of_each.items())[:MOST]:
         found = rehearsed(the_pass, source)
@@ -268,7 +269,7 @@ def box_seconds(plan: Plan, source: WorkerSource, threads: int) -> Duration | No
     run, workers = plan.audit.run, max(1, min(threads, source.most))
     longest = together = 0.0
     for the_pass in boxes:
-        pace = paces.get(jax.tree.structure(the_pass.mechanisms[0]), mean)
+        pace = paces.get(trees.structure(the_pass.mechanisms[0]), mean)
         work = planned_calls(the_pass, run) * pace.seconds
         alone = waves(the_pass, run, workers) * the_pass.rows * pace.seconds
         if run.seconds is not None:

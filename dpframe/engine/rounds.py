@@ -8,12 +8,14 @@ call; beyond it, rounds end with chunks.
 
 import bisect
 import functools
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
+from dpframe.common import trees
+from dpframe.common.arrays import jax
 from dpframe.common.types import HostArray, Tree
 from dpframe.engine.plan import Pass, PassPosition
 from dpframe.errors import WrongResultError
@@ -94,7 +96,7 @@ class Tally:
 
 
 def _sum(a: Tree, b: Tree) -> Any:
-    return jax.tree.map(np.add, a, b)
+    return trees.map(np.add, a, b)
 
 
 @functools.lru_cache(maxsize=64)
@@ -106,16 +108,14 @@ def no_counts(the_pass: Pass, layouts: tuple[Tree, ...]) -> tuple[Any, ...]:
     """Return counts of no draws, per scorer; every leaf [lanes, attacks, …]."""
 
     def zeros(statistic: Any, layout: Tree, attacks: int) -> Any:
-        own = jax.tree.map(lambda leaf: leaf[0, 0], layout)
+        own = trees.map(lambda leaf: leaf[0, 0], layout)
         if isinstance(own, tuple) and not own:  # no pilot has fixed anything, as in most passes
-            x64 = jax.config.jax_enable_x64  # type: ignore[attr-defined]
+            x64 = "jax" in sys.modules and jax.config.jax_enable_x64  # type: ignore[attr-defined]
             zero = _zero_without_layout(statistic, x64)
         else:
             zero = zero_of(statistic, own)
         shape = (len(the_pass.mechanisms), attacks)
-        return jax.tree.map(
-            lambda leaf: np.zeros((*shape, *leaf.shape), np.asarray(leaf).dtype), zero
-        )
+        return trees.map(lambda leaf: np.zeros((*shape, *leaf.shape), np.asarray(leaf).dtype), zero)
 
     return tuple(
         zeros(scorer.statistic, layout, len(scorer.attacks))
@@ -181,12 +181,12 @@ class Rounds:
             RoundSpan(start, end, end in further)
             for start, end in zip([0, *stops[:-1]], stops, strict=True)
         ]
-        self.zero = jax.tree.map(lambda leaf: leaf.astype(np.int64), zeros)
+        self.zero = trees.map(lambda leaf: leaf.astype(np.int64), zeros)
         self._step = max(1, SEGMENT_ELEMENTS // PIECES // (rows * max(1, elements)))
         self._sliced = not whole  # True if the first chunk is cut into slices, a round each
         self._starts = [part.start for part in self.parts]
         self._whole = [part.start // rows for part in self.parts]
-        self.lanes = jax.tree.leaves(zeros)[0].shape[0]
+        self.lanes = trees.leaves(zeros)[0].shape[0]
         self.upto = [0] * self.lanes  # number of rounds that each lane has
         self.counts: list[Any] = []
         """Per scorer counts of each round that some lane has, every leaf [lanes, attacks, 2, …]."""
@@ -284,7 +284,7 @@ class Rounds:
         if not segment.slices:
             self._add(self._round_of(segment), counts, segment.stop - segment.first)
         for place, (start, _) in enumerate(segment.slices):
-            own = jax.tree.map(lambda leaf, at=place: leaf[at], counts)
+            own = trees.map(lambda leaf, at=place: leaf[at], counts)
             self._add(bisect.bisect_left(self._starts, start), own, 1)
 
     def _add(self, number: int, counts: Any, chunks: int) -> None:
@@ -311,18 +311,18 @@ class Rounds:
         counts = self._sums[number]
         self._grow(number)
         for lane in self.active:
-            _put(self.counts[number], lane, jax.tree.map(lambda leaf, at=lane: leaf[at], counts))
+            _put(self.counts[number], lane, trees.map(lambda leaf, at=lane: leaf[at], counts))
             self.upto[lane] = number + 1
         self.next += 1  # last: a signal may raise anywhere, and repeating this is harmless
         del self._missing[number], self._sums[number]
 
     def _grow(self, number: int) -> None:
         if number == len(self.counts):
-            self.counts.append(jax.tree.map(np.copy, self.zero))
+            self.counts.append(trees.map(np.copy, self.zero))
 
 
 def _put(tree: Any, place: Any, new: Any) -> None:
-    for leaf, value in zip(jax.tree.leaves(tree), jax.tree.leaves(new), strict=True):
+    for leaf, value in zip(trees.leaves(tree), trees.leaves(new), strict=True):
         leaf[place] = value
 
 
@@ -350,9 +350,8 @@ def checked_counts(
     Raises:
         WrongResultError: they cannot be.
     """
-    structure: Any = jax.tree.structure(zero)
     try:
-        leaves = structure.flatten_up_to(found)
+        leaves = trees.parts_at_leaves(zero, found)
     except Exception:  # whatever something unknown raises
         raise WrongResultError("counts of another structure") from None
     return counts_of_leaves(statistic, leaves, zero, trials, lead)
@@ -365,11 +364,11 @@ def counts_of_leaves(
 
     Arguments and errors are those of `checked_counts`.
     """
-    zeros, structure = jax.tree.flatten(zero)
+    zeros, structure = trees.flatten(zero)
     if not isinstance(leaves, list | tuple) or len(leaves) != len(zeros):
         raise WrongResultError("counts of another structure")
     arrays = [integers(leaf, np.shape(own)) for leaf, own in zip(leaves, zeros, strict=True)]
-    counts = jax.tree.unflatten(structure, arrays)
+    counts = trees.unflatten(structure, arrays)
     sums = guarded("counted", statistic.counted, counts)
     wanted = np.asarray(trials, np.int64)
     # Any statistic counts less than 2³¹ in one call, and a call has at least one score.

@@ -9,9 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Protocol
 
-import jax
-
 from dpframe.common import machine, text
+from dpframe.common.arrays import jax
 from dpframe.common.types import HostArray
 from dpframe.engine import checkpoint, fingerprint, power
 from dpframe.engine.estimate import estimate_cell

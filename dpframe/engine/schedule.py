@@ -4,6 +4,8 @@ Device programs release the interpreter lock, so threads are enough. Segments ha
 and counts are integers, so threads and their order change no result.
 """
 
+from __future__ import annotations
+
 import itertools
 import queue
 import threading
@@ -12,8 +14,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-import jax
-
+from dpframe.common.arrays import jax
 from dpframe.common.machine import doing
 from dpframe.common.types import Tree
 from dpframe.errors import CellError

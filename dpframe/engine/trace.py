@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from dpframe.common import trees
+from dpframe.common.arrays import jax, jnp
 from dpframe.common.text import shown
 from dpframe.common.types import Array, HostArray, Tree
 from dpframe.errors import CellError
@@ -58,18 +58,18 @@ def stack(plugins: Sequence[Plugin], dtype: np.dtype[Any]) -> Any:
     Leaves become arrays of the run's dtype, because a Python float, an int and a float32 would be
     three different traces.
     """
-    return jax.tree.map(lambda *values: np.asarray(values, dtype), plugins[0], *plugins[1:])
+    return trees.map(lambda *values: np.asarray(values, dtype), plugins[0], *plugins[1:])
 
 
 def unstacked(plugin: Plugin, dtype: np.dtype[Any]) -> Any:
     """Return a plugin with leaves of the run's dtype."""
-    return jax.tree.map(lambda value: np.asarray(value, dtype), plugin)
+    return trees.map(lambda value: np.asarray(value, dtype), plugin)
 
 
 def pad(tree: Tree, lanes: int) -> Tree:
     """Repeat the last entry of every leaf's first axis up to the padded length."""
     padded = max(LANES, 1 << (lanes - 1).bit_length())
-    return jax.tree.map(
+    return trees.map(
         lambda leaf: np.concatenate([leaf, np.repeat(leaf[-1:], padded - lanes, axis=0)]), tree
     )
 
@@ -89,8 +89,8 @@ def each_lane(
         def take(leaf: Array) -> Any:
             return jax.lax.dynamic_index_in_dim(leaf, lane, keepdims=False)
 
-        new = function(*jax.tree.map(take, (results, *stacked)))
-        return jax.tree.map(
+        new = function(*trees.map(take, (results, *stacked)))
+        return trees.map(
             lambda leaf, value: jax.lax.dynamic_update_index_in_dim(leaf, value, lane, 0),
             results,
             new,
@@ -119,7 +119,7 @@ class Tracer:
         """Return the shape of one output; raise CellError if the mechanism cannot be run."""
         mechanism = cell.mechanism
         ways = trial_call.asking_of(cell) if isinstance(mechanism.value, HostMechanism) else None
-        key = (jax.tree.structure(mechanism.value), mechanism.distribution, cell.pair.value, ways)
+        key = (trees.structure(mechanism.value), mechanism.distribution, cell.pair.value, ways)
         shape: Shape = _remember(self.shapes, key, "sample", lambda: self._output_shape(cell))
         return shape
 
@@ -130,7 +130,7 @@ class Tracer:
         """
         if not cell.attack.value.has_fit():
             run = resolved(self.run, cell.mechanism.value, cell.trials)
-            key = (jax.tree.structure(cell.attack.value), shape, run.precision)
+            key = (trees.structure(cell.attack.value), shape, run.precision)
             with precision_of(run):
                 _remember(self.scored, key, "score", lambda: self._check_attack(cell, shape, run))
 

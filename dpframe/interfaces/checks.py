@@ -6,12 +6,13 @@ JAX further on. Answers of estimators are checked in `dpframe.results.answer`.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from dpframe.common import trees
+from dpframe.common.arrays import is_floating, jax
 from dpframe.common.machine import at_work
 from dpframe.common.text import error_message, shown
 from dpframe.errors import CellError
@@ -50,7 +51,7 @@ def guarded(what: str, call: Callable[..., Any], *args: Any) -> Any:
 
 
 def _hint(error: BaseException) -> str:
-    if not isinstance(
+    if "jax" not in sys.modules or not isinstance(
         error, jax.errors.ConcretizationTypeError | jax.errors.TracerArrayConversionError
     ):
         return ""
@@ -114,21 +115,21 @@ def arrays(what: str, tree: Tree) -> Tree:
 
     def array(leaf: Any) -> Any:
         found = guarded(what, np.asarray, leaf)
-        if not (jnp.issubdtype(found.dtype, jnp.number) or found.dtype == np.bool_):
+        if found.dtype.kind not in "biufc" and not is_floating(found.dtype):
             raise CellError(f"{what} returned {shown(leaf)}; it must return a pytree of arrays")
         return found
 
-    return jax.tree.map(array, tree)
+    return trees.map(array, tree)
 
 
 def zero_of(statistic: Statistic, layout: Tree) -> Tree:
     """Return counts of no draws: at least one array of integers, first axis the dataset."""
     zero = arrays("zero", guarded("zero", statistic.zero, layout))
-    leaves = jax.tree.leaves(zero)
+    leaves = trees.leaves(zero)
     if not leaves:
         raise CellError("zero returned no counts at all")
     for leaf in leaves:
-        if not jnp.issubdtype(leaf.dtype, jnp.integer):
+        if leaf.dtype.kind not in "iu":
             raise CellError(f"zero returned {leaf.dtype}; counts must be integers")
         if leaf.shape[:1] != (2,):
             raise CellError(f"zero returned shape {leaf.shape}; the first axis is the dataset")
@@ -139,8 +140,8 @@ def check_updated(before: Tree, after: Tree) -> None:
     """Raise CellError if counts changed in structure, shape or type; traced."""
 
     def described(tree: Tree) -> tuple[Any, list[tuple[Any, Any]]]:
-        leaves, structure = jax.tree.flatten(tree)
-        return structure, [(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves]
+        leaves, structure = trees.flatten(tree)
+        return structure, [(np.shape(leaf), _dtype(leaf)) for leaf in leaves]
 
     old, new = described(before), guarded("update", lambda: described(after))
     if old[0] != new[0]:
@@ -148,6 +149,10 @@ def check_updated(before: Tree, after: Tree) -> None:
     for (shape, dtype), (found, kind) in zip(old[1], new[1], strict=True):
         if (shape, dtype) != (found, kind):
             raise CellError(f"update returned {kind}{list(found)}, not {dtype}{list(shape)}")
+
+
+def _dtype(leaf: Any) -> Any:
+    return leaf.dtype if hasattr(leaf, "dtype") else jax.numpy.result_type(leaf)
 
 
 def exact_shares(cell: Cell, counts: Any, statistic: dict[str, Any]) -> list[list[float]] | None:

@@ -7,10 +7,10 @@ import typing
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
-import jax
 import numpy as np
 
 from dpframe.claims import Claim
+from dpframe.common import trees
 from dpframe.common.types import Floats, HostArray, Tree
 from dpframe.interfaces.attack import KINDS_OF_SCORES, Attack
 from dpframe.interfaces.plugin import Plugin, require
@@ -226,7 +226,7 @@ class Estimator(Plugin, kind="estimator"):
         Returns:
             Booleans, shape [audits].
         """
-        leaves, structure = jax.tree.flatten(counts)
+        leaves, structure = trees.flatten(counts)
         tree: Any = structure
 
         def refutes(audit: int) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 
 from annotated_types import Ge
 
+from dpframe.common.arrays import jax
 from dpframe.common.text import PARSING
 from dpframe.interfaces.plugin import Plugin, gives, require
 
@@ -151,8 +152,6 @@ class Mechanism(_AnyMechanism, kind="mechanism"):
         Returns:
             Independent outputs, shape [n, *output dims].
         """
-        import jax
-
         return jax.vmap(self.release, in_axes=(0, None))(jax.random.split(key, n), data)
 
     def release(self, key: Key, data: Array) -> Array:

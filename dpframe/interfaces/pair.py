@@ -5,9 +5,10 @@ import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-import jax
 import numpy as np
 
+from dpframe.common import trees
+from dpframe.common.arrays import is_jax_array
 from dpframe.common.types import Floats, HostArray, Tree
 from dpframe.interfaces.plugin import Plugin, gives, require, require_text
 
@@ -30,9 +31,7 @@ def _same(one: Any, other: Any, within: dict[int, int], beside: dict[int, int]) 
     `within` and `beside` map the containers around both values, by identity, to their depths,
     because a container may hold itself.
     """
-    one, other = (
-        np.asarray(data) if isinstance(data, jax.Array) else data for data in (one, other)
-    )
+    one, other = (np.asarray(data) if is_jax_array(data) else data for data in (one, other))
     if type(one) is not type(other):
         return False
     if isinstance(one, dict | list | tuple | np.ndarray):
@@ -167,7 +166,7 @@ class Pair(Plugin, kind="pair"):
 
         For pytrees it is the distance of the concatenation of all their arrays.
         """
-        d0, d1 = jax.tree.leaves(self.d0), jax.tree.leaves(self.d1)
+        d0, d1 = trees.leaves(self.d0), trees.leaves(self.d1)
         parts = (part for both in zip(d0, d1, strict=True) for part in _differences(*both))
         if sum(map(np.size, d0)) <= BLOCK:
             return float(np.linalg.norm(np.concatenate(list(parts)), ord=p))
@@ -189,7 +188,7 @@ class Padded(NamedTuple):
 
 def as_traced(d0: Any, d1: Any) -> tuple[Tree, Tree]:
     """Return D and D′ as a traced mechanism gets them: `Padded` if their sizes differ."""
-    one, other = jax.tree.leaves(d0), jax.tree.leaves(d1)
+    one, other = trees.leaves(d0), trees.leaves(d1)
     if list(map(np.shape, one)) == list(map(np.shape, other)):
         return d0, d1
     sizes = len(one[0]), len(other[0])
@@ -201,7 +200,7 @@ def _padded(data: Tree, size: int, rows: int) -> Padded:
         array = np.asarray(leaf)
         return np.concatenate([array, np.zeros((rows - size, *array.shape[1:]), array.dtype)])
 
-    return Padded(jax.tree.map(longer, data), np.arange(rows) < size)
+    return Padded(trees.map(longer, data), np.arange(rows) < size)
 
 
 def unusable(pair: Pair) -> str | None:
@@ -232,7 +231,7 @@ def untraceable(pair: Pair) -> str | None:
     d0, d1 = pair.d0, pair.d1
     for name, data in (("D", d0), ("D′", d1)):
         try:
-            leaves = jax.tree.leaves(data, is_leaf=lambda leaf: leaf is None)
+            leaves = trees.leaves(data, is_leaf=lambda leaf: leaf is None)
             types = [np.asarray(leaf).dtype for leaf in leaves]
         except Exception:  # keys without an order, lists of unequal length
             leaves, types = [None], []
@@ -241,10 +240,10 @@ def untraceable(pair: Pair) -> str | None:
         bfloat16 = {at for at in types if at.kind == "V" and at.names is None}
         if lost or any(at.kind not in "biufc" and at not in bfloat16 for at in types):
             return f"{name} does not consist of arrays of numbers, so only a black box accepts it"
-    structures: list[Any] = [jax.tree.structure(data) for data in (d0, d1)]
+    structures: list[Any] = [trees.structure(data) for data in (d0, d1)]
     if structures[0] != structures[1]:
         return "D and D′ are pytrees with different structures"
-    both = [[np.asarray(leaf) for leaf in jax.tree.leaves(data)] for data in (d0, d1)]
+    both = [[np.asarray(leaf) for leaf in trees.leaves(data)] for data in (d0, d1)]
     same_shapes = [x.shape for x in both[0]] == [y.shape for y in both[1]]
     for x, y in zip(*both, strict=True):
         rows_alone = x.ndim == y.ndim > 0 and x.shape[1:] == y.shape[1:]

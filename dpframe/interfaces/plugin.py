@@ -2,19 +2,16 @@
 
 import dataclasses
 import functools
-import importlib.abc
-import importlib.util
 import inspect
 import json
 import sys
 import types
 import typing
-from collections.abc import Callable
-from importlib.machinery import ModuleSpec
 from typing import Annotated, Any, ClassVar, Self, Union, dataclass_transform, get_args, get_origin
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from dpframe.common import trees
 from dpframe.common.text import Described, error_message, shown
 from dpframe.errors import PluginError
 
@@ -268,10 +265,8 @@ def _register(cls: type[Plugin]) -> None:
     fields = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
     static = [field for field in fields if field not in cls.leaves]
 
-    def flatten(plugin: Plugin) -> tuple[list[tuple[Any, Any]], Any]:
-        from jax.tree_util import GetAttrKey
-
-        leaves = [(GetAttrKey(name), getattr(plugin, name)) for name in cls.leaves]
+    def flatten(plugin: Plugin) -> tuple[dict[str, Any], Any]:
+        leaves = {name: getattr(plugin, name) for name in cls.leaves}
         return leaves, (cls, *(getattr(plugin, name) for name in static))
 
     def unflatten(structure: Any, leaves: Any) -> Plugin:
@@ -281,43 +276,7 @@ def _register(cls: type[Plugin]) -> None:
             object.__setattr__(plugin, name, value)
         return plugin
 
-    def register() -> None:
-        from jax.tree_util import register_pytree_with_keys
-
-        register_pytree_with_keys(cls, flatten, unflatten)
-
-    if "jax" in sys.modules:
-        register()
-    else:
-        _AfterJax.wanted.append(register)
-
-
-class _AfterJax(importlib.abc.MetaPathFinder):
-    """Registers pytrees once JAX is imported. The processes of black boxes do without it."""
-
-    wanted: ClassVar[list[Callable[[], None]]] = []
-    _looking = False
-
-    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        if fullname != "jax" or self._looking:
-            return None
-        self._looking = True
-        spec = importlib.util.find_spec(fullname)
-        self._looking = False
-        if spec is not None and spec.loader is not None:
-            execute = spec.loader.exec_module
-
-            def execute_and_register(module: types.ModuleType) -> None:
-                execute(module)
-                while self.wanted:
-                    self.wanted.pop()()
-
-            spec.loader.exec_module = execute_and_register  # type: ignore[method-assign]
-        return spec
-
-
-if "jax" not in sys.modules:
-    sys.meta_path.insert(0, _AfterJax())
+    trees.register(cls, flatten, unflatten)
 
 
 def _is_float(hint: Any) -> bool:

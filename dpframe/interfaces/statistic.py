@@ -1,12 +1,14 @@
 """Statistics: mergeable counts of scores."""
 
+from __future__ import annotations
+
 import dataclasses
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
-import jax.numpy as jnp
 import numpy as np
 
+from dpframe.common.arrays import jnp
 from dpframe.common.types import Array, HostArray, Tree
 from dpframe.stats.histograms import bin_counts
 

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from dpframe.common import trees
+from dpframe.common.arrays import is_floating, is_jax_array, jax
 from dpframe.interfaces.attack import BEFORE
 from dpframe.interfaces.mechanism import HostMechanism
 
@@ -326,8 +328,6 @@ def window_of(key: str) -> tuple[str, range] | None:
 
 def precision_of(run: RunSettings) -> Any:
     """Return a context in which JAX has the run's precision, in this thread only."""
-    import jax
-
     return jax.enable_x64(run.precision == "float64")
 
 
@@ -338,30 +338,24 @@ def both_as_made(pair: Pair) -> tuple[Any, Any]:
 
 def for_jax(made: tuple[Any, Any], dtype: np.dtype[Any]) -> tuple[Tree, Tree]:
     """Return D and D′ for a traced mechanism: padded, floating data in the run's dtype."""
-    import jax
-
     from dpframe.interfaces.pair import as_traced
 
     def held(data: Any) -> HostArray:
         array = np.asarray(data)
         return array.astype(dtype) if np.issubdtype(array.dtype, np.floating) else array
 
-    d0, d1 = (jax.tree.map(held, data) for data in as_traced(*made))
+    d0, d1 = (trees.map(held, data) for data in as_traced(*made))
     return d0, d1
 
 
 def for_a_box(made: tuple[Any, Any]) -> tuple[Any, Any]:
     """Return D and D′ for a black box: the values of the pair, with NumPy arrays for JAX's."""
-    import jax
-
-    d0, d1 = (np.asarray(data) if isinstance(data, jax.Array) else data for data in made)
+    d0, d1 = (np.asarray(data) if is_jax_array(data) else data for data in made)
     return d0, d1
 
 
 def shape_of_dataset(pair: Pair, dtype: np.dtype[Any]) -> Tree:
     """Return a dataset of zeros, shaped like those of a pair, that takes no memory."""
-    import jax
-
     from dpframe.interfaces.pair import as_traced
 
     def like(data: Any) -> HostArray:
@@ -369,14 +363,12 @@ def shape_of_dataset(pair: Pair, dtype: np.dtype[Any]) -> Tree:
         held = dtype if np.issubdtype(array.dtype, np.floating) else array.dtype
         return np.broadcast_to(np.zeros((), held), array.shape)
 
-    return jax.tree.map(like, as_traced(pair.d0, pair.d1)[0])
+    return trees.map(like, as_traced(pair.d0, pair.d1)[0])
 
 
 def on_device(dtype: np.dtype[Any], run: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype in which an attack sees outputs: floating ones in the run's precision."""
-    import jax.numpy as jnp
-
-    return run if jnp.issubdtype(dtype, jnp.floating) else dtype
+    return run if is_floating(dtype) else dtype
 
 
 def as_scored(outputs: HostArray, run: np.dtype[Any]) -> HostArray:
@@ -386,6 +378,4 @@ def as_scored(outputs: HostArray, run: np.dtype[Any]) -> HostArray:
 
 def can_be_nan(dtype: np.dtype[Any]) -> bool:
     """True if values of a dtype can be NaN; NumPy alone does not know bfloat16."""
-    import jax.numpy as jnp
-
-    return bool(jnp.issubdtype(dtype, jnp.inexact))
+    return is_floating(dtype) or np.issubdtype(dtype, np.complexfloating)

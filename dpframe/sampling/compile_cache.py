@@ -20,10 +20,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import jax
 import numpy as np
 import platformdirs
 
+from dpframe.common.arrays import jax
 from dpframe.common.files import write_whole
 from dpframe.sampling import program_keys
 

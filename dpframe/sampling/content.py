@@ -9,9 +9,10 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import jax
 import numpy as np
 
+from dpframe.common import trees
+from dpframe.common.arrays import is_jax_array
 from dpframe.common.text import error_message, shown
 from dpframe.common.types import HostArray
 from dpframe.errors import CellError
@@ -36,7 +37,7 @@ def data_digest(data: tuple[Any, Any]) -> str:
     hasher = hashlib.blake2b(digest_size=16)
     for one in data:
         try:
-            leaves, structure = jax.tree.flatten(one)
+            leaves, structure = trees.flatten(one)
         except Exception:  # keys without an order, lists that contain themselves
             leaves, structure = [], None
         if not leaves or not all(map(_is_plain, leaves)):
@@ -52,7 +53,7 @@ def data_digest(data: tuple[Any, Any]) -> str:
 def _is_plain(leaf: Any) -> bool:
     if type(leaf) is np.ndarray or isinstance(leaf, np.generic):
         return _is_bytes(leaf.dtype)
-    return isinstance(leaf, jax.Array) and isinstance(leaf.dtype, np.dtype)  # else it is a key
+    return is_jax_array(leaf) and isinstance(leaf.dtype, np.dtype)  # else it is a key
 
 
 def _is_bytes(dtype: np.dtype[Any]) -> bool:
@@ -132,7 +133,7 @@ class ValueReader:
             self._array("array", value)
         elif isinstance(value, np.generic):
             self._array("scalar", np.asarray(value))
-        elif isinstance(value, jax.Array) and _is_plain(value):
+        elif is_jax_array(value) and _is_plain(value):
             self._array("array", np.asarray(value))
         else:
             self._all("object", self.parts_of(value))

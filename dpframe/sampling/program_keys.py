@@ -19,12 +19,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import scipy
 
 import dpframe
 from dpframe import __version__
+from dpframe.common.arrays import jax
 from dpframe.interfaces.plugin import Plugin
 from dpframe.sampling import content, threefry
 

@@ -11,17 +11,17 @@ block is computed once. The two words are not combined by exclusive or, which wo
 round 13, x1 = rotate(x1) ^ x0.
 """
 
+from __future__ import annotations
+
 import functools
 import math
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
-from dpframe.sampling.address import THREEFRY, Stream, blocks, words_of
+from dpframe.common.arrays import jax, jnp, lax
+from dpframe.sampling.address import GENERATORS, THREEFRY, Stream, blocks, words_of
 
 _LOOP_OF_THEIR_OWN: Final = range(1 << 12, (1 << 18) + 1)
 """Numbers of draws whose bits are made in a separate loop on a CPU; more would not fit its cache.
@@ -30,14 +30,23 @@ A loop over rounds and a logarithm is slow, because a processor overlaps only tw
 long iterations. In two loops with short iterations it overlaps more.
 """
 
-Words: TypeAlias = tuple[jax.Array, jax.Array]
+Words: TypeAlias = "tuple[jax.Array, jax.Array]"
 
 _WIDTHS: Final = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 
 
-threefry2x32: Final = functools.partial(jax.jit, static_argnames="rounds")(blocks)
-"""A separate program, which XLA inlines: some programs use it several times, and tracing it is most
-of the cost of a program that is compiled already."""
+def threefry2x32(key: Words, counters: Words, rounds: int = GENERATORS[THREEFRY]) -> Any:
+    """Call `blocks` as a separate program, which XLA inlines.
+
+    Some programs use it several times, and tracing it is most of the cost of a program that is
+    compiled already.
+    """
+    return _compiled_blocks()(key, counters, rounds=rounds)
+
+
+@functools.cache
+def _compiled_blocks() -> Any:
+    return jax.jit(blocks, static_argnames="rounds")
 
 
 def _seed(seed: jax.Array) -> jax.Array:

@@ -4,10 +4,11 @@ import functools
 import math
 from typing import Any
 
-import jax
 import numpy as np
 from scipy.special import ndtr
 
+from dpframe.common import trees
+from dpframe.common.arrays import jax
 from dpframe.common.types import HostArray, Ints, Tree
 from dpframe.errors import DpframeError
 from dpframe.interfaces.attack import in_words
@@ -36,7 +37,7 @@ def count_scores(
     layout: Tree = ()
     if statistic.needs_pilot():
         (pilot0, rest0), (pilot1, rest1) = (_split(values, rng) for values in scores)
-        layout = jax.tree.map(np.asarray, statistic.bind(pilot0, pilot1))
+        layout = trees.map(np.asarray, statistic.bind(pilot0, pilot1))
         scores = (rest0, rest1)
     double = any(values.dtype == np.float64 for values in scores)
     with jax.enable_x64(double):
@@ -59,13 +60,13 @@ def count_canaries(
     if statistic.needs_pilot():
         raise DpframeError("needs runs of its own to choose from")
     releases = np.stack(np.atleast_2d(scores, members.astype(scores.dtype)), axis=1)
-    layout = jax.tree.map(np.asarray, statistic.lay_out(releases.shape[1:]))
+    layout = trees.map(np.asarray, statistic.lay_out(releases.shape[1:]))
     with jax.enable_x64(releases.dtype == np.float64):
         keep = np.ones(len(releases), bool)
         counts = jax.jit(statistic.update)(
             layout, statistic.zero(layout), np.int32(0), releases, keep
         )
-    return layout, jax.tree.map(lambda leaf: np.asarray(leaf, np.int64), counts)
+    return layout, trees.map(lambda leaf: np.asarray(leaf, np.int64), counts)
 
 
 def _split(values: HostArray, rng: np.random.Generator) -> tuple[HostArray, HostArray]:
@@ -84,22 +85,22 @@ def padded(values: HostArray) -> tuple[HostArray, HostArray]:
     return filled, np.arange(rows) < len(values)
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def update(statistic: Statistic, *arguments: Any) -> Any:
-    """Call `statistic.update`, compiled once for equal statistics."""
-    return statistic.update(*arguments)
+@functools.cache
+def compiled_update(statistic: Statistic) -> Any:
+    """Compile `statistic.update`, once for equal statistics."""
+    return jax.jit(statistic.update)
 
 
 def _counted(statistic: Statistic, layout: Tree, scores: tuple[HostArray, HostArray]) -> Any:
-    total = jax.tree.map(lambda leaf: np.asarray(leaf, np.int64), statistic.zero(layout))
+    total = trees.map(lambda leaf: np.asarray(leaf, np.int64), statistic.zero(layout))
     for dataset, values in enumerate(scores):
         for start in range(0, len(values), ROWS):
             part = padded(values[start : start + ROWS])
             # Bins are counted on the host: a program would take longer to compile.
             bins = isinstance(statistic, BinCounts)
-            add: Any = type(statistic).update if bins else update
-            counts = add(statistic, layout, statistic.zero(layout), np.int32(dataset), *part)
-            total = jax.tree.map(lambda old, new: old + np.asarray(new, np.int64), total, counts)
+            add: Any = statistic.update if bins else compiled_update(statistic)
+            counts = add(layout, statistic.zero(layout), np.int32(dataset), *part)
+            total = trees.map(lambda old, new: old + np.asarray(new, np.int64), total, counts)
     return total
 
 

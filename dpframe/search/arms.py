@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
 import numpy as np
 
 from dpframe.claims import Claim
+from dpframe.common import trees
 from dpframe.common.machine import available_cores
 from dpframe.common.types import HostArray, Tree
 from dpframe.engine import checkpoint, fingerprint, passes, rounds, trace
@@ -184,7 +184,7 @@ class TracedArm(Arm):
         work, edge = self._work, self._edge(attack, cut)
         assert work is not None
         of = self.the_pass.scorers[attack].attacks[0]
-        state = jax.tree.map(lambda leaf: leaf[0, 0], work.states[attack])
+        state = trees.map(lambda leaf: leaf[0, 0], work.states[attack])
         found: list[list[Output]] = []
         # Outputs are not kept, but a chunk can be drawn again at its address.
         with address.precision_of(self.settings.run):
@@ -251,19 +251,19 @@ class TracedArm(Arm):
         work = self._work
         assert work is not None
         stream, key = self.the_pass.stream, f"{work.digest}-{chunks.start}-{chunks.stop}"
-        zeros, structure = jax.tree.flatten(work.zeros)
+        zeros, structure = trees.flatten(work.zeros)
         if (total := self._stored(work, key, len(chunks))) is None:
             total = [zero.astype(np.int64) for zero in zeros]
             for counted in self.settings.at_once(self._tasks(work, chunks)):
-                leaves = jax.tree.leaves(counted)
+                leaves = trees.leaves(counted)
                 total = [one + more for one, more in zip(total, leaves, strict=True)]
             done = (len(chunks), len(chunks))
             self.settings.store.save(
                 stream, key, checkpoint.Saved(done, [leaf.tolist() for leaf in total])
             )
-        counts = jax.tree.unflatten(structure, total)
+        counts = trees.unflatten(structure, total)
         found = [
-            events.above(statistic, jax.tree.map(lambda leaf: leaf[0, 0], own))
+            events.above(statistic, trees.map(lambda leaf: leaf[0, 0], own))
             for statistic, own in zip(work.statistics, counts, strict=True)
         ]
         cuts = tuple(part.shape[1] for part in found)
@@ -276,12 +276,12 @@ class TracedArm(Arm):
             return None
         left, found = saved.leaves, list[HostArray]()
         for statistic, zero in zip(work.statistics, work.zeros, strict=True):
-            number = len(jax.tree.leaves(zero))
+            number = len(trees.leaves(zero))
             trials = np.full((1, 1, 2), chunks * self.the_pass.rows)
             own = checkpoint.stored_counts(statistic, left[:number], zero, trials, 2)
             if own is None:
                 return None
-            left, found = left[number:], [*found, *jax.tree.leaves(own)]
+            left, found = left[number:], [*found, *trees.leaves(own)]
         return None if left else found
 
     def _tasks(self, work: LearnedDraws, chunks: range) -> list[Callable[[], Any]]:
@@ -323,7 +323,7 @@ class LearnedDraws(passes.DeviceWork):
             parts = range(chunks), range(chunks, chunks + cuts)
             fits = [self._fit(s.attacks[0], s.statistic, *parts) for s in the_pass.scorers]
             self.own_layouts = [layout for _, layout in fits]
-            lifted = [jax.tree.map(lambda leaf: np.asarray(leaf)[None, None], fit) for fit in fits]
+            lifted = [trees.map(lambda leaf: np.asarray(leaf)[None, None], fit) for fit in fits]
             self.states = tuple(state for state, _ in lifted)
             self.layouts = tuple(layout for _, layout in lifted)
             self.attacks = tuple(trace.stack(s.attacks, self.dtype) for s in the_pass.scorers)

@@ -7,9 +7,9 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
+from dpframe.common import trees
 from dpframe.common.text import escape
 from dpframe.common.types import Floats, HostArray, Ints, Tree
 from dpframe.engine import passes, programs, sanity, trace
@@ -53,7 +53,7 @@ def above(statistic: Statistic, counts: Tree) -> Ints:
 
     The statistic counts bins or decisions; decisions have one cut, "decides D′".
     """
-    (leaf,) = jax.tree.leaves(counts)
+    (leaf,) = trees.leaves(counts)
     found = np.asarray(leaf, np.int64)
     if isinstance(statistic, DecisionCounts):
         return found[:, 1:]

@@ -6,10 +6,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 from scipy.special import log_ndtr
 
+from dpframe.common import trees
+from dpframe.common.arrays import jax
 from dpframe.common.types import Array, HostArray, Key, Tree
 from dpframe.engine import sanity, trace
 from dpframe.interfaces.attack import Attack, Target
@@ -62,7 +63,7 @@ class Playing:
         if not self.attack.learns():
             train = (train[0][:0], train[1][:0])
         state = self.attack.fit(jax.random.key(0), self.target, train)
-        return jax.tree.map(np.asarray, state)
+        return trees.map(np.asarray, state)
 
     @functools.cached_property
     def state(self) -> Tree:
@@ -92,8 +93,8 @@ def _suited(playing: Playing) -> None:
 
 def _learns_again(playing: Playing) -> None:
     learned = playing.learn()
-    again, before = jax.tree.leaves(learned), jax.tree.leaves(playing.state)
-    structures: list[Any] = [jax.tree.structure(tree) for tree in (learned, playing.state)]
+    again, before = trees.leaves(learned), trees.leaves(playing.state)
+    structures: list[Any] = [trees.structure(tree) for tree in (learned, playing.state)]
     assert structures[0] == structures[1], "fit returns a different structure the second time"
     for x, y in zip(before, again, strict=True):
         assert x.dtype.kind in "biufc", f"fit returns {x.dtype}; it must be a pytree of numbers"

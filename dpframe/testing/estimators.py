@@ -7,17 +7,17 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import jax
 import numpy as np
 from scipy.special import bdtrc
 
 from dpframe.claims import PureDP
+from dpframe.common import trees
 from dpframe.common.types import HostArray, Tree
 from dpframe.engine.power import TwoValued
 from dpframe.interfaces.checks import statistic_of, zero_of
 from dpframe.interfaces.estimator import Estimate, Estimator, Query
 from dpframe.results.answer import checked
-from dpframe.scores.count import padded, update
+from dpframe.scores.count import compiled_update, padded
 from dpframe.stats.binomial import ROUNDING, probability_of
 from dpframe.testing.plugins import ERROR, LeftOut, Trial
 
@@ -69,14 +69,15 @@ class ScoredEstimator:
         """Return the layout that the statistic fixes from scores; () if it needs none."""
         if not self.statistic.needs_pilot():
             return ()
-        return jax.tree.map(np.asarray, self.statistic.bind(*pilot))
+        return trees.map(np.asarray, self.statistic.bind(*pilot))
 
     def counts(self, layout: Tree, scores: list[HostArray]) -> Tree:
         """Count scores, int64."""
         found = zero_of(self.statistic, layout)
         for index, part in enumerate(scores):
-            found = update(self.statistic, layout, found, np.int32(index), *padded(part))
-        return jax.tree.map(lambda leaf: np.asarray(leaf, np.int64), found)
+            update = compiled_update(self.statistic)
+            found = update(layout, found, np.int32(index), *padded(part))
+        return trees.map(lambda leaf: np.asarray(leaf, np.int64), found)
 
     def ask(
         self, layout: Tree, counts: Tree, n: int, confidence: float = CONFIDENCE, claim: Any = None
@@ -130,7 +131,7 @@ def _additive(asked: ScoredEstimator) -> None:
     x, y = asked.scores(rng, 1.0, 512)
     whole = asked.counts(layout, [x, y])
     parts = [asked.counts(layout, [x[part], y[part]]) for part in (slice(256), slice(256, None))]
-    for all_, one, other in zip(*map(jax.tree.leaves, (whole, *parts)), strict=True):
+    for all_, one, other in zip(*map(trees.leaves, (whole, *parts)), strict=True):
         assert np.array_equal(all_, one + other), (
             "the counts of two halves do not add up to those of the whole, or scores masked "
             "by `keep` are counted"
@@ -141,7 +142,7 @@ def _binds_again(asked: ScoredEstimator) -> None:
     _of_scores(asked)
     if not asked.statistic.needs_pilot():
         raise LeftOut("its statistic needs no pilot")
-    one, other = (jax.tree.leaves(asked.layout(np.random.default_rng(1))) for _ in range(2))
+    one, other = (trees.leaves(asked.layout(np.random.default_rng(1))) for _ in range(2))
     assert all(np.array_equal(x, y, equal_nan=True) for x, y in zip(one, other, strict=True)), (
         "bind fixes something different from the same scores"
     )

@@ -5,11 +5,11 @@ import dataclasses
 import functools
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from dpframe.claims import Claim
+from dpframe.common import trees
+from dpframe.common.arrays import jax, jnp
 from dpframe.common.types import HostArray
 from dpframe.engine import independence, sanity, trace
 from dpframe.interfaces.mechanism import HostMechanism, Mechanism
@@ -87,7 +87,7 @@ def _sample(mechanism: Any, key: Any, data: Any, n: int) -> Any:
 
 
 def _plainly(mechanism: Any, key: Any, data: Any, n: int) -> Any:
-    return mechanism.sample(key, jax.tree.map(jnp.asarray, data), n)
+    return mechanism.sample(key, trees.map(jnp.asarray, data), n)
 
 
 def _key(number: int, index: int) -> Any:

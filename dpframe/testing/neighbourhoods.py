@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import cloudpickle
-import jax
 import numpy as np
 
+from dpframe.common import trees
 from dpframe.interfaces.pair import (
     EQUAL,
     Earned,
@@ -56,10 +56,10 @@ def _neighbours(pair: Pair) -> None:
 def _apart(pair: Pair) -> None:
     if (problem := untraceable(pair)) is not None:
         raise LeftOut(problem)
-    shapes = [[np.shape(leaf) for leaf in jax.tree.leaves(data)] for data in (pair.d0, pair.d1)]
+    shapes = [[np.shape(leaf) for leaf in trees.leaves(data)] for data in (pair.d0, pair.d1)]
     if shapes[0] != shapes[1]:
         raise LeftOut("D and D′ differ in size")
-    if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves((pair.d0, pair.d1))):
+    if not all(np.all(np.isfinite(leaf)) for leaf in trees.leaves((pair.d0, pair.d1))):
         raise LeftOut("D or D′ contains something that is not a number")
     for p in (1.0, 2.0, math.inf):
         found = pair.distance(p)
@@ -142,10 +142,10 @@ def _one_shape(asked: ProposedPairs) -> None:
         problem = untraceable(pair)
         assert problem is None, f"{_cut(pair)}: {problem}"
     found = {
-        (jax.tree.structure(data), *((leaf.dtype, leaf.shape) for leaf in leaves))
+        (trees.structure(data), *((leaf.dtype, leaf.shape) for leaf in leaves))
         for pair in asked.pairs
         for data in (pair.d0, pair.d1)
-        for leaves in [[np.asarray(leaf) for leaf in jax.tree.leaves(data)]]
+        for leaves in [[np.asarray(leaf) for leaf in trees.leaves(data)]]
     }
     assert len(found) <= 1, f"its pairs differ in shape or type: {_cut(found)}"
 

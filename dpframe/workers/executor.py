@@ -10,9 +10,9 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Any
 
-import jax
 import numpy as np
 
+from dpframe.common import trees
 from dpframe.common.machine import settle
 from dpframe.errors import SampleError, UntrustedError, WrongResultError
 from dpframe.interfaces.executor import Executor, Task
@@ -120,7 +120,7 @@ _ENTROPY = random.SystemRandom()
 
 def _same(one: Any, other: Any) -> bool:
     """Compare trees of arrays bit for bit, types included."""
-    flat: Any = [jax.tree.flatten(tree) for tree in (one, other)]
+    flat: Any = [trees.flatten(tree) for tree in (one, other)]
     (a, first), (b, second) = flat
     told = [[(x.dtype, x.shape, x.tobytes()) for x in map(np.asarray, each)] for each in (a, b)]
     return bool(first == second) and told[0] == told[1]
