@@ -52,10 +52,6 @@ class WrongResultError(CellError):
     """A result that a task cannot have."""
 
 
-class UntrustedError(CellError):
-    """An executor returned a wrong result, so that none of its results is used."""
-
-
 class ScoresError(DpframeError):
     """Scores that cannot be read, or values that are not scores."""
 

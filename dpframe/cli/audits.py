@@ -175,7 +175,7 @@ def run(
         resume: Continue from the counts in DIR, or discard them.
         report: Also write a report: .html, .md, .csv or .xml (JUnit). Repeatable.
         shard: Count only part I of N equal parts of the draws. Combine them with dpframe merge.
-        cluster: Count on a Dask scheduler's workers, or with local:N in N local processes.
+        cluster: Count on a Dask scheduler's workers.
         blocks: Keep the counts of N parts of the draws, for dpframe verify to draw again.
         traceback: Print full tracebacks of exceptions in plugins.
     """

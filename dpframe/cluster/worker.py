@@ -1,8 +1,9 @@
 """The code that runs on a worker of a cluster: receive tasks, do them, and answer."""
 
 import dataclasses
+import functools
 import hashlib
-import os
+import importlib.metadata
 import pickle
 import sys
 import threading
@@ -10,19 +11,16 @@ from collections import OrderedDict
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from dpframe import __version__
 from dpframe.common.arrays import jax
 from dpframe.common.text import error_message
 from dpframe.engine.fingerprint import code_digest
 from dpframe.errors import CellError
 from dpframe.interfaces.executor import RefusedError, Task, wanted
 from dpframe.sampling.compile_cache import keep_compiled_programs
-from dpframe.workers import box_tasks, requests
-from dpframe.workers.requirements import differences
+from dpframe.workers import requests
 
 KEPT = 8  # shared parts of tasks that a worker keeps unpacked
+INSTALLERS = {"pip", "setuptools", "wheel"}  # they affect no draw
 
 
 class Sent(NamedTuple):
@@ -36,28 +34,35 @@ class Sent(NamedTuple):
     have none."""
 
 
-class MissingError(Exception):
-    """A worker lacks a module of the run, whose code must then be sent."""
-
-
 class Answer(NamedTuple):
     """The outcome of a task; an exception would make Dask retry, and its class may be unknown."""
 
     kind: str
-    """"done", "failed" (by the task), "refused", "missing", or "broken" (by this machine)."""
+    """"done", "failed" (by the task), "missing" (a module, whose code must then be sent), or
+    "unable" (this machine; another one may do it)."""
     found: Any  # the result, or the reason
     worker: str  # address
-    place: str  # name of the process
 
 
+@functools.cache
 def versions() -> dict[str, str]:
-    """Return the versions that must be equal on all machines for equal counts."""
-    return {
-        "dpframe": __version__,
-        "jax": jax.__version__,
-        "numpy": np.__version__,
-        "backend": jax.default_backend(),
-    }
+    """Return the versions of Python, of the device and of all distributions of this machine."""
+    found = {"Python": sys.version.split()[0], "backend": jax.default_backend()}
+    for one in importlib.metadata.distributions():
+        if one.name not in INSTALLERS:
+            found.setdefault(one.name, one.version)  # the first one is imported
+    return found
+
+
+def differences(run: dict[str, str]) -> str:
+    """Describe the versions of this machine that differ from those of a run; "" if none does.
+
+    A distribution that only one of them has makes no difference: code that needs it fails.
+    """
+    here = versions()
+    odd = [name for name in sorted(run.keys() & here.keys()) if here[name] != run[name]]
+    told = [f"{name} {here[name]}, but the run has {run[name]}" for name in odd[:4]]
+    return ", ".join([*told, *(["…"] if len(odd) > 4 else [])])
 
 
 def pack(value: Any, classes: Collection[type], *, as_code: bool = False) -> Sent:
@@ -65,7 +70,7 @@ def pack(value: Any, classes: Collection[type], *, as_code: bool = False) -> Sen
     content = requests.pickled(value, classes, as_code=as_code)
     code = {}
     for cls in () if as_code else classes:
-        if cls.__module__ != "__main__" and _found(cls.__module__, cls.__qualname__) is cls:
+        if cls.__module__ != "__main__" and _named(cls.__module__, cls.__qualname__) is cls:
             code[f"{cls.__module__}:{cls.__qualname__}"] = code_digest(cls)
     return Sent(hashlib.blake2b(content, digest_size=16).hexdigest(), content, versions(), code)
 
@@ -73,26 +78,20 @@ def pack(value: Any, classes: Collection[type], *, as_code: bool = False) -> Sen
 def unpack(sent: Sent) -> Any:
     """Return the packed value.
 
-    Raises RefusedError if versions or code differ from those of the run, MissingError if a module
-    is missing.
+    Raises RefusedError if versions or code differ from those of the run, ImportError or
+    AttributeError if a module is missing.
     """
-    if why := differences(versions(), sent.versions):
-        raise RefusedError(f"a worker has {why}")
-    try:
-        value = pickle.loads(sent.content)
-    except (ImportError, AttributeError) as error:
-        raise MissingError(f"{type(error).__name__}: {error}") from None
+    if why := differences(sent.versions):
+        raise RefusedError(f"it has {why}")
+    value = pickle.loads(sent.content)
     for name, expected in sent.code.items():
-        module, _, qualified = name.partition(":")
-        cls = _found(module, qualified)
+        cls = _named(*name.split(":"))
         if cls is None or code_digest(cls) != expected:
-            raise RefusedError(
-                f"a worker has different code of {qualified} (module {module}) than the run"
-            )
+            raise RefusedError(f"it has different code of {name} than the run")
     return value
 
 
-def _found(module: str, qualified: str) -> Any:
+def _named(module: str, qualified: str) -> Any:
     """Return the object of a qualified name in a loaded module; None if there is none."""
     found: Any = sys.modules.get(module)
     for part in qualified.split("."):
@@ -129,24 +128,25 @@ def answered(sent: Sent, task: Task) -> Answer:
     key = worker.get_current_task()
     token = wanted.set(lambda: _is_wanted(worker, key))
     try:
-        kind, found = answer(sent, task)
+        return Answer(*answer(sent, task), worker.address)
     finally:
         wanted.reset(token)
-    return Answer(kind, found, worker.address, box_tasks.PLACE)
 
 
 def answer(sent: Sent, task: Task) -> tuple[str, Any]:
     """Do a task; return the first two fields of an `Answer`."""
     try:
-        return "done", dataclasses.replace(task, shared=unpacked(sent))()
-    except RefusedError as refused:
-        return "refused", str(refused)
-    except MissingError as missing:
-        return "missing", str(missing)
+        try:
+            shared = unpacked(sent)
+        except (ImportError, AttributeError) as error:
+            return "missing", error_message(error)
+        return "done", dataclasses.replace(task, shared=shared)()
+    except RefusedError as error:
+        return "unable", str(error)
     except CellError as error:
         return "failed", str(error)
-    except Exception as error:  # a fault of this machine, such as a full disk; another may succeed
-        return "broken", error_message(error)
+    except Exception as error:  # a fault of this machine, such as a full disk
+        return "unable", error_message(error)
 
 
 def _is_wanted(worker: Any, key: Any) -> bool:
@@ -154,16 +154,3 @@ def _is_wanted(worker: Any, key: Any) -> bool:
     task = worker.state.tasks.get(key)
     gone = worker.status.name in ("closing", "closed", "closing_gracefully", "failed")
     return not gone and task is not None and task.state == "executing"
-
-
-def keep_apart(addresses: list[str], dask_worker: Any) -> None:
-    """Keep every worker of this machine to its share of the cores; all are told at once."""
-    keep_to_share(addresses.index(dask_worker.address), len(addresses))
-
-
-def keep_to_share(place: int, of: int) -> None:
-    """Keep this process to its share of the cores it may use, if the system can."""
-    if not hasattr(os, "sched_setaffinity"):
-        return
-    cores = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, cores[place::of] or [cores[place % len(cores)]])

@@ -102,8 +102,7 @@ class Invocation(NamedTuple):
     device: str | None = None  # "cpu" or "gpu"; default: the fastest there is
     resume: bool = True  # continue from the counts in the directory, instead of discarding them
     cluster: str | None = None
-    """Address of an executor, such as that of a Dask scheduler, or local:N; default: this
-    machine."""
+    """Address of an executor, such as that of a Dask scheduler; default: this machine."""
     plugins: tuple[Path, ...] = ()  # files of the run that may bring the executor
     blocks: int = 0  # parts of the draws whose counts are kept for `dpframe verify`
 

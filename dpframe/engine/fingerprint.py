@@ -115,15 +115,15 @@ def question_of_search(
     search = cell.search
     mechanism: Any = search.mechanism.value
     boxed = isinstance(mechanism, HostMechanism)
-    libraries: Any = {}
+    found: Any = {}
     chosen: list[Any] = [search.neighbourhood, *search.attacks]
     if boxed:
-        from dpframe.workers.requirements import requirements
+        from dpframe.workers.requirements import libraries
 
-        libraries = requirements((mechanism,), ()).libraries
+        found = libraries(mechanism)
     return digest(
         {
-            "mechanism": [_chosen(search.mechanism), *program_code(mechanism), libraries],
+            "mechanism": [_chosen(search.mechanism), *program_code(mechanism), found],
             "chosen": list(map(_chosen, chosen)),
             "leaks": [search.ignore, search.findings, search.parameters],
             **_in_common(cell, error, resolution, together),

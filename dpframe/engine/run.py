@@ -18,14 +18,14 @@ from dpframe.engine.ledger import Inquiry, Ledger, asked_of, rounds_in
 from dpframe.engine.passes import DeviceWork, Work
 from dpframe.engine.plan import Pass, PassPosition, Plan
 from dpframe.engine.schedule import CountedSegment, Event, Finished, GaveUpError, Paused, Schedule
-from dpframe.errors import CellError, SampleError, UntrustedError, WorthlessError
+from dpframe.errors import CellError, SampleError, WorthlessError
 from dpframe.interfaces.executor import Executor
 from dpframe.results.build import cell_record
 from dpframe.results.model import CellRecord, ExactRecord, WitnessRecord
 from dpframe.results.verdict import Looks
 from dpframe.sampling.address import EVAL, SEGMENT_ELEMENTS, Shard, Stream, digest, precision_of
 from dpframe.spec.audit import Cell
-from dpframe.workers.executor import HERE, Checked, ThisProcess, source_of
+from dpframe.workers.executor import HERE, ThisProcess, source_of
 from dpframe.workers.requests import Overdue, Stopped, WorkerSource
 
 HEARTBEAT = 0.1  # seconds between two calls of the progress display
@@ -81,22 +81,16 @@ def run(
         if executor is None:
             executor = ThisProcess(threads_here())
         elif not executor.is_local:
-            from dpframe.workers.box_tasks import end
-            from dpframe.workers.remote import RemoteBoxes
+            from dpframe.workers.remote import RemoteBoxes, end
 
-            executor = Checked(executor, plan.audit.run.verify)
             source = RemoteBoxes(executor, source, plan.audit.environments)
             stack.callback(end, executor.run)
         threads, store = threads or executor.under_way, store or checkpoint.Store()
         given = plan, progress, store, threads, ledger, source, executor
         runner = Runner(*given, timings=timings)
-        try:
-            runner.run_all(plan.passes)
-            if plan.searches:
-                runner.search(plan.searches)
-        except UntrustedError as error:
-            runner.store.clear()
-            return [cell_record(cell, reason=str(error)) for cell in plan.audit.cells]
+        runner.run_all(plan.passes)
+        if plan.searches:
+            runner.search(plan.searches)
         runner.check_sensitivities()
         if plan.audit.run.power is not None:
             runner.results |= power.with_power(plan, runner.results)
@@ -238,8 +232,6 @@ class Runner:
                 if work.watches is not None:
                     work.watches.advance()
                 self.schedule.go_on(work)
-            case Finished(error=UntrustedError() as error):
-                raise error
             case Finished(work=work, error=error) if work.the_pass is None:
                 if not isinstance(error, Stopped | None):
                     raise error

@@ -30,8 +30,6 @@ class Task(ABC):
     """The large part that many tasks share; an executor may send it once."""
     until: float | None = dataclasses.field(default=None, kw_only=True)
     """Monotonic time, in seconds, after which the result is not used; None for no limit."""
-    avoid: frozenset[str] = dataclasses.field(default=frozenset(), kw_only=True)
-    """Names of processes that lost an earlier attempt; an executor should prefer others."""
 
     @abstractmethod
     def run(self, shared: Any) -> Any:
@@ -50,19 +48,9 @@ class Task(ABC):
         return found
 
     @property
-    def repeatable(self) -> bool:
-        """True if this machine may repeat the task, with an equal result."""
-        return True
-
-    @property
     def plugins(self) -> tuple[type, ...]:
         """Plugin classes whose code must be equal on the machine that does the task."""
         return ()
-
-    @property
-    def kind(self) -> str:
-        """The kind of task; tasks of a kind are refused together. Users see the part before #."""
-        return ""
 
 
 class Executor(ABC):

@@ -13,7 +13,7 @@ from dpframe.claims import Claim
 from dpframe.common.text import error_message, shown
 from dpframe.engine.estimate import again, slack
 from dpframe.engine.ledger import resolution_of
-from dpframe.errors import CellError, UntrustedError
+from dpframe.errors import CellError
 from dpframe.interfaces.attack import Attack
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.estimator import Contrast, Estimate, Query
@@ -53,7 +53,7 @@ class SearchWork:
                 self.record = finding(search, time.perf_counter() - started)
             finally:
                 exact = search.sensitivity.found
-        except (Stopped, UntrustedError):
+        except Stopped:
             raise
         except CellError as error:
             self.record = cell_record(self.cell, reason=str(error), exact=exact)

@@ -111,8 +111,6 @@ class RunSettings(NamedTuple):
     seconds: float | None = None
     device: str | None = None
     stop: str = "never"
-    verify: float = 2
-    """Results of other machines to recompute here: a number, or a share if it is a float."""
     power: float | None = None
     extended: float | None = None
     """Seconds that a search gets in all as long as no answers could have refuted the claim; set by

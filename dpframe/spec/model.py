@@ -232,10 +232,6 @@ class RunTable(TomlTable):
     stop: Literal["never", "decided"] = "never"
     """"decided" ends a cell of an anytime estimator once its claim is violated or out of reach,
     "never" only at `trials`. Other estimators need all of their trials."""
-    verify: Annotated[int, Field(ge=0)] | Annotated[float, Field(ge=0, le=1)] = 2
-    """Tasks of each kind that this machine repeats to verify other machines bit for bit. A whole
-    number repeats the first tasks, and a decreasing share of later ones; a fraction such as .1
-    repeats this share. Tasks are chosen at random after their results arrive."""
     power: Annotated[float, Field(gt=0, lt=1)] | None = None
     """Probability, such as 0.8: consistent cells state the loss they would have detected."""
     device: Literal["cpu", "gpu"] | None = None

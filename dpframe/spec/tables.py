@@ -235,6 +235,8 @@ def _report(finding: Mistake, document: Document, registry: Registry) -> None:
         if key in (found := _misplaced(path[0], table, registry)):
             use = f"{path[0]} {table['use']!r}"
             hints.append(f"a parameter of {use}: write params.{key} = {show(found[str(key)])}")
+        if path == ("run", "verify"):
+            hints = ["remove it: `dpframe verify RUN` checks a result by drawing a share again"]
     elif finding.missing and not path:
         name = finding.missing
         header = f"[[{name}]]" if name in _LISTS else f"[{name}]"

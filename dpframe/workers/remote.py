@@ -1,21 +1,180 @@
-"""Draw from black boxes through an executor: the part on the machine that runs the audit."""
+"""Draw from black boxes through an executor: the task, and the source that submits it."""
 
 import contextlib
+import dataclasses
+import functools
+import math
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from dpframe import environments as places
 from dpframe.environments import Environment
-from dpframe.errors import CellError, SampleError, UntrustedError
-from dpframe.interfaces.executor import Executor, RefusedError
+from dpframe.errors import CellError, SampleError, WrongResultError
+from dpframe.interfaces.executor import Executor, RefusedError, Task, wanted
+from dpframe.interfaces.mechanism import ForeignMechanism, consent
+from dpframe.sampling.address import chunks_in_words
 from dpframe.workers import pool, requests
-from dpframe.workers.box_tasks import Box, BoxOutputs, DrawBox, Sample, end, kind_of, outputs_digest
-from dpframe.workers.executor import OTHER, Checked, result
+from dpframe.workers.executor import plugin_classes, result
 from dpframe.workers.program.query import Queried
-from dpframe.workers.requirements import Requirements, requirements
 
 TRIES = 3  # processes that a box may lose before it fails
 LATE = 5.0  # seconds after the deadline in which a process must answer
+PULSE = 0.5  # seconds between two checks that a task is still wanted
+IDLE = 60.0  # seconds after which unused processes are ended: their run may be over
+
+
+class Box(NamedTuple):
+    """The shared part of all tasks for one load."""
+
+    run: str
+    load: requests.Load
+    program: tuple[str, str] | None = None  # path and digest of the program that it runs
+    environment: Environment | None = None
+
+
+class BoxOutputs(NamedTuple):
+    """The result of a task."""
+
+    outputs: tuple[requests.Drawn, ...]
+    ending: Exception | None  # the reason, if outputs are missing
+    releases: int  # that were asked for
+    words: Mapping[int, str]  # texts of codes; an earlier result with them may be lost
+
+
+@dataclasses.dataclass(frozen=True)
+class DrawBox(Task):
+    """Draw chunks of a black box by worker processes of the machine that runs the task."""
+
+    shared: Box
+    request: requests.Request
+    seconds: float | None  # time that the box has once it is loaded; None for no limit
+
+    def run(self, shared: Box) -> BoxOutputs:
+        """Return the outputs, and the reason if some are missing."""
+        workers = _pools.take(shared.run, _interpreters(shared), wanted.get())
+        before, outputs, ending = workers.calls, list[requests.Drawn](), None
+        try:
+            with workers.lend(shared.load) as (lent, *_):
+                until = None if self.seconds is None else time.monotonic() + self.seconds
+                for drawn in lent.draw(self.request, until):
+                    outputs.append(drawn)
+        except (SampleError, requests.Overdue, requests.Stopped) as error:
+            ending = error
+        finally:
+            _pools.give_back(shared.run, workers)
+        return BoxOutputs(tuple(outputs), ending, workers.calls - before, dict(workers.words))
+
+    def checked(self, found: Any) -> BoxOutputs:
+        """Return a result if it has all chunks, in the box's type, or a reason for missing ones."""
+        if not isinstance(found, BoxOutputs):
+            raise WrongResultError("no outputs")
+        request, done = self.request, 0
+        for outputs, _ in found.outputs:
+            shape = request.shape
+            if shape and (outputs.dtype, outputs.shape[1:]) != (shape.dtype, shape.dims):
+                what = f"{outputs.dtype} of shape {outputs.shape[1:]}"
+                raise WrongResultError(f"{what} in place of {shape}")
+            done += len(outputs)
+        due = (request.stop - request.first) * request.rows
+        if done > due or done % request.rows or (done < due and found.ending is None):
+            raise WrongResultError(f"{done} releases in place of {due}")
+        return found
+
+    def __str__(self) -> str:
+        request = self.request
+        words = chunks_in_words(request.first, request.stop, request.dataset)
+        return f"{words} of {type(self.shared.load.content[0][0]).name}"
+
+    @property
+    def plugins(self) -> tuple[type, ...]:
+        return plugin_classes(self.shared.load.content[0])
+
+
+def _interpreters(box: Box) -> dict[str, str]:
+    """Return the interpreters that a box needs on this machine, by the names of environments.
+
+    Raises RefusedError if the program or the environment is missing here, or differs.
+    """
+    if box.program is not None:
+        path, digest = box.program
+        consent(Path(path))  # the user who started the run has named the program
+        try:
+            first: Any = box.load.content[0][0]
+            same = first.code() == digest
+        except (OSError, ValueError):
+            same = False
+        if not same:
+            raise RefusedError(f"a worker does not have the program {path} of the run")
+    return {} if box.environment is None else {box.environment.name: _interpreter(box.environment)}
+
+
+@functools.cache
+def _interpreter(run: Environment) -> str:
+    """Return the path of the Python of this machine that has the packages of the run."""
+    candidates = (*places.every(), places.named(run.name, run.interpreter))
+    for one in candidates:
+        if not one.problem and (one.python, one.installed) == (run.python, run.installed):
+            return one.interpreter
+    raise RefusedError(
+        f"a worker has no environment {run.name!r} with Python {run.python} and the packages of "
+        "the run (dpframe environments build makes it)"
+    )
+
+
+class _Pools:
+    """Worker processes of this machine: one pool for each task under way, kept for its run."""
+
+    def __init__(self) -> None:
+        self._idle: list[tuple[str, pool.Workers, float]] = []
+        self._busy: dict[pool.Workers, tuple[str, Callable[[], bool]]] = {}
+        self._lock = threading.Lock()
+        self._watch: threading.Thread | None = None
+
+    def take(
+        self, run: str, interpreters: Mapping[str, str], is_wanted: Callable[[], bool]
+    ) -> pool.Workers:
+        """Return workers that served the same run before, or new ones."""
+        with self._lock:
+            at = next((n for n, (own, _, _) in enumerate(self._idle) if own == run), None)
+            workers = pool.Workers(1) if at is None else self._idle.pop(at)[1]
+            workers.interpreters = {**workers.interpreters, **interpreters}
+            self._busy[workers] = run, is_wanted
+            if self._watch is None:
+                self._watch = threading.Thread(target=self._look, name="boxes", daemon=True)
+                self._watch.start()
+        return workers
+
+    def give_back(self, run: str, workers: pool.Workers) -> None:
+        with self._lock:
+            del self._busy[workers]
+            if not workers.stopped:
+                self._idle.append((run, workers, time.monotonic()))
+
+    def end(self, run: str | None, before: float) -> None:
+        """End workers of a run, workers idle since before a time, and workers no longer wanted."""
+        with self._lock:
+            ended = [one for own, one, since in self._idle if own == run or since < before]
+            self._idle = [each for each in self._idle if each[1] not in ended]
+            busy = self._busy.items()
+            ended += [one for one, (own, is_wanted) in busy if own == run or not is_wanted()]
+        for workers in ended:
+            workers.stop()
+
+    def _look(self) -> None:
+        while True:
+            time.sleep(PULSE)
+            self.end(None, time.monotonic() - IDLE)
+
+
+_pools = _Pools()
+
+
+def end(run: str) -> None:
+    """End the processes of this machine that serve a run."""
+    _pools.end(run, -math.inf)
 
 
 class RemoteBoxes(requests.WorkerSource):
@@ -33,13 +192,10 @@ class RemoteBoxes(requests.WorkerSource):
     ) -> None:
         super().__init__()
         self.executor, self.local = executor, local
-        self.words = local.words
-        self.samples: dict[str, Sample] = {}  # by the kind of box
-        self._environments = tuple(environments)
-        self._required: dict[str, Requirements] = {}
-        self._warned: set[str] = set()
-        self._busy = 0
-        self._change = threading.Condition()
+        self.words, self.asked = local.words, local.asked  # type: ignore[method-assign]
+        self._environments = {one.name: one for one in environments}
+        self._free = threading.Semaphore(self.most)
+        self.warned: set[str] = set()
         self.stopped = False
 
     @property
@@ -50,17 +206,12 @@ class RemoteBoxes(requests.WorkerSource):
     def released(self) -> int:
         return self.local.released
 
-    def asked(self, releases: int) -> None:
-        self.local.asked(releases)
-
     @property
     def most(self) -> int:
         return max(2, self.executor.capacity)
 
     def stop(self) -> None:
-        with self._change:
-            self.stopped = True
-            self._change.notify_all()
+        self.stopped = True
         self.local.stop()
         self.executor.stop()
         end(self.executor.run)  # of an executor that does tasks in this process
@@ -70,67 +221,22 @@ class RemoteBoxes(requests.WorkerSource):
         """See `WorkerSource`; several workers are lent to be compared, so they run here."""
         if number > 1:
             with self.local.lend(load, number) as workers:
-                yield [_Watched(self, worker, load) for worker in workers]
+                yield workers
             return
         load.message()  # raises before anything is sent
-        most = self.most
-        with self._change:
-            self._change.wait_for(lambda: self._busy < most or self.stopped)
-            if self.stopped:
-                raise requests.Stopped
-            self._busy += 1
-        try:
+        with self._free:
             yield [_Remote(self, load)]
-        finally:
-            with self._change:
-                self._busy -= 1
-                self._change.notify()
 
     def shared(self, load: requests.Load) -> Box:
-        """Return the shared part of tasks for a load; the same object until it changes."""
-        kind = kind_of(load)
-        sample = self.samples.get(kind)
-        found: Box | None = load.sent
-        if found is None or found.run != self.executor.run or found.sample is not sample:
-            if kind not in self._required:
-                self._required[kind] = requirements(load.content[0], self._environments)
-            found = Box(self.executor.run, load, self._required[kind], sample)
-            load.sent = found
-        return found
-
-    def warn_once(self, text: str) -> None:
-        """Warn the user, once."""
-        with self._change:
-            known = text in self._warned
-            self._warned.add(text)
-        if not known:
-            self.executor.warn(text)
-
-
-class _Watched(requests.Lent):
-    """A worker of this machine; its first draws of a kind of box are kept as a sample."""
-
-    def __init__(self, boxes: RemoteBoxes, lent: requests.Lent, load: requests.Load) -> None:
-        self._boxes, self._lent, self._load = boxes, lent, load
-
-    def draw(self, request: requests.Request, deadline: float | None) -> Iterator[requests.Drawn]:
-        found: list[requests.Drawn] = []
-        for drawn in self._lent.draw(request, deadline):
-            found.append(drawn)
-            yield drawn
-        if _repeats(self._load, request):
-            sample = Sample(self._load, request, outputs_digest(found))
-            self._boxes.samples.setdefault(kind_of(self._load), sample)
-
-    def query(self, data: int, deadline: float | None) -> Queried:
-        return self._lent.query(data, deadline)
-
-
-def _repeats(load: requests.Load, request: requests.Request) -> bool:
-    """True if the outputs of a request depend only on their address."""
-    asking = request.terms
-    is_timed = asking is not None and asking.limit is not None
-    return load.content[0][request.lane].seedable and not is_timed
+        """Return the shared part of tasks for a load; always the same object."""
+        if load.sent is None or load.sent.run != self.executor.run:
+            first, program, environment = load.content[0][0], None, None
+            if isinstance(first, ForeignMechanism):
+                program = str(first.program().path), first.code()
+                environment = self._environments.get(first.environment or "")
+            load.sent = Box(self.executor.run, load, program, environment)
+        box: Box = load.sent
+        return box
 
 
 class _Remote(requests.Lent):
@@ -141,73 +247,48 @@ class _Remote(requests.Lent):
         self._late = pool.TO_LOAD  # beyond the deadline: at first a process has to load the box
 
     def draw(self, request: requests.Request, deadline: float | None) -> Iterator[requests.Drawn]:
+        boxes = self._boxes
         try:
             drawn = self._drawn(request, deadline)
         except RefusedError as error:
-            yield from self._here(str(error), request, deadline)
+            what = f"{type(self._load.content[0][0]).name} is drawn on this machine: {error}"
+            if what not in boxes.warned:
+                boxes.warned.add(what)
+                boxes.executor.warn(what)
+            with boxes.local.lend(self._load) as (worker, *_):
+                yield from worker.draw(request, deadline)
             return
-        except (SampleError, UntrustedError):
+        except SampleError:
             raise
         except CellError as error:
             raise SampleError(str(error)) from None
-        for part in drawn.outputs:
-            self._boxes.note(part.told)
-            yield part
-        match drawn.ending:
-            case ("overdue", _):
-                raise requests.Overdue
-            case ("raised", words):
-                raise requests.RaisedError(words)
-            case (_, words):
-                raise SampleError(words)
+        boxes.note(requests.OutputDescription(words=drawn.words))
+        yield from drawn.outputs
+        if drawn.ending is not None:
+            raise drawn.ending
 
     def query(self, data: int, deadline: float | None) -> Queried:
         with self._boxes.local.lend(self._load) as (worker, *_):  # a query is not a draw
             return worker.query(data, deadline)
 
     def _drawn(self, request: requests.Request, deadline: float | None) -> BoxOutputs:
-        boxes, avoid = self._boxes, frozenset[str]()
+        """Return the result of a task; try again if its machine ended it.
+
+        A box without a seed is not tried again: leaving out the draws during which its process
+        ended would bias the counts.
+        """
+        boxes, lost = self._boxes, 0
         while not boxes.stopped:
             now = time.monotonic()
             seconds = None if deadline is None else max(0.0, deadline - now)
             until = None if deadline is None else max(deadline, now) + self._late
-            shared = boxes.shared(self._load)
-            task = DrawBox(shared, request, seconds, until=until, avoid=avoid)
+            task = DrawBox(boxes.shared(self._load), request, seconds, until=until)
             drawn: BoxOutputs = result(boxes.executor, task, until)
-            boxes.asked(drawn.releases)
-            self._verify(task, drawn)
-            ending = drawn.ending and drawn.ending[0]
-            if ending == "stopped":
-                continue
             self._late = LATE
-            # The machine may have ended it. A box without a seed is not tried again: leaving out
-            # the draws during which its process ended would bias the counts.
+            boxes.asked(drawn.releases)
+            lost += isinstance(drawn.ending, requests.LostError)
             seedable = self._load.content[0][request.lane].seedable
-            may_retry = ending == "unlent" or (ending == "lost" and seedable)
-            if not may_retry or len(avoid) + 1 >= TRIES:
+            is_lost = isinstance(drawn.ending, requests.LostError) and seedable and lost < TRIES
+            if not (is_lost or isinstance(drawn.ending, requests.Stopped)):
                 return drawn
-            avoid |= {drawn.place or f"attempt {len(avoid)}"}
         raise requests.Stopped
-
-    def _verify(self, task: DrawBox, drawn: BoxOutputs) -> None:
-        """Repeat a chosen task here, and raise UntrustedError if its outputs differ."""
-        boxes, request = self._boxes, task.request
-        executor = boxes.executor
-        if not (drawn.outputs and _repeats(self._load, request)):
-            return
-        if not (isinstance(executor, Checked) and executor.chosen(task.kind)):
-            return
-        rows = sum(len(outputs) for outputs, _ in drawn.outputs)
-        upto = request._replace(stop=request.first + rows // request.rows)
-        with boxes.local.lend(self._load) as (worker, *_):
-            again = outputs_digest(worker.draw(upto, None))
-        if again != outputs_digest(drawn.outputs):
-            raise executor.untrusted(task, OTHER)
-
-    def _here(
-        self, why: str, request: requests.Request, deadline: float | None
-    ) -> Iterator[requests.Drawn]:
-        name = kind_of(self._load).partition("#")[0]
-        self._boxes.warn_once(f"{name} is drawn on this machine: {why}")
-        with self._boxes.local.lend(self._load) as (worker, *_):
-            yield from worker.draw(request, deadline)

@@ -1,116 +1,33 @@
-"""Compare the requirements of a black box with a machine that is to draw from it."""
+"""Find the versions of the libraries that a black box imports."""
 
 import functools
 import importlib.metadata
 import inspect
 import re
 import sys
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from dpframe import environments as places
-from dpframe.environments import Environment, NoAnswerError
-from dpframe.interfaces.executor import RefusedError
-from dpframe.interfaces.mechanism import ForeignMechanism, consent
+from dpframe.interfaces.mechanism import ForeignMechanism
 
 _FROM = re.compile(r"^\s*from\s+(\w+)[\w.]*\s+import\b", re.MULTILINE)
 _IMPORT = re.compile(r"^\s*import\s+([\w., ]+)", re.MULTILINE)
 
 
-class Requirements(NamedTuple):
-    """Versions and code that must be the same wherever a box is drawn."""
+def libraries(mechanism: Any) -> dict[str, str]:
+    """Return the versions of the distributions that the code of a box imports, by name.
 
-    libraries: Mapping[str, str] = {}
-    """Versions of the distributions that its code imports, by name."""
-    program: tuple[str, str] | None = None
-    """Path of the program that it runs, and digest of its code."""
-    environment: Environment | None = None  # the environment of the program
-    folder: str = ""
-    """Path of its interpreter below the directory of all environments; "" if it is elsewhere."""
-
-
-def requirements(mechanisms: tuple[Any, ...], environments: Iterable[Environment]) -> Requirements:
-    """Return the requirements of boxes of one kind: the versions and code of this machine."""
-    first = mechanisms[0]
-    if not isinstance(first, ForeignMechanism):
-        kind: Any = type(first)
-        return Requirements(_libraries(_files_of(kind)))
-    path = first.program().path
-    program = str(path), first.code()
-    if first.environment is None:
-        return Requirements(_libraries((str(path),)), program)
-    found = next((one for one in environments if one.name == first.environment), None)
-    folder = ""
-    if found is not None and Path(found.interpreter).is_relative_to(places.root()):
-        folder = str(Path(found.interpreter).relative_to(places.root()))
-    return Requirements({}, program, found, folder)
-
-
-def check(mechanisms: tuple[Any, ...], required: Requirements) -> dict[str, str]:
-    """Return the interpreters that a box needs on this machine, by the names of environments.
-
-    Raises RefusedError if something is missing, or is another version.
+    A box in an environment has none: the record lists the packages of the environment.
     """
-    if why := differences(_versions(tuple(required.libraries)), required.libraries):
-        raise RefusedError(f"a worker has {why}")
-    if required.program is not None:
-        _check_program(mechanisms[0], *required.program)
-    if required.environment is None:
+    if not isinstance(mechanism, ForeignMechanism):
+        kind: Any = type(mechanism)
+        files = _files_of(kind)
+    elif mechanism.environment is None:
+        files = (str(mechanism.program().path),)
+    else:
         return {}
-    return {required.environment.name: _interpreter(required.environment, required.folder)}
-
-
-def differences(here: Mapping[str, str], run: Mapping[str, str]) -> str:
-    """Describe the versions that differ from those of the run; "" if none does."""
-    return ", ".join(
-        f"{name} {here.get(name) or 'not at all'}, but the run has {version}"
-        for name, version in run.items()
-        if here.get(name) != version
-    )
-
-
-def _check_program(mechanism: Any, path: str, digest: str) -> None:
-    name = Path(path).name
-    if not Path(path).is_file():
-        raise RefusedError(f"a worker does not have the program {name} where the run has it")
-    consent(Path(path))  # the user who started the run has named the program
-    try:
-        found = mechanism.code()
-    except (OSError, ValueError) as error:
-        raise RefusedError(f"a worker cannot read the program {name}: {error}") from None
-    if found != digest:
-        raise RefusedError(f"a worker has a different program {name}")
-
-
-def _interpreter(wanted: Environment, folder: str) -> str:
-    candidates = [str(places.root() / folder)] if folder else []
-    problem = "it does not exist there (dpframe environments build makes it)"
-    for path in dict.fromkeys([*candidates, wanted.interpreter]):
-        if not Path(path).exists():
-            continue
-        try:
-            version, installed = _told_by(path)
-        except NoAnswerError as error:
-            problem = str(error)
-            continue
-        if (version, installed) == (wanted.python, wanted.installed):
-            return path
-        if version != wanted.python:
-            problem = f"it is Python {version}, but the run has {wanted.python}"
-        else:
-            odd = ", ".join(sorted({*installed} ^ {*wanted.installed})[:4])
-            problem = f"other packages are installed than in that of the run ({odd})"
-    raise RefusedError(f"a worker cannot use the environment {wanted.name!r}: {problem}")
-
-
-_told_by = functools.cache(places.ask)
-
-
-def _libraries(files: tuple[str, ...]) -> dict[str, str]:
-    """Return versions of the distributions that some files import, anywhere in them."""
     names = _owners(frozenset().union(*map(_imports, files)))
-    return {name: version for name, version in _versions(names).items() if version}
+    return {name: importlib.metadata.version(name) for name in names}
 
 
 @functools.cache
@@ -163,15 +80,3 @@ def _files_of(cls: type) -> tuple[str, ...]:
         return (inspect.getfile(cls),)
     except (OSError, TypeError):
         return ()
-
-
-@functools.cache
-def _versions(names: tuple[str, ...]) -> dict[str, str]:
-    """Return the versions of distributions; "" for those that are not installed."""
-    found = {}
-    for name in names:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = ""
-    return found

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,11 +15,8 @@ from dpframe.commands.audit import make_plan
 from dpframe.engine import draws
 from dpframe.engine.programs import DrawChunks
 from dpframe.engine.run import run
-from dpframe.workers import scheduling as pace
 
 pytest.importorskip("distributed")
-
-from support.harmed import Harmed
 
 from dpframe.cluster.executor import DaskExecutor
 
@@ -67,17 +62,3 @@ def test_what_attacks_learn_from_is_drawn_by_workers(
     monkeypatch.setattr(DrawChunks, "run", run_by_no_driver)
     with DaskExecutor(processes.address) as cluster:
         assert shown(document, cluster) == wanted
-
-
-@pytest.mark.slow
-def test_fifty_faults_change_nothing_that_is_learned(
-    processes: Processes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    document = training.spec("threshold", "order-statistics", run={"fit": 100, "pilot": 90})
-    wanted, choice = shown(document), random.Random(9)
-    monkeypatch.setattr(pace, "BUNDLE", 0.0)  # a task for each chunk, so that there are enough
-    kinds = processes.replace, processes.hold_up, processes.replace, processes.fill_disk
-    faults = [partial(kinds[n % 4], choice.randrange(2)) for n in range(50)]
-    with Harmed(processes.address, faults) as cluster, cluster.harming():
-        assert shown(document, cluster) == wanted
-    assert not cluster.left
