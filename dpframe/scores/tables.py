@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import contextlib
 import csv
+import functools
 import gzip
 import importlib
 import io
@@ -87,9 +88,7 @@ def _unpacked(path: Path) -> bytes:
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
             content = file.read(most + 1)
-    except (OSError, EOFError, ValueError) as error:  # ValueError: zlib's
-        raise ScoresError(f"{path}: cannot be unpacked: {error}") from None
-    except Exception as error:  # zlib.error
+    except Exception as error:  # also those of zlib
         raise ScoresError(f"{path}: cannot be unpacked: {error}") from None
     if len(content) > most:
         raise ScoresError(f"{path}: unpacks to more than {most:,} bytes; unpack it yourself")
@@ -116,7 +115,7 @@ class _Arrays(NamedTuple):
         return [str(value) for value in np.asarray(self.columns[place]).tolist()]
 
     def where(self, row: int) -> str:
-        return f"{self.path}: row {row + 1:,}"
+        return _row(self.path, row)
 
 
 def worded(values: HostArray, words: Mapping[str, bool]) -> HostArray:
@@ -273,37 +272,29 @@ def _counted(row: list[str], second: list[str]) -> bool:
     )
 
 
-def _tabbed(path: Path, content: bytes | None) -> ScoreTable:
-    return _Delimited(path, content, "\t")
-
-
 class _Listed(_Written):
     """A .jsonl file, on each line an object with the same keys, or a .json file."""
 
-    def __init__(self, path: Path, columns: dict[str, Sequence[Any]], lines: Sequence[int]) -> None:
-        self.path, self.columns, self.lines = path, columns, lines
-        self.titles = list(columns)
+    def __init__(
+        self,
+        path: Path,
+        titles: Sequence[str],
+        columns: Sequence[Sequence[Any]],
+        lines: Sequence[int] = (),
+    ) -> None:
+        self.path, self.titles, self.columns, self.lines = path, [*titles], columns, lines
 
     def _cells(self, place: int) -> Iterator[tuple[str, str]]:
-        for row, value in enumerate(self.columns[self.titles[place]]):
+        for row, value in enumerate(self.columns[place]):
             text = "" if value is None else json.dumps(value)
             yield self.where(row), value if isinstance(value, str) else text
 
     def where(self, row: int) -> str:
-        return f"{self.path}:{self.lines[row]}" if self.lines else f"{self.path}: row {row + 1:,}"
+        return f"{self.path}:{self.lines[row]}" if self.lines else _row(self.path, row)
 
 
-class _Unnamed(_Listed):
-    """A .json file of lists, whose columns have no titles."""
-
-    def __init__(self, path: Path, columns: Sequence[Sequence[Any]]) -> None:
-        super().__init__(path, dict(zip(map(str, range(len(columns))), columns, strict=True)), ())
-        self.keys, self.titles = self.titles, [""] * len(columns)
-
-    def _cells(self, place: int) -> Iterator[tuple[str, str]]:
-        for row, value in enumerate(self.columns[self.keys[place]]):
-            text = "" if value is None else json.dumps(value)
-            yield self.where(row), value if isinstance(value, str) else text
+def _row(path: Path, row: int) -> str:
+    return f"{path}: row {row + 1:,}"
 
 
 EXAMPLE = '{"score": 0.5, "member": 1}'
@@ -325,7 +316,7 @@ def _jsonl(path: Path, content: bytes | None) -> ScoreTable:
             columns = {title: [] for title in found}
         _append(found, columns, f"{path}:{number}")
         lines.append(number)
-    return _Listed(path, dict(columns), lines)
+    return _Listed(path, [*columns], [*columns.values()], lines)
 
 
 def _append(found: dict[str, Any], columns: dict[str, list[Any]], where: str) -> None:
@@ -350,15 +341,17 @@ def _json(path: Path, content: bytes | None) -> ScoreTable:
         titles, rows = found["columns"], _by_column(found["data"], path)
         if not isinstance(titles, list) or len(titles) != len(rows):
             raise ScoresError(f"{path}: columns and data do not fit")
-        return _Listed(path, dict(zip(map(str, titles), rows, strict=True)), ())
+        return _Listed(path, [*map(str, titles)], rows)
     if isinstance(found, dict):
-        return _Listed(path, _lists(found, path), ())
+        columns = _lists(found, path)
+        return _Listed(path, [*columns], [*columns.values()])
     if isinstance(found, list) and found and all(isinstance(row, dict) and row for row in found):
-        columns: dict[str, list[Any]] = {title: [] for title in found[0]}
-        for number, row in enumerate(found, 1):
-            _append(row, columns, f"{path}: row {number:,}")
-        return _Listed(path, dict(columns), ())
-    return _Unnamed(path, _by_column(found, path))
+        appended: dict[str, list[Any]] = {title: [] for title in found[0]}
+        for number, row in enumerate(found):
+            _append(row, appended, _row(path, number))
+        return _Listed(path, [*appended], [*appended.values()])
+    rows = _by_column(found, path)
+    return _Listed(path, [""] * len(rows), rows)
 
 
 def _lists(found: dict[str, Any], path: Path) -> dict[str, Sequence[Any]]:
@@ -468,7 +461,7 @@ class _Archive:
         return [str(value) for value in self.column(place, {}).tolist()]
 
     def where(self, row: int) -> str:
-        return f"{self.path}: row {row + 1:,}"
+        return _row(self.path, row)
 
 
 def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any], int]:
@@ -549,7 +542,7 @@ class _Frame:
         return [str(value) for value in self.frame.iloc[:, place].to_numpy().tolist()]
 
     def where(self, row: int) -> str:
-        return f"{self.path}: row {row + 1:,}"
+        return _row(self.path, row)
 
 
 def _values_of_parquet(source: Path | bytes) -> int:
@@ -564,7 +557,7 @@ def _values_of_parquet(source: Path | bytes) -> int:
 
 _READERS: dict[str, Callable[[Path, bytes | None], ScoreTable]] = {
     ".csv": _Delimited,
-    ".tsv": _tabbed,
+    ".tsv": functools.partial(_Delimited, separators="\t"),
     ".json": _json,
     ".jsonl": _jsonl,
     ".parquet": _Frame,

@@ -1,8 +1,6 @@
 """The [[expect]] rules: the verdicts that cells should get."""
 
 import functools
-import itertools
-from collections import Counter
 from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple
 
@@ -38,39 +36,16 @@ class Rules:
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = list(rules)
         self._matched: set[Path] = set()
-        # Rules by the values of one of their keys, so that few rules are tested for each cell.
-        self._of: dict[tuple[str, Hashable], list[int]] = {}
-        self._of_all: list[int] = []
-        wanted = Counter(
-            (key, value)
-            for rule in self._rules
-            for key, accepted in rule.conditions.items()
-            for value in accepted
-        )
-        for number, rule in enumerate(self._rules):
-            if not rule.conditions:
-                self._of_all.append(number)
-                continue
-            key, accepted = min(
-                rule.conditions.items(), key=lambda item: sum(wanted[item[0], v] for v in item[1])
-            )
-            for value in accepted:
-                self._of.setdefault((key, value), []).append(number)
 
     def verdict(self, cell: Coordinates, *, skipped: bool = False) -> str | None:
         """Return the verdict of the last rule that matches.
 
         A skipped combination does not count as a match of the rule.
         """
-        last = -1
-        of_value = (self._of.get(item, ()) for item in cell.items())
-        for number in itertools.chain(self._of_all, *of_value):
-            rule = self._rules[number]
-            if rule.matches(cell):
-                last = max(last, number)
-                if not skipped:
-                    self._matched.add(rule.path)
-        return self._rules[last].verdict if last >= 0 else None
+        matching = [rule for rule in self._rules if rule.matches(cell)]
+        if not skipped:
+            self._matched.update(rule.path for rule in matching)
+        return matching[-1].verdict if matching else None
 
     def check_all_matched(self, axes: list[SweptKey], document: Document) -> None:
         """Report the rules that matched no cell; call it after the last cell."""

@@ -148,14 +148,9 @@ def parse(texts: Iterable[str], document: Document) -> list[Override]:
 
 
 def read_parameters(kind: str, texts: Iterable[str]) -> dict[str, Any]:
-    """Read `KIND.X=VALUE` texts for a command that has no spec.
+    """Read `KIND.X=VALUE` texts for a command that has no spec; raise DpframeError if one is not.
 
-    Args:
-        kind: the only accepted kind.
-        texts: as the user wrote them.
-
-    Raises:
-        DpframeError: one is not of this form.
+    `kind` is the only accepted kind.
     """
     values = {}
     for text in texts:

@@ -177,8 +177,6 @@ STEPS = 200
 ROUNDS, FINER = 5, 65
 """The end of a range is searched on a grid, then on a finer grid between two of its places."""
 
-FURTHEST = 700.0  # largest ε of a range
-
 
 class ProfileFit(NamedTuple):
     """A fitted μ and its range."""
@@ -191,8 +189,8 @@ class ProfileFit(NamedTuple):
 def fit_gdp_mu(
     profile: Callable[[Floats], Floats],
     *,
-    epsilon_max: float | None = None,
-    delta_min: float | None = None,
+    epsilon_max: float,
+    delta_min: float = 0.0,
     places: int = PLACES,
 ) -> ProfileFit:
     """Return the sup over a range of ε of the μ with δ_μ(ε) = profile(ε).
@@ -202,18 +200,11 @@ def fit_gdp_mu(
 
     Args:
         profile: δ(ε), decreasing; takes and returns arrays.
-        epsilon_max: the range ends here; default: only where δ(ε) falls below `delta_min`.
+        epsilon_max: the range ends here.
         delta_min: the range ends where δ(ε) falls below it; default: it does not.
         places: the number of ε compared, both ends included.
-
-    Raises:
-        ValueError: neither end of the range was given.
     """
-    if epsilon_max is None and delta_min is None:
-        raise ValueError("a fit is over a range: give epsilon_max or delta_min")
-    end = FURTHEST if epsilon_max is None else epsilon_max
-    if delta_min is not None:
-        end = _last_above(profile, delta_min, end)
+    end = _last_above(profile, delta_min, epsilon_max)
     epsilons = np.linspace(0.0, end, places)
     mus = matching_mu(epsilons, profile(epsilons))
     best = int(mus.argmax())
