@@ -166,7 +166,7 @@ class Corner(NamedTuple):
 
     def mistakes(self, error: float) -> list[str]:
         """Describe every broken promise of a bound with a promised error."""
-        own, more = self.share * error, 1 + binomial.ROUNDING
+        own, more = self.share * error, 1 + binomial.PROBABILITY_ROUNDING
         found = []
         if self.exceedance > error * more:
             found.append(
@@ -218,7 +218,7 @@ def at_corner(
         if not shares:
             return None
         largest = int(np.argmax(shares))
-        truth = epsilon * (1 + binomial.ROUNDING * 1e-4)
+        truth = epsilon * (1 + binomial.PROBABILITY_ROUNDING * 1e-4)
 
         def bound_exceeds(k: int, u: int) -> bool:
             return (table.estimate(k, u).epsilon_lower or 0.0) > truth

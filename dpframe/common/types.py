@@ -29,7 +29,3 @@ else:
             kinds = {"Floats": np.float64, "Ints": np.int64, "Bools": np.bool_}
             return npt.NDArray[kinds.get(name, Any)]
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-D, D_PRIME = 0, 1
-"""Index of a dataset in its pair, everywhere."""

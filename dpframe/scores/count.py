@@ -145,7 +145,7 @@ def reversed_p_value(outside: HostArray, inside: HostArray) -> float | None:
     return float(ndtr((below - n * m / 2 + 0.5) / deviation))
 
 
-MOST = 200  # thresholds of each kind and side, if there are many scores
+MOST_THRESHOLDS = 200  # thresholds of each kind and side, if there are many scores
 
 
 def roc(outside: HostArray, inside: HostArray) -> list[list[float]]:
@@ -179,8 +179,8 @@ def _ordered(values: HostArray) -> HostArray:
 
 def _ranks(count: int) -> Ints:
     """Return the ranks of the thresholds among `count` sorted scores."""
-    if count <= 3 * MOST:
+    if count <= 3 * MOST_THRESHOLDS:
         return np.arange(count)
-    near = np.unique(np.geomspace(1, count, MOST).astype(np.int64))
-    even = np.linspace(0, count - 1, MOST).astype(np.int64)
+    near = np.unique(np.geomspace(1, count, MOST_THRESHOLDS).astype(np.int64))
+    even = np.linspace(0, count - 1, MOST_THRESHOLDS).astype(np.int64)
     return np.unique(np.concatenate([near - 1, even, count - near]))

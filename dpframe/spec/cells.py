@@ -19,7 +19,7 @@ from dpframe.spec.audit import Cell, Choice, Search, Skip, cell_ids
 from dpframe.spec.document import Document, describe, dotted, findings
 from dpframe.spec.expect import Coordinates, Rules
 from dpframe.spec.members import Member, Members, Picks, Variants, explain
-from dpframe.spec.model import KINDS, OBSERVED, SEARCHED_BY, SWEEPABLE, AuditTable
+from dpframe.spec.model import LISTED, OBSERVED, SEARCHED_BY, SWEEPABLE, AuditTable
 from dpframe.spec.sweep import Range, SweptKey, freeze, planned, read_ranges, varied
 
 
@@ -65,7 +65,7 @@ class CellGrid:
         self._audit, self._members, self._axes = audit, members, axes
         self._variants, self._document = variants, document
         self._combinations = [
-            Combination(*chosen) for chosen in product(*(members.of_kind[kind] for kind in KINDS))
+            Combination(*chosen) for chosen in product(*(members.of_kind[kind] for kind in LISTED))
         ]
         self._fixed: Coordinates = {key: freeze(value) for key, value in document.fixed.items()}
         self._digests = {one.name: one.digest for one in environments}

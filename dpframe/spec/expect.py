@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from dpframe.common.text import listed
 from dpframe.spec.document import Document, Path, accepts, flatten, show
 from dpframe.spec.members import Members
-from dpframe.spec.model import KINDS
+from dpframe.spec.model import LISTED
 from dpframe.spec.sweep import SweptKey, freeze
 from dpframe.spec.tables import Sections
 
@@ -69,7 +69,7 @@ def read_rules(
     document: Document, sections: Sections, members: Members, axes: list[SweptKey]
 ) -> Rules:
     """Read the rules and check the keys and labels that they name."""
-    labels = {kind: dict.fromkeys(m.label for m in members.of_kind[kind]) for kind in KINDS}
+    labels = {kind: dict.fromkeys(m.label for m in members.of_kind[kind]) for kind in LISTED}
     of_pair = members.of_kind["pair"] or members.of_kind["neighbourhood"]
     labels["pair"] = dict.fromkeys(member.entry.name for member in of_pair)
     swept = {axis.key: {freeze(value) for value in axis.values} for axis in axes}

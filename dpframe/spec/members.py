@@ -18,7 +18,7 @@ from dpframe.interfaces.plugin import Plugin, names_in_specs, not_annotated
 from dpframe.interfaces.plugin_files import beside
 from dpframe.interfaces.registry import Entry, Registry
 from dpframe.spec.document import Document, Path, accepts, describe, findings
-from dpframe.spec.model import KINDS, EntryTable, MechanismTable, PairTable, SearchTable
+from dpframe.spec.model import LISTED, EntryTable, MechanismTable, PairTable, SearchTable
 from dpframe.spec.tables import Sections
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Members:
 def find_members(sections: Sections, registry: Registry, document: Document) -> Members:
     """Resolve every `use`, and check that labels are unique."""
     tables: dict[str, dict[Path, Any]] = {
-        kind: {(kind, at): table for at, table in sections.entries[kind].items()} for kind in KINDS
+        kind: {(kind, at): table for at, table in sections.entries[kind].items()} for kind in LISTED
     }
     tables["pair"] = {("pair",): sections.pair} if sections.pair else {}
     tables["neighbourhood"] = dict(_searches(sections, document))

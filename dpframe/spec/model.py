@@ -291,7 +291,7 @@ SEARCHED_BY: dict[str, list[dict[str, Any]]] = {
 SWEEPABLE = ("seed", "trials", "delta", "confidence")
 """Keys of [audit] that may differ between cells."""
 
-KINDS = ("mechanism", "attack", "estimator")
+LISTED = ("mechanism", "attack", "estimator")
 """Kinds that a spec lists; it has only one pair."""
 
 ENTRIES = {"mechanism": MechanismTable, "attack": EntryTable, "estimator": EntryTable}
@@ -388,7 +388,7 @@ def _sweep(
     them the spec uses.
     """
     values: dict[str, dict[str, Any]] = {}
-    for kind in (*KINDS, "pair"):
+    for kind in (*LISTED, "pair"):
         owners: dict[str, list[str]] = {}
         for entry in registry.of_kind(kind):
             key = f"{kind}:{entry.distribution}:{entry.name}"

@@ -27,7 +27,7 @@ from dpframe.spec.document import (
     show,
 )
 from dpframe.spec.members import Member, Members
-from dpframe.spec.model import KINDS, SWEEPABLE, AuditTable
+from dpframe.spec.model import LISTED, SWEEPABLE, AuditTable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +53,7 @@ def read_axes(document: Document, members: Members) -> list[SweptKey]:
     """Return the axes in the order of the spec."""
     names = {
         kind: dict.fromkeys(name for member in members.of_kind[kind] for name in member.names)
-        for kind in (*KINDS, "pair")
+        for kind in (*LISTED, "pair")
     }
     names["audit"] = dict.fromkeys(SWEEPABLE)
     axes: dict[str, SweptKey] = {}
@@ -78,7 +78,7 @@ def read_axes(document: Document, members: Members) -> list[SweptKey]:
 def _unknown(key: str, path: Path, names: dict[str, dict[str, None]], document: Document) -> None:
     group, _, name = key.partition(".")
     every = [f"{group}.{name}" for group, of in names.items() for name in of]
-    if group in KINDS or group == "pair":
+    if group in LISTED or group == "pair":
         message = f"no {group} of this spec has a parameter {cut(name)!r}"
         document.note(path, message, accepts([k for k in every if k.startswith(f"{group}.")], key))
     else:
@@ -115,7 +115,7 @@ def freeze(value: Any) -> Hashable:
 OF_SEARCHES = ("ignore", "findings", "parameters")
 """Keys of [search] itself, which take precedence over parameters of a neighbourhood."""
 
-_GROUPS = (*KINDS, "pair", "search", "audit", "run", "environments")
+_GROUPS = (*LISTED, "pair", "search", "audit", "run", "environments")
 
 
 class Override(NamedTuple):

@@ -31,7 +31,7 @@ from dpframe.spec.document import (
     quote,
     show,
 )
-from dpframe.spec.model import KINDS, AuditTable, EntryTable, ExpectTable, SpecTable
+from dpframe.spec.model import LISTED, AuditTable, EntryTable, ExpectTable, SpecTable
 
 MOST_BYTES = 4 << 20  # largest spec; ten thousand mechanisms need a tenth of it
 
@@ -155,8 +155,11 @@ _WITHIN: dict[Any, type[model.TomlTable]] = {
     "outputs": model.OutputsTable,
     "search": model.OwnSearchTable,
 }
-_LISTS = (*KINDS, "expect")
-_KIND_AT = {**{kind: kind for kind in KINDS}, **{at: kind for kind, at in model.PLACES.items()}}
+_LISTS = (*LISTED, "expect")
+_KIND_AT = {
+    **{kind: kind for kind in LISTED},
+    **{at: kind for kind, at in model.PLACES.items()},
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -195,7 +198,7 @@ def read_sections(document: Document, registry: Registry) -> Sections:
     only = _whole(_MODELS[at], _mended(at, data.get(at), registry))
     broken = set() if only else {kind}
     entries: dict[str, dict[int, EntryTable]] = {}
-    for kind in KINDS:
+    for kind in LISTED:
         tables = data.get(kind)
         mended = [_mended(kind, t, registry) for t in tables] if isinstance(tables, list) else []
         entries[kind] = _each(model.ENTRIES[kind], mended)

@@ -20,7 +20,7 @@ from scipy.special import rel_entr
 
 from dpframe.common.types import Floats, Ints
 
-STEPS = 10
+NEWTON_STEPS = 10
 """Newton's steps after a closed solution, which rounding leaves inexact where it is small."""
 
 CLOSE = 1e-12  # relative size of a step after which the next would be its square
@@ -53,7 +53,7 @@ def project(q: Floats, p: Floats, slope: Floats, delta: Floats | float) -> tuple
     if np.any(delta):
         x = np.where(delta > 0, _cubic(q, p, slope, delta) / slope, x)
         close = delta == 0
-        for _ in range(STEPS):
+        for _ in range(NEWTON_STEPS):
             x = np.minimum(np.maximum(x, low), high)
             y = slope * x + delta
             one, two = slope * x * (1 - x), y * (1 - y)

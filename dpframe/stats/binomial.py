@@ -18,7 +18,7 @@ Indices = npt.NDArray[np.intp]
 TOLERANCE = 1e-6
 """Largest accepted relative error of the tail probability at a limit found by SciPy's inverse."""
 
-STEPS = 200
+HALVINGS = 200
 
 LARGEST = 1e8
 """Most trials for which 1 − p is exact enough for the mirrored form, which is much faster."""
@@ -116,7 +116,7 @@ def _checked(found: Floats, tail: Callable[[Floats, Indices], Floats], error: Fl
         return np.asarray((tail(np.exp(log_p), at) > error[at]) == rising)
 
     # In the logarithm of p: limits of interest lie anywhere between 1e-300 and 1.
-    low, high = bisection_each(beyond, np.full(at.size, -700.0), np.zeros(at.size), steps=STEPS)
+    low, high = bisection_each(beyond, np.full(at.size, -700.0), np.zeros(at.size), steps=HALVINGS)
     fixed = found.copy()
     fixed[at] = np.exp(np.where(rising, low, high))
     return fixed
@@ -185,7 +185,7 @@ def _alarm(repeats: int, promised: float, error: float) -> int | None:
 
 
 REACH = 6.0  # standard deviations around the mean within which counts are enumerated
-ROUNDING = 1e-5  # relative error of a probability that counts as rounding
+PROBABILITY_ROUNDING = 1e-5  # relative error of a probability that counts as rounding
 
 
 def probability_of(
@@ -216,7 +216,7 @@ def probability_of(
     seen = 0.0
     for probability, k, u in sorted(points, reverse=True):
         seen += float(probability) if hit(k, u) else 0.0
-        if seen > promised * (1 + 2 * ROUNDING):
+        if seen > promised * (1 + 2 * PROBABILITY_ROUNDING):
             return found
     return seen
 

@@ -21,7 +21,7 @@ from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
 
 Region = Callable[[float], Floats]
 
-MOST = 1000  # most trials on each side for which outcomes are enumerated, in about 50 ms
+MOST_TRIALS = 1000  # most trials on each side for which outcomes are enumerated, in about 50 ms
 LEVEL = 0.05
 
 SPACING = 0.08  # of the grid of rates, in standard errors
@@ -29,7 +29,7 @@ ROWS, WIDE = 8, 64  # places of the grid that are multiplied together
 
 NEGLIGIBLE = 1e-40  # terms of a sum that are left out; `MISSED` bounds their sum
 MISSED = 1e-36
-ROUNDING = 1e-9  # relative error of a sum of probabilities, from above
+SUM_ROUNDING = 1e-9  # relative error of a sum of probabilities, from above
 
 
 class EventCounts(NamedTuple):
@@ -58,8 +58,8 @@ class EventCounts(NamedTuple):
 
 
 def is_enumerable(*trials: int) -> bool:
-    """True if there are 1 to `MOST` trials on each side, so that a region takes milliseconds."""
-    return min(trials) >= 1 and max(trials) <= MOST
+    """True if there are 1 to `MOST_TRIALS` trials on each side, so a region takes milliseconds."""
+    return min(trials) >= 1 and max(trials) <= MOST_TRIALS
 
 
 def loss_shown(
@@ -149,7 +149,7 @@ def exact_region(
         end = places - first  # beyond it FPR + FNR > 1
         products = stack[: -(-end // WIDE), :, part] @ block[:, part].T
         found[first : first + ROWS, :end] = products.reshape(-1, len(block))[:end].T
-    found = (found + extra) * (1 + ROUNDING) + MISSED
+    found = (found + extra) * (1 + SUM_ROUNDING) + MISSED
     found[np.add.outer(np.arange(places - 1), np.arange(places)) >= places] = 0
 
     row = np.arange(places - 1)

@@ -9,7 +9,7 @@ from scipy import special
 from dpframe.common.types import Floats
 from dpframe.stats.roots import Judged, bisection_each, newton_each
 
-STEPS = 100
+HALVINGS = 100  # most steps of Newton's method and of bisection
 ROOT_2 = math.sqrt(2)
 
 
@@ -41,7 +41,7 @@ def gaussian_epsilon(delta: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
     target = np.where(d < 0.5, np.log(d), np.log1p(-np.minimum(1 - d, 0.5)))
     # δ(ε) < Φ(μ/2 − ε/μ), so the ε at which the right-hand side is δ lies above the root.
     found = m * np.maximum(m / 2 - special.ndtri(d), 0.0)
-    for _ in range(STEPS):
+    for _ in range(HALVINGS):
         log_delta, log_slope = _log_delta(found, m)
         # For μ near 1e-16 δ underflows, and ε is so close to 0 that the start is accurate.
         log_delta = np.where(log_delta > -np.inf, log_delta, target)
@@ -72,7 +72,9 @@ def gaussian_mu_at(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Floats:
     high = np.maximum(2 * low, 1.0)
     while (under := gaussian_delta(e, high) <= d).any():
         low, high = np.where(under, high, low), np.where(under, 2 * high, high)
-    found.flat[at] = bisection_each(lambda mu: gaussian_delta(e, mu) > d, low, high, steps=STEPS)[0]
+    found.flat[at] = bisection_each(
+        lambda mu: gaussian_delta(e, mu) > d, low, high, steps=HALVINGS
+    )[0]
     return found
 
 

@@ -95,7 +95,7 @@ def threshold_epsilon(fpr: npt.ArrayLike, fnr: npt.ArrayLike, delta: npt.ArrayLi
 
 
 LARGEST = 40.0  # larger limits of ε are reported as infinite
-STEPS = (6, 5, 5, 5, 5)  # numbers of bisections that are made together
+HALVINGS = (6, 5, 5, 5, 5)  # numbers of bisections that are made together
 
 
 def evidence_below(hits: Ints, trials: int, slope: Floats, delta: Floats | float) -> Floats:
@@ -131,7 +131,7 @@ def reaches(hits: Ints, trials: int, delta: float, error: float) -> float:
     wanted = -np.log(error)
     # An event that cannot reach a loss that another one may reach does not have the largest limit.
     low, high, left = 0.0, LARGEST, hits
-    for steps in STEPS:
+    for steps in HALVINGS:
         # All places that these bisections may reach are evaluated at once; halving is exact.
         parts = 1 << steps
         width = (high - low) / parts

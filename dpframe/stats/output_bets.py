@@ -24,11 +24,11 @@ from scipy.special import expit
 from dpframe.common.types import Floats, Ints
 from dpframe.stats.tradeoff import falling_hull
 
-ROUNDING = 1e-11
+MEAN_ROUNDING = 1e-11
 """Relative margin of S, a sum of a few hundred terms with relative errors of about 1e-15."""
 
 LEAST = 1e-12  # so that no bin loses all of the wealth
-STEPS = (0.4, 0.2, 0.1, 0.05, 0.025)  # by which the ratio of the sides is corrected
+RATIO_STEPS = (0.4, 0.2, 0.1, 0.05, 0.025)  # by which the ratio of the sides is corrected
 
 BEST = 3  # points of a curve whose weights are tried against the whole of it
 POWERS = np.geomspace(0.02, 1.0, 12)[:, None]  # exponents of the shares that are tried
@@ -65,7 +65,7 @@ def dominating_pair(slope: Floats, delta: Floats) -> DominatingPair:
 def largest_sum(g: Floats, h: Floats, pair: DominatingPair) -> Floats:
     """Return S, rounded up, for weights of shape [..., bins]."""
     sums = pair.p[:, None] * g[..., None, :] + pair.q[:, None] * h[..., None, :]
-    return np.asarray(sums.max(axis=-1).sum(axis=-1) * (1 + ROUNDING), np.float64)
+    return np.asarray(sums.max(axis=-1).sum(axis=-1) * (1 + MEAN_ROUNDING), np.float64)
 
 
 class Lines(NamedTuple):
@@ -224,7 +224,7 @@ def largest_sum_of_line(g: Floats, h: Floats, slope: Floats, delta: Floats) -> F
     """Return S, rounded up, against (ε, δ) alone; weights of shape [..., bins], e^ε and δ [...]."""
     growth, far = slope[..., None], np.max(g, axis=-1) + np.max(h, axis=-1)
     near = (growth * g + h).max(axis=-1) + (g + growth * h).max(axis=-1)
-    return np.asarray((delta * far + (1 - delta) / (1 + slope) * near) * (1 + ROUNDING))
+    return np.asarray((delta * far + (1 - delta) / (1 + slope) * near) * (1 + MEAN_ROUNDING))
 
 
 def _growth(g: Floats, h: Floats, p: Floats, q: Floats) -> Floats:
@@ -272,7 +272,7 @@ def _best(
     """
     p, q = sides.p, sides.q
     found = best = (*_at(sides, slope, delta, tilt), tilt)
-    for step in STEPS:
+    for step in RATIO_STEPS:
         g, h, _, tilt = found
         tilt = tilt - step * np.sign((p / g).sum(axis=-1) - (q / h).sum(axis=-1))
         found = (*_at(sides, slope, delta, tilt), tilt)

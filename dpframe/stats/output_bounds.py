@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpframe.common.types import Floats, Ints
-from dpframe.stats.output_bets import ROUNDING, Supposed, bets_against_each, mean_wealth
+from dpframe.stats.output_bets import MEAN_ROUNDING, Supposed, bets_against_each, mean_wealth
 
 
 class History(NamedTuple):
@@ -157,7 +157,7 @@ def profile_below(
         for _ in range(HALVINGS):
             middle = (low + high) / 2
             wide = min(middle + resolution * (1 + slope), 1.0)
-            half = (wide * far + (1 - wide) / (1 + slope) * sides) * (1 + ROUNDING) / 2
+            half = (wide * far + (1 - wide) / (1 + slope) * sides) * (1 + MEAN_ROUNDING) / 2
             wealth = replay.wealth(earned - 2 * draws * np.log(half))
             refuted = np.logaddexp.reduce(wealth + log_prior, axis=1).max() >= wanted
             low, high = (middle, high) if refuted else (low, middle)

@@ -14,7 +14,7 @@ from dpframe.common.types import Bools, Floats
 Point = tuple[float, float]
 
 
-STEPS = 300
+EVALUATIONS = 300  # most of a function whose root `crossing` looks for
 
 
 def bisection(
@@ -151,7 +151,7 @@ def crossing_between(
         The last bracket: a place where the function is not positive, and one where it is.
     """
     share = 0.5
-    for _ in range(STEPS):
+    for _ in range(EVALUATIONS):
         x = last[0] + share * (across[0] - last[0])
         new = (x, function(x))
         if (new[1] > 0) == (last[1] > 0):

@@ -18,7 +18,7 @@ WIDTHS = (0.3, 0.6, 1.2)  # of the middle part in which the share changes, in st
 KNOTS = 8  # where the slope of a piecewise linear logarithm may change
 BEND = 0.5  # standard deviation of a change of the slope
 FARTHEST = 6.0  # standard deviations from the median at which scores are clipped
-STEPS, CLOSE, LONGEST = 20, 1e-4, 2.0  # Newton's method: most steps, tolerance, longest step
+NEWTON_STEPS, CLOSE, LONGEST = 20, 1e-4, 2.0  # Newton's method: most steps, tolerance, longest step
 LEAST = 1e-9  # smallest share
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(7)  # of an integral over a normal distribution
 
@@ -57,7 +57,9 @@ def learned(counts: Ints, middle: Floats | None = None, *, may_be_ratio: bool = 
         seen = told[usual]
         models = [_tree(of[:, usual])]
         if may_be_ratio:
-            models.append(_as_it_is(of[:, usual], middle[usual]))
+            ratio, (d, d_prime) = middle[usual], of[:, usual]  # of D′ to D, as the score says
+            logs = -d @ np.logaddexp(0, ratio) - d_prime @ np.logaddexp(0, -ratio)
+            models.append((expit(-ratio), float(logs)))
         models += [_regression(of[:, told], x[seen], x) for x in _features(z, pooled[usual])]
         shares, evidences = zip(*models, strict=True)
         evidence = np.array(evidences)
@@ -103,7 +105,7 @@ def _regression(of: Floats, seen: Floats, x: Floats) -> tuple[Floats, float]:
     """
     n, unit = of.sum(axis=0), np.eye(seen.shape[1])
     at = np.zeros(seen.shape[1])
-    for _ in range(STEPS):
+    for _ in range(NEWTON_STEPS):
         share = expit(seen @ at)
         curvature = (seen * (n * share * (1 - share))[:, None]).T @ seen + unit
         step = np.linalg.solve(curvature, seen.T @ (of[0] - n * share) - at)
@@ -119,12 +121,6 @@ def _regression(of: Floats, seen: Floats, x: Floats) -> tuple[Floats, float]:
     spread = np.sqrt(np.einsum("ij,ij->i", x, np.linalg.solve(curvature, x.T).T))
     logits = (x @ at)[:, None] + spread[:, None] * NODES
     return expit(logits) @ (WEIGHTS / WEIGHTS.sum()), float(evidence)
-
-
-def _as_it_is(of: Floats, middle: Floats) -> tuple[Floats, float]:
-    """Return the shares if the score is the logarithm of the likelihood ratio of D′ to D."""
-    evidence = -of[0] @ np.logaddexp(0, middle) - of[1] @ np.logaddexp(0, -middle)
-    return expit(-middle), float(evidence)
 
 
 def _tree(of: Floats) -> tuple[Floats, float]:

@@ -25,7 +25,10 @@ def falling_hull(points: Iterable[Point]) -> list[Point]:
     for point in sorted(points):
         if hull and point[1] >= hull[-1][1]:
             continue  # not lower than a point to its left
-        while len(hull) > 1 and _is_above(hull[-2], hull[-1], point):
+        while len(hull) > 1:
+            a, b = hull[-2], hull[-1]
+            if (a[1] - b[1]) * (point[0] - b[0]) > (b[1] - point[1]) * (b[0] - a[0]):
+                break  # b is below the segment from a to the point
             hull.pop()
         hull.append(point)
     return hull
@@ -42,11 +45,6 @@ def tradeoff_hull(points: Iterable[Point]) -> list[Point]:
     if hull[-1][0] < 1:  # an FNR of 0 was reached before (1, 0)
         hull.append((1.0, 0.0))
     return hull
-
-
-def _is_above(a: Point, b: Point, c: Point) -> bool:
-    """True if b is on or above the segment from a to c."""
-    return (a[1] - b[1]) * (c[0] - b[0]) <= (b[1] - c[1]) * (b[0] - a[0])
 
 
 LARGEST_EPSILON = 700.0  # e^700 is finite in float64; points beyond are irrelevant
@@ -172,7 +170,7 @@ def certified_delta(staircases: npt.ArrayLike, epsilons: npt.ArrayLike) -> Float
 
 
 PLACES = 400  # number of ε of the range that are compared
-STEPS = 200
+NEWTON_STEPS = 200
 
 ROUNDS, FINER = 5, 65
 """The end of a range is searched on a grid, then on a finer grid between two of its places."""
@@ -242,7 +240,7 @@ def matching_mu(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Floats:
         np.full(at.size, np.inf),
         tolerance=1e-12,
         least=0.0,
-        steps=STEPS,
+        steps=NEWTON_STEPS,
     )
     return found
 

@@ -18,7 +18,7 @@ from dpframe.interfaces.checks import statistic_of, zero_of
 from dpframe.interfaces.estimator import Estimate, Estimator, Query
 from dpframe.results.answer import checked
 from dpframe.scores.count import compiled_update, padded
-from dpframe.stats.binomial import ROUNDING, probability_of
+from dpframe.stats.binomial import PROBABILITY_ROUNDING, probability_of
 from dpframe.testing.plugins import ERROR, LeftOut, Trial
 
 TRIALS_EACH = 1000  # scores per dataset of one audit
@@ -284,10 +284,10 @@ def _calibrated_exactly(asked: ScoredEstimator) -> None:
                 f"it assumes more than {IID!r}, and does not report its shares of the error"
             )
         spent = math.fsum(share.error for share in corner.shares)
-        assert spent <= 1 + ROUNDING, f"the shares of the error sum to {spent:.6g}"
+        assert spent <= 1 + PROBABILITY_ROUNDING, f"the shares of the error sum to {spent:.6g}"
         for what, promised, hit in corner.hits():
             found = probability_of(hit, trials, rate, promised)
-            assert found <= promised * (1 + ROUNDING), (
+            assert found <= promised * (1 + PROBABILITY_ROUNDING), (
                 f"of {trials} decisions on each dataset, {rate:.3g} of them wrong: {what} with "
                 f"probability {found:.4g}, at most {promised:.4g} is allowed: the bound is not "
                 f"valid at the confidence {level}"

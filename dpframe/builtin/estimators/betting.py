@@ -33,7 +33,7 @@ from dpframe.stats.output_bounds import History, bound, history, in_agreement, p
 from dpframe.stats.shares import learned, places
 
 TINY = 1e-300  # smallest p-value
-MOST = 690.0  # log-wealth from which the p-value is `TINY`
+MOST_WEALTH = 690.0  # log-wealth from which the p-value is `TINY`
 
 
 class Against(NamedTuple):
@@ -71,7 +71,9 @@ class Book(NamedTuple):
     @property
     def p_values(self) -> tuple[float, float]:
         """p-values valid at every number of draws at once."""
-        exact, widened = (max(math.exp(-w) if w < MOST else 0.0, TINY) for w in self.best.tolist())
+        exact, widened = (
+            max(math.exp(-w) if w < MOST_WEALTH else 0.0, TINY) for w in self.best.tolist()
+        )
         return min(exact, 1.0), min(max(exact, widened), 1.0)
 
     @property

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dpframe.builtin.neighbourhoods.table_edits import MOST, Draft, EditableTable, breakers
+from dpframe.builtin.neighbourhoods.table_edits import MOST_RECORDS, Draft, EditableTable, breakers
 from dpframe.builtin.pairs.table import Edit, Row, Rows
 
 BITS = 8  # columns of a single record that are first changed one by one
@@ -382,7 +382,7 @@ def _others(bench: EditableTable, rows: Rows, edit: Edit, base: Row) -> tuple[Ro
 
 def _resized(bench: EditableTable, rows: Rows, edit: Edit, rng: np.random.Generator) -> Draft:
     size = int(rng.choice([1, 2, max(1, len(rows) // 2), 2 * len(rows), 10 * len(rows)]))
-    if not rows or size > MOST:
+    if not rows or size > MOST_RECORDS:
         return Draft(bench.all(bench.row(0.5), 2), edit._replace(at=0))
     at = edit.at % len(rows)
     turned = (*rows[at:], *rows[:at])  # the record that is edited comes first

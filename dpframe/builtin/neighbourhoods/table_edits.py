@@ -310,7 +310,7 @@ def of_category(column: Known) -> Iterator[Breaker]:
 
 Adjacency = Literal["replace", "add-remove", "either", "zero-out"]
 
-MOST = 2048  # largest number of records of a generated table
+MOST_RECORDS = 2048  # largest number of records of a generated table
 
 
 class Draft(NamedTuple):
@@ -374,7 +374,7 @@ class EditableTable(NamedTuple):
     @property
     def size(self) -> int:
         """Number of records of a generated table: that of the given one, within limits."""
-        return min(MOST, len(self.table.rows)) or 10
+        return min(MOST_RECORDS, len(self.table.rows)) or 10
 
     @property
     def user(self) -> int | None:

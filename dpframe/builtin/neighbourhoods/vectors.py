@@ -115,7 +115,7 @@ def _key(d0: HostArray, d1: HostArray) -> frozenset[bytes]:
     return frozenset({np.asarray(d0, np.float64).tobytes(), np.asarray(d1, np.float64).tobytes()})
 
 
-MOST = 20_000  # most pairs of a grid; random pairs are better for a larger search
+MOST_PAIRS = 20_000  # most pairs of a grid; random pairs are better for a larger search
 ORDER = 12  # seed of their order
 
 
@@ -135,10 +135,10 @@ class Grid(Vectors, name="grid"):
         size = self.size()
         if not size:
             raise ValueError(f"no two of the {self.points} points are at most {self.step:g} apart")
-        if size > MOST:
+        if size > MOST_PAIRS:
             raise ValueError(
-                f"the grid has {size} pairs, counted in both orders, and at most {MOST} can be "
-                "proposed; 'random' and 'climb' choose among them"
+                f"the grid has {size} pairs, counted in both orders, and at most {MOST_PAIRS} "
+                "can be proposed; 'random' and 'climb' choose among them"
             )
 
     def levels(self) -> Floats:

@@ -259,7 +259,7 @@ def _check_new_user(of: Table, new: Rows, user: str | None, others: Rows) -> Non
 
 MOST_BYTES = 256 << 20  # limit for files, because an audit runs the mechanism thousands of times
 
-KINDS = (".csv", ".npy", ".npz", ".parquet")
+SUFFIXES = (".csv", ".npy", ".npz", ".parquet")
 
 
 def read_table(file: SpecFile, names: Sequence[str] = ()) -> Table:
@@ -273,8 +273,8 @@ def read_table(file: SpecFile, names: Sequence[str] = ()) -> Table:
         ValueError: there is no such file, or it holds no table; the message is for the user.
     """
     kind = file.path.suffix.lower()
-    if kind not in KINDS:
-        raise ValueError(f"{file}: tables are read from {', '.join(KINDS)}")
+    if kind not in SUFFIXES:
+        raise ValueError(f"{file}: tables are read from {', '.join(SUFFIXES)}")
     content = io.BytesIO(file.read(MOST_BYTES))
     read = {".csv": _csv, ".npy": _npy, ".npz": _npz, ".parquet": _parquet}[kind]
     try:
