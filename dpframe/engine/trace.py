@@ -16,7 +16,7 @@ from dpframe.interfaces.attack import ABSENT, BEFORE, Answers, Attack
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.mechanism import HostMechanism, Mechanism
 from dpframe.interfaces.plugin import Plugin
-from dpframe.sampling import compile_cache, threefry
+from dpframe.sampling import threefry
 from dpframe.sampling.address import Shape, as_scored, on_device, precision_of, shape_of_dataset
 from dpframe.spec.audit import Cell, RunSettings
 from dpframe.workers import requests, trial_call
@@ -143,15 +143,12 @@ class Tracer:
         words = np.zeros(2, np.uint32)  # of any key
         data = guarded("the pair", shape_of_dataset, cell.pair.value, dtype)
 
-        def find() -> Shape:
-            sample = partial(_outputs, leaves, prng=self.prng)
-            outputs = guarded("sample", jax.eval_shape, sample, words, data)
-            if not hasattr(outputs, "shape"):
-                raise CellError(f"sample returned {type(outputs).__name__}, not an array")
-            check_outputs(outputs, ROWS)
-            return Shape(tuple(outputs.shape[1:]), np.dtype(outputs.dtype))
-
-        return compile_cache.remembered(_outputs, (leaves, words, data), {"prng": self.prng}, find)
+        sample = partial(_outputs, leaves, prng=self.prng)
+        outputs = guarded("sample", jax.eval_shape, sample, words, data)
+        if not hasattr(outputs, "shape"):
+            raise CellError(f"sample returned {type(outputs).__name__}, not an array")
+        check_outputs(outputs, ROWS)
+        return Shape(tuple(outputs.shape[1:]), np.dtype(outputs.dtype))
 
     def _check_attack(self, cell: Cell, shape: Shape, run: RunSettings) -> None:
         attack, dtype = cell.attack.value, np.dtype(run.precision)
@@ -159,16 +156,12 @@ class Tracer:
         seen, leaves = on_device(shape.dtype, dtype), unstacked(attack, dtype)
         dims = (ROWS, *shape.dims)
 
-        def find() -> None:
-            outputs = guarded(
-                "an attack cannot read these outputs: JAX",
-                lambda: jax.eval_shape(lambda: jnp.zeros(dims, seen)),
-            )
-            scores = guarded("score", jax.eval_shape, _stateless, leaves, outputs)
-            check_scores(scores, ROWS, attack.gives)
-
-        outputs = np.broadcast_to(np.zeros((), seen), dims)
-        compile_cache.remembered(_stateless, (leaves, outputs), {"gives": attack.gives}, find)
+        outputs = guarded(
+            "an attack cannot read these outputs: JAX",
+            lambda: jax.eval_shape(lambda: jnp.zeros(dims, seen)),
+        )
+        scores = guarded("score", jax.eval_shape, _stateless, leaves, outputs)
+        check_scores(scores, ROWS, attack.gives)
 
 
 def _stateless(attack: Any, outputs: Any) -> Any:
