@@ -139,7 +139,7 @@ Numbers = Annotated[
     bool,
     typer.Option(
         "--numbers/--no-numbers",
-        help="Print tables of numbers after the map. Cells without a map always get one.",
+        help="Print a table of numbers after the map. Cells without a map are always in one.",
         show_default=False,
     ),
 ]
@@ -320,6 +320,7 @@ def show(
     record: options.RecordPath,
     as_json: options.Json = False,
     numbers: Numbers = False,
+    slack: Annotated[bool, typer.Option("--slack")] = False,
     notes: options.Notes = False,
     witness: Annotated[bool, typer.Option("--witness")] = False,
     as_test: Annotated[bool, typer.Option("--pytest")] = False,
@@ -330,6 +331,7 @@ def show(
     """Print the report of a stored run or of scores.
 
     Args:
+        slack: Print the parts of claimed − certified ε of each cell that is not violated.
         witness: Print the evidence of one cell as a separate spec.
         as_test: Print it as a test that fails while the claim is violated.
         cell: The cell for --witness and --pytest: its id, or its mechanism's label. Default: the
@@ -345,7 +347,7 @@ def show(
         if as_json:
             print_json(answer)
         else:
-            from dpframe.report.terminal.estimators import render_scores
+            from dpframe.report.terminal.measures import render_scores
 
             render_scores(answer, console(), remarks=notes, every=numbers)
         return
@@ -361,17 +363,17 @@ def show(
         chosen = told.with_finding(told.witness_of(found, cell), finding)
         say((told.as_test if as_test else told.as_toml)(chosen, found).rstrip())
         return
-    _print(found, as_json, numbers)
+    _print(found, as_json, numbers, slack)
     if notes and not as_json:
         from dpframe.report.terminal.render import render_notes
 
         render_notes(found, console())
 
 
-def _print(record: Record, as_json: bool, numbers: bool) -> None:
+def _print(record: Record, as_json: bool, numbers: bool, slack: bool = False) -> None:
     if as_json:
         print_json(record)
     else:
         from dpframe.report.terminal.render import render
 
-        render(record, console(), numbers=numbers)
+        render(record, console(), numbers=numbers, slack=slack)

@@ -67,8 +67,7 @@ def score(
         overrides: Set a parameter of every estimator that has it: estimator.X=VALUE. VALUE is TOML;
             anything else is a string. Repeatable.
         seed: Selects the scores that are set aside for a pilot.
-        every: Also run estimators that certify no bound, and print the estimators left out and the
-            curves.
+        every: Also run estimators that certify no bound, and print the estimators left out.
         plot: Draw the trade-off, the ROC on logarithmic axes and the certified bounds: .svg, .png
             or .pdf. Needs matplotlib.
         report: Write a report: .html (its figure needs matplotlib), .md or .csv.
@@ -78,7 +77,7 @@ def score(
     from dpframe.commands.score import SeveralRunsError, score as ask
     from dpframe.commands.score_one_run import score_one_run
     from dpframe.report import delivery
-    from dpframe.report.terminal.estimators import render_scores
+    from dpframe.report.terminal.measures import render_scores
     from dpframe.spec.sweep import read_parameters
 
     _check_sources(table, one_run, (scores_in, scores_out), members)
@@ -162,7 +161,7 @@ def compare(
     """
     from dpframe.commands.compare import ALONE, comparison
     from dpframe.commands.run import select_device
-    from dpframe.report.terminal.estimators import render_comparison
+    from dpframe.report.terminal.measures import render_comparison
 
     display = progress_display(quiet=quiet)
     loaded = options.load(spec, [*(overrides or ()), ALONE], trials, seed, plugin, python)
@@ -202,7 +201,7 @@ def calibrate(
     from dpframe.commands.calibrate import SETTINGS, calibration, exit_code
     from dpframe.commands.run import select_device
     from dpframe.report.calibration import calibration_page
-    from dpframe.report.terminal.estimators import render_calibration
+    from dpframe.report.terminal.measures import render_calibration
 
     if as_json and as_markdown:
         raise DpframeError("--json and --markdown: use only one of them")

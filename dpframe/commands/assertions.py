@@ -26,8 +26,8 @@ from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import Earned, Neighbourhood, Pair
 from dpframe.interfaces.plugin import Plugin
 from dpframe.interfaces.registry import LOCAL, load
-from dpframe.report import words
-from dpframe.report.sentences import raised
+from dpframe.report.findings import raised
+from dpframe.report.number_format import brief, duration, percent, quantity
 from dpframe.report.witness import as_tables, noise_too_small, with_finding
 from dpframe.results import store as records
 from dpframe.results.model import CellRecord, Record
@@ -558,7 +558,7 @@ def _failure(record: Record, texts: Mapping[int, str]) -> Iterator[str]:
         yield f"  {noise_too_small(cell)}"
     if cell.estimate is not None:
         found = "bound" if cell.verdict == VIOLATED else "draws"
-        yield f"  {found}: {cell.reason}; confidence {words.percent(record.audit.confidence)}"
+        yield f"  {found}: {cell.reason}; confidence {percent(record.audit.confidence)}"
     for number in range(1, 2 + len(cell.search.findings if cell.search else ())):
         yield from _leak(with_finding(cell, number))
     yield f"  runs: {cell.draws:,}, {_lasted(record.summary.seconds)}"
@@ -637,7 +637,7 @@ def _undecided(record: Record, terms: Terms) -> Iterator[str]:
         return
     yield (
         f"nothing was decided about {cell.mechanism.label}: {_claim(cell)} could not have been "
-        f"refuted by {words.quantity(cell.draws)} runs"
+        f"refuted by {quantity(cell.draws)} runs"
     )
     yield f"  why: {cell.reason}"
     # The number of draws after which the most extreme answers would have refuted the claim.
@@ -648,7 +648,7 @@ def _undecided(record: Record, terms: Terms) -> Iterator[str]:
         yield from _rare(claim)
         return
     most = 2 * MARGIN * needed
-    text = f"about {words.quantity(float(f'{most:.2g}'))} runs"
+    text = f"about {quantity(float(f'{most:.2g}'))} runs"
     if cell.trials[0]:
         longer = record.summary.seconds * MARGIN * needed / cell.trials[0]
         rough = math.ceil(float(f"{max(longer, 1.0):.2g}"))
@@ -664,9 +664,9 @@ def _rare(claim: Claim) -> Iterator[str]:
     """Yield what a large ε costs, and what looks at the noise without drawing."""
     epsilon = claim.epsilon_at(min(claim.telling_deltas, default=0.0))
     if epsilon >= LARGE:
-        number = words.quantity(float(f"{math.exp(epsilon):.2g}")) if epsilon < MOST_TOLD else ""
+        number = quantity(float(f"{math.exp(epsilon):.2g}")) if epsilon < MOST_TOLD else ""
         yield (
-            f"  why so many: at ε = {words.brief(epsilon)} an event must be more than e^ε"
+            f"  why so many: at ε = {brief(epsilon)} an event must be more than e^ε"
             f"{number and f' = {number}'} times likelier on one dataset, so at least as many runs "
             "are needed; `dpframe trace` looks at the noise of each query instead"
         )
@@ -680,7 +680,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _lasted(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds < 59.95 else words.duration(seconds)
+    return f"{seconds:.1f} s" if seconds < 59.95 else duration(seconds)
 
 
 def _about(seconds: float) -> str:
@@ -780,4 +780,4 @@ def _claim(cell: CellRecord) -> str:
     if claim is None:
         return "the claim"
     at = f", δ = {claim.delta:g}" if claim.delta else ""
-    return f"ε = {words.brief(claim.epsilon)}{at}"
+    return f"ε = {brief(claim.epsilon)}{at}"

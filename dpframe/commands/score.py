@@ -48,7 +48,7 @@ class ScoreRecord(dict[str, Any]):
         """Return what `dpframe score` prints."""
         from rich.console import Console
 
-        from dpframe.report.terminal.estimators import render_scores
+        from dpframe.report.terminal.measures import render_scores
 
         out = io.StringIO()
         render_scores(self, Console(file=out, width=100))

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from dpframe.report import words
+from dpframe.report import number_format
 from dpframe.report.group import same, settings
+from dpframe.report.number_format import lower, percent, plural, point, quantity, setting
 
 Row = dict[str, Any]
 
@@ -72,12 +73,12 @@ def _line(texts: Sequence[str]) -> str:
 
 def explanation(found: dict[str, Any]) -> Iterator[str]:
     """Explain how to read the tables."""
-    repeats = words.quantity(found["repeats"])
+    repeats = quantity(found["repeats"])
     before = max((max(row["fit"], row["pilot"]) for row in found["rows"]), default=0)
     more = "."
     if before:
         more = (
-            f". Before that, it draws up to {words.quantity(before)} outputs, but no more than n, "
+            f". Before that, it draws up to {quantity(before)} outputs, but no more than n, "
             "to learn and to choose thresholds or bins."
         )
     yield (
@@ -86,7 +87,7 @@ def explanation(found: dict[str, Any]) -> Iterator[str]:
     )
     yield (
         "*Above the truth* is the share of audits whose bound exceeded the true ε, with an "
-        f"interval; all intervals hold together with {words.percent(found['interval_confidence'])} "
+        f"interval; all intervals hold together with {percent(found['interval_confidence'])} "
         "confidence. *Typical* is the mean bound (⌀), or the median estimate (~) of an estimator "
         "that does not certify."
     )
@@ -97,7 +98,7 @@ def explanation(found: dict[str, Any]) -> Iterator[str]:
         text = " or ".join(f"{100 * (1 - level):.3g} %" for level in levels)
         yield (
             f"A bound may exceed the truth in at most {text} of audits (each bound alone, "
-            f"multiplicity none). Its promise counts as broken from {words.quantity(most)} of "
+            f"multiplicity none). Its promise counts as broken from {quantity(most)} of "
             f"{repeats} audits on ({100 * most / found['repeats']:.3g} %). If all promises are "
             f"kept, the probability of any such line is below "
             f"{100 * (1 - found['interval_confidence']) / 2:.2g} %."
@@ -124,7 +125,7 @@ def sections(found: dict[str, Any]) -> Iterator[Section]:
     if corners := found["corners"]:
         text = (
             "This table is computed without draws, for a mechanism with two outputs at the "
-            f"corner of the curve of ε-DP and {words.quantity(corners[0]['trials'])} draws per "
+            f"corner of the curve of ε-DP and {quantity(corners[0]['trials'])} draws per "
             "dataset. There, limits fail almost as often as they are allowed to. Every pair of "
             "counts is weighted by its probability. *Above* is the probability that the bound "
             "exceeds ε. An estimator that tries several events divides its error among them. The "
@@ -148,7 +149,11 @@ def sections(found: dict[str, Any]) -> Iterator[Section]:
 
 def _cells(row: Row) -> tuple[str | None, tuple[str, ...]]:
     kind = "failed" if row["status"] == "failed" else row["promise"]
-    above, typical, share = "–", f"~ {words.point(words.number(row['median_epsilon']))}", "–"
+    above, typical, share = (
+        "–",
+        f"~ {point(number_format.number(row['median_epsilon']))}",
+        "–",
+    )
     if row["rate"] is not None:
         decimals = 1 if row["repeats"] < MANY else 2
         scale = 10**decimals
@@ -157,10 +162,17 @@ def _cells(row: Row) -> tuple[str | None, tuple[str, ...]]:
         rate = f"{100 * row['rate']:.{decimals}f} %"
         above = f"{rate} ({low:.{decimals}f} to {high:.{decimals}f})"
     if row["certified"]:
-        typical = f"⌀ {words.lower(row['mean_lower'])}"
+        typical = f"⌀ {lower(row['mean_lower'])}"
         if row["share"] is not None:
             share = f"{math.floor(100 * row['share'])} %"
-    return kind, (words.quantity(row["trials"]), _name(row), above, typical, share, PROMISES[kind])
+    return kind, (
+        quantity(row["trials"]),
+        _name(row),
+        above,
+        typical,
+        share,
+        PROMISES[kind],
+    )
 
 
 def _corner_cells(row: Row) -> tuple[str | None, tuple[str, ...]]:
@@ -176,7 +188,7 @@ def _corner_cells(row: Row) -> tuple[str | None, tuple[str, ...]]:
 def _whole_cells(row: Row) -> tuple[str | None, tuple[str, ...]]:
     low, high = math.floor(1000 * row["rate_low"]) / 10, math.ceil(1000 * row["rate_high"]) / 10
     return row["promise"], (
-        words.quantity(row["audits"]),
+        quantity(row["audits"]),
         row["what"],
         f"{100 * row['rate']:.1f} % ({low:.1f} to {high:.1f})",
         f"{100 * row['expected']:.2f} %",
@@ -212,8 +224,8 @@ def truth_of(row: Row) -> str:
     """Write the true ε of a row, if it is known."""
     if not row["truth"]:
         return ""
-    epsilon = words.point(words.number(row["truth"]["epsilon"]))
-    return f"true ε {epsilon} at δ = {words.setting(row['delta'])}"
+    epsilon = point(number_format.number(row["truth"]["epsilon"]))
+    return f"true ε {epsilon} at δ = {setting(row['delta'])}"
 
 
 def conclusion(found: dict[str, Any]) -> str:
@@ -246,4 +258,4 @@ def failures(found: dict[str, Any]) -> Iterator[str]:
 def left_out(skipped: list[dict[str, Any]]) -> Iterator[str]:
     """Return each reason once, with the number of cells."""
     for reason, count in Counter(skip["reason"] for skip in skipped).items():
-        yield f"left out, {words.plural(count, 'cell')}: {reason}"
+        yield f"left out, {plural(count, 'cell')}: {reason}"

@@ -13,7 +13,8 @@ from dpframe.common import files
 from dpframe.common.text import escape
 from dpframe.errors import OutputError
 from dpframe.report.files import scores
-from dpframe.report.sentences import OutcomeKind, outcomes
+from dpframe.report.findings import outcomes
+from dpframe.report.verdict_text import OutcomeKind
 from dpframe.results import store
 from dpframe.results.model import Record, SkipRecord
 

@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpframe.common.types import Floats
-from dpframe.report import sentences, words
-from dpframe.report.group import cell_name, names, state
-from dpframe.report.words import WORDS, plural
+from dpframe.report import number_format
+from dpframe.report.findings import headline
+from dpframe.report.group import cell_name, names
+from dpframe.report.number_format import brief, percent, plural, point, setting
+from dpframe.report.verdict_text import WORDS, state
 from dpframe.results.model import CellRecord, ChoiceRecord, ClaimRecord, PairRecord, Record
 from dpframe.results.verdict import exceeds, surprising
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
@@ -259,11 +261,11 @@ def _same(old: Any, new: Any) -> bool:
 
 def lines(old: Record, new: Record, found: Changes) -> Iterator[str]:
     """Describe the differences in words, verdicts that got worse first."""
-    yield f"old: {old.audit.name}: {sentences.verdict(old)}"
-    yield f"new: {new.audit.name}: {sentences.verdict(new)}"
+    yield f"old: {old.audit.name}: {headline(old)}"
+    yield f"new: {new.audit.name}: {headline(new)}"
     if found.settings:
         asked = "; ".join(
-            f"{key} {words.setting(before)} → {words.setting(after)}"
+            f"{key} {setting(before)} → {setting(after)}"
             for key, (before, after) in found.settings.items()
         )
         yield f"asked differently: {asked}"
@@ -308,7 +310,7 @@ def lines(old: Record, new: Record, found: Changes) -> Iterator[str]:
     if found.tested:
         yield (
             f"Noise: counts of {plural(found.tested, 'cell')} were tested against each "
-            f"other; with {words.percent(1 - LEVEL)} confidence, none of those listed differs "
+            f"other; with {percent(1 - LEVEL)} confidence, none of those listed differs "
             "by chance."
         )
     if rest := len(found.matches.both) - found.tested:
@@ -369,12 +371,12 @@ def _bound(cell: CellRecord) -> str:
     if cell.estimate is None:
         return "nothing counted"
     if cell.estimate.epsilon_lower is None:
-        return f"estimated {words.point(cell.estimate.epsilon)}"
-    return f"certified {words.lower(cell.estimate.epsilon_lower)}"
+        return f"estimated {point(cell.estimate.epsilon)}"
+    return f"certified {number_format.lower(cell.estimate.epsilon_lower)}"
 
 
 def _claim(claim: ClaimRecord | None) -> str:
     if claim is None:
         return "nothing claimed"
-    at = f" at δ = {words.setting(claim.delta)}" if claim.delta else ""
-    return f"{claim.kind} ε = {words.brief(claim.epsilon)}{at}"
+    at = f" at δ = {setting(claim.delta)}" if claim.delta else ""
+    return f"{claim.kind} ε = {brief(claim.epsilon)}{at}"

@@ -1,4 +1,4 @@
-"""Sort the cells of a record into tables, name them, and rank them by certified ÷ claimed ε."""
+"""Sort the cells of a record into tables and maps, and name them."""
 
 import dataclasses
 import itertools
@@ -9,15 +9,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from dpframe.report import words
-from dpframe.report.words import SYMBOL, WORDS, number, setting
+from dpframe.report.number_format import number, setting
+from dpframe.report.verdict_text import SYMBOL, WORDS, is_unexpected, state, weight, worst
 from dpframe.results.model import CellRecord, EstimateRecord, SkipRecord
 
 FIRST_KEYS = ("mechanism.epsilon",)
 """Swept keys that come first, as rows, because the claim depends on them."""
 SEARCH = "search"  # stands for the attack of a searched cell
-TABLE_KEYS = 2  # swept keys that a table can show: one down, one across
-MOST_DIGITS = 8
+TABLE_KEYS = 2  # swept keys that a map can show: one down, one across
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,27 +168,6 @@ def parts(group: Group) -> Iterator[tuple[str, Group]]:
             yield name, dataclasses.replace(group, keys=keys, spots=tuple(found))
 
 
-class Square(NamedTuple):
-    """A table of two swept keys."""
-
-    down: str
-    across: str
-    rows: list[Any]  # values of the key down
-    columns: list[Any]  # values of the key across
-    spots: list[list[Spot | None]]  # row by row
-
-
-def square(group: Group) -> Square:
-    """Lay out a group of two swept keys: ε goes down, else the one with more values."""
-    down, across = group.keys
-    if not down.endswith(".epsilon") and len(group.axis(down)) < len(group.axis(across)):
-        down, across = across, down
-    rows, columns = group.axis(down), group.axis(across)
-    at = {(same(s.values[down]), same(s.values[across])): s for s in group.spots}
-    spots = [[at.get((same(row), same(column))) for column in columns] for row in rows]
-    return Square(down, across, rows, columns, spots)
-
-
 def same(value: Any) -> str:
     """Return a dictionary key that is equal for equal values, lists included."""
     return json.dumps(value, sort_keys=True, default=str)
@@ -269,106 +247,10 @@ def repeated(cells: list[CellRecord]) -> bool:
     return any(cell.repeat for cell in cells)
 
 
-def state(cell: CellRecord) -> str | None:
-    """Return the verdict of a cell, or "failed"."""
-    return "failed" if cell.status == "failed" else cell.verdict
-
-
-def is_unexpected(cell: CellRecord) -> bool:
-    """True if the cell ran and its verdict differs from the spec's expectation."""
-    expected = cell.expected
-    return expected is not None and cell.status == "ok" and cell.verdict != expected
-
-
 def tallies(cells: Iterable[CellRecord]) -> list[tuple[str | None, str]]:
     """Return each verdict that occurs, with its count in words."""
     counts = Counter(map(state, cells))
     return [(v, f"{SYMBOL[v]} {counts[v]} {WORDS[v]}") for v in SYMBOL if counts[v]]
-
-
-# Certified ε beside claimed ε, and the worst of several cells.
-
-
-class Weight(NamedTuple):
-    """A certified bound beside a claim, both in nats."""
-
-    lower: float
-    claimed: float
-    delta: float | None  # their δ, if it is not the cell's
-
-    @property
-    def ratio(self) -> float:
-        """Certified divided by claimed: 0 if nothing is certified or the claim is ∞."""
-        if self.lower <= 0:
-            return 0.0
-        return self.lower / self.claimed if self.claimed > 0 else math.inf
-
-
-def weight(cell: CellRecord) -> Weight | None:
-    """Return bound and claim of a cell; None if one of them is missing.
-
-    A claim that is a curve may be refuted at another δ than the cell's. Then bound and claim are
-    those at the δ with the strongest evidence.
-    """
-    estimate, claim = cell.estimate, cell.claim
-    if estimate is None or claim is None or estimate.epsilon_lower is None:
-        return None
-    found = Weight(estimate.epsilon_lower, claim.epsilon, None)
-    if cell.basis is not None and found.lower <= found.claimed:
-        contrast = cell.basis.contrast
-        elsewhere = Weight(contrast.lower, contrast.claimed, contrast.delta)
-        if math.isfinite(elsewhere.lower) and elsewhere.lower > elsewhere.claimed:
-            return elsewhere
-    return found
-
-
-def worst(cells: Iterable[CellRecord]) -> CellRecord | None:
-    """Return the cell with the strongest evidence against its mechanism; None if none ran.
-
-    Cells are compared by these in turn: being violated, certified ÷ claimed ε, the certified bound,
-    the point value. The first of equal cells is returned.
-    """
-    ran = [cell for cell in cells if cell.estimate is not None]
-    return max(ran, key=_gravity, default=None)
-
-
-def _gravity(cell: CellRecord) -> tuple[float, ...]:
-    found, estimate = weight(cell), cell.estimate
-    lower = epsilon = -1.0
-    if estimate is not None:
-        lower = -1.0 if estimate.epsilon_lower is None else estimate.epsilon_lower
-        epsilon = -1.0 if math.isnan(estimate.epsilon) else estimate.epsilon
-    ratio = -1.0 if found is None else found.ratio
-    return cell.verdict == "violated", ratio, lower, epsilon
-
-
-def measure(cell: CellRecord) -> str:
-    """Write the certified bound of a cell, rounded down, and its claim."""
-    estimate, found = cell.estimate, weight(cell)
-    if estimate is None:
-        return "could not be run"
-    if found is None and estimate.epsilon_lower is None:
-        return f"nothing certified; estimated {words.point(estimate.epsilon)}"
-    if found is None:
-        return f"certified {words.lower(estimate.epsilon_lower)}, nothing claimed"
-    lower, claimed = told_apart(found.lower, found.claimed)
-    if found.lower <= 0:  # "certified 0" could be taken for a loss of 0
-        return f"nothing certified, claimed {claimed}"
-    at = "" if found.delta is None else f" at δ = {setting(found.delta)}"
-    return f"certified {lower} of claimed {claimed}{at}"
-
-
-def told_apart(lower: float, claimed: float) -> tuple[str, str]:
-    """Write a bound and a claim with enough digits to show which is larger."""
-
-    def as_float(text: str) -> float:
-        return float(text.replace("∞", "inf").replace("–", "nan"))
-
-    for digits in range(3, MOST_DIGITS):
-        shown = words.lower(lower, digits), words.brief(claimed, digits)
-        if (lower > claimed) == (as_float(shown[0]) > as_float(shown[1])):
-            break
-    return shown
 
 
 # Maps of a sweep: cells in rows and columns, for the terminal, the page and the figure.
@@ -401,14 +283,21 @@ def maps(found: Sequence[Group]) -> Iterator[Map]:
     yield from _bands([one for one in found if len(one.keys) == 1], naming)
     for one in found:
         for name, part in parts(one) if len(one.keys) > 1 else ():
-            down, across, rows, columns, spots = square(part)
-            labels = words.align(list(map(words.setting, rows)))
+            down, across = part.keys
+            # ε goes down, else the key with more values.
+            if not down.endswith(".epsilon") and len(part.axis(down)) < len(part.axis(across)):
+                down, across = across, down
+            rows, columns = part.axis(down), part.axis(across)
+            at = {(same(s.values[down]), same(s.values[across])): s for s in part.spots}
             yield Map(
                 ", ".join(filter(None, [group_name(one, naming), name])),
                 short(down, one.swept),
                 short(across, one.swept),
-                list(map(words.setting, columns)),
-                list(zip(labels, spots, strict=True)),
+                list(map(setting, columns)),
+                [
+                    (setting(row), [at.get((same(row), same(column))) for column in columns])
+                    for row in rows
+                ],
             )
 
 
@@ -435,4 +324,4 @@ def _bands(found: list[Group], naming: list[int]) -> Iterator[Map]:
             at = {same(spot.values[key]): spot for spot in one.spots}
             rows.append((group_name(one, naming), [at.get(same(value)) for value in values]))
         across = short(key, members[0].swept)
-        yield Map("", "", across, list(map(words.setting, values)), rows)
+        yield Map("", "", across, list(map(setting, values)), rows)

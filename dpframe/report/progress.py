@@ -13,8 +13,8 @@ from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeRemai
 from rich.table import Column
 from rich.text import Text
 
-from dpframe.report.terminal.elements import Ink
-from dpframe.report.words import quantity
+from dpframe.common.text import escape
+from dpframe.report.number_format import quantity
 
 if TYPE_CHECKING:
     from dpframe.engine.run import Progress
@@ -43,7 +43,6 @@ def run_progress(
     if quiet or console.quiet or not console.is_terminal or console.is_dumb_terminal:
         yield ignore
         return
-    ink = Ink.of(console)
 
     def text(template: str, column: Column) -> TextColumn:
         return TextColumn(template, markup=False, table_column=column)
@@ -78,7 +77,7 @@ def run_progress(
             display.update(
                 task,
                 completed=draws_done,
-                description=ink.plain(label).replace("\n", " "),
+                description=escape(label),
                 cells_done=cells_done,
             )
 

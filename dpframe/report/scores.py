@@ -4,8 +4,9 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dpframe.report import words
-from dpframe.report.words import SYMBOL, WORDS
+from dpframe.report import number_format
+from dpframe.report.number_format import percent, point, quantity, setting
+from dpframe.report.verdict_text import SYMBOL, WORDS
 
 Found = Mapping[str, Any]
 Row = dict[str, Any]
@@ -36,7 +37,7 @@ def conclusion(found: Found) -> str:
         if not found["refuted"]:
             return ""
     verdict, word = ("violated", "") if found["refuted"] else ("consistent", "not ")
-    sure = words.percent(found["audit"]["confidence"])
+    sure = percent(found["audit"]["confidence"])
     return f"{SYMBOL[verdict]} The claim is {word}refuted at {sure} confidence{paid}."
 
 
@@ -54,7 +55,7 @@ def best(found: Found) -> str:
         bound, delta = (top["bounds"][0][key] for key in ("epsilon_lower", "delta"))
     else:
         rows = [row for row in rows if row["estimator"]["use"] == DEFAULT] or rows
-        top = max(rows, key=lower)
+        top = max(rows, key=bound_of)
         bound, delta = top["estimate"]["epsilon_lower"], found["audit"]["delta"]
         confidence = 1 - len(rows) * (1 - confidence)
     if confidence <= 0:
@@ -63,33 +64,34 @@ def best(found: Found) -> str:
             "after looking."
         )
     return (
-        f"ε ≥ {words.lower(words.number(bound))} at δ = {words.setting(delta)}, "
-        f"{words.percent(confidence)} ({top['estimator']['label']})"
+        f"ε ≥ {number_format.lower(number_format.number(bound))} at δ = {setting(delta)}, "
+        f"{percent(confidence)} ({top['estimator']['label']})"
     )
 
 
 def larger(found: Found) -> str:
     """Name the largest bound if the headline shows a different one, else return ""."""
     rows = certified_rows(found)
-    named = [lower(row) for row in rows if row["estimator"]["use"] == DEFAULT]
+    named = [bound_of(row) for row in rows if row["estimator"]["use"] == DEFAULT]
     if found["kind"] == ONE_RUN or not named:
         return ""
-    top = max(rows, key=lower)
-    if lower(top) <= max(named):
+    top = max(rows, key=bound_of)
+    if bound_of(top) <= max(named):
         return ""
     return (
-        f"{top['estimator']['label']} alone certifies more, ε ≥ {words.lower(lower(top))}; that "
+        f"{top['estimator']['label']} alone certifies more, "
+        f"ε ≥ {number_format.lower(bound_of(top))}; that "
         "holds only if you chose this estimator before you saw the scores."
     )
 
 
-def lower(row: Row) -> float:
+def bound_of(row: Row) -> float:
     """Return the certified bound of an estimator."""
     return _number(row["estimate"]["epsilon_lower"])
 
 
 def _number(value: Any) -> float:
-    return words.number(value) or 0.0
+    return number_format.number(value) or 0.0
 
 
 def rates(found: Found) -> str:
@@ -100,7 +102,7 @@ def rates(found: Found) -> str:
     area = sum((x1 - x0) * (y0 + y1) / 2 for (x0, y0), (x1, y1) in itertools.pairwise(roc))
     reached = [max(y for x, y in roc if x <= low) for low in LOW_RATES]
     shares = (
-        f"{100 * y:.3g} % at FPR {words.setting(100 * low)} %"
+        f"{100 * y:.3g} % at FPR {setting(100 * low)} %"
         for y, low in zip(reached, LOW_RATES, strict=True)
     )
     of = " (of the reversed scores)" if _direction(found).get("drawn_reversed") else ""
@@ -118,7 +120,7 @@ def reversal(found: Found) -> str:
         return ""
     return (
         "! The scores are lower with the record than without: a test of "
-        f"{words.quantity(sum(direction['set_aside']))} scores that no bound uses shows it (it "
+        f"{quantity(sum(direction['set_aside']))} scores that no bound uses shows it (it "
         f"errs with probability below {100 * direction['level']:g} %). If lower means the record, "
         "as with losses, add --lower-is-member."
     )
@@ -144,9 +146,9 @@ def unadjusted(found: Found) -> str:
     if count < 2 or found["kind"] == ONE_RUN:
         return ""
     together = 1 - count * (1 - confidence)
-    sure = f"with {words.percent(together)} confidence" if together > 0 else "with no confidence"
+    sure = f"with {percent(together)} confidence" if together > 0 else "with no confidence"
     return (
-        f"! Not adjusted for {count} bounds: each holds alone at {words.percent(confidence)}. If "
+        f"! Not adjusted for {count} bounds: each holds alone at {percent(confidence)}. If "
         f"you pick the best of them now, it holds {sure}. Choose one estimator beforehand instead "
         "(--estimator)."
     )
@@ -156,7 +158,7 @@ def sources(found: Found) -> Iterator[str]:
     """Name the scores, the columns that hold them, and their direction."""
     scores, direction = found["scores"], _direction(found)
     if columns := scores.get("columns"):
-        sides = f"{words.quantity(columns['in'])} in, {words.quantity(columns['out'])} out"
+        sides = f"{quantity(columns['in'])} in, {quantity(columns['out'])} out"
         yield (
             f"score = column {columns['score']}, membership = column {columns['membership']} "
             f"({sides})"
@@ -164,26 +166,26 @@ def sources(found: Found) -> Iterator[str]:
     if found["kind"] == ONE_RUN:
         yield (
             f"{scores['name']}: {canaries(scores)}, "
-            f"{words.quantity(scores['members'])} of them members"
+            f"{quantity(scores['members'])} of them members"
             f"{_lacking(scores['nan'], 'scores NaN')}"
         )
     else:
         for key, name in (("in", "D′, with the record"), ("out", "D, without the record")):
             side = scores[key]
             kind = "decisions" if side["type"] == "bool" else "scores"
-            amount = f"{words.quantity(side['scores'])} {kind}"
+            amount = f"{quantity(side['scores'])} {kind}"
             column = f", column {side['column']}" if "column" in side else ""
             yield f"{side['name']}{column}: {amount}{_lacking(side['nan'], 'of them NaN')} ({name})"
     yield from _stated(direction)
     if aside := sum(direction.get("set_aside", ())):
-        yield f"{words.quantity(aside)} of these only test the direction of the scores."
+        yield f"{quantity(aside)} of these only test the direction of the scores."
 
 
 def canaries(scores: Found) -> str:
     """Write the number of canaries and of runs."""
     runs = scores.get("runs", 1)  # old answers have none
-    of = "of one run" if runs == 1 else f"in each of {words.quantity(runs)} runs"
-    return f"{words.quantity(scores['canaries'])} canaries {of}"
+    of = "of one run" if runs == 1 else f"in each of {quantity(runs)} runs"
+    return f"{quantity(scores['canaries'])} canaries {of}"
 
 
 def _stated(direction: Found) -> Iterator[str]:
@@ -207,20 +209,20 @@ def _stated(direction: Found) -> Iterator[str]:
 
 
 def _lacking(number: int, text: str) -> str:
-    return f", {words.quantity(number)} {text}" if number else ""
+    return f", {quantity(number)} {text}" if number else ""
 
 
 def terms(found: Found) -> str:
     """Name the claim, the δ and the confidence."""
     audit, claim = found["audit"], found["claim"]
-    claimed, sure = "", words.percent(audit["confidence"])
+    claimed, sure = "", percent(audit["confidence"])
     if claim is not None:
-        epsilon = words.point(words.number(claim["epsilon"]))
-        claimed = f" · claimed ε {epsilon} at δ = {words.setting(claim['delta'])}"
+        epsilon = point(number_format.number(claim["epsilon"]))
+        claimed = f" · claimed ε {epsilon} at δ = {setting(claim['delta'])}"
     how = f"all bounds together at {sure}"
     if found["kind"] != ONE_RUN:
         how = f"each bound alone at {sure} (multiplicity none)"
-        claimed = claimed or f" at δ = {words.setting(audit['delta'])}"
+        claimed = claimed or f" at δ = {setting(audit['delta'])}"
     return f"ε in nats{claimed} · {how}"
 
 

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dpframe.report.group import measure, state
+from dpframe.report.verdict_text import SYMBOL, WORDS, measure, state
 from dpframe.report.witness import noise_too_small
-from dpframe.report.words import SYMBOL, WORDS
 from dpframe.results.model import CellRecord, Record
 from dpframe.results.verdict import exceeds
 

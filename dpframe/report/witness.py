@@ -14,7 +14,7 @@ import tomli
 
 from dpframe.common.text import shown, toml, toml_key
 from dpframe.errors import DpframeError
-from dpframe.report import words
+from dpframe.report.number_format import quantity
 from dpframe.results.model import CellRecord, ChoiceRecord, PairRecord, Record, WitnessRecord
 from dpframe.results.verdict import exceeds
 
@@ -106,11 +106,11 @@ def _command(path: str, changes: Iterable[str], files: Iterable[str] = ()) -> st
 
 def event_in_words(title: str, found: WitnessRecord, told: Sequence[str] = ()) -> Iterator[str]:
     """Describe an event, with outputs inside and outside it if the record has some."""
-    shares = [
-        f"{words.quantity(hits)} of {words.quantity(trials)} on {name}"
+    zero, one = (
+        f"in {quantity(hits) if hits else 'none'} of {quantity(trials)} draws from {name}"
         for hits, trials, name in zip(found.hits, found.trials, ("D", "D′"), strict=True)
-    ]
-    yield f"{title}: {found.event}, {', '.join([*shares, *told])}."
+    )
+    yield f"{title}: {found.event}, {', '.join([f'{zero} and {one}', *told])}."
     for place, outputs in (("in", found.inside), ("outside", found.outside)):
         if outputs:
             yield f"Outputs {place} this event: {'; '.join(outputs)}."

@@ -19,7 +19,7 @@ from dpframe.builtin.neighbourhoods.records import RecordEdits
 from dpframe.builtin.pairs.plain import same_cell
 from dpframe.common.text import toml
 from dpframe.interfaces.pair import same
-from dpframe.report.sentences import caveats
+from dpframe.report.findings import caveats
 from dpframe.report.witness import _read, as_toml
 from dpframe.sampling.content import data_digest
 from dpframe.testing import check_neighbourhood

@@ -22,7 +22,7 @@ from dpframe.calibration.experiment import experiments_of
 from dpframe.commands import audit as auditing
 from dpframe.commands.calibrate import SETTINGS, calibration, exit_code
 from dpframe.report.calibration import calibration_page
-from dpframe.report.terminal.estimators import render_calibration
+from dpframe.report.terminal.measures import render_calibration
 from dpframe.results.store import dumps
 
 pytestmark = pytest.mark.usefixtures("whole_audits_once")

@@ -12,8 +12,8 @@ from support.known_truths import KNOWN, spec
 
 import dpframe
 from dpframe import DpframeError, GaussianDP
-from dpframe.report.terminal.estimators import render_comparison
-from dpframe.report.words import lower
+from dpframe.report.number_format import lower
+from dpframe.report.terminal.measures import render_comparison
 from dpframe.results.store import dumps
 
 SMALL = {"fit": 500, "pilot": 300}
@@ -137,13 +137,13 @@ def test_the_report(beside: dict[str, Any]) -> None:
     table = lines[first:second]
     where = {
         name: next(n for n, one in enumerate(table) if name in one)
-        for name in ("first · greedy", "beyond · precision", "estimates, not bounds:", "guess")
+        for name in ("first · greedy", "beyond · precision", "guess")
     }
     # Bounds first, the best on top, then what is none.
     assert list(where.values()) == sorted(where.values())
     assert "≥" in table[where["first · greedy"]]
     assert "no bound" in table[where["guess"]]
-    assert not any("≥" in one for one in table[where["estimates, not bounds:"] :])
+    assert not any("≥" in one for one in table[where["guess"] :])
     assert "multiplicity none" in text
     assert text.count("assumes that ε is about 1") == 1
     assert "breaks: failed" in text

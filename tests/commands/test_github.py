@@ -108,7 +108,7 @@ def test_the_summary_of_the_step_gets_the_report_after_what_is_there(tmp_path):
     assert said(record(made_records.cell()), {"GITHUB_STEP_SUMMARY": str(summary)}) == []
     text = summary.read_text()
     assert re.match(
-        r"before\n# dptext\n\n\*\*No violation found for the claim, tested at 95 %",
+        r"before\n# dptext\n\n\*\*No violation found for the claim, as expected",
         text,
     )
 

@@ -132,5 +132,5 @@ def test_a_run_of_nothing_is_no_success(tmp_path: Path) -> None:
     (tmp_path / "spec.toml").write_text(spec)
     done = dpframe("run", "spec.toml", "--out", ".", cwd=tmp_path)
     assert done.returncode == 3
-    assert "No claim tested" in done.stdout
+    assert "No claim was tested" in done.stdout
     assert record(tmp_path).skipped[0].reason.startswith("identity: takes single numbers")

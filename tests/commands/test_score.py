@@ -20,7 +20,7 @@ from dpframe.errors import PluginError, ScoresError
 from dpframe.interfaces.estimator import Query
 from dpframe.report.files.scores import document
 from dpframe.report.scores import larger, reversal, sources
-from dpframe.report.terminal.estimators import render_scores
+from dpframe.report.terminal.measures import render_scores
 from dpframe.results.store import answer_at, dumps
 from dpframe.scores.count import LEVEL, MOST_SET_ASIDE, SPARED, reversed_p_value
 

@@ -17,7 +17,7 @@ from dpframe.claims import GaussianDP, PureDP
 from dpframe.engine.estimate import slack
 from dpframe.errors import CellError
 from dpframe.interfaces.estimator import Estimate, Query
-from dpframe.report import phrases
+from dpframe.report import verdict_text
 from dpframe.report.files import html
 from dpframe.results.model import SlackRecord
 from dpframe.results.store import as_record
@@ -184,7 +184,7 @@ def test_what_is_unknown_or_limited_is_called_so() -> None:
         assert parts is not None
         cell = made_records.cell(slack=parts.model_dump())
         (read,) = as_record(made_records.record([cell])).cells
-        assert list(map(str, phrases.slack(read)))[:3] == texts
+        assert list(map(str, verdict_text.slack(read)))[:3] == texts
     page = html.document(as_record(made_records.record([cell])))
     assert "pair unknown, attack unknown, sampling 0.200, confidence 0.200" in page
     assert 'class="part-sampling"' in page

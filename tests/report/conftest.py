@@ -17,7 +17,7 @@ def records():
 def show():
     """Renders a record as plain text, lines without trailing blanks."""
 
-    def show(record, width=80, *, encoding="utf-8", colour=False, numbers=True):
+    def show(record, width=80, *, encoding="utf-8", colour=False, numbers=True, slack=False):
         from dpframe.report.terminal.render import render
         from dpframe.results.store import as_record
 
@@ -30,7 +30,7 @@ def show():
             legacy_windows=False,
             _environ={},
         )
-        render(as_record(record), console, numbers=numbers)
+        render(as_record(record), console, numbers=numbers, slack=slack)
         file.flush()
         text = file.buffer.getvalue().decode(encoding)
         return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"

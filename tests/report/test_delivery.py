@@ -24,10 +24,10 @@ def record():
 
 
 def test_the_package_is_the_function_however_it_was_imported(record):
-    import dpframe.report.words
+    import dpframe.report.number_format
 
     assert dpframe.report is sys.modules["dpframe.report"]
-    assert dpframe.report.words.point(1.0) == "1.00"
+    assert dpframe.report.number_format.point(1.0) == "1.00"
     page = dpframe.report(record)
     assert page.startswith("<!DOCTYPE html>")
     assert "1 of 2 claims violated" in page

@@ -71,9 +71,9 @@ def test_attacks_say_what_they_give_and_estimators_what_they_take():
     said = {Example: told | sure | {"reference": "[Key2020, lemma 1]"}}
     entries = [Entry("estimator", "e")]
     wide = printed(render_plugins, entries, [], said.get, width=100)
-    assert re.search(r"decisions, +Adds noise.*\n +binned scores,\s+raw scores", wide)
-    narrow = printed(render_plugins, entries, [], said.get, width=45)
-    assert "  takes decisions, binned scores, raw scores\n" in narrow
+    assert re.search(r"decisions, binned scores, raw scores +Adds noise", wide)
+    narrow = printed(render_plugins, entries, [], said.get, width=25)
+    assert "takes decisions, binned scores, raw scores" in " ".join(narrow.split())
     one = printed(render_plugin, entries[0], [], said[Example])
     assert "takes decisions, binned scores, raw scores\n" in one
     assert "certifies nothing; assumes Gaussian scores\nrests on [Key2020, lemma 1]\n" in one

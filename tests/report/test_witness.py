@@ -14,8 +14,8 @@ from support.searches import Three, spec
 
 import dpframe
 from dpframe.errors import DpframeError
-from dpframe.report import sentences, witness
-from dpframe.report.sentences import untried
+from dpframe.report import witness
+from dpframe.report.findings import Kind, caveats, of
 from dpframe.results.model import ChoiceRecord, Record
 
 if TYPE_CHECKING:
@@ -95,10 +95,11 @@ def test_odd_values_are_written_as_toml_and_as_python(record: Record) -> None:
 
 
 def test_reports_tell_the_witness_in_words(record: Record) -> None:
-    told = list(sentences.caveats(record))
+    told = caveats(record)
     assert any(
         one.startswith("Witness against laplace-half-scale: logistic scores") for one in told
     )
     assert not any("Witness against laplace:" in one for one in told)
-    assert any("Up to 2 pairs" in one for one in untried(record))
-    assert "Attacks: logistic. A stronger one may show more." in untried(record)
+    untried = [str(one) for one in of(record, Kind.UNTRIED)]
+    assert any("Up to 2 pairs" in one for one in untried)
+    assert "Attacks: logistic. A stronger one may show more." in untried

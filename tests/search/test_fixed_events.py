@@ -18,7 +18,7 @@ from dpframe import HostMechanism, PureDP
 from dpframe.builtin.attacks.fixed import Projection
 from dpframe.cli import app
 from dpframe.common import machine
-from dpframe.report.sentences import caveats
+from dpframe.report.findings import caveats
 from dpframe.report.witness import as_toml
 from dpframe.results.model import CellRecord
 

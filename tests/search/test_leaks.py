@@ -18,7 +18,7 @@ from dpframe.commands.audit import load, make_plan
 from dpframe.engine import run as engine
 from dpframe.engine.ledger import Ledger
 from dpframe.errors import DpframeError, SpecError
-from dpframe.report.sentences import caveats
+from dpframe.report.findings import caveats
 from dpframe.report.witness import as_tables, next_of, with_finding
 from dpframe.results import store
 from dpframe.search.leaks import KnownLeaks, without_values

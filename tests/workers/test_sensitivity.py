@@ -17,8 +17,8 @@ from dpframe import HostMechanism, Mechanism, Neighbourhood, PureDP, Values, exi
 from dpframe.builtin.mechanisms.program import Program
 from dpframe.errors import CellError
 from dpframe.interfaces.mechanism import consent
-from dpframe.report import sentences
-from dpframe.report.sentences import OutcomeKind, outcome
+from dpframe.report import findings
+from dpframe.report.verdict_text import OutcomeKind, outcome
 from dpframe.report.witness import as_tables, as_test, witness_of
 from dpframe.results import store as records
 from dpframe.results.consistency import disagreement
@@ -228,10 +228,10 @@ def test_a_violation_of_its_own_kind(plugin: Any, tables: dict[str, Any]) -> Non
     assert exit_code(record) == 1
     assert outcome(cell).kind is OutcomeKind.FAILED
     assert "exact" in outcome(cell).message
-    said = sentences.verdict(record)
+    said = findings.headline(record)
     assert said.grave
     assert str(said).startswith("The mechanism changes by more than its noise is scaled for (exact")
-    assert any(worst.words in sentence for sentence in sentences.caveats(record))
+    assert any(worst.words in sentence for sentence in findings.caveats(record))
     assert disagreement(record, json.loads(records.dumps(record))) is None
 
 
@@ -240,7 +240,7 @@ def test_an_expected_one_is_met() -> None:
     met = audited(use, Sum, **FIXED, expect=[{"verdict": "violated"}])
     assert exit_code(met) == 0
     assert outcome(met.cells[0]).kind is OutcomeKind.PASSED
-    assert sentences.expectations(met).met
+    assert findings.expectations(met).met
     unmet = audited(use, Sum, **FIXED, expect=[{"verdict": met.cells[0].verdict}])
     assert exit_code(unmet) == 1
 
@@ -265,7 +265,7 @@ def test_its_witness_is_a_spec_and_a_test() -> None:
 def test_what_keeps_to_it_is_told_for_what_it_is() -> None:
     record = audited({"use": "sum"}, Sum, **FIXED)
     assert exit_code(record) == 0
-    (said,) = [s for s in sentences.caveats(record) if "keeps to its sensitivity" in s]
+    (said,) = [s for s in findings.caveats(record) if "keeps to its sensitivity" in s]
     assert "says nothing about other pairs" in said
 
 

@@ -8,14 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from dpframe.errors import DpframeError
-from dpframe.report import phrases, words
+from dpframe.report import verdict_text
 from dpframe.report.figures import curves, drawing, scales
 from dpframe.report.figures.drawing import CLAIMED, INK, TRUTH, Picture, entry
 from dpframe.report.figures.points import told
 from dpframe.report.figures.scales import Scale
 from dpframe.report.group import groups, same, telling
+from dpframe.report.number_format import brief, setting
 from dpframe.report.terminal.plan import Outlook
-from dpframe.report.words import setting
 from dpframe.results.model import CellRecord, EstimateRecord, Record
 from dpframe.stats import histograms, tradeoff
 
@@ -283,10 +283,10 @@ def _bar(cell: CellRecord, label: str) -> Bar | None:
     lower = None if cell.estimate is None else cell.estimate.epsilon_lower
     if cell.slack is None or lower is None:
         return None
-    parts = phrases.slack(cell)
+    parts = verdict_text.slack(cell)
     sizes = {"certified": lower} | {p.name: p.size for p in parts if p.size is not None}
     # The parts add up to the claim: they are claimed − certified ε, and the certified one.
-    if (claimed := sum(sizes.values())) <= phrases.NEGLIGIBLE:
+    if (claimed := sum(sizes.values())) <= verdict_text.NEGLIGIBLE:
         return None
     shares = {name: size / claimed for name, size in sizes.items()}
     return Bar(label, shares, any(part.size is None or part.sign for part in parts))
@@ -354,7 +354,7 @@ def draw_power(plan: Outlook) -> Picture:
         ax.axhline(row["probability"], color=drawing.FAINT, lw=0.6, zorder=0.5)
         ax.set(xscale="log", ylim=(-0.03, 1.03))
         scales.log_ticks(ax.xaxis, scales.decades(min(sizes), max(sizes)))
-        ax.set_title(drawing.shorten(f"{row['label']}: ε = {words.brief(row['claimed'])}", 44))
+        ax.set_title(drawing.shorten(f"{row['label']}: ε = {brief(row['claimed'])}", 44))
     handles.append(entry("planned trials", **planned))
     drawing.name_axes(axes, "trials per dataset", "power")
     drawing.legend(picture, handles)

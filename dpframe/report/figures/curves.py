@@ -1,8 +1,9 @@
 """Figures of trade-off curves and privacy profiles."""
 
+import bisect
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,9 +16,13 @@ from dpframe.report.figures import drawing, scales
 from dpframe.report.figures.drawing import CERTIFIED, ESTIMATE, FAINT, Picture, named
 from dpframe.report.figures.points import told
 from dpframe.report.group import groups, same, telling
-from dpframe.report.terminal.plots import Curve, corners
 from dpframe.results.model import CellRecord, ClaimRecord, Record, TruthRecord
-from dpframe.stats.tradeoff import certified_delta, matching_mu, tradeoff_of_profile
+from dpframe.stats.tradeoff import (
+    certified_delta,
+    matching_mu,
+    tradeoff_hull,
+    tradeoff_of_profile,
+)
 
 At = Callable[[float], float]
 
@@ -114,9 +119,47 @@ def _strength(cell: CellRecord) -> tuple[float, int]:
 def _curve_of(of: ClaimRecord | TruthRecord, delta: float) -> At:
     """Return the trade-off function of a claim or a truth."""
     if of.tradeoff:
-        points = [(x, y) for x, y in of.tradeoff if math.isfinite(x + y)]
-        return Curve(tuple(sorted(points))).at
+        return curve_through((x, y) for x, y in of.tradeoff if math.isfinite(x + y))
     return pair_curve(of.epsilon, delta)
+
+
+NEAREST = 1e-15  # rates differ from 0 and 1 by at least this
+
+
+def curve_through(points: Iterable[tuple[float, float]]) -> At:
+    """Return the claimed FNR at a false-positive rate, from recorded points (FPR, FNR).
+
+    Between recorded points the curve is drawn as that of two normal distributions, which is a
+    straight line in the quantiles of both rates: recorded points may lie decades apart.
+    """
+    known = sorted(points)
+    places = [x for x, _ in known]
+
+    def at(fpr: float) -> float:
+        right = min(max(bisect.bisect_left(places, fpr), 1), len(places) - 1)
+        (x0, y0), (x1, y1) = known[right - 1 : right + 1]
+        if not x0 < fpr < x1:
+            return y1 if fpr >= x1 else y0
+        if x0 > 0 and x1 < 1 and y1 > 0 and y0 < 1:
+            share = (_quantile(fpr) - _quantile(x0)) / (_quantile(x1) - _quantile(x0))
+            between = _quantile(y0) + share * (_quantile(y1) - _quantile(y0))
+            return float(special.ndtr(between))
+        # Beyond the last inner point its distance in quantiles is kept, up to the end point.
+        x, y = (x1, y1) if x0 <= 0 or y0 >= 1 else (x0, y0)
+        distance = -_quantile(x) - _quantile(y)
+        return min(max(float(special.ndtr(-_quantile(fpr) - distance)), y1), y0)
+
+    return at
+
+
+def _quantile(probability: float) -> float:
+    return float(special.ndtri(min(max(probability, NEAREST), 1 - NEAREST)))
+
+
+def corners(listed: Iterable[Iterable[float]]) -> list[tuple[float, float]]:
+    """Return the lower convex hull of points better than guessing, by ascending FPR, or []."""
+    points = [(x, y) for x, y in listed if math.isfinite(x + y) and x + y < 1]
+    return tradeoff_hull(points) if points else []
 
 
 def pair_curve(epsilon: float, delta: float) -> At:

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from dpframe.common.types import Floats
-from dpframe.report import words
+from dpframe.report.number_format import percent
 from dpframe.results.model import Record
 
 # Figures are printed in grey, so lines differ not only in colour but also in marker and dashes, and
@@ -154,12 +154,9 @@ def promise(record: Record) -> str:
         return "Estimates only: nothing here is certified."
     confidence = record.audit.confidence
     if record.audit.multiplicity == "none":
-        return (
-            f"Each certified bound holds only on its own, with {words.percent(confidence)} "
-            "confidence."
-        )
+        return f"Each certified bound holds only on its own, with {percent(confidence)} confidence."
     error = (1 - confidence) * (1.5 if record.audit.looks > 1 else 1)
-    return f"All certified bounds hold together with {words.percent(1 - error)} confidence."
+    return f"All certified bounds hold together with {percent(1 - error)} confidence."
 
 
 def left_out(record: Record) -> list[str]:

@@ -14,7 +14,7 @@ from dpframe.report.figures import drawing, scales
 from dpframe.report.figures.drawing import FAINT, INK, QUIET, Picture
 from dpframe.report.figures.points import told
 from dpframe.report.group import groups, same, telling
-from dpframe.report.words import number, setting
+from dpframe.report.number_format import number, setting
 from dpframe.results.model import CellRecord, Record
 
 FEWEST = 4  # edges; a histogram with fewer counts decisions rather than scores

@@ -12,7 +12,7 @@ from dpframe.common.text import did_you_mean
 from dpframe.errors import DpframeError
 from dpframe.report.figures.drawing import BESIDE, entry, shorten
 from dpframe.report.group import FIRST_KEYS, Group, Spot, groups, same, short, telling
-from dpframe.report.words import number, setting
+from dpframe.report.number_format import number, setting
 from dpframe.results.model import CellRecord, Record
 
 

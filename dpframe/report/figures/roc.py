@@ -10,12 +10,11 @@ from matplotlib.axes import Axes
 from scipy import special
 
 from dpframe.common.types import Floats
-from dpframe.report import words
 from dpframe.report.figures import curves, drawing, scales
 from dpframe.report.figures.drawing import CLAIMED, INK, QUIET, TRUTH, Picture
 from dpframe.report.group import groups
-from dpframe.report.scores import canaries, certified_rows, lower
-from dpframe.report.terminal import plots
+from dpframe.report.number_format import percent, quantity
+from dpframe.report.scores import bound_of, canaries, certified_rows
 from dpframe.results.model import CellRecord, Record
 from dpframe.stats.tradeoff import matching_mu
 
@@ -52,9 +51,9 @@ def draw_roc(found: Mapping[str, Any]) -> Picture:
 
 def _certified(found: Mapping[str, Any]) -> dict[str, Corners]:
     """Return corners (FPR, FNR) of the estimators that certify some, largest bound first."""
-    rows = sorted(certified_rows(found), key=lower, reverse=True)
+    rows = sorted(certified_rows(found), key=bound_of, reverse=True)
     corners = {
-        row["estimator"]["label"]: plots.corners(row["estimate"]["tradeoff"]) for row in rows
+        row["estimator"]["label"]: curves.corners(row["estimate"]["tradeoff"]) for row in rows
     }
     return dict([each for each in corners.items() if each[1]][:MOST])
 
@@ -64,7 +63,7 @@ def _claim(claim: Mapping[str, Any]) -> curves.At:
     given = claim["parameters"]
     if claim["kind"] in ("pure-dp", "approx-dp"):
         return curves.pair_curve(given["epsilon"], given.get("delta", 0.0))
-    return plots.Curve(tuple(sorted((x, y) for x, y in claim["tradeoff"]))).at
+    return curves.curve_through((x, y) for x, y in claim["tradeoff"])
 
 
 def _draw_curves(
@@ -97,12 +96,12 @@ def _caption(found: Mapping[str, Any], certified: bool) -> Iterator[str]:
         if names != outside["name"].removesuffix(", out"):
             names = f"{inside['name']} and {outside['name']}"
         many = (
-            f"{words.quantity(inside['scores'])} scores with the record, "
-            f"{words.quantity(outside['scores'])} without"
+            f"{quantity(inside['scores'])} scores with the record, "
+            f"{quantity(outside['scores'])} without"
         )
     else:
         names = scores["name"]
-        many = f"{canaries(scores)}, {words.quantity(scores['members'])} of them in"
+        many = f"{canaries(scores)}, {quantity(scores['members'])} of them in"
     yield (
         f"{drawing.shorten(names, 80)}: {many}. False-negative rate against false-positive rate; "
         "on the right, true-positive rate on logarithmic axes."
@@ -112,7 +111,7 @@ def _caption(found: Mapping[str, Any], certified: bool) -> Iterator[str]:
         yield (
             "The mechanism's curve runs through each certified point or below it, on the right "
             "above it, for each estimator alone with "
-            f"{words.percent(found['audit']['confidence'])} confidence."
+            f"{percent(found['audit']['confidence'])} confidence."
         )
     elif certified_rows(found):
         yield "No point of the curve is certified, only ε at this δ."

@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import FixedFormatter, FixedLocator, NullFormatter, NullLocator
 
-from dpframe.report import words
 from dpframe.report.figures.drawing import FAINT, INK
+from dpframe.report.number_format import setting
 
 DECADES = 3.0  # decades that a logarithmic axis reaches below the smallest claim, at most
 WIDE = 20.0  # ratio of the largest value to the smallest from which an axis is logarithmic
@@ -105,14 +105,14 @@ def dress(ax: Axes, which: str, scaled: Scale) -> None:
     getattr(ax, f"set_{which}lim")(*scaled.limits)
     axis: Axis = getattr(ax, f"{which}axis")
     ticks = decades(scaled.low, scaled.high) if scaled.log else _even(scaled.low, scaled.high)
-    texts = [words.setting(tick) for tick in ticks]
+    texts = [setting(tick) for tick in ticks]
     if scaled.infinite:
         ticks, texts = [*ticks, scaled.place(math.inf)], [*texts, "∞"]
         _cut(ax, which, scaled.shifted(scaled.high, scaled.band * 0.12))
     if scaled.tiny:
         rounded = float(f"{scaled.low:.1g}")
         ticks = [*ticks, scaled.place(-math.inf)]
-        texts = [*texts, f"<{words.setting(rounded)}"]
+        texts = [*texts, f"<{setting(rounded)}"]
         _cut(ax, which, scaled.shifted(scaled.low, -scaled.band * 0.12))
     log_ticks(axis, ticks, texts)
 
@@ -120,7 +120,7 @@ def dress(ax: Axes, which: str, scaled: Scale) -> None:
 def log_ticks(axis: Axis, values: Sequence[float], texts: Sequence[str] | None = None) -> None:
     """Set ticks at these values and nowhere else."""
     axis.set_major_locator(FixedLocator(list(values)))
-    axis.set_major_formatter(FixedFormatter(list(texts or map(words.setting, values))))
+    axis.set_major_formatter(FixedFormatter(list(texts or map(setting, values))))
     axis.set_minor_locator(NullLocator())
     axis.set_minor_formatter(NullFormatter())
 

@@ -16,7 +16,8 @@ from dpframe.report.figures.drawing import CLAIMED, FAINT, INK, QUIET, TRUTH, Pi
 from dpframe.report.figures.points import Published, SweepLayout, SweepLine, SweepPanel
 from dpframe.report.figures.scales import Scale
 from dpframe.report.group import Map, groups, maps, repeated
-from dpframe.report.words import WORDS, lower
+from dpframe.report.number_format import lower
+from dpframe.report.verdict_text import WORDS
 from dpframe.results.model import Record
 
 MOST_PANELS = 12

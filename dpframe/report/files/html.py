@@ -4,6 +4,7 @@ The first screen shows the verdict, the worst cell and the map. Everything can b
 script, which sorts and filters the table and shows the numbers of a cell beside the pointer.
 """
 
+import bisect
 import json
 import math
 from base64 import b64encode
@@ -19,12 +20,29 @@ from markupsafe import Markup
 from dpframe import __version__
 from dpframe.common.text import escape
 from dpframe.errors import DpframeError
-from dpframe.report import group, phrases, sentences, words
-from dpframe.report.group import Spot, attack_of, maps, short, state
-from dpframe.report.phrases import issues
-from dpframe.report.sentences import OutcomeKind, outcome
+from dpframe.report import findings, group, number_format, verdict_text
+from dpframe.report.findings import ATTENTION, Finding, Kind
+from dpframe.report.group import Spot, attack_of, maps, short
+from dpframe.report.number_format import (
+    duration,
+    percent,
+    plural,
+    point,
+    quantity,
+    setting,
+    together,
+    upper,
+)
+from dpframe.report.verdict_text import (
+    SHADES,
+    SYMBOL,
+    UNEXPECTED,
+    WORDS,
+    OutcomeKind,
+    outcome,
+    state,
+)
 from dpframe.report.versions import blocks, versions
-from dpframe.report.words import SYMBOL, UNEXPECTED, WORDS, plural
 from dpframe.results.model import CellRecord, Record
 from dpframe.results.strict_json import strict
 from dpframe.results.verdict import SAW_NOTHING, saw_nothing
@@ -32,6 +50,7 @@ from dpframe.results.verdict import SAW_NOTHING, saw_nothing
 MOST_ROWS = 2_000  # rows of the table of all cells
 MOST_DETAILS = 300  # cells that are shown in full: those that need attention first
 MOST_ISSUES = 200
+FIRST = 3  # sentences of evidence that are not folded: the worst event, with its outputs
 MOST_SPEC = 100_000  # characters of the spec
 MOST_PLACES = 10_000  # places of all maps together
 MOST_BYTES = 400_000  # size of all figures together
@@ -59,12 +78,14 @@ LEGEND = (
 
 def document(record: Record) -> str:
     """Return the whole page."""
-    return environment().get_template("page.html").render(values(record)) + "\n"
+    shared = values(record)
+    page = environment().get_template("page.html")
+    return page.render(shared | _body(record, shared["said"])).lstrip() + "\n"
 
 
 def summary(record: Record) -> str:
     """Return the verdict and a small table, for a notebook: an element, not a page."""
-    return environment().get_template("summary.html").render(values(record, brief=True))
+    return environment().get_template("summary.html").render(values(record))
 
 
 def power(plan: Any) -> str:
@@ -112,38 +133,34 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["together"] = words.together
+    made.filters["together"] = together
     return made
 
 
 def _shown(value: Any) -> Any:
     """Escape control and bidirectional characters of an expression; our own markup stays."""
+    if isinstance(value, Finding):
+        value = str(value)
     if isinstance(value, Markup) or not isinstance(value, str):
         return value
     return escape(value, "\n\t")
 
 
-def values(record: Record, *, brief: bool = False) -> dict[str, Any]:
-    """Return the values of the page's template, or with `brief` those of the summary."""
-    found = sentences.verdict(record)
-    head = {
+def values(record: Record) -> dict[str, Any]:
+    """Return the values of the summary for a notebook, which the page has, too."""
+    said: dict[str, list[Finding]] = {kind.name: [] for kind in Kind}
+    for finding in findings.findings(record):
+        said[finding.kind.name].append(finding)
+    return {
         "name": record.audit.name,
-        "finding": found.finding,
-        "rest": found.others + found.rest,
-        "grave": found.grave,
-        "caveats": list(sentences.caveats(record)),
-        "warning": sentences.warning(record),
-        "expectations": sentences.expectations(record),
-        "several": sentences.PROCEDURES.get(record.audit.multiplicity),
-        "versions": (matrix := versions(record)),
-        "matrices": [] if matrix is None else blocks(matrix),
-        "mechanisms": list(phrases.mechanisms(record))[:MOST_ISSUES],
-        "untried": list(sentences.untried(record)),
+        "head": findings.headline(record),
+        "said": said,
+        "mechanisms": list(findings.mechanisms(record))[:MOST_ISSUES],
     }
-    return head if brief else head | _body(record)
 
 
-def _body(record: Record) -> dict[str, Any]:
+def _body(record: Record, said: dict[str, list[Finding]]) -> dict[str, Any]:
+    """Return the values that only the page has."""
     cells = record.cells
     detailed, several = _detailed(cells), group.repeated(cells)
     heads, rows, common = _table(cells, detailed)
@@ -153,28 +170,32 @@ def _body(record: Record) -> dict[str, Any]:
     used = {place["class"] for place in places}
     used |= {"unexpected" for place in places if UNEXPECTED in place["sign"]}
     script = (_TEMPLATES / "cells.js").read_text(encoding="utf-8")
+    matrix = versions(record)
     return {
         # The policy of the page allows this script by its digest, and no other.
         "script": Markup(script),
         "digest_of_script": b64encode(sha256(script.encode()).digest()).decode(),
-        "worst": sentences.worst(record),
+        "attention": [(kind, said[kind.name]) for kind in ATTENTION if said[kind.name]],
+        "most": MOST_ISSUES,
+        "first": FIRST,
+        "procedure": findings.PROCEDURES.get(record.audit.multiplicity),
+        "expectations": findings.expectations(record),
+        "matrices": [] if matrix is None else blocks(matrix),
         "several_repeats": several,
         "maps": drawn,
         "maps_left": left,
-        "maps_of": sentences.common(record),
         "legend": [row for row in LEGEND if row[0] in used],
         "pictures": shown,
         "picture_notes": notes,
-        "issues": [(kind, kind.found[:MOST_ISSUES]) for kind in issues(record)],
         "heads": heads,
         "rows": rows,
         "rows_left": max(len(cells) - MOST_ROWS, 0),
         "details": [_detail(cells[i], i, several=several) for i in sorted(detailed)],
         "details_left": len(cells) - len(detailed),
-        "slack": phrases.meanings_of_slack(),
+        "slack": verdict_text.meanings_of_slack(),
         "number": plural(len(cells), "cell"),
         "common": common,
-        "estimators": list(phrases.estimators(record))[:MOST_ISSUES],
+        "estimators": list(findings.estimators(record))[:MOST_ISSUES],
         "environment": list(_run(record)),
         "plugins": record.plugins,
         "spec": record.spec,
@@ -203,12 +224,12 @@ def _run(record: Record) -> Iterator[tuple[str, str]]:
     yield "devices", ", ".join(environment.devices)
     yield "random number generator", environment.prng
     yield "seed", str(record.seed)
-    yield "draws", words.quantity(total.draws)
+    yield "draws", quantity(total.draws)
     if total.calls is not None:
-        yield "calls of black boxes", words.quantity(total.calls)
-    yield "duration", words.duration(total.seconds)
+        yield "calls of black boxes", quantity(total.calls)
+    yield "duration", duration(total.seconds)
     if total.peak_rss_bytes is not None:
-        yield "memory", words.size(total.peak_rss_bytes)
+        yield "memory", number_format.size(total.peak_rss_bytes)
 
 
 # One cell: as a row of the table, and in full.
@@ -230,7 +251,7 @@ def _table(
     common = [f"{part} {found[0]}" for part, found in labels.items() if len(set(found)) == 1]
     keys = list(dict.fromkeys(key for cell in cells for key in cell.swept))
     for key in keys:
-        texts = [words.setting(c.swept[key]) if key in c.swept else "–" for c in cells]
+        texts = [setting(c.swept[key]) if key in c.swept else "–" for c in cells]
         columns.append((short(key, keys), texts))
     if group.repeated(cells):
         columns.append(("repeat", [str(cell.repeat) for cell in cells]))
@@ -239,16 +260,16 @@ def _table(
         | {
             "link": f"#cell-{index}" if index in linked else None,
             "texts": [texts[index] for _, texts in columns],
-            "numbers": [*phrases.numbers(cell), _bar(cell)],
+            "numbers": [*verdict_text.numbers(cell), _bar(cell)],
         }
         for index, cell in enumerate(cells[:MOST_ROWS])
     ]
-    heads = ["verdict", *(title for title, _ in columns), *phrases.NUMBERS, "slack"]
+    heads = ["verdict", *(title for title, _ in columns), *verdict_text.NUMBERS, "slack"]
     return heads, rows, ", ".join(common)
 
 
 def _head(cell: CellRecord) -> dict[str, Any]:
-    return {"class": state(cell) or "silent", "verdict": phrases.verdict(cell)}
+    return {"class": state(cell) or "silent", "verdict": verdict_text.verdict(cell)}
 
 
 def _detail(cell: CellRecord, index: int, *, several: bool) -> dict[str, Any]:
@@ -264,28 +285,28 @@ def _facts(cell: CellRecord) -> Iterator[tuple[str, str]]:
     estimate, claim = cell.estimate, cell.claim
     yield "Outcome", outcome(cell).message
     if claim:
-        at = words.setting(claim.delta)
-        yield "Claimed", f"ε = {words.brief(claim.epsilon)} at δ = {at} ({claim.kind})"
+        at = setting(claim.delta)
+        yield "Claimed", f"ε = {number_format.brief(claim.epsilon)} at δ = {at} ({claim.kind})"
         yield "Claim's parameters", _value(claim.parameters)
     if cell.truth:
-        yield "Exact loss, if known", f"ε = {words.point(cell.truth.epsilon)}"
+        yield "Exact loss, if known", f"ε = {point(cell.truth.epsilon)}"
     if estimate:
-        at = words.setting(estimate.delta)
-        yield "Empirical", f"ε = {words.point(estimate.epsilon)} at δ = {at}; not a bound"
+        at = setting(estimate.delta)
+        yield "Empirical", f"ε = {point(estimate.epsilon)} at δ = {at}; not a bound"
         if saw_nothing(cell):
             yield "Certified", SAW_NOTHING
         elif estimate.epsilon_lower is not None:
-            level = words.percent(estimate.confidence)
-            yield "Certified", f"ε ≥ {phrases.bound(cell)} with {level} confidence"
+            level = percent(estimate.confidence)
+            yield "Certified", f"ε ≥ {verdict_text.bound(cell)} with {level} confidence"
         if estimate.epsilon_upper is not None and not saw_nothing(cell):
             of = estimate.epsilon_upper_of
-            by = f", by {phrases.LIMITED[of]}" if of else ""
-            yield "This attack shows at most", f"{words.upper(estimate.epsilon_upper)}{by}"
+            by = f", by {verdict_text.LIMITED[of]}" if of else ""
+            yield "This attack shows at most", f"{upper(estimate.epsilon_upper)}{by}"
         if estimate.interval:
-            low, high = map(words.point, estimate.interval)
+            low, high = map(point, estimate.interval)
             yield "Interval, approximate or assuming more; not a bound", f"{low} – {high}"
         yield "Assumes", estimate.assumption
-    yield "Slack: claimed − certified", ", ".join(map(str, phrases.slack(cell)))
+    yield "Slack: claimed − certified", ", ".join(map(str, verdict_text.slack(cell)))
     if cell.p_value is not None and cell.p_adjusted is not None:
         yield "p-value", f"{cell.p_value:.3g}; adjusted for all tests {cell.p_adjusted:.3g}"
     for part in ("mechanism", "pair", "attack", "estimator"):
@@ -303,11 +324,11 @@ def _facts(cell: CellRecord) -> Iterator[tuple[str, str]]:
 
 
 def _bar(cell: CellRecord) -> Markup | str:
-    """Draw the certified ε and the positive parts of the slack beside each other."""
-    if cell.slack is None or cell.estimate is None:
+    """Draw the certified ε and the positive parts of the slack, if the cell is not violated."""
+    if cell.slack is None or cell.estimate is None or cell.verdict == "violated":
         return "–"
-    parts = phrases.slack(cell)
-    label = ", ".join([f"certified {phrases.bound(cell)}", *map(str, parts)])
+    parts = verdict_text.slack(cell)
+    label = ", ".join([f"certified {verdict_text.bound(cell)}", *map(str, parts)])
     sizes = {"certified": cell.estimate.epsilon_lower} | {part.name: part.size for part in parts}
     drawn = {name: size for name, size in sizes.items() if size is not None and size > 0}
     span = Markup('<span class="part-{}" style="flex-grow:{:.4f}"></span>')
@@ -354,11 +375,11 @@ def _maps(cells: list[CellRecord], linked: Mapping[int, int]) -> tuple[list[dict
 def _place(spot: Spot | None, linked: Mapping[int, int]) -> dict[str, Any] | None:
     if spot is None:
         return None
-    cell = group.worst(spot.done) or spot.cells[0]
+    cell = verdict_text.worst(spot.done) or spot.cells[0]
     verdict, share, index = spot.verdict, spot.share, linked.get(id(cell))
     return {
         "class": _class(verdict, share),
-        "sign": max(map(phrases.unexpected, spot.cells)).strip() + SYMBOL[verdict],
+        "sign": max(map(verdict_text.unexpected, spot.cells)).strip() + SYMBOL[verdict],
         "words": WORDS[verdict],
         "ratio": "" if share is None or verdict == "failed" else _ratio(share),
         "link": None if index is None else f"#cell-{index}",
@@ -366,10 +387,12 @@ def _place(spot: Spot | None, linked: Mapping[int, int]) -> dict[str, Any] | Non
 
 
 def _class(verdict: str | None, ratio: float | None) -> str:
+    """Return the class of a place: the verdict, and the shade of `SHADES`."""
+    shade = bisect.bisect_left([most for most, *_ in SHADES], ratio or 0.0)
     if verdict == "violated":
-        return f"violated-{1 if ratio is None or ratio <= 1 else 2 if ratio <= 10 else 3}"
+        return f"violated-{max(shade - 1, 1)}"
     if verdict == "consistent":
-        return f"consistent-{2 if ratio is not None and ratio > 0.5 else 1}"
+        return f"consistent-{2 if shade > 1 else 1}"
     return verdict or "silent"
 
 

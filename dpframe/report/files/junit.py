@@ -11,9 +11,9 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 from dpframe.common.text import escape
-from dpframe.report import sentences, words
-from dpframe.report.group import state
-from dpframe.report.sentences import CellOutcome, OutcomeKind, outcomes
+from dpframe.report.findings import Kind, caveats, headline, of, outcomes
+from dpframe.report.number_format import lower, percent, point, setting
+from dpframe.report.verdict_text import CellOutcome, OutcomeKind, state
 from dpframe.results.model import CellRecord, Record, SkipRecord
 from dpframe.results.verdict import exit_code
 
@@ -55,9 +55,8 @@ def document(record: Record) -> str:
     if not record.cells:
         nothing = CellOutcome(OutcomeKind.BROKEN, "no cell was run, so nothing was tested")
         suite.append(_case(None, "the audit as a whole", nothing, totals["name"]))
-    said = [str(sentences.verdict(record)), *sentences.caveats(record)]
-    if warning := sentences.warning(record):
-        said.append(warning)
+    said = [str(headline(record))]
+    said += [*map(str, of(record, Kind.WARNING)), *caveats(record)]
     _within(suite, "system-out", "\n".join(said))
     ElementTree.indent(root, " ")
     return ElementTree.tostring(root, "unicode", xml_declaration=True) + "\n"
@@ -85,12 +84,12 @@ def _case(
 def _numbers(cell: CellRecord) -> Iterator[str]:
     estimate, claim = cell.estimate, cell.claim
     if claim:
-        yield f"claimed: ε = {words.point(claim.epsilon)} at δ = {words.setting(claim.delta)}"
+        yield f"claimed: ε = {point(claim.epsilon)} at δ = {setting(claim.delta)}"
     if estimate:
-        yield f"empirical: ε = {words.point(estimate.epsilon)}, a point estimate, not a bound"
+        yield f"empirical: ε = {point(estimate.epsilon)}, a point estimate, not a bound"
         if estimate.epsilon_lower is not None:
-            level = words.percent(estimate.confidence)
-            bound = words.lower(estimate.epsilon_lower)
+            level = percent(estimate.confidence)
+            bound = lower(estimate.epsilon_lower)
             yield f"certified: ε ≥ {bound} with {level} confidence; assumes {estimate.assumption}"
     if cell.p_adjusted is not None:
         yield f"p-value: {cell.p_value:.3g}, adjusted for all tests {cell.p_adjusted:.3g}"

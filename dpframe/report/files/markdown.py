@@ -5,8 +5,18 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from dpframe.common.text import escape
-from dpframe.report import group, phrases, sentences, words
-from dpframe.report.phrases import issues
+from dpframe.report import group, verdict_text
+from dpframe.report.findings import (
+    ATTENTION,
+    Kind,
+    caveats,
+    estimators,
+    expectations,
+    headline,
+    mechanisms,
+    of,
+)
+from dpframe.report.number_format import plural
 from dpframe.report.versions import blocks, versions
 from dpframe.results.model import CellRecord, Record
 
@@ -34,36 +44,33 @@ def document(record: Record, most: int = MOST_BYTES) -> str:
 
 
 def _sections(record: Record, cap: int) -> Iterator[str]:
-    found = sentences.verdict(record)
     yield f"# {plain(record.audit.name)}"
-    yield f"**{plain(found, 1000)}**"
+    yield f"**{plain(headline(record), 1000)}**"
     yield from _remarks(record)
     yield _overview(record, cap)
     yield from _versions(record, cap)
     yield from _alarms(record, min(cap, _MOST_ALARMS))
     if record.cells:
         rows = _table(record, record.cells, cap)
-        yield folded(f"All {words.plural(len(record.cells), 'cell')}", rows)
-    if limits := list(sentences.untried(record)):
+        yield folded(f"All {plural(len(record.cells), 'cell')}", rows)
+    if limits := list(map(str, of(record, Kind.UNTRIED))):
         yield folded("What was not tried", _listed(limits))
     yield folded("How the numbers were obtained", _listed(_means(record)))
     yield folded("The spec", code(record.spec.text, 100 * cap))
 
 
 def _remarks(record: Record) -> Iterator[str]:
-    if warning := sentences.warning(record):
-        yield f"**{plain(warning, 1000)}**"
-    yield " ".join(plain(sentence, 1000) for sentence in sentences.caveats(record))
-    if expected := sentences.expectations(record):
-        text = " ".join(part for part in (expected.sentence, expected.surprises) if part)
-        yield text if expected.met and not expected.surprises else f"**{text}**"
+    yield from (f"**{plain(warning, 1000)}**" for warning in of(record, Kind.WARNING))
+    yield " ".join(plain(sentence, 1000) for sentence in caveats(record))
+    if (expected := expectations(record)) and expected.met and not expected.surprises:
+        yield expected.sentence
     if record.cells:
         yield _LEGEND
 
 
 def _overview(record: Record, cap: int) -> str:
     """Return a row for each mechanism: its verdicts, and its worst cell in words."""
-    every = list(phrases.mechanisms(record))
+    every = list(mechanisms(record))
     rows = [
         (plain(one.label), ", ".join(plain(text) for _, text in one.tallies), plain(one.worst))
         for one in every[:cap]
@@ -92,9 +99,8 @@ def _alarms(record: Record, cap: int) -> Iterator[str]:
     violated = [cell for cell in record.cells if cell.verdict == "violated"]
     if violated:
         yield f"## Violated\n\n{_table(record, violated, cap)}"
-    for kind in issues(record):
-        if kind.state == "failed":
-            found = [f"{one.text}, at {one.where}".removesuffix(", at ") for one in kind.found]
+    for kind in (kind for kind in ATTENTION if kind.state == "failed"):
+        if found := list(map(str, of(record, kind))):
             left = _left_out(len(found) - cap, "reason")
             yield f"## {kind.title}\n\n{_listed(found[:cap])}{left}"
 
@@ -106,16 +112,16 @@ def _table(record: Record, cells: Sequence[CellRecord], cap: int) -> str:
 
 
 def _row(cell: CellRecord, *, several: bool) -> tuple[str, ...]:
-    claimed, empirical, bound, share, _, p_value = phrases.numbers(cell)
+    claimed, empirical, bound, share, _, p_value = verdict_text.numbers(cell)
     return (
-        plain(phrases.verdict(cell)),
+        plain(verdict_text.verdict(cell)),
         plain(cell.mechanism.label),
         plain(group.attack_of(cell)),
         plain(cell.estimator.label),
         plain(group.place(cell, repeated=several)),
         claimed,
         empirical,
-        bound if bound in ("–", phrases.BLIND) else f"≥ {bound}",
+        bound if bound in ("–", verdict_text.BLIND) else f"≥ {bound}",
         share,
         p_value,
     )
@@ -123,7 +129,7 @@ def _row(cell: CellRecord, *, several: bool) -> tuple[str, ...]:
 
 def _means(record: Record) -> Iterator[str]:
     """Describe the assumptions and sources of estimators, and the environment."""
-    for one in itertools.islice(phrases.estimators(record), MOST_ESTIMATORS):
+    for one in itertools.islice(estimators(record), MOST_ESTIMATORS):
         source = f"; rests on {one.source}" if one.source else ""
         yield f"{one.label} {one.promise}; assumes {one.assumption}{source}."
     environment = record.environment
@@ -140,7 +146,7 @@ def _listed(texts: Iterable[str]) -> str:
 
 
 def _left_out(number: int, noun: str) -> str:
-    return f"\n\n… and {words.plural(number, noun)} more: the record has all." * (number > 0)
+    return f"\n\n… and {plural(number, noun)} more: the record has all." * (number > 0)
 
 
 # Text as GitHub-flavoured Markdown: labels are shown and have no effect.

@@ -8,10 +8,11 @@ from typing import Any
 from markupsafe import Markup
 
 from dpframe.errors import DpframeError, OutputError
-from dpframe.report import scores, words
+from dpframe.report import scores
 from dpframe.report.files import markdown
+from dpframe.report.number_format import lower, number, point, setting
 from dpframe.report.scores import ONE_RUN, Found, Row
-from dpframe.report.words import SYMBOL
+from dpframe.report.verdict_text import SYMBOL
 from dpframe.results.rows import field
 
 SUFFIXES = (".html", ".md", ".csv")
@@ -26,7 +27,7 @@ def _lines(found: Found) -> Iterator[Row]:
     """Yield a line for each estimator and δ, best bounds first."""
     best = scores.certified_rows(found)
     if found["kind"] != ONE_RUN:
-        best.sort(key=scores.lower, reverse=True)
+        best.sort(key=scores.bound_of, reverse=True)
     rest = [row for row in found["rows"] if row not in best]
     for row in [*best, *rest, *found["skipped"]]:
         estimate = row.get("estimate") or {}
@@ -75,11 +76,11 @@ def _table(found: Found) -> tuple[list[str], list[list[str]]]:
     for line in _lines(found):
         if line["status"] != "ok":
             continue
-        shown = [str(line["estimator"]), words.setting(line["delta"])]
-        bound = words.lower(words.number(line["epsilon_lower"]))
+        shown = [str(line["estimator"]), setting(line["delta"])]
+        bound = lower(number(line["epsilon_lower"]))
         shown.append(f"≥ {bound}" if line["certified"] else "no bound")
-        shown.append(words.point(words.number(line["epsilon"])))
-        shown += [words.point(words.number(line["p_value"]))] * judged
+        shown.append(point(number(line["epsilon"])))
+        shown += [point(number(line["p_value"]))] * judged
         shown += [scores.verdict(line["verdict"])] * verdicts
         rows.append([*shown, str(line["assumption"])])
     return [*heads, *["verdict"] * verdicts, "assumes"], rows

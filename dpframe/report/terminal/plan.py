@@ -6,9 +6,22 @@ from typing import TypedDict
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from dpframe.report import sentences, words
-from dpframe.report.terminal.elements import STYLE, Ink, print_fitted, show
+from dpframe.report import findings
+from dpframe.report.number_format import (
+    brief,
+    duration,
+    lower,
+    plural,
+    point,
+    quantity,
+    setting,
+    size,
+    upper,
+)
+from dpframe.report.terminal.text import STYLE, literal, show, table
+from dpframe.report.verdict_text import SYMBOL
 
 MOST_LINES = 12  # longer lists end in a count of the rest
 
@@ -99,72 +112,69 @@ class Outlook(TypedDict):
 
 def render_plan(plan: Outlook, console: Console) -> None:
     """Print the plan of a run."""
-    ink = Ink.of(console)
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, text in facts(plan):
-        table.add_row(ink.text(name, "bold"), ink.text(text))
-    show(console, ink.text(plan["name"], "bold"))
-    show(console, table)
+    size = [[literal(name, "bold"), text] for name, text in facts(plan)]
+    show(console, literal(plan["name"], "bold"), table(["", ""], size))
     if plan["m"] > 1 and plan["multiplicity"] == "none":
-        warning = sentences.unadjusted(plan["m"], plan["confidence"])
-        show(console, ink.text(f"! {warning}", STYLE["failed"]))
+        warning = findings.unadjusted(plan["m"], plan["confidence"])
+        show(console, literal(f"! {warning}", STYLE["failed"]))
     if plan["estimators"]:
-        console.print()
-        print_fitted(_reach(plan["estimators"], ink), console)
+        show(console, Text(), _reach(plan["estimators"]))
         text = (
             "The largest ε is what perfectly separated outputs would certify: a larger claim "
             "cannot be refuted, and its verdict would be inconclusive."
         )
-        show(console, ink.text(text + _coarse(plan["estimators"]), "dim"))
+        show(console, literal(text + _coarse(plan["estimators"]), "dim"))
     inconclusive = [
-        f"{claim['reason']}, {words.plural(claim['cells'], 'cell')}: could only be inconclusive"
+        f"{claim['reason']}, {plural(claim['cells'], 'cell')}: could only be inconclusive"
         for claim in plan["inconclusive"]
     ]
     decisions = [
         f"{decision['claim']}: refuted after about "
-        f"{words.quantity(round(decision['trials'], -1))} trials, by the best attack"
+        f"{quantity(round(decision['trials'], -1))} trials, by the best attack"
         for decision in plan["decisions"]
     ]
     for lines, verdict in ((inconclusive, "inconclusive"), (decisions, "violated")):
         if rest := len(lines[MOST_LINES:]):
             lines[MOST_LINES:] = [f"… and {rest} more such claims"]
-        sign, style = words.SYMBOL[verdict], STYLE[verdict]
-        show(console, *(ink.text(f"{sign} {line}", style) for line in lines))
+        sign, style = SYMBOL[verdict], STYLE[verdict]
+        show(console, *(literal(f"{sign} {line}", style) for line in lines))
     if plan["power"]:
-        console.print()
-        print_fitted(_power(plan["power"], ink), console)
-        show(console, ink.text(meaning_of_power(plan["power"]), "dim"))
+        heads, rows = power_table(plan["power"])
+        powers = [[literal(name, "bold"), *texts] for name, *texts in rows]
+        show(console, Text(), table(heads, powers, right=heads[1:]))
+        show(console, literal(meaning_of_power(plan["power"]), "dim"))
         factor = max((row["needed"] or 0) / row["trials"] for row in plan["power"])
         if factor > 1 and plan["seconds"] is not None:
-            time = words.duration(factor * plan["seconds"])
-            calls = words.quantity(math.ceil(factor * plan["calls"]))
+            time = duration(factor * plan["seconds"])
+            calls = quantity(math.ceil(factor * plan["calls"]))
             text = f"With the largest of these numbers of trials a run takes about {time}"
-            show(console, ink.text(text + (f" and {calls} calls." if plan["calls"] else ".")))
+            show(console, literal(text + (f" and {calls} calls." if plan["calls"] else ".")))
     for what, left in (("power unknown", plan["without_power"]), ("skipped", plan["skipped"])):
         for skip in left:
-            cells = words.plural(skip["cells"], "cell")
-            show(console, ink.text(f"– {what}, {cells}: {skip['reason']}"))
+            cells = plural(skip["cells"], "cell")
+            show(console, literal(f"– {what}, {cells}: {skip['reason']}"))
 
 
 def facts(plan: Outlook) -> Iterator[tuple[str, str]]:
     """Yield names and values of the size and cost of a run."""
     repeats = f", {plan['repeats']} repeats of each" if plan["repeats"] > 1 else ""
     yield "cells", f"{plan['cells']}{repeats}; {plan['m']} with a claim that can be tested (m)"
-    draws = [words.quantity(plan["draws"])]
+    draws = [quantity(plan["draws"])]
     if groups := plan["draw_groups"]:
-        draws.append(f"in {words.plural(groups, 'set')} that cells share")
+        draws.append(f"in {plural(groups, 'set')} that cells share")
     if searches := plan["searches"]:
         draws.append(f"at most, by {searches} search{'' if searches == 1 else 'es'}")
     yield "draws", ", ".join(draws)
     if plan["calls"]:
-        yield "calls", f"{words.quantity(plan['calls'])} releases of black boxes, for all purposes"
-    yield "memory", f"about {words.size(plan['memory_bytes'])} at the peak"
+        yield (
+            "calls",
+            f"{quantity(plan['calls'])} releases of black boxes, for all purposes",
+        )
+    yield "memory", f"about {size(plan['memory_bytes'])} at the peak"
     if plan["seconds"] is not None:
         about = "more than" if plan["seconds_at_least"] else "about"
-        yield "time", f"{about} {words.duration(plan['seconds'])} on this machine"
-    level = words.point(plan["level"])
+        yield "time", f"{about} {duration(plan['seconds'])} on this machine"
+    level = point(plan["level"])
     error = f"{1 - plan['confidence']:.2g}"
     how = f"{error} / {plan['m']}" if plan["multiplicity"] != "none" else f"{error}, not adjusted"
     yield "level", f"{level} per cell ({how}; multiplicity {plan['multiplicity']})"
@@ -193,37 +203,31 @@ def power_table(rows: list[PowerRow]) -> tuple[list[str], list[list[str]]]:
         heads.append(f"trials, {wanted / rows[0]['claimed']:g}×")
     lines = []
     for row in rows:
-        shown = "no loss" if row["epsilon"] is None else f"ε ≥ {words.upper(row['epsilon'])}"
-        texts = [words.brief(row["claimed"]), shown]
+        shown = "no loss" if row["epsilon"] is None else f"ε ≥ {upper(row['epsilon'])}"
+        texts = [brief(row["claimed"]), shown]
         texts += [f"{share:.2f}" for share in row["curve"].values()]
         if row["against"]:
-            texts.append("none" if row["needed"] is None else words.quantity(row["needed"]))
+            texts.append("none" if row["needed"] is None else quantity(row["needed"]))
         lines.append([f"{row['label']} ×{row['cells']}", *texts])
     return heads, lines
 
 
-def _power(rows: list[PowerRow], ink: Ink) -> Table:
-    heads, lines = power_table(rows)
-    table = ink.table(2, heads, folded=heads[:1], right=heads[1:])
-    for name, *texts in lines:
-        table.add_row(ink.text(name, "bold"), *map(ink.text, texts))
-    return table
-
-
-def _reach(rows: list[Reach], ink: Ink) -> Table:
-    numbers, names = ["trials", "δ", "largest ε"], ["estimator", "assumption"]
-    table = ink.table(2, [names[0], *numbers, names[1]], folded=names, right=numbers)
+def _reach(rows: list[Reach]) -> Table:
+    heads = ["estimator", "trials", "δ", "largest ε", "assumption"]
+    lines: list[list[Text | str]] = []
     for row in rows:
         certifies = row["certifies"] and row["largest_epsilon"] is not None
-        reach = words.lower(row["largest_epsilon"]) if certifies else "no bound"
-        table.add_row(
-            ink.text(row["label"], "bold"),
-            ink.text(words.quantity(row["trials"])),
-            ink.text(words.setting(row["delta"])),
-            ink.text(reach, "" if certifies else STYLE["inconclusive"]),
-            ink.text(row["assumption"]),
+        reach = lower(row["largest_epsilon"]) if certifies else "no bound"
+        lines.append(
+            [
+                literal(row["label"], "bold"),
+                quantity(row["trials"]),
+                setting(row["delta"]),
+                literal(reach, "" if certifies else STYLE["inconclusive"]),
+                row["assumption"],
+            ]
         )
-    return table
+    return table(heads, lines, right=heads[1:4])
 
 
 def _coarse(rows: list[Reach]) -> str:
@@ -233,6 +237,6 @@ def _coarse(rows: list[Reach]) -> str:
     if not limits:
         return ""
     return (
-        f" In float32 no claim above {words.lower(min(limits))} can be refuted, because the "
+        f" In float32 no claim above {lower(min(limits))} can be refuted, because the "
         "tails of samplers end; this does not apply to black boxes."
     )

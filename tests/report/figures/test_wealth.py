@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support import made_records
 
-from dpframe.report import evidence, figures
+from dpframe.report import figures, wealth as evidence
 from dpframe.report.figures import compositions as wealth
 from dpframe.report.group import groups
 from dpframe.results.store import as_record

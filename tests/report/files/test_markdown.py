@@ -28,7 +28,9 @@ def test_the_verdict_comes_first_then_each_worst_cell_then_what_is_violated():
     text = page(made_records.figure_2()["cells"])
     title, verdict, *_ = text.split("\n\n")
     assert title == "# dptext"
-    assert re.match(r"\*\*\d+ of 252 claims violated, no violation found for", verdict)
+    assert re.match(
+        r"\*\*\d+ of 252 claims violated, all expected; no violation found for", verdict
+    )
     assert "a stronger attack may" in text.split("<details>")[0]
     overview, violated, every = (
         part.count("\n| ") for part in re.split("## Viol|<details>", text)[:3]
@@ -102,5 +104,5 @@ def test_what_was_expected_is_no_alarm_and_what_was_not_is_one():
 
 def test_nothing_was_run():
     text = page([], name="empty")
-    assert "**No claim tested" in text
+    assert "**No claim was tested" in text
     assert "private" not in text

@@ -104,9 +104,10 @@
   // A link into a closed part opens it, also in browsers that do not do so by themselves.
   const open = () => {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    const part = target && target.closest("details");
-    if (!part || part.open) return;
-    part.open = true;
+    if (!target) return;
+    for (let part = target.closest("details"); part; part = part.parentElement.closest("details")) {
+      part.open = true;
+    }
     target.scrollIntoView();
   };
   window.addEventListener("hashchange", open);

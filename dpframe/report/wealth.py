@@ -5,8 +5,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from dpframe.report import words
 from dpframe.report.group import Group
+from dpframe.report.number_format import quantity
 from dpframe.results.model import CellRecord, Record
 from dpframe.results.verdict import look_price
 
@@ -105,7 +105,7 @@ def named(line: WealthCurve, names: Sequence[str]) -> str:
         columns = [list(dict.fromkeys(column)) for column in zip(*parts, strict=True)]
         if sum(len(column) > 1 for column in columns) <= 1:
             return " · ".join(map(_joined, columns))
-    return f"{names[0]} and {words.quantity(len(names) - 1)} like it"
+    return f"{names[0]} and {quantity(len(names) - 1)} like it"
 
 
 def _joined(values: list[str]) -> str:

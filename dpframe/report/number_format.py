@@ -1,29 +1,9 @@
-"""Numbers and verdicts as text, the same in every report; bounds are rounded conservatively."""
+"""Numbers as text, the same in every report; bounds are rounded conservatively."""
 
 import math
 import re
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import Any
-
-from rich.cells import cell_len
-
-SYMBOL: dict[str | None, str] = {
-    "violated": "✗",
-    "consistent": "○",
-    "inconclusive": "?",
-    "failed": "!",
-    None: "~",
-}
-WORDS: dict[str | None, str] = {
-    "violated": "violated",
-    "consistent": "no violation found",
-    "inconclusive": "inconclusive",
-    "failed": "failed",
-    None: "no verdict",
-}
-"""Verdicts in words, never "private": no audit can show that."""
-
-UNEXPECTED = "▶"
 
 SMALLEST_FIXED = 0.001  # smaller numbers are written as 3.2e-4, because zeros would fill the column
 
@@ -152,12 +132,3 @@ def size(count: float) -> str:
         if count >= 1024**power:
             return f"{count / 1024**power:.3g} {unit}"
     return f"{count:.0f} B"
-
-
-def align(texts: list[str]) -> list[str]:
-    """Pad numbers to one width, with their decimal points in one column."""
-    parts = [text.partition(".") for text in texts]
-    halves = [(whole, dot + fraction) for whole, dot, fraction in parts]
-    left = max((cell_len(a) for a, _ in halves), default=0)
-    right = max((cell_len(b) for _, b in halves), default=0)
-    return [" " * (left - cell_len(a)) + a + b + " " * (right - cell_len(b)) for a, b in halves]

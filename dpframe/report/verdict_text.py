@@ -1,0 +1,271 @@
+"""Verdicts and bounds of a cell in words, the same in every report."""
+
+import math
+from collections.abc import Iterable
+from enum import Enum
+from typing import NamedTuple
+
+from dpframe.common.text import meanings
+from dpframe.report import number_format
+from dpframe.report.number_format import brief, point, setting, upper
+from dpframe.report.witness import noise_too_small
+from dpframe.results.model import CellRecord, SkipRecord, SlackRecord
+from dpframe.results.rows import share
+from dpframe.results.verdict import exceeds, saw_nothing, surprising
+
+SYMBOL: dict[str | None, str] = {
+    "violated": "✗",
+    "consistent": "○",
+    "inconclusive": "?",
+    "failed": "!",
+    None: "~",
+}
+WORDS: dict[str | None, str] = {
+    "violated": "violated",
+    "consistent": "no violation found",
+    "inconclusive": "inconclusive",
+    "failed": "failed",
+    None: "no verdict",
+}
+"""Verdicts in words, never "private": no audit can show that."""
+
+UNEXPECTED = "▶"
+NO_REASON = "no reason given"
+BLIND = "saw nothing"  # stands for the bounds of a cell whose attack saw nothing
+NUMBERS = (
+    *("claimed ε", "empirical ε", "certified ε ≥", "certified ÷ claimed", "attack shows ≤"),
+    "adjusted p",
+)
+"""Titles of `numbers`."""
+LIMITED = {
+    "every event": "any event of its decisions",
+    "every cut": "any cut of its scores",
+    "chosen thresholds": "the chosen thresholds",
+}
+"""Upper limits, by `epsilon_upper_of`."""
+SHADES = (
+    (0.0, "·", "0"),
+    (0.5, "░", "up to 0.5"),
+    (1.0, "▒", "up to 1"),
+    (10.0, "▓", "up to 10"),
+    (math.inf, "█", "more"),
+)
+"""Shades of every map: largest certified ε divided by claimed ε, sign, and that limit in words."""
+
+MOST_DIGITS = 8
+NEGLIGIBLE = 1e-9  # parts of the slack that are not shown: rounding
+
+
+def state(cell: CellRecord) -> str | None:
+    """Return the verdict of a cell, or "failed"."""
+    return "failed" if cell.status == "failed" else cell.verdict
+
+
+def is_unexpected(cell: CellRecord) -> bool:
+    """True if the cell ran and its verdict differs from the spec's expectation."""
+    expected = cell.expected
+    return expected is not None and cell.status == "ok" and cell.verdict != expected
+
+
+def verdict(cell: CellRecord) -> str:
+    """Write the verdict of a cell with its sign, and another sign if it makes a job fail."""
+    found = state(cell)
+    return f"{unexpected(cell)}{SYMBOL[found]} {WORDS[found]}"
+
+
+def unexpected(cell: CellRecord) -> str:
+    """Return the sign of a cell that makes a job fail; "" for others."""
+    return f"{UNEXPECTED} " if outcome(cell).kind is OutcomeKind.FAILED else ""
+
+
+# The outcome of a cell for a CI job.
+
+
+class OutcomeKind(Enum):
+    """The outcome of a cell, or of a combination that was skipped.
+
+    A job whose run exits with 0 has no cell that failed or broke (`results.verdict.exit_code`).
+    A cell that decided nothing does not pass.
+    """
+
+    PASSED = "passed"  # no violation found, or the verdict that was expected
+    FAILED = "failed"  # not the expected verdict, or violated
+    BROKEN = "broken"  # could not be run
+    UNDECIDED = "undecided"  # nothing was tested or decided, and nothing was expected
+
+
+class CellOutcome(NamedTuple):
+    """The outcome of a cell, and the sentence that states it."""
+
+    kind: OutcomeKind
+    message: str
+
+
+def outcome(cell: CellRecord | SkipRecord) -> CellOutcome:
+    """Return the outcome of a cell, or of a combination that was skipped."""
+    if isinstance(cell, SkipRecord):
+        text = f"skipped: {cell.reason or NO_REASON}"
+        if cell.expected is None:
+            return CellOutcome(OutcomeKind.UNDECIDED, text)
+        return CellOutcome(OutcomeKind.FAILED, f"expected {WORDS[cell.expected]}, but {text}")
+    if cell.status == "failed":
+        return CellOutcome(OutcomeKind.BROKEN, f"could not be run: {cell.reason or NO_REASON}")
+    found = _by_draws(cell)
+    if exceeds(cell):
+        found = f"{noise_too_small(cell)}; by its draws: {found}"
+    if surprising(cell):
+        wanted = f"expected {WORDS[cell.expected]}, found: " if cell.expected else ""
+        return CellOutcome(OutcomeKind.FAILED, f"{wanted}{found}")
+    if cell.expected is not None:
+        return CellOutcome(OutcomeKind.PASSED, f"as expected: {found}")
+    decided = cell.verdict == "consistent"
+    return CellOutcome(OutcomeKind.PASSED if decided else OutcomeKind.UNDECIDED, found)
+
+
+def _by_draws(cell: CellRecord) -> str:
+    """State the verdict and its reason, which may begin with the verdict itself."""
+    word, reason = WORDS[cell.verdict], cell.reason or ""
+    if cell.verdict is None:
+        bound = cell.estimate is not None and cell.estimate.certified
+        return f"{word}: {'nothing is claimed' if bound else 'an estimate, not a bound'}"
+    if reason.startswith(word):
+        return reason
+    return f"{word}: {reason}" if reason else word
+
+
+# Certified ε beside claimed ε, and the worst of several cells.
+
+
+class Weight(NamedTuple):
+    """A certified bound beside a claim, both in nats."""
+
+    lower: float
+    claimed: float
+    delta: float | None  # their δ, if it is not the cell's
+
+    @property
+    def ratio(self) -> float:
+        """Certified divided by claimed: 0 if nothing is certified or the claim is ∞."""
+        if self.lower <= 0:
+            return 0.0
+        return self.lower / self.claimed if self.claimed > 0 else math.inf
+
+
+def weight(cell: CellRecord) -> Weight | None:
+    """Return bound and claim of a cell; None if one of them is missing.
+
+    A claim that is a curve may be refuted at another δ than the cell's. Then bound and claim are
+    those at the δ with the strongest evidence.
+    """
+    estimate, claim = cell.estimate, cell.claim
+    if estimate is None or claim is None or estimate.epsilon_lower is None:
+        return None
+    found = Weight(estimate.epsilon_lower, claim.epsilon, None)
+    if cell.basis is not None and found.lower <= found.claimed:
+        contrast = cell.basis.contrast
+        elsewhere = Weight(contrast.lower, contrast.claimed, contrast.delta)
+        if math.isfinite(elsewhere.lower) and elsewhere.lower > elsewhere.claimed:
+            return elsewhere
+    return found
+
+
+def worst(cells: Iterable[CellRecord]) -> CellRecord | None:
+    """Return the cell with the strongest evidence against its mechanism; None if none ran.
+
+    Cells are compared by these in turn: being violated, certified ÷ claimed ε, the certified bound,
+    the point value. The first of equal cells is returned.
+    """
+    ran = [cell for cell in cells if cell.estimate is not None]
+    return max(ran, key=_gravity, default=None)
+
+
+def _gravity(cell: CellRecord) -> tuple[float, ...]:
+    found, estimate = weight(cell), cell.estimate
+    lower = epsilon = -1.0
+    if estimate is not None:
+        lower = -1.0 if estimate.epsilon_lower is None else estimate.epsilon_lower
+        epsilon = -1.0 if math.isnan(estimate.epsilon) else estimate.epsilon
+    ratio = -1.0 if found is None else found.ratio
+    return cell.verdict == "violated", ratio, lower, epsilon
+
+
+def measure(cell: CellRecord) -> str:
+    """Write the certified bound of a cell, rounded down, and its claim."""
+    estimate, found = cell.estimate, weight(cell)
+    if estimate is None:
+        return "could not be run"
+    if found is None and estimate.epsilon_lower is None:
+        return f"nothing certified; estimated {point(estimate.epsilon)}"
+    if found is None:
+        return f"certified {number_format.lower(estimate.epsilon_lower)}, nothing claimed"
+    lower, claimed = told_apart(found.lower, found.claimed)
+    if found.lower <= 0:  # "certified 0" could be taken for a loss of 0
+        return f"nothing certified, claimed {claimed}"
+    at = "" if found.delta is None else f" at δ = {setting(found.delta)}"
+    return f"certified {lower} of claimed {claimed}{at}"
+
+
+def told_apart(lower: float, claimed: float) -> tuple[str, str]:
+    """Write a bound and a claim with enough digits to show which is larger."""
+
+    def as_float(text: str) -> float:
+        return float(text.replace("∞", "inf").replace("–", "nan"))
+
+    for digits in range(3, MOST_DIGITS):
+        shown = number_format.lower(lower, digits), brief(claimed, digits)
+        if (lower > claimed) == (as_float(shown[0]) > as_float(shown[1])):
+            break
+    return shown
+
+
+def bound(cell: CellRecord) -> str:
+    """Write the bound with enough digits to distinguish it from the claim."""
+    lower = cell.estimate.epsilon_lower if cell.estimate else None
+    if lower is None:
+        return "–"
+    return told_apart(lower, cell.claim.epsilon)[0] if cell.claim else number_format.lower(lower)
+
+
+def numbers(cell: CellRecord) -> list[str]:
+    """Write the numbers of a cell, in the order of `NUMBERS`."""
+    estimate, claim = cell.estimate, cell.claim
+    limit = upper(estimate.epsilon_upper) if estimate else "–"
+    shown = (bound(cell), number_format.lower(share(cell)), limit)
+    return [
+        brief(claim.epsilon) if claim else "–",
+        point(estimate.epsilon) if estimate else "–",
+        *((BLIND, "–", "–") if saw_nothing(cell) else shown),
+        "–" if cell.p_adjusted is None else f"{cell.p_adjusted:.2g}",
+    ]
+
+
+class SlackPart(NamedTuple):
+    """One part of the difference between claimed and certified ε."""
+
+    name: str
+    sign: str  # "≥ " or "≤ " for a part that is only limited
+    size: float | None  # None if it is unknown, and then contained in the next part
+
+    @property
+    def amount(self) -> str:
+        """The size in words."""
+        return "unknown" if self.size is None else f"{self.sign}{point(self.size)}"
+
+    def __str__(self) -> str:
+        """Return name and size."""
+        return f"{self.name} {self.amount}"
+
+
+def slack(cell: CellRecord) -> list[SlackPart]:
+    """Return the parts of a cell's slack that are not 0, in their order."""
+    if cell.slack is None:
+        return []
+    signs = {"attack": "≥ ", "sampling": "≤ "} if cell.slack.limit == "learned" else {}
+    names = meanings_of_slack()
+    parts = [SlackPart(name, signs.get(name, ""), getattr(cell.slack, name)) for name in names]
+    return [part for part in parts if part.size is None or abs(part.size) > NEGLIGIBLE]
+
+
+def meanings_of_slack() -> dict[str, str]:
+    """Return the definition of each part of the slack, in their order."""
+    return {name: text for name, text in meanings(SlackRecord).items() if name != "limit"}
