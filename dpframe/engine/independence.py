@@ -8,7 +8,7 @@ of one pass together reject a correct mechanism with a probability below `ERROR`
 import hashlib
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -59,12 +59,8 @@ DRIFTS = (
     "between runs, or something that it depends on changes; start each run from the same state"
 )
 
-TESTS = 16
-"""Tests in one look at one lane: 2 of repeated rows on each dataset, 2 between the datasets, and
-for each of two signals the lags on each dataset and the step between them. A look is made whenever
-the number of rows has doubled, and at the end."""
-
 LAGS = (1, 2)
+TESTS = 16  # of rows, in one look at one lane
 
 
 def check_addresses(
@@ -140,7 +136,7 @@ class Independence:
                 kept = self._kept.setdefault((lane, index), {})
                 if counted and len(kept) * min(self.rows, CHUNK_ROWS) < ROWS:
                     kept[first + number] = chunk[:CHUNK_ROWS].copy()
-            if counted and self._drift and (signals := self._signals(outputs)):
+            if counted and self._drift and (signals := _signals(outputs, self.answers, kinds=True)):
                 self._drawn += len(outputs)
                 own = self._blocks.setdefault((lane, index, -1), _Blocks())
                 own.see_outputs(first * self.rows, signals, self.rows)
@@ -173,8 +169,9 @@ class Independence:
             raise self._found
 
     def _worthless(self, reason: str) -> WorthlessError:
-        """Return the error of equal draws, with what may be their reason."""
-        return WorthlessError(reason + advice(self._boxes))
+        """Return the error; equal draws may come from a generator that the box keeps."""
+        may_be = advice(self._boxes) if reason in (AGAIN, BETWEEN, IN_STEP) else ""
+        return WorthlessError(reason + may_be)
 
     def _compare_whole(self, lane: int, index: int, chunk: HostArray) -> None:
         """Note a finding if too many chunks are equal.
@@ -192,7 +189,7 @@ class Independence:
             return
         groups = gammaln(number) - gammaln(copies) - gammaln(number - copies + 1)
         share = -(copies * math.log(2) + math.log(number * (number + 1)) + groups)
-        chance = chances.log_chance_of_copies(_numbered(self._same(chunk)), copies)
+        chance = chances.log_chance_of_copies(_numbered(chunk, self.answers), copies)
         if chance < math.log(ERROR / 3 / (2 * self.lanes)) + share:
             self._found = self._worthless(AGAIN)
 
@@ -205,44 +202,17 @@ class Independence:
         looks = self._row_looks * (self._row_looks + 1)
         least = math.log(ERROR / 3 / (self.lanes * TESTS * looks))
         for lane in sorted({lane for lane, _ in self._kept}):
-            kept = [dict(sorted(self._kept.get((lane, index), {}).items())) for index in (0, 1)]
-            sides = [{chunk: self._same(rows) for chunk, rows in of.items()} for of in kept]
-            within = [chance for side in sides if side for chance in _within(side)]
-            if min(within, default=0.0) < least:
-                self._found = WorthlessError(WITHIN)
-                continue
-            if all(sides) and min(_between(*sides)) < least:
-                self._found = self._worthless(BETWEEN)
-                continue
-            sides = [{chunk: self._numbers(rows) for chunk, rows in of.items()} for of in kept]
-            if any(min(_in_order(side), default=0.0) < least for side in sides if side):
-                self._found = WorthlessError(NEIGHBOURS)
-            elif min(_in_step(*sides), default=0.0) < least:
-                self._found = self._worthless(IN_STEP)
+            x, y = (self._kept.get((lane, index), {}) for index in (0, 1))
+            tests = _tests_of_rows(dict(sorted(x.items())), dict(sorted(y.items())), self.answers)
+            if reason := next((reason for reason, chance in tests if chance < least), None):
+                self._found = self._worthless(reason)
 
     def _compare_blocks(self) -> None:
         """Test the counts of blocks; look k has 1 / (k(k + 1)) of the error."""
         self._looks, self._drawn_before = self._looks + 1, self._drawn
         least = math.log(ERROR / 3 / (self._tests * self._looks * (self._looks + 1)))
         if any(blocks.log_chance() < least for blocks in self._blocks.values()):
-            self._found = WorthlessError(DRIFTS)
-
-    def _signals(self, outputs: HostArray) -> list[Floats]:
-        """Return signals of outputs that are tested for drift: kinds, and sizes."""
-        kinds = [Answers(outputs).kinds.astype(np.float64)] if self.answers else []
-        return [*kinds, *_signals(self._numbers(outputs))]
-
-    def _same(self, outputs: HostArray) -> HostArray:
-        """Return values that are equal if the outputs are."""
-        return Answers(outputs).values if self.answers else outputs
-
-    def _numbers(self, outputs: HostArray) -> HostArray:
-        """Return outputs as numbers; absent numbers of an answer are 0."""
-        if not self.answers:
-            return outputs
-        answers = Answers(outputs)
-        found: HostArray = np.where(answers.absent, 0.0, answers.numbers)
-        return found
+            self._found = self._worthless(DRIFTS)
 
 
 FIRST_ROWS = 256  # rows that choose the events of a dataset; they are not counted
@@ -340,66 +310,63 @@ def _joined(blocks: Ints) -> Ints:
     return joined
 
 
-def _within(chunks: dict[int, HostArray]) -> list[float]:
-    """Return the log chances of repetitions inside chunks of one dataset."""
-    rows = _numbered(np.concatenate(list(chunks.values()))).reshape(len(chunks), -1)
-    found = [chances.log_chance_of_company(rows)]
-    if (rows == rows[:, :1]).all():
-        found.append(chances.log_chance_of_constants(rows))
+def _tests_of_rows(
+    x: dict[int, HostArray], y: dict[int, HostArray], answers: bool
+) -> Iterator[tuple[str, float]]:
+    """Yield the tests of one lane: the reason to reject, and the log chance of independent draws.
+
+    `x` and `y` have rows of D and of D′ by chunk, in order. There are at most `TESTS`: 2 of
+    repeated rows on each dataset, 2 between the datasets, and for each of two signals the lags on
+    each dataset and the step between them.
+    """
+    ids = _numbered(np.concatenate([*x.values(), *y.values()]), answers)
+    sides = np.split(ids.reshape(len(x) + len(y), -1), [len(x)])
+    for rows in sides:
+        if len(rows):
+            yield WITHIN, chances.log_chance_of_company(rows)
+            if (rows == rows[:, :1]).all():
+                yield WITHIN, chances.log_chance_of_constants(rows)
+    same = [np.isin([*one], [*other]) for one, other in ((x, y), (y, x))]  # chunks of both
+    if x and y:
+        yield BETWEEN, chances.log_chance_of_sharing(*(rows.reshape(-1) for rows in sides))
+        aligned = [rows[both].reshape(-1) for rows, both in zip(sides, same, strict=True)]
+        yield BETWEEN, chances.log_chance_of_matches(*aligned)
+    signals = [_signals(np.concatenate([*of.values()]), answers) if of else [] for of in (x, y)]
+    high = [
+        [chances.halves(one).reshape(len(rows), -1) for one in signal]
+        for rows, signal in zip(sides, signals, strict=True)
+    ]
+    for marks in (*high[0], *high[1]):
+        yield from ((NEIGHBOURS, chances.log_chance_of_neighbours(marks, lag)) for lag in LAGS)
+    for one, other in zip(*high, strict=False):
+        step = one[same[0]].reshape(-1), other[same[1]].reshape(-1)
+        yield IN_STEP, chances.log_chance_of_step(*step)
+
+
+def _signals(outputs: HostArray, answers: bool, *, kinds: bool = False) -> list[Floats]:
+    """Return signals of rows, each of shape [n]: the first coordinate, and the sum of all.
+
+    Absent numbers of an answer are 0. With `kinds`, kinds of answers are a signal too.
+    """
+    found: list[Floats] = []
+    if answers:
+        told = Answers(outputs)
+        found += [told.kinds.astype(np.float64)] if kinds else []
+        outputs = np.where(told.absent, 0.0, told.numbers)
+    rows = np.ascontiguousarray(outputs).reshape(len(outputs), -1)
+    numbers = (rows.real if rows.dtype.kind == "c" else rows).astype(np.float64)
+    if numbers.shape[1]:
+        found.append(numbers[:, 0])
+    if numbers.shape[1] > 1:
+        with np.errstate(invalid="ignore", over="ignore"):
+            found.append(numbers.sum(axis=1))
     return found
 
 
-def _between(zero: dict[int, HostArray], one: dict[int, HostArray]) -> list[float]:
-    """Return the log chances of the rows that chunks of D and D′ share."""
-    both = [*zero.values(), *one.values()]
-    parts = _numbered(np.concatenate(both)).reshape(len(both), -1)
-    x, y = parts[: len(zero)], parts[len(zero) :]
-    same = zero.keys() & one.keys()
-    aligned = [
-        side[[chunk in same for chunk in of]].reshape(-1) for side, of in ((x, zero), (y, one))
-    ]
-    return [
-        chances.log_chance_of_sharing(x.reshape(-1), y.reshape(-1)),
-        chances.log_chance_of_matches(*aligned),
-    ]
-
-
-def _in_order(chunks: dict[int, HostArray]) -> list[float]:
-    """Return the log chances of the correlation of neighbours in chunks of one dataset."""
-    return [
-        chances.log_chance_of_neighbours(chances.halves(signal).reshape(len(chunks), -1), lag)
-        for signal in _signals(np.concatenate(list(chunks.values())))
-        for lag in LAGS
-    ]
-
-
-def _in_step(zero: dict[int, HostArray], one: dict[int, HostArray]) -> list[float]:
-    """Return the log chances of the correlation of D and D′ at equal positions."""
-    same = [chunk for chunk in zero if chunk in one]
-    if not same:
-        return []
-    both = [_signals(np.concatenate([side[chunk] for chunk in same])) for side in (zero, one)]
-    return [
-        chances.log_chance_of_step(chances.halves(x), chances.halves(y))
-        for x, y in zip(*both, strict=True)
-    ]
-
-
-def _signals(outputs: HostArray) -> list[Floats]:
-    """Return signals of rows, each of shape [n]: the first coordinate, and the sum of all."""
-    rows = np.ascontiguousarray(outputs).reshape(len(outputs), -1)
-    if not rows.shape[1]:
-        return []
-    real = rows.real if rows.dtype.kind == "c" else rows
-    numbers = real.astype(np.float64)
-    with np.errstate(invalid="ignore", over="ignore"):
-        found = [numbers[:, 0], numbers.sum(axis=1)]
-    return found if rows.shape[1] > 1 else found[:1]
-
-
-def _numbered(outputs: HostArray) -> Ints:
+def _numbered(outputs: HostArray, answers: bool) -> Ints:
     """Return a number per row, equal if the rows are equal bit for bit."""
-    rows = np.ascontiguousarray(outputs).reshape(len(outputs), -1)
+    values = Answers(outputs).values if answers else outputs
+    rows = np.ascontiguousarray(values).reshape(len(values), -1)
     if not rows.shape[1]:
         return np.zeros(len(rows), np.int64)
     width = rows.shape[1] * rows.dtype.itemsize

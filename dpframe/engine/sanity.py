@@ -79,9 +79,9 @@ def check_rows_alone(
     scale = _scale(np.concatenate([s, t]))
     half, order = rng.random(n) < 1 / 2, rng.permutation(n)
     mixtures = [(_mixed(half, x, y), _mixed(half, s, t)), (_mixed(half, y, x), _mixed(half, t, s))]
-    if any(_depends(score(rows), expected, scale) for rows, expected in mixtures):
+    if any(_changed(score(rows), each, scale, company=True) for rows, each in mixtures):
         raise CellError(NEIGHBOURS)
-    if _differs(score(x[order]), s[order], scale):
+    if _changed(score(x[order]), s[order], scale, company=False):
         raise CellError(PLACES)
     for rows, expected in mixtures:
         for places, crowd in _crowds(rows, expected, order[:FEW]):
@@ -89,12 +89,12 @@ def check_rows_alone(
             crowded[places] = rows[places]
             found = score(crowded)
             others = np.delete(found, places)
-            if _depends(found[places], expected[places], scale) or _differs(
-                others, others[:1], scale
-            ):
+            kept = found[places], expected[places]
+            crowd_changed = _changed(others, others[:1], scale, company=False)
+            if crowd_changed or _changed(*kept, scale, company=True):
                 raise CellError(NEIGHBOURS)
     part = min(ROWS, n // 2)
-    if _differs(score(x[:part]), s[:part], scale):
+    if _changed(score(x[:part]), s[:part], scale, company=False):
         raise CellError(SIZES)
 
 
@@ -130,28 +130,20 @@ def _mixed(mask: HostArray, a: HostArray, b: HostArray) -> HostArray:
     return np.where(mask.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
 
 
-def _depends(after: HostArray, before: HostArray, scale: float) -> bool:
-    """True if scores changed by more than rounding, or too many crossed one threshold."""
-    changed = ~_equal(after, before)
-    if not changed.any():
-        return False
-    if before.dtype == np.bool_ or (changed & ~_rounded(after, before, scale)).any():
-        return True
-    return crossing(after[changed], before[changed]) > max(3, len(before) >> 14)
+def _changed(after: HostArray, before: HostArray, scale: float, *, company: bool) -> bool:
+    """True if scores changed by more than rounding, or too many decisions changed.
 
-
-def _differs(after: HostArray, before: HostArray, scale: float) -> bool:
-    """True if scores changed by more than rounding; a few decisions may change.
-
-    Trials that depend on their position alone are still independent: their sum lies closer to its
-    mean than a binomial one [Hoeffding1956, theorem 4].
+    Beside other rows (`company`), no decision may change, and only a few scores may cross one
+    threshold by rounding. Elsewhere a few decisions may: trials that depend on their position alone
+    are still independent, and their sum lies closer to its mean than a binomial one [Hoeffding1956,
+    theorem 4].
     """
     changed = ~_equal(after, before)
-    if not changed.any():
-        return False
     if before.dtype == np.bool_:
-        return bool(changed.sum() > 1 + (len(before) >> 10))
-    return bool((changed & ~_rounded(after, before, scale)).any())
+        return bool(changed.sum() > (0 if company else 1 + (len(before) >> 10)))
+    if (changed & ~_rounded(after, before, scale)).any():
+        return True
+    return company and crossing(after[changed], before[changed]) > max(3, len(before) >> 14)
 
 
 def crossing(after: HostArray, before: HostArray) -> int:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import random
-from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import jax
 import pytest
 from support.dask_processes import Processes
 
@@ -138,28 +136,6 @@ def test_a_worker_that_would_count_otherwise_counts_nothing(
     finally:
         odd.kill()
         odd.wait()
-
-
-def test_counts_of_a_wrong_shape_lose_one_cell() -> None:
-    class Wrong(tasks.ThisProcess):
-        is_local = False
-        schemes = ()
-
-        def submit(self, task: Task) -> Any:
-            future = super().submit(task)
-            if isinstance(task, programs.CountSegment) and "DPText" in str(task.plugins):
-                short = jax.tree.map(lambda leaf: leaf[..., :1], future.result())
-                future = Future()
-                future.set_result(short)
-            return future
-
-    wrong, right = (run(make_plan(load(spec(9_000))), executor=one) for one in (Wrong(), None))
-    for found, wanted in zip(wrong, right, strict=True):
-        if found.mechanism.use == "dptext":
-            assert (found.status, found.counts) == ("failed", None)
-            assert "shape" in str(found.reason)
-        else:
-            assert found.counts == wanted.counts
 
 
 def test_segments_grow_with_the_cluster() -> None:

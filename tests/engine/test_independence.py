@@ -471,7 +471,7 @@ def test_looks_at_rows_share_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
             levels.extend([level] * (level < 0))
             return False
 
-    monkeypatch.setattr(independence, "_within", lambda side: [Chance(0.0)])
+    monkeypatch.setattr(independence, "_tests_of_rows", lambda *_: [(WITHIN, Chance(0.0))])
     seen, rng = Independence(rows=1, lanes=1), np.random.default_rng(1)
     for chunk in range(independence.ROWS):
         for dataset in (0, 1):

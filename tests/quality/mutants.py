@@ -317,18 +317,7 @@ MUTANTS = [
         "dpframe/engine/rounds.py",
         "if array.size and (array.min() < 0 or array.max() > LARGEST):",
         "if False:",
-        (
-            "tests/engine/test_trust.py::test_impossible_counts_of_an_executor_end_the_run",
-            "tests/engine/test_trust.py::test_of_ten_thousand_forged_counts_none_is_accepted",
-        ),
-    ),
-    Mutant(
-        26,
-        "plausible counts are believed",
-        "dpframe/workers/executor.py",
-        "return bool(first == second) and told[0] == told[1]",
-        "return True",
-        ("tests/engine/test_trust.py::test_plausible_counts_that_are_wrong_end_the_run",),
+        ("tests/engine/test_executor.py::test_negative_counts_with_the_right_sum_are_impossible",),
     ),
     Mutant(
         27,
