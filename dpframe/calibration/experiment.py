@@ -22,6 +22,7 @@ from dpframe.common.arrays import jax
 from dpframe.common.machine import available_cores
 from dpframe.common.types import Floats, Tree
 from dpframe.engine import ledger, programs, rounds, trace
+from dpframe.engine.black_box_pass import BlackBoxDraws
 from dpframe.engine.draws import Draws, learn
 from dpframe.engine.plan import Pass, Plan, arrange
 from dpframe.errors import CellError, DpframeError
@@ -29,6 +30,7 @@ from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.estimator import Estimator, Query
 from dpframe.sampling import address
 from dpframe.spec.audit import Cell, RunSettings, Skip
+from dpframe.workers.in_process import Here
 
 
 class CalibratedCell(NamedTuple):
@@ -56,7 +58,8 @@ class Experiment:
         the_pass = self.the_pass if cells is None else self.the_pass.only(list(cells))
         stream = the_pass.stream._replace(repeat=repeat)
         repeated = dataclasses.replace(the_pass, stream=stream)
-        return Draws(repeated, self.run, self.prng, address.both_as_made(the_pass.pair))
+        given = repeated, self.run, self.prng, address.both_as_made(the_pass.pair)
+        return BlackBoxDraws(*given, Here()) if the_pass.on_host else Draws(*given)
 
 
 class Experiments(NamedTuple):

@@ -26,10 +26,10 @@ from dpframe.interfaces.checks import arrays, guarded, learns
 from dpframe.interfaces.executor import Executor
 from dpframe.interfaces.statistic import Statistic
 from dpframe.sampling import address, threefry
-from dpframe.sampling.address import EVAL, FIT, LEARNER, PILOT, as_scored
+from dpframe.sampling.address import EVAL, FIT, LEARNER, PILOT
 from dpframe.spec.audit import RunSettings
 from dpframe.workers.executor import HERE, result
-from dpframe.workers.requests import Load, Overdue, Request, Stopped
+from dpframe.workers.requests import Overdue, Stopped
 from dpframe.workers.scheduling import Pace, Which, handed_out, in_daemon
 
 Outputs = tuple[Any, Any]
@@ -68,7 +68,6 @@ class Draws:
         self.wanted = {FIT: run.fit or 0, PILOT: run.pilot or 0, EVAL: the_pass.trials}
         self._kept: dict[str, tuple[int, Outputs]] = {}
         self._first: tuple[int, Outputs] | None = None
-        self._box: Load | None = None
 
     @cached_property
     def data(self) -> tuple[Tree, Tree]:
@@ -125,26 +124,8 @@ class Draws:
 
     def of_chunks(self, stream: str, lane: int, which: Sequence[Which]) -> list[HostArray]:
         """Draw chunks of a stream; return an array [n, *output dims] for each part of `which`."""
-        if self.the_pass.on_host:
-            return [np.concatenate(parts) for parts in self.from_box(stream, lane, which)]
         where = [((lane, index), chunks) for index, chunks in which]
         return [outputs for (outputs,) in self._made(self._draw_task, stream, where)]
-
-    def from_box(self, stream: str, lane: int, which: Sequence[Which]) -> list[list[HostArray]]:
-        """Draw from a black box in this process, in the order of the chunks."""
-        the_pass: Any = self.the_pass
-        if self._box is None:
-            self._box = Load(the_pass.mechanisms, address.for_a_box(self.made))
-        from dpframe.workers.in_process import Here
-
-        found = []
-        for index, chunks in which:
-            where = the_pass.stream.of(stream), index, chunks.start, chunks.stop, the_pass.rows
-            request = Request(lane, index, *where, shape=the_pass.shape)
-            with Here().lend(self._box) as (worker, *_):
-                drawing = worker.draw(request, None)
-                found.append([as_scored(drawn.outputs, self.dtype) for drawn in drawing])
-        return found
 
     @cached_property
     def _draw_task(self) -> DrawTask:

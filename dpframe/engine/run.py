@@ -203,9 +203,9 @@ class Runner:
         given = the_pass, self.plan.audit.run, self.plan.prng, self.store, self.tried
         work: Work
         if the_pass.on_host:
-            from dpframe.engine.host import HostWork
+            from dpframe.engine.black_box_pass import BlackBoxPass
 
-            work = HostWork(*given)
+            work = BlackBoxPass(*given)
             work.source = self.source
         else:
             work = DeviceWork(*given)

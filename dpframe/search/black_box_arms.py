@@ -1,22 +1,18 @@
-"""An arm of a search of a black box, and the choices of such a search that depend on time."""
+"""An arm of a search of a black box."""
 
 import math
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from dpframe.claims import Claim
 from dpframe.common.types import HostArray
-from dpframe.engine.checkpoint import Saved, Store
+from dpframe.engine.kept_answers import AnswerRounds
 from dpframe.interfaces.attack import Answers
-from dpframe.sampling.address import Stream
-from dpframe.search import arms, black_box_draws
+from dpframe.search import arms
 from dpframe.search.events import MOST_EXAMINED, AnswerEvents, Output, in_short, outputs_of
 from dpframe.search.wealth import LOSS_LIMIT, WAYS, Point, Seen, loudest, mean
-from dpframe.workers.scheduling import Clock
 from dpframe.workers.trial_call import different, one_exception
 
 WARM_UP = 16
@@ -67,7 +63,7 @@ class BlackBoxArm(arms.Arm):
     def __init__(
         self,
         proposed: arms.Proposed,
-        draws: black_box_draws.BlackBoxDraws,
+        draws: AnswerRounds,
         events: AnswerEvents,
         room: Room,
     ) -> None:
@@ -196,117 +192,6 @@ def _text(row: HostArray, words: Mapping[int, str]) -> str:
     # A text in an answer is marked by half of its code.
     texts = {float(code >> 32): text for code, text in words.items()}
     return in_short(answer.numbers[0][~answer.absent[0]], texts)
-
-
-# Attacks take time to learn from even a few answers, and a fast box gives thousands of answers in
-# that time. On a pair that shows nothing in its first answers, nothing would be bet. So it is not
-# drawn in small rounds. It gets a look instead: all answers that the box gives in a moment, to
-# learn from.
-#
-# The speed of a box depends on the machine. There are only two sizes of looks, so one seed gives
-# the same draws on all machines where the box is clearly fast, or clearly slow. The median time of
-# the answers of all pairs decides, by the workers' clocks, because other work on the machine delays
-# fewer than half of the answers.
-
-MOMENT = 0.5  # seconds of the box's work for a whole look, on both datasets together, at most
-LOOK = 1 << 11  # answers of each dataset in a look: attacks that are slow to learn are not used yet
-SLOWER = 10  # factor by which a look may take longer for a single pair: its data may be larger
-
-
-def is_fast(own: Sequence[Sequence[float]], all_pairs: Sequence[Sequence[float]]) -> bool:
-    """True if a box gives all answers of a look in a moment.
-
-    Both arguments are seconds per answer: `own` of the pair to look at, on D and on D′; `all_pairs`
-    of every pair and dataset.
-    """
-    told, limit = [pace for paces in all_pairs for pace in paces], MOMENT / (2 * LOOK)
-    if not told or statistics.median_low(told) > limit:
-        return False
-    return all(paces and min(paces) <= SLOWER * limit for paces in own)
-
-
-LEAST = 0.1  # share of its seconds that a search gets even after many interruptions
-EVERY = 0.5  # seconds between two notes of the time used
-
-
-class KeptChoices:
-    """Choices of a search that depend on time: sizes of looks, number of pairs, seconds used.
-
-    They are kept beside its counts. An interrupted search repeats them with kept answers, at no
-    cost to its time budget, and so bets on the same rounds.
-
-    `question` names the search among those of a stream; `limit` is its time budget in seconds, None
-    for none.
-    """
-
-    def __init__(
-        self, store: Store, stream: Stream, question: str, clock: Clock, limit: float | None
-    ) -> None:
-        self._store, self._stream, self._question = store, stream, question
-        self._clock, self._limit = clock, limit
-        self.last_look = 0
-        """Answers per dataset that a pair had after the last look; 0 if the box is too slow."""
-        self._sizes: list[int] = []
-        self._taken = 0
-        self._most_begun: int | None = None  # pairs begun until half of the time was spent
-        self._until, self._seconds = 0, 0.0  # draws of the interrupted search, and its seconds
-        usual = (0, *(1 << power for power in range(LOOK.bit_length())))
-        match self._load("looks"):  # a file may hold anything
-            case Saved(leaves=sizes) if all(type(one) is int and one in usual for one in sizes):
-                self._sizes = list(sizes)
-        match None if limit is None else self._load("spent"):
-            case Saved(done=(until, _), leaves=[float(seconds)]) if 0 <= seconds < math.inf:
-                self._until, self._seconds = until, seconds
-
-    def look(self, fast: bool, most: int) -> int:
-        """Return the answers per dataset that a pair should have after its look, at most `most`."""
-        if self._taken == len(self._sizes):
-            fits = min(most, LOOK) if fast else 0
-            # Powers of two: a program compiled for one size serves all pairs.
-            self._sizes.append(1 << (fits.bit_length() - 1) if fits else 0)
-            self._save("looks", len(self._sizes), [*self._sizes])
-        self.last_look = self._sizes[self._taken]
-        self._taken += 1
-        return self.last_look
-
-    def are_enough(self, begun: int) -> bool:
-        """True if no more pairs are begun, because half of the time is spent."""
-        if self._limit is None:
-            return False
-        if self._most_begun is None:
-            left = self._clock.left()
-            if (kept := self._load("begun")) is not None:
-                self._most_begun = kept.done[0]
-            elif left is not None and left < self._limit / 2:
-                self._save("begun", begun, [begun])
-                self._most_begun = begun
-        return self._most_begun is not None and begun >= self._most_begun
-
-    def note_time(self, drawn: int) -> None:
-        """Note the time used until now, with the number of draws of each dataset."""
-        if self._limit is None:
-            return
-        if drawn < self._until:
-            self._clock.set(0.0)
-            return
-        if self._until:
-            self._until = 0
-            self._clock.set(min(self._seconds, (1 - LEAST) * self._limit))
-            return
-        used = self._clock.used()
-        if used >= self._seconds + EVERY:
-            self._seconds = used
-            self._save("spent", drawn, [round(used, 3)])
-
-    def forget_time(self) -> None:
-        """End the search; if it is repeated, it gets its full time budget again."""
-        self._store.forget(self._stream, f"spent-{self._question}")
-
-    def _load(self, what: str) -> Saved | None:
-        return self._store.load(self._stream, f"{what}-{self._question}")
-
-    def _save(self, what: str, number: int, leaves: list[Any]) -> None:
-        self._store.save(self._stream, f"{what}-{self._question}", Saved((number, number), leaves))
 
 
 MOST_NEEDED = 2**50  # draws that no search can make

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dpframe.claims import Claim
 from dpframe.claims.relation import other_relation
 from dpframe.common.text import shown
-from dpframe.engine import fingerprint, ledger, trace
+from dpframe.engine import fingerprint, kept_answers, ledger, trace
 from dpframe.engine.plan import Pass, PassPosition, Scorer
 from dpframe.errors import CellError
 from dpframe.interfaces.attack import Attack, Target
@@ -21,7 +21,7 @@ from dpframe.interfaces.pair import Pair, equal, untraceable, unusable
 from dpframe.interfaces.statistic import DecisionCounts
 from dpframe.sampling.address import EVAL, Stream, digest, draw_group, for_a_box, rows_per_chunk
 from dpframe.sampling.content import made_by
-from dpframe.search import arms, black_box_arms, black_box_draws, wealth
+from dpframe.search import arms, black_box_arms, wealth
 from dpframe.search.events import AnswerEvents, TailCuts
 from dpframe.spec.audit import Cell, Choice
 from dpframe.spec.sweep import Setting, varied
@@ -59,7 +59,7 @@ class ArmMaker:
         self._groups: set[str] = set()  # draw groups of all arms
         self._tried_addresses = False
         self._room = black_box_arms.Room()
-        self._files = black_box_draws.AnswerFiles(settings.store.directory)
+        self._files = kept_answers.AnswerFiles(settings.store.directory)
         self._unit: float | None = None
 
     def arm(self, pair: Pair, setting: Setting = ()) -> arms.Arm | None:
@@ -148,7 +148,7 @@ class ArmMaker:
         assert asking is not None
         kept = self._files.of(stream, [self.cell.id, fingerprint.box_key(self.search.mechanism)])
         where = stream, asking, settings.source, rows, self.clock, kept
-        draws = black_box_draws.BlackBoxDraws(mechanism, for_a_box(made), *where)
+        draws = kept_answers.AnswerRounds(mechanism, for_a_box(made), *where)
         run = settings.run, stream, settings.plan.prng, self._tried
         events = AnswerEvents(self.search.attacks, mechanism, pair, *run)
         arm = black_box_arms.BlackBoxArm(about, draws, events, self._room)

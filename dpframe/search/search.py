@@ -10,8 +10,10 @@ import numpy as np
 
 from dpframe.common.types import HostArray
 from dpframe.engine.checkpoint import Store
+from dpframe.engine.kept_answers import LOOK, KeptChoices, is_fast
 from dpframe.engine.ledger import resolution_of, share_of_error
 from dpframe.engine.plan import Plan
+from dpframe.engine.sampler import MOST_PAIRS
 from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.executor import Executor
@@ -19,9 +21,9 @@ from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import Earned, Pair
 from dpframe.results.verdict import Looks, equal_scores
 from dpframe.sampling.address import EVAL, Stream, digest, host_generator
-from dpframe.search import black_box_draws, leaks, proposals
+from dpframe.search import leaks, proposals
 from dpframe.search.arms import Arm, Counter
-from dpframe.search.black_box_arms import LOOK, BlackBoxArm, KeptChoices, is_fast
+from dpframe.search.black_box_arms import BlackBoxArm
 from dpframe.search.wealth import LOSS_LIMIT, Point, Seen, Wealth, farthest, least_losses
 from dpframe.spec.audit import Cell, RunSettings
 from dpframe.spec.sweep import Setting, by_chance, planned
@@ -409,7 +411,7 @@ class SearchRun:
             waiting = self._with_settings(proposed, rng)
         fresh = [one for one in dict.fromkeys(waiting) if one not in self._known]
         self.proposed.update(dict.fromkeys(fresh))
-        self._waiting = fresh[: black_box_draws.MOST_PAIRS - len(self.arms)]
+        self._waiting = fresh[: MOST_PAIRS - len(self.arms)]
 
     def _with_settings(
         self, pairs: Sequence[Pair], rng: np.random.Generator

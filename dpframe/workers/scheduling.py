@@ -66,27 +66,37 @@ class Clock:
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """Run inside the context; workers that draw at the same time count once."""
+        self._start()
+        try:
+            yield
+        finally:
+            self._stop()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop inside the context, where a caller that runs the clock waits for workers."""
+        self._stop()
+        try:
+            yield
+        finally:
+            self._start()
+
+    def _start(self) -> None:
         with self._lock:
             if self._at_work == 0:
                 self._since = time.monotonic()
             self._at_work += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._at_work -= 1
-                if self._at_work == 0:
-                    self._before += time.monotonic() - self._since
+
+    def _stop(self) -> None:
+        with self._lock:
+            self._at_work -= 1
+            if self._at_work == 0:
+                self._before += time.monotonic() - self._since
 
     def limit_to(self, seconds: float) -> None:
         """Set another limit."""
         with self._lock:
             self._limit = seconds
-
-    def give_back(self, seconds: float) -> None:
-        """Subtract time in which the clock ran while others held the workers."""
-        with self._lock:
-            self._before -= seconds
 
     def used(self) -> float:
         """Return the seconds that the box has used."""

@@ -35,7 +35,7 @@ dpframe.audit({
     "attack": [{"use": "identity"}],
     "estimator": [{"use": "order-statistics"}],
 })
-rooms = ("dpframe.cluster", "dpframe.search", "dpframe.engine.host")
+rooms = ("dpframe.cluster", "dpframe.search", "dpframe.engine.black_box_pass")
 rooms += ("dpframe.workers.pool", "dpframe.workers.process")
 print([name for name in sys.modules if name.startswith(rooms)])
 """

@@ -434,7 +434,7 @@ MUTANTS = [
     Mutant(
         38,
         "kept answers are not checked",
-        "dpframe/search/black_box_draws.py",
+        "dpframe/engine/kept_answers.py",
         "    if not right:",
         "    if False:",
         ("tests/search/test_kept_answers.py::test_forged_answers_are_drawn_again",),

@@ -13,9 +13,10 @@ from support.leaky_boxes import searched
 from support.tiers import mostly_slow
 
 from dpframe import HostMechanism, PureDP
+from dpframe.engine import sampler
 from dpframe.engine.checkpoint import Store
 from dpframe.engine.ledger import Ledger
-from dpframe.search import black_box_arms, black_box_draws
+from dpframe.search import black_box_arms
 from dpframe.workers import scheduling as pace
 from dpframe.workers.requests import Overdue
 
@@ -109,12 +110,13 @@ def test_p_values_of_who_is_right_are_no_smaller_than_they_say(box: Any, epsilon
 def test_what_is_bet_on_was_not_seen_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every round is drawn after its events were chosen, at an address that is drawn once."""
     drawn: list[tuple[str, int, int, int]] = []
-    part = black_box_draws.BlackBoxDraws._answers
+    part = sampler.BlackBoxSampler.draw
 
-    def noted(self: Any, one: Any) -> Any:
-        where = self.stream.group, one.dataset
-        drawn.extend((*where, chunk, one.rows) for chunk in range(one.first, one.stop))
-        return part(self, one)
+    def noted(self: Any, dataset: int, first: int, stop: int) -> Any:
+        rows = self.sizes.rows_of(first)
+        where = self.stream.group, dataset
+        drawn.extend((*where, chunk, rows) for chunk in range(first, stop))
+        return part(self, dataset, first, stop)
 
     learned: list[int] = []
     draw = black_box_arms.BlackBoxArm.draw
@@ -127,7 +129,7 @@ def test_what_is_bet_on_was_not_seen_before(monkeypatch: pytest.MonkeyPatch) -> 
         learned.append(len(before))
         return fresh
 
-    monkeypatch.setattr(black_box_draws.BlackBoxDraws, "_answers", noted)
+    monkeypatch.setattr(sampler.BlackBoxSampler, "draw", noted)
     monkeypatch.setattr(black_box_arms.BlackBoxArm, "draw", bet)
     searched(boxes.clipped_mean, 1.0, 800)
     assert len(learned) > 10
@@ -184,13 +186,13 @@ def test_exceptions_of_two_kinds_tell_datasets_apart(share: float) -> None:
 
 
 def test_chunks_grow_with_their_number_and_not_with_the_machine() -> None:
-    sizes = black_box_draws.ChunkSizes(None)
+    sizes = sampler.ChunkSizes(None)
     found = [sizes.rows_of(chunk) for chunk in range(400)]
-    assert found[0] == black_box_draws.FIRST_ROWS
+    assert found[0] == sampler.FIRST_ROWS
     assert found == sorted(found)
-    assert found[-1] == black_box_draws.LARGEST_ROWS
+    assert found[-1] == sampler.LARGEST_ROWS
     sizes.widest = 8 * 8195
-    assert sizes.rows_of(399) * sizes.widest <= black_box_draws.CHUNK_BYTES
+    assert sizes.rows_of(399) * sizes.widest <= sampler.CHUNK_BYTES
 
 
 class Unseeded(HostMechanism, name="leaky"):
@@ -293,18 +295,18 @@ def test_half_of_the_time_goes_into_beginning_pairs(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.slow
 def test_a_round_that_time_ends_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    part, drawn = black_box_draws.BlackBoxDraws._answers, []
+    part, drawn = sampler.BlackBoxSampler.draw, []
 
-    def late(self: Any, one: Any) -> Any:
-        drawn.append(one)
+    def late(self: Any, *chunks: int) -> Any:
+        drawn.append(chunks)
         if len(drawn) > 60:
             raise Overdue
-        return part(self, one)
+        return part(self, *chunks)
 
     monkeypatch.setattr(black_box_arms.BlackBoxArm, "paces", ([1e-5], [1e-5]))
     run = {"seconds": 60.0, "stop": "never"}
     whole = searched(boxes.clipped_mean, 1.0, 2_000, run=run)
-    monkeypatch.setattr(black_box_draws.BlackBoxDraws, "_answers", late)
+    monkeypatch.setattr(sampler.BlackBoxSampler, "draw", late)
     cut = searched(boxes.clipped_mean, 1.0, 2_000, run=run)
     played = len(cut.estimate.wealth)
     assert 0 < played < len(whole.estimate.wealth)

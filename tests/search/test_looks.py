@@ -12,10 +12,16 @@ from support.tiers import mostly_slow
 
 from dpframe import HostMechanism, PureDP
 from dpframe.engine.checkpoint import Store
+from dpframe.engine.kept_answers import (
+    LOOK,
+    MOMENT,
+    AnswerFiles,
+    AnswerRounds,
+    KeptChoices,
+    is_fast,
+)
 from dpframe.sampling.address import EVAL, Asking, Stream
 from dpframe.search import black_box_arms
-from dpframe.search.black_box_arms import LOOK, MOMENT, KeptChoices, is_fast
-from dpframe.search.black_box_draws import AnswerFiles, BlackBoxDraws
 from dpframe.search.search import SearchRun
 from dpframe.workers.in_process import Here
 from dpframe.workers.pool import Workers
@@ -173,7 +179,7 @@ def test_what_answers_took_is_kept_with_them(tmp_path: Path, where: Any) -> None
         how = STREAM, Asking(), source, 8, Clock(None)
         tries = []
         for _ in range(2):
-            draws = BlackBoxDraws(box, (0, 1), *how, files.of(STREAM, "box"))
+            draws = AnswerRounds(box, (0, 1), *how, files.of(STREAM, "box"))
             tries.append(draws)
             for first, stop in ((0, 2), (2, 5)):
                 draws.draw(first, stop)

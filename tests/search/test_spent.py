@@ -9,9 +9,9 @@ from support import leaky_boxes as boxes
 from support.leaky_boxes import searched
 
 from dpframe.engine.checkpoint import Store
+from dpframe.engine.kept_answers import EVERY, LEAST, KeptChoices
 from dpframe.sampling.address import EVAL, Stream
 from dpframe.search import black_box_arms
-from dpframe.search.black_box_arms import EVERY, LEAST, KeptChoices
 from dpframe.workers import scheduling as pace
 
 pytestmark = pytest.mark.usefixtures("coarse_bounds_of_module")

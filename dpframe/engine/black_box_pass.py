@@ -3,7 +3,6 @@
 import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -12,18 +11,19 @@ import numpy as np
 from dpframe.common import trees
 from dpframe.common.types import HostArray, Tree
 from dpframe.engine import checkpoint, draws, passes, programs, rounds, sanity, trace
-from dpframe.engine.independence import NOT_SEEDABLE, Independence, check_addresses
+from dpframe.engine.independence import NOT_SEEDABLE, Independence
 from dpframe.engine.plan import Pass
+from dpframe.engine.sampler import BlackBoxSampler, ChunkSizes
 from dpframe.errors import CellError, SampleError
-from dpframe.interfaces.attack import SECONDS, Answers
+from dpframe.interfaces.attack import Answers
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.statistic import BinCounts, DecisionCounts
 from dpframe.sampling.address import EVAL, Segment, as_scored, for_a_box
 from dpframe.spec.audit import Cell, RunSettings
 from dpframe.workers.program.generators import note_of
-from dpframe.workers.requests import Lent, Load, Overdue, Request, Stopped, WorkerSource
-from dpframe.workers.scheduling import GRACE, Clock, Pace, Which, at_once, handed_out
+from dpframe.workers.requests import Load, Overdue, Stopped, WorkerSource
+from dpframe.workers.scheduling import GRACE, Clock, Pace, Which, at_once
 from dpframe.workers.trial_call import different, different_outputs, one_answer, only_exceptions
 
 BATCH_ELEMENTS = 1 << 14  # output coordinates that are scored in one call
@@ -31,7 +31,7 @@ BATCH_ELEMENTS = 1 << 14  # output coordinates that are scored in one call
 KINDS = 16  # kinds of exceptions of a segment that are remembered
 
 
-class HostDraws(draws.Draws):
+class BlackBoxDraws(draws.Draws):
     """Outputs of the streams of a black box, drawn by several workers at once.
 
     `independence` tests all outputs; the box has `limit` seconds for the fit and pilot streams.
@@ -44,105 +44,52 @@ class HostDraws(draws.Draws):
         prng: str,
         made: tuple[Any, Any],
         source: WorkerSource,
-        independence: Independence,
-        limit: float | None,
+        independence: Independence | None = None,
+        limit: float | None = None,
     ) -> None:
         super().__init__(the_pass, run, prng, made)
         mechanisms: Any = the_pass.mechanisms
         self.load = Load(mechanisms, for_a_box(made))
         self.source, self.independence = source, independence
         self._clock = Clock(limit)
-        row = max(1, the_pass.elements) * the_pass.shape.dtype.itemsize
         self.kept: dict[tuple[int, int, int], HostArray] = {}
         """Chunks that were drawn and are still to be counted, by lane, dataset and number."""
-        self.pace = Pace(the_pass.rows * row * len(mechanisms))
+
+    def sampler(
+        self,
+        stream: str,
+        lane: int = 0,
+        clock: Clock | None = None,
+        deadline: Callable[[int], float | None] | None = None,
+    ) -> BlackBoxSampler:
+        """Return the sampler of a stream and a lane; the clock is by default that of learning."""
+        the_pass, sizes = self.the_pass, ChunkSizes(self.the_pass.rows)
+        where = self.load, lane, the_pass.stream.of(stream), the_pass.shape, sizes
+        return BlackBoxSampler(
+            *where, self.source, self.independence, clock or self._clock, deadline
+        )
+
+    def of_chunks(self, stream: str, lane: int, which: Sequence[Which]) -> list[HostArray]:
+        drawn = self.sampler(stream, lane).draw_at_once(which)
+        return [as_scored(outputs, self.dtype) for outputs in drawn]
 
     def first_chunks(self, lane: int, chunks: range) -> list[HostArray]:
         """Draw the first chunks, and keep them until they are counted."""
-        rows, both = self.the_pass.rows, []
-        for index in (0, 1):
-            outputs = np.concatenate(list(self.chunks(EVAL, lane, index, chunks)))
+        rows = self.the_pass.rows
+        both = self.sampler(EVAL, lane).draw_at_once([(index, chunks) for index in (0, 1)])
+        for index, outputs in enumerate(both):
             for n in chunks:
                 self.kept[lane, index, n] = outputs[n * rows : (n + 1) * rows]
-            both.append(as_scored(outputs, self.dtype))
-        return both
-
-    def from_box(self, stream: str, lane: int, which: Sequence[Which]) -> list[list[HostArray]]:
-        """Return outputs of consecutive chunks, drawn by as many workers as there are tasks."""
-
-        def draw(index: int, chunks: range) -> HostArray:
-            parts = np.concatenate(list(self.chunks(stream, lane, index, chunks)))
-            return as_scored(parts, self.dtype)
-
-        most = max(1, min(sum(len(chunks) for _, chunks in which), self.source.most))
-        with ThreadPoolExecutor(most) as threads:
-            return handed_out(
-                which, lambda _: self.pace.chunks, self.pace.timed(draw), threads.submit, most
-            )
-
-    def chunks(
-        self,
-        stream: str,
-        lane: int,
-        index: int,
-        which: range,
-        deadline: Callable[[], float | None] | None = None,
-        clock: Clock | None = None,
-    ) -> Iterator[HostArray]:
-        """Yield outputs of some chunks as the box gave them, one or several chunks at a time.
-
-        `deadline` is called once a worker is lent; `clock` runs while it draws. Both default to
-        those of the fit stream.
-        """
-        first = which.start
-        with self.source.lend(self.load) as (worker,), (clock or self._clock).running():
-            until = (deadline or self._clock.deadline)()
-            if until is not None and time.monotonic() >= until:
-                raise Overdue
-            for outputs, _ in worker.draw(self._asked(stream, lane, index, index, which), until):
-                same = self._untimed(outputs)
-                self.independence.see(lane, index, first, same, counted=stream == EVAL)
-                first += len(outputs) // self.the_pass.rows
-                yield outputs
-
-    def check_addresses(self) -> None:
-        """Compare chunks at equal and different addresses; see `independence.check_addresses`."""
-        first: Any = self.the_pass.mechanisms[0]
-        see = partial(self.independence.see, 0, 0, 0, counted=False)
-        with self.source.lend(self.load, 2) as workers, self._clock.running():
-            check_addresses(workers, self._chunk, see, self.source.most, seedable=first.seedable)
+        return [as_scored(outputs, self.dtype) for outputs in both]
 
     def check_address(self, lane: int, first: HostArray) -> None:
         """Draw the first chunk of D of another lane again; raise SampleError if it differs."""
         mechanism: Any = self.the_pass.mechanisms[lane]
-        if mechanism.seedable:
-            with self.source.lend(self.load, 2) as workers, self._clock.running():
-                asked = self._asked(EVAL, lane, 0, 0, range(1))
-                again = workers[-1].outputs(asked, self._clock.deadline())
-                if self._untimed(again).tobytes() != self._untimed(first).tobytes():
-                    raise SampleError(NOT_SEEDABLE)
-
-    def _chunk(self, worker: Lent, dataset: int) -> HostArray:
-        """Draw a chunk of D, at an address of D or of D′ that is used for nothing else."""
-        asked = self._asked("addresses", 0, 0, dataset, range(1))
-        return self._untimed(worker.outputs(asked, self._clock.deadline()))
-
-    def _asked(self, stream: str, lane: int, data: int, dataset: int, which: range) -> Request:
-        the_pass = self.the_pass
-        where = the_pass.stream.of(stream), dataset, which.start, which.stop, the_pass.rows
-        return Request(lane, data, *where, shape=the_pass.shape)
-
-    def _untimed(self, outputs: HostArray) -> HostArray:
-        """Return outputs without their times, which never repeat."""
-        asking = self.the_pass.shape.asking
-        if asking is None or not asking.time:
-            return outputs
-        found = outputs.copy()
-        found[:, SECONDS] = 0
-        return found
+        if mechanism.seedable and not self.sampler(EVAL, lane).is_repeated(first):
+            raise SampleError(NOT_SEEDABLE)
 
 
-class HostWork(passes.Work):
+class BlackBoxPass(passes.Work):
     """A pass over a black box: drawn by worker processes, scored on the device."""
 
     on_host = True
@@ -199,14 +146,18 @@ class HostWork(passes.Work):
                 "[run] fit and pilot come first"
             ) from None
 
-    def learning(self) -> HostDraws:
+    def learning(self) -> BlackBoxDraws:
         limit = self.run.seconds
         limit = None if limit is None else max(limit, GRACE)
-        self.draws = HostDraws(
+        self.draws = BlackBoxDraws(
             self.the_pass, self.run, self.prng, self.made, self.source, self.independence, limit
         )
         self._seen = self.draws.kept
-        self.draws.check_addresses()  # first, because a failure saves many costly releases
+        row = max(1, self.the_pass.elements) * self.the_pass.shape.dtype.itemsize
+        self._pace = Pace(self.the_pass.rows * row * self.lanes)
+        self.draws.sampler(
+            EVAL
+        ).check_addresses()  # first, because a failure saves many costly releases
         return self.draws
 
     def _find_counts(self) -> None:
@@ -266,8 +217,7 @@ class HostWork(passes.Work):
             chunk = self.tally.done[index]
             if (known := self._seen.get((lane, index, chunk))) is not None:
                 return known
-            (outputs,) = self.draws.chunks(EVAL, lane, index, range(chunk, chunk + 1))
-            return outputs
+            return self.draws.sampler(EVAL, lane).draw(index, chunk, chunk + 1)
 
         found = at_once([partial(first, index) for index in (0, 1)], self.source.most)
         if lane and not any(self.tally.done):
@@ -292,14 +242,14 @@ class HostWork(passes.Work):
                     rows = self.the_pass.rows if place[index] < whole else tail
                     yield index, Segment(place[index], stop, rows)
                     place[index] = stop
-            step = self.draws.pace.chunks
+            step = self._pace.chunks
 
     def _parts(self, units: Iterator[tuple[int, Segment]]) -> Iterator[tuple[int, Segment]]:
         """Split the segments of rounds into tasks."""
         for index, segment in units:
             first = segment.first
             while first < segment.stop:
-                stop = min(first + self.draws.pace.chunks, segment.stop)
+                stop = min(first + self._pace.chunks, segment.stop)
                 yield index, segment._replace(first=first, stop=stop)
                 first = stop
 
@@ -316,7 +266,7 @@ class HostWork(passes.Work):
             pass  # the chunks drawn so far count
         rows = self.the_pass.rows
         done = min(sum(map(len, of_lane)) // rows for of_lane in drawn)
-        self.draws.pace.measured(done - known, time.monotonic() - started)
+        self._pace.measured(done - known, time.monotonic() - started)
         segment = segment._replace(stop=segment.first + done)
         if done and self.the_pass.shape.asking is not None:
             self._look_for_exceptions(index, segment, dict(zip(active, drawn, strict=True)))
@@ -375,8 +325,8 @@ class HostWork(passes.Work):
             yield self._checked(seen)
             chunks = chunks[1:]
         if chunks:
-            deadline = partial(self._deadline_of, index)
-            for outputs in self.draws.chunks(EVAL, lane, index, chunks, deadline, self._clock):
+            sampler = self.draws.sampler(EVAL, lane, self._clock, self._deadline_of)
+            for outputs in sampler.parts(index, chunks.start, chunks.stop):
                 yield self._checked(outputs)
 
     def _deadline_of(self, index: int) -> float | None:
