@@ -36,7 +36,7 @@ from dpframe.sampling.content import data_digest
 from dpframe.search.black_box_arms import draws_needed
 from dpframe.workers.in_process import Here
 from dpframe.workers.pool import Workers
-from dpframe.workers.program.answer_encoding.codes import RAISES, code_of_trace
+from dpframe.workers.program.codes import RAISES, code_of_trace
 from dpframe.workers.program.generators import GAVE, advice
 
 UNLIMITED = 2**40  # trials if only the time is limited

@@ -15,7 +15,7 @@ from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.sampling import address
 from dpframe.spec.audit import Cell, RunSettings
 from dpframe.workers import requests
-from dpframe.workers.program.answer_encoding import codes
+from dpframe.workers.program import codes, exceptions
 from dpframe.workers.scheduling import GRACE, at_once
 
 ROWS = 2
@@ -181,7 +181,7 @@ def check_sides(
 def check_names(kinds: Iterable[int], words: Mapping[int, str]) -> None:
     """Raise CellError if an exception shows a name in the user's code that does not exist."""
     for kind in kinds:
-        if words.get(codes.code_of_slip(kind)) == codes.MISSPELT:
+        if words.get(codes.code_of_slip(kind)) == exceptions.MISSPELT:
             told = words.get(codes.code_of_trace(kind), words.get(kind, "an exception"))
             raise CellError(f"a name in the code does not exist, so nothing is tested: {told}")
 

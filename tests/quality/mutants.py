@@ -306,8 +306,8 @@ MUTANTS = [
     Mutant(
         25,
         "masks are lost",
-        "dpframe/workers/program/answer_encoding/libraries.py",
-        "    if is_masked(value) and not dtype.names:",
+        "dpframe/workers/program/libraries.py",
+        "    if is_masked(value):",
         "    if False:",
         ("tests/workers/test_answer_encoding.py",),
     ),
@@ -362,7 +362,7 @@ MUTANTS = [
     Mutant(
         30,
         "the message of an exception counts",
-        "dpframe/workers/program/answer_encoding/codes.py",
+        "dpframe/workers/program/exceptions.py",
         "    if not messages:",
         "    if False:",
         ("tests/workers/test_answer_encoding.py",),
@@ -378,9 +378,9 @@ MUTANTS = [
     Mutant(
         32,
         "padding is a part of a number",
-        "dpframe/workers/program/answer_encoding/libraries.py",
-        "    return 10, size",
-        "    return size, size",
+        "dpframe/workers/program/libraries.py",
+        "range(10, size)",
+        "range(size, size)",
         ("tests/workers/test_answer_encoding.py::test_padding_is_no_part_of_a_number",),
     ),
     Mutant(
@@ -450,9 +450,9 @@ MUTANTS = [
     Mutant(
         40,
         "what has nothing to read counts by its type inside of a list",
-        "dpframe/workers/program/answer_encoding/libraries.py",
-        "    if reader.objects:",
-        "    if len(reader.open) > 1:",
+        "dpframe/workers/program/encoding.py",
+        "        if self.objects:",
+        "        if len(self.open) > 1:",
         ("tests/workers/test_answer_encoding.py::test_what_shows_nothing_is_refused",),
     ),
     Mutant(

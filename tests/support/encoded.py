@@ -11,8 +11,9 @@ import numpy as np
 
 from dpframe import Answers, PureDP
 from dpframe.interfaces.attack import ABSENT, BEFORE
-from dpframe.workers.program.answer_encoding import encode
-from dpframe.workers.program.answer_encoding.codes import encode_raised, texts_in
+from dpframe.workers.program.codes import texts_in
+from dpframe.workers.program.encoding import encode
+from dpframe.workers.program.exceptions import encode_raised
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from dpframe import Answers, host_mechanism
-from dpframe.workers.program import releases as scribes
-from dpframe.workers.program.answer_encoding import codes, encode, packed
-from dpframe.workers.program.answer_encoding.codes import UnreadableError
+from dpframe.workers.program import codes, releases as scribes
+from dpframe.workers.program.codes import UnreadableError
+from dpframe.workers.program.encoding import encode, packed
 from dpframe.workers.program.mechanism_sampler import ArrayScribe as Scribe, _only
 from dpframe.workers.program.releases import Limit, ReleasedAnswers
 

@@ -17,7 +17,8 @@ from dpframe.common.machine import adopt, descendants, end, free_bytes, within
 from dpframe.common.text import error_message
 from dpframe.sampling.address import Stream, host_generator
 
-from .answer_encoding import codes, libraries
+from . import codes, libraries
+from .encoding import of_array
 from .plain_data import SharedValue
 from .query import Refused
 from .releases import BEFORE, ReleasedAnswers, Scribe, is_real
@@ -179,12 +180,8 @@ def _array(outputs: Any) -> HostArray:
         outputs, wide = libraries.of_tensor(outputs)
         if wide:
             raise Refused(f"sample gave {wide} values, which NumPy lacks: return outputs.float()")
-    found = np.asarray(outputs)
-    if libraries.used_bytes(found.dtype)[0] == libraries.used_bytes(found.dtype)[1]:
-        return found
-    # Equal numbers must have equal bytes.
-    whole = np.frombuffer(bytearray(libraries.content_of(found, found.dtype)), found.dtype)
-    return whole.reshape(found.shape)
+    found: HostArray = libraries.exact(np.asarray(outputs))
+    return found
 
 
 def _check(outputs: HostArray, task: dict[str, Any]) -> None:
@@ -303,7 +300,7 @@ class ArrayScribe(Scribe):
         if plain:
             before, title = b"f", "float"
         else:
-            before, title = libraries.of_array(dtype, dims, scalar=not dims)
+            before, title = of_array(dtype, dims, scalar=not dims)
             before += codes.sized_prefix(len(content) // max(1, n))
         values = _codes(before, content, n)
         flat = block.reshape(n, -1)[:, : codes.MOST_NUMBERS]

@@ -1,4 +1,4 @@
-"""Datasets as typed bytes, for interpreters that may lack the libraries of this one."""
+"""Datasets as bytes, for interpreters that may lack the libraries of this one."""
 
 from __future__ import annotations
 
@@ -8,19 +8,10 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from io import BytesIO
-from pickle import Pickler, loads
-from struct import Struct, pack as struct_pack, unpack as struct_unpack
+from pickle import Pickler, Unpickler, loads
+from struct import unpack as struct_unpack
 from time import monotonic
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeAlias
-
-    _Tell: TypeAlias = Callable[[bytes], object]
-
-_MOST_DEPTH = 64  # containers within containers
-_LENGTH = Struct("<Q")
+from typing import Any
 
 
 class PackingError(Exception):
@@ -37,120 +28,72 @@ def pack(value: Any) -> bytes:
     Raises:
         PackingError: it contains anything else.
     """
-    parts: list[bytes] = []
-    _write(value, parts.append, 0)
-    return b"".join(parts)
+    file = BytesIO()
+    try:
+        _Packer(file, 4).dump(value)
+    except RecursionError:
+        raise PackingError("it is nested too deep") from None
+    return file.getvalue()
 
 
 def unpack(content: bytes) -> Any:
     """Return the value of some bytes; no two calls share any part of it.
 
-    Raises PackingError if a library is missing, or the bytes are damaged.
+    Raises PackingError if a library is missing.
     """
-    reader = _ValueReader(content)
-    value = reader.read()
-    if reader.at != len(content):
-        raise PackingError("there is more than one value")
-    return value
+    return _Unpacker(BytesIO(content)).load()
 
 
-def _text(value: str) -> bytes:
-    return value.encode("utf-8", "surrogatepass")
-
-
-def _say(tell: _Tell, letter: bytes, content: bytes) -> None:
-    tell(letter)
-    tell(_LENGTH.pack(len(content)))
-    tell(content)
-
-
-_SINGLE: dict[type, tuple[bytes, Callable[[Any], bytes]]] = {
-    type(None): (b"n", lambda value: b""),
-    bool: (b"b", lambda value: b"\1" if value else b"\0"),
-    int: (b"i", lambda value: b"%d" % value if abs(value) < 10**4000 else _huge(value)),
-    float: (b"f", lambda value: struct_pack("<d", value)),
-    complex: (b"c", lambda value: struct_pack("<dd", value.real, value.imag)),
-    str: (b"s", _text),
-    bytes: (b"y", bytes),
-    bytearray: (b"Y", bytes),
-    Decimal: (b"D", lambda value: str(value).encode()),
-    Fraction: (b"q", lambda value: str(value).encode()),
-    datetime.date: (b"d", lambda value: value.isoformat().encode()),
-    datetime.datetime: (b"t", lambda value: value.isoformat().encode()),
+_PLAIN = {
+    *(type(None), bool, int, float, complex, str, bytes, bytearray, Decimal, Fraction),
+    *(tuple, list, set, frozenset, dict, datetime.date, datetime.datetime),
 }
-_SEVERAL: dict[type, bytes] = {tuple: b"(", list: b"[", set: b"{", frozenset: b"<"}
 
 
-def _huge(value: int) -> bytes:
-    raise PackingError("an integer has more than 4000 digits")
+class _Packer(Pickler):
+    """Pickles plain values; arrays, frames and series become tuples that name their type."""
 
-
-def _write(value: Any, tell: _Tell, depth: int) -> None:
-    kind = type(value)
-    if depth > _MOST_DEPTH:
-        raise PackingError(f"it is nested deeper than {_MOST_DEPTH} levels, or contains itself")
-    if kind in _SINGLE:
-        letter, content = _SINGLE[kind]
-        _say(tell, letter, content(value))
-    elif kind in _SEVERAL:
-        tell(_SEVERAL[kind])
-        tell(_LENGTH.pack(len(value)))
-        for each in sorted(value, key=repr) if kind in (set, frozenset) else value:
-            _write(each, tell, depth + 1)
-    elif kind is dict:
-        tell(b"m")
-        tell(_LENGTH.pack(len(value)))
-        for each in value.items():
-            for part in each:
-                _write(part, tell, depth + 1)
-    else:
-        _write_other(value, kind, tell, depth)
-
-
-def _write_other(value: Any, kind: Any, tell: _Tell, depth: int) -> None:
-    package = str(kind.__module__).partition(".")[0]
-    if package == "numpy" and hasattr(value, "dtype") and hasattr(value, "tobytes"):
-        _write_array(value, tell, depth)
-    elif package == "pandas" and kind.__name__ == "DataFrame":
-        tell(b"P")
-        columns = [value.iloc[:, place] for place in range(value.shape[1])]
-        _write(list(value.columns), tell, depth + 1)
-        _write([_column(column) for column in columns], tell, depth + 1)
-        _write(_index(value.index), tell, depth + 1)
-    elif package == "dpframe" and kind.__name__ == "UnmadeFrame":  # only the sender has pandas
-        tell(b"P")
-        for part in (value.names, value.columns, (0, value.rows, 1)):
-            _write(part, tell, depth + 1)
-    elif package == "pandas" and kind.__name__ == "Series":
-        tell(b"S")
-        _write([value.name, _column(value), _index(value.index)], tell, depth + 1)
-    elif package == "pandas" and kind.__name__ in ("NAType", "NaTType"):
-        _say(tell, b"N", kind.__name__.encode())
-    elif package == "pandas" and kind.__name__ == "Timestamp":
-        _say(tell, b"t", value.to_pydatetime(warn=False).isoformat().encode())
-    else:
+    def persistent_id(self, value: Any) -> Any:
+        """See `pickle`: called for every value; a result takes the place of the value."""
+        kind = type(value)
+        package = str(kind.__module__).partition(".")[0]
+        if package == "pandas" and kind.__name__ in ("NAType", "NaTType"):
+            return "missing", kind.__name__
+        if package == "pandas" and kind.__name__ == "Timestamp":
+            return "moment", value.to_pydatetime(warn=False).isoformat()
+        if kind is datetime.datetime and value.tzinfo is not None:
+            return "moment", value.isoformat()
+        if kind in _PLAIN or (kind is type and value in _PLAIN):
+            return None
+        if package == "numpy" and hasattr(value, "dtype") and hasattr(value, "tobytes"):
+            return _array(value)
+        if package == "pandas" and kind.__name__ == "DataFrame":
+            columns = [_column(value.iloc[:, place]) for place in range(value.shape[1])]
+            return "frame", list(value.columns), columns, _index(value.index)
+        if package == "dpframe" and kind.__name__ == "UnmadeFrame":  # only the sender has pandas
+            return "frame", value.names, value.columns, (0, value.rows, 1)
+        if package == "pandas" and kind.__name__ == "Series":
+            return "series", value.name, _column(value), _index(value.index)
         raise PackingError(
             f"a value of class {kind.__name__} cannot be sent to another interpreter; data are "
             "numbers, texts, lists, dictionaries, arrays and frames"
         )
 
 
-def _write_array(value: Any, tell: _Tell, depth: int) -> None:
-    """Write an array or a scalar: its dtype, its shape, and its bytes or its objects."""
+def _array(value: Any) -> Any:
+    """Return the type and shape of an array or a scalar, and its bytes or its objects."""
     dtype = value.dtype
     if hasattr(value, "mask") and hasattr(value, "filled"):
         raise PackingError("a masked array cannot be sent to another interpreter; give data, mask")
     scalar = not hasattr(value, "__setitem__")
-    tell(b"A")
     if dtype.kind == "O":
-        _write([scalar, "O", tuple(value.shape), value.ravel().tolist()], tell, depth + 1)
-        return
+        return "array", scalar, "O", tuple(value.shape), value.ravel().tolist()
     if dtype.kind not in "biufcSUmM":
         raise PackingError(f"an array of {dtype} cannot be sent to another interpreter")
     if sys.byteorder != "little" or dtype.byteorder == ">":
         value = value.astype(dtype.newbyteorder("<"))
-    content = value.tobytes()  # row by row, whatever the order in memory
-    _write([scalar, value.dtype.str, tuple(value.shape), content], tell, depth + 1)
+    # The bytes are row by row, whatever the order in memory.
+    return "array", scalar, value.dtype.str, tuple(value.shape), value.tobytes()
 
 
 def _column(column: Any) -> Any:
@@ -171,58 +114,10 @@ def _index(index: Any) -> Any:
     return [index.name, _column(index.to_series())]
 
 
-class _ValueReader:
-    """Reads values from bytes, front to back."""
-
-    def __init__(self, content: bytes) -> None:
-        self.content, self.at = memoryview(content), 0
-
-    def take(self, number: int) -> bytes:
-        found = bytes(self.content[self.at : self.at + number])
-        if len(found) != number:
-            raise PackingError("there is less than one value")
-        self.at += number
-        return found
-
-    def read(self) -> Any:
-        letter = self.take(1)
-        if letter == b"P":
-            names, columns, index = self.read(), self.read(), _index_of(self.read())
-            held = {place: _series(None, one, index) for place, one in enumerate(columns)}
-            frame = _library("pandas").DataFrame(held, index=index)
-            frame.columns = names
-            return frame
-        if letter == b"S":
-            name, column, index = self.read()
-            return _series(name, column, _index_of(index))
-        if letter == b"A":
-            return _array(*self.read())
-        number = _LENGTH.unpack(self.take(8))[0]
-        if letter in _GATHERED:
-            return _GATHERED[letter](self.read() for _ in range(number))
-        if letter == b"m":
-            return {self.read(): self.read() for _ in range(number)}
-        if letter not in _MADE:
-            raise PackingError(f"there is no value of kind {letter!r}")
-        return _MADE[letter](self.take(number))
-
-
-_GATHERED: dict[bytes, Callable[[Any], Any]] = {b"(": tuple, b"[": list, b"{": set, b"<": frozenset}
-_MADE: dict[bytes, Callable[[bytes], Any]] = {
-    b"n": lambda content: None,
-    b"b": lambda content: content == b"\1",
-    b"i": int,
-    b"f": lambda content: struct_unpack("<d", content)[0],
-    b"c": lambda content: complex(*struct_unpack("<dd", content)),
-    b"s": lambda content: content.decode("utf-8", "surrogatepass"),
-    b"y": bytes,
-    b"Y": bytearray,
-    b"D": lambda content: Decimal(content.decode()),
-    b"q": lambda content: Fraction(content.decode()),
-    b"d": lambda content: datetime.date.fromisoformat(content.decode()),
-    b"t": lambda content: datetime.datetime.fromisoformat(content.decode()),
-    b"N": lambda content: getattr(_library("pandas"), "NaT" if content == b"NaTType" else "NA"),
-}
+class _Unpacker(Unpickler):
+    def persistent_load(self, found: Any) -> Any:
+        """See `pickle`: return the value in whose place a tuple was written."""
+        return _MADE[found[0]](*found[1:])
 
 
 def _library(name: str) -> Any:
@@ -232,11 +127,11 @@ def _library(name: str) -> Any:
         raise PackingError(f"the data need {name}, which is not in this environment") from error
 
 
-def _array(scalar: bool, named: str, shape: tuple[int, ...], content: Any) -> Any:
+def _made_array(scalar: bool, named: str, shape: tuple[int, ...], content: Any) -> Any:
     try:
         import numpy
     except ImportError:
-        flat = content if named == "O" else _plain(named, content)
+        flat = content if named == "O" else _listed(named, content)
         return flat[0] if scalar else _nested(flat, shape)
     if named == "O":
         found = numpy.empty(len(content), object)
@@ -251,7 +146,7 @@ _CODES = {"f2": "e", "f4": "f", "f8": "d", "b1": "?", "i1": "b", "i2": "h", "i4"
 _CODES.update({"u1": "B", "u2": "H", "u4": "I", "u8": "Q"})
 
 
-def _plain(named: str, content: bytes) -> list[Any]:
+def _listed(named: str, content: bytes) -> list[Any]:
     """Return the values of an array as Python values, if NumPy is missing."""
     kind, size = named[1:], int("".join(filter(str.isdigit, named.partition("[")[0])))
     if kind in _CODES:
@@ -279,15 +174,23 @@ def _nested(flat: list[Any], shape: tuple[int, ...]) -> Any:
     return [_nested(flat[at * step : (at + 1) * step], shape[1:]) for at in range(shape[0])]
 
 
-def _index_of(index: Any) -> Any:
+def _made_frame(names: list[Any], columns: list[Any], index: Any) -> Any:
+    own = _made_index(index)
+    held = {place: _made_series(None, one, own) for place, one in enumerate(columns)}
+    frame = _library("pandas").DataFrame(held, index=own)
+    frame.columns = names
+    return frame
+
+
+def _made_index(index: Any) -> Any:
     pandas = _library("pandas")
     if isinstance(index, tuple):
         return pandas.RangeIndex(*index)
     name, column = index
-    return pandas.Index(_series(None, column, None), name=name)
+    return pandas.Index(_made_series(None, column, None), name=name)
 
 
-def _series(name: Any, column: Any, index: Any) -> Any:
+def _made_series(name: Any, column: Any, index: Any) -> Any:
     pandas = _library("pandas")
     dtype, values, *more = column
     dtype = None if dtype == "str" else dtype  # a type of pandas 3, which infers it
@@ -299,6 +202,15 @@ def _series(name: Any, column: Any, index: Any) -> Any:
         return pandas.Series(values, index=index, name=name, dtype=dtype)
     except (TypeError, ValueError):  # a type that another version of pandas does not have
         return pandas.Series(values, index=index, name=name)
+
+
+_MADE: dict[str, Any] = {
+    "array": _made_array,
+    "frame": _made_frame,
+    "series": lambda name, column, index: _made_series(name, column, _made_index(index)),
+    "moment": datetime.datetime.fromisoformat,
+    "missing": lambda name: getattr(_library("pandas"), "NA" if name == "NAType" else "NaT"),
+}
 
 
 class SharedValue:

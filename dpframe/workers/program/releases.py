@@ -11,7 +11,10 @@ from struct import pack
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from .answer_encoding import codes, encode, libraries, packed
+from . import codes
+from .encoding import encode, packed
+from .exceptions import encode_raised, slip_of, traced
+from .libraries import is_masked
 
 BEFORE = 3  # columns before the numbers: kind, value, seconds
 _KNOWN = 1 << 12  # codes with words, and simple values that are encoded once only
@@ -182,10 +185,10 @@ class Scribe:
 
     def raised(self, error: BaseException) -> Encoded:
         """Encode an exception that is an answer."""
-        found = self._encoded(codes.encode_raised(error, messages=self.messages), None)
+        found = self._encoded(encode_raised(error, messages=self.messages), None)
         if (trace := codes.code_of_trace(found.kind)) not in self._told:
-            self._say(trace, codes.traced(error))
-            if slip := codes.slip_of(error):
+            self._say(trace, traced(error))
+            if slip := slip_of(error):
                 self._say(codes.code_of_slip(found.kind), slip)
         return found
 
@@ -198,7 +201,9 @@ class Scribe:
         except codes.UnreadableError as problem:
             if not self.raises:
                 raise
-            only = self._encoded(codes.encode_unreadable(answer), None)
+            name = codes.name_of(type(answer))[: codes.MOST_TEXT]
+            value = b"?" + codes.sized(codes.bytes_of(name))
+            only = self._encoded((name + codes.UNREADABLE, value, []), None)
             self._say(codes.code_of_trace(only.kind), f"an answer cannot be read: {problem}")
             return only
         return self._encoded(found, native_shape(answer))
@@ -288,7 +293,7 @@ def native_shape(answer: Any) -> tuple[int, ...] | None:
     if package != "numpy" or not is_real(getattr(answer, "dtype", None)):
         return None
     is_array = kind.__name__ == "ndarray" or not hasattr(answer, "__setitem__")
-    return tuple(answer.shape) if is_array or libraries.is_masked(answer) else None
+    return tuple(answer.shape) if is_array or is_masked(answer) else None
 
 
 def is_real(dtype: Any) -> bool:

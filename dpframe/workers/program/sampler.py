@@ -14,7 +14,7 @@ from time import monotonic, perf_counter
 from typing import Any, NamedTuple, TypeVar
 
 from . import generators
-from .answer_encoding import codes
+from .codes import UnreadableError
 from .frames import Frame
 from .plain_data import SharedValue
 from .query import Refused, ask
@@ -209,7 +209,7 @@ class Sampler:
         """Call the black box; raise Refused if an answer cannot be read."""
         try:
             return call()
-        except codes.UnreadableError as problem:
+        except UnreadableError as problem:
             raise Refused(f"an answer cannot be read: {problem}") from None
         finally:
             self.stay_alone()

@@ -1,0 +1,217 @@
+"""Codes of 64 bits for kinds and values, and kinds, values and texts in words.
+
+Nothing here depends on the process: no `hash`, no `id`, no `repr` of an object of unknown class.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from functools import lru_cache
+from hashlib import blake2b
+from struct import pack, unpack
+from typing import Any
+
+ABSENT = 0x7FF80000_0000AB5E  # bits of the NaN that fills a row beyond the numbers of an answer
+
+ABSENT_NUMBER: float = unpack("<d", pack("<Q", ABSENT))[0]
+"""`ABSENT` as a float; distinguished from other NaNs by identity."""
+
+NAN: float = unpack("<d", pack("<Q", 0x7FF80000_00000000))[0]
+"""Replaces every NaN among the numbers of an answer; the exact value keeps the bits of each."""
+
+MOST_NUMBERS = 8192  # of one answer; further numbers are only part of its exact value
+WHOLE = 1 << 16  # bytes; a longer text or array enters the exact value by its digest
+
+
+class UnreadableError(Exception):
+    """An answer that cannot be encoded."""
+
+
+def code(text: str | bytes) -> int:
+    """Return 64 bits that stand for a text or bytes, the same in every process."""
+    content = bytes_of(text) if isinstance(text, str) else text
+    return int.from_bytes(blake2b(content, digest_size=8).digest(), "little")
+
+
+def bytes_of(text: str) -> bytes:
+    """Encode a text that may hold lone surrogates."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def sized_prefix(length: int) -> bytes:
+    """Return what precedes content of `length` bytes, at most `WHOLE`."""
+    return b"=" + pack("<Q", length)
+
+
+def sized(content: bytes) -> bytes:
+    """Return bytes, or the digest of many, with their length before them."""
+    if len(content) > WHOLE:
+        return b"#" + pack("<Q", len(content)) + blake2b(content, digest_size=32).digest()
+    return sized_prefix(len(content)) + bytes(content)
+
+
+def number_of(x: Any) -> float:
+    """Return the finite float nearest to a number of any size; NaN and infinities stay."""
+    try:
+        return float(x)
+    except OverflowError:
+        return sys.float_info.max if x > 0 else -sys.float_info.max
+
+
+# Kinds of answers in words.
+
+RAISES = "raises "  # the kind of every exception begins with it, and no other kind does
+UNREADABLE = ", unreadable"  # ends the kind of every answer whose type alone is known
+MOST_TEXT = 240  # characters of a kind
+PLACES = 16  # a kind names the places of NaN and infinities among at most this many numbers
+_INF = float("inf")
+
+
+@lru_cache(maxsize=1 << 12)
+def code_of_kind(kind: str) -> int:
+    """Return 64 bits that stand for a kind; the last marks exceptions and unreadable answers."""
+    return code(kind) & ~1 | (kind.startswith(RAISES) or kind.endswith(UNREADABLE))
+
+
+def code_of_trace(kind: int) -> int:
+    """Return the code of an exception's traceback, given the code of its kind."""
+    return code(b"trace" + pack("<Q", kind))
+
+
+def code_of_print(value: int) -> int:
+    """Return the code of the text that a release printed, given the code of its value."""
+    return code(b"print" + pack("<Q", value))
+
+
+def code_of_slip(kind: int) -> int:
+    """Return the code of the slip that an exception shows, given the code of its kind."""
+    return code(b"slip" + pack("<Q", kind))
+
+
+def name_of(kind: Any) -> str:
+    """Return the name of a class without its module, which differs between interpreters."""
+    return str(getattr(kind, "__qualname__", kind.__name__)).rsplit("<locals>.", 1)[-1]
+
+
+def short(kind: str) -> str:
+    """Shorten a long kind; a digest of the whole keeps kinds different."""
+    if len(kind) <= MOST_TEXT:
+        return kind
+    return f"{kind[:MOST_TEXT]}… ({code(kind) >> 32:08x})"
+
+
+def flags(numbers: list[float]) -> str:
+    """Describe which numbers are NaN or infinite."""
+    total = sum(numbers)
+    if total - total == 0:  # the fast way for most
+        return ""
+    found = []
+    for what, where in (
+        ("NaN", [i for i, x in enumerate(numbers, 1) if x != x and x is not ABSENT_NUMBER]),
+        ("inf", [i for i, x in enumerate(numbers, 1) if x == _INF]),
+        ("-inf", [i for i, x in enumerate(numbers, 1) if x == -_INF]),
+    ):
+        if where and len(numbers) == 1:
+            return ", " + what
+        if where:
+            places = " at " + ", ".join(map(str, where)) if len(numbers) <= PLACES else ""
+            found.append(what + places)
+    return " with " + " and ".join(found) if found else ""
+
+
+def plain(numbers: list[float]) -> list[float]:
+    """Replace every NaN of the answer by `NAN`."""
+    return [x if x == x or x is ABSENT_NUMBER else NAN for x in numbers]
+
+
+# Numbers that are written in texts, such as messages, reports and JSON.
+
+_MOST_READ = 1 << 12  # characters of a text in which numbers are looked for
+_NUMBER = re.compile(
+    r"(?<![\w.])[-+]?(?:0x[0-9a-fA-F]+|(?:\d[\d_]*(?:,\d{3})*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
+    r"|nan\b|inf\b)(?!\w)",
+)
+
+
+def numbers_in(text: str, bits: bool = True) -> tuple[list[float], str]:
+    """Return the numbers written in a text, and the text without them.
+
+    With `bits`, a text of zeros and ones is a list of bits.
+    """
+    begin = text[:_MOST_READ]
+    if bits and len(begin) > 1 and not begin.strip("01"):
+        return [float(bit) for bit in begin], f"{len(text)} bits"
+    found = [_float_of(number) for number in _NUMBER.findall(begin)]
+    return found, _NUMBER.sub("#", text) if found else text
+
+
+def _float_of(number: str) -> float:
+    try:
+        return float(number.replace(",", ""))
+    except ValueError:  # hexadecimal
+        return float(int(number.lstrip("+-"), 16) % (1 << 53))
+
+
+# Short answers, and texts in answers, in words.
+
+LONGEST = 120  # characters of an answer in words
+_MOST_ITEMS = 32  # values in an answer that is described, those of its lists and tables included
+
+
+def in_short(answer: Any) -> str | None:
+    """Describe a value of Python's simple types; None for any other."""
+    if type(answer) in (float, int, bool, str, bytes, type(None)):
+        try:
+            text = repr(answer)
+        except ValueError:  # an integer of thousands of digits
+            return None
+        return text if len(text) <= 60 else text[:57] + "…"
+    return None
+
+
+def in_words(answer: Any) -> str | None:
+    """Describe a simple value, or a few of them in lists, tuples, tables, sets and arrays."""
+    text = _in_words(answer, [_MOST_ITEMS])
+    return text if text is None or len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def _in_words(answer: Any, left: list[int]) -> str | None:
+    kind = type(answer)
+    if kind.__module__ == "numpy" and hasattr(answer, "tolist"):
+        if getattr(answer, "size", _MOST_ITEMS + 1) > left[0]:
+            return None
+        answer = answer.tolist()
+        kind = type(answer)
+    if kind not in (list, tuple, dict, set, frozenset):
+        return in_short(answer)
+    left[0] -= len(answer)
+    if left[0] < 0:
+        return None
+    parts = []
+    for each in answer.items() if kind is dict else answer:
+        texts = [_in_words(one, left) for one in (each if kind is dict else (each,))]
+        if None in texts:
+            return None
+        parts.append(": ".join(map(str, texts)))
+    if kind in (set, frozenset):
+        parts.sort()  # their order means nothing
+    brackets = "[]" if kind is list else "()" if kind is tuple else "{}"
+    return brackets[0] + ", ".join(parts) + brackets[1]
+
+
+def texts_in(answer: Any) -> dict[int, str]:
+    """Return the short texts in a list or a table, by the code of each text."""
+    found: dict[int, str] = {}
+    rest, seen = [answer], 0
+    while rest and seen < _MOST_ITEMS:
+        value = rest.pop(0)
+        seen += 1
+        if type(value) is str:
+            numbers, without = numbers_in(value)
+            found[code(without if numbers else value)] = str(in_short(value))
+        elif type(value) in (list, tuple):
+            rest.extend(value[:_MOST_ITEMS])
+        elif type(value) is dict and len(value) <= _MOST_ITEMS:
+            rest.extend(value.values())
+    return found
