@@ -20,8 +20,6 @@ from support import ROOT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytest_plugins = ["quality.fifths"]  # the option --fifth
-
 # The same examples on every machine and every day; a search is for whoever looks for one.
 settings.register_profile("fixed", max_examples=30, derandomize=True, deadline=None, database=None)
 settings.load_profile("fixed")

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from quality.fifths import FIFTHS
 from quality.mutants import MUTANTS, Mutant
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 
 CHECKED_HASH = PycInvalidationMode.CHECKED_HASH
 ROOT = Path(__file__).parents[2]
+FIFTHS = 5
 COPIED = ("dpframe", "tests", "pyproject.toml")
 CALIBRATE = ("-m", "dpframe", "calibrate", "tests/quality/seen.toml", "--repeats", "100", "--quiet")
 

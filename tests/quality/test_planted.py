@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pytest
 from quality.mutants import MUTANTS, Mutant
-from quality.plant import ROOT
+from quality.plant import FIFTHS, ROOT, fifth
 
 
 def test_the_list_is_whole() -> None:
     assert {mutant.number for mutant in MUTANTS} == set(range(1, 42))
     assert {mutant.number for mutant in MUTANTS if mutant.calibrate} == {1, 3, 7, 11, 14}
+
+
+def test_the_fifths_are_all_of_them() -> None:
+    numbers = [number for part in range(FIFTHS) for number in fifth(part)]
+    assert sorted(numbers) == sorted({mutant.number for mutant in MUTANTS})
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: f"{mutant.number}, {mutant.name}")
