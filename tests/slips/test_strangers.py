@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.command_line import dpframe
 
 SPEC = """
 schema = 1
@@ -19,9 +19,8 @@ estimator = [{ use = "threshold", params = { threshold = 0.5 } }]
 """
 
 
-def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    call = [sys.executable, "-m", "dpframe", "run", "found.toml", "--quiet", *words]
-    return subprocess.run(call, cwd=folder, capture_output=True, text=True, check=False)
+def run(folder: Path, *words: str) -> Any:
+    return dpframe("run", "found.toml", "--quiet", *words, cwd=folder)
 
 
 @pytest.fixture(scope="module")

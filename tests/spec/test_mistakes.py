@@ -101,7 +101,6 @@ ONE_WRONG = {
         ("1000", '"1000"'),
         'spec.toml:5: audit.trials: should be an integer, got "1000"',
     ),
-    "trials as float": (("1000", "1e3"), "spec.toml:5: audit.trials: should be an integer, got"),
     "trials as a round float": (
         ("1000", "1e6"),
         "spec.toml:5: audit.trials: should be an integer, got 1000000.0\n    5 | trials = 1e6\n"
@@ -117,7 +116,6 @@ ONE_WRONG = {
         "spec.toml:9: pair.dim: unknown key\n    9 | dim = 2\n   accepts: use, params\n"
         "   a parameter of pair 'line': write params.dim = 2",
     ),
-    "trials true": (("1000", "true"), "spec.toml:5: audit.trials: should be an integer, got true"),
     "trials beyond exact counts": (
         ("1000", "9007199254740993"),
         "spec.toml:5: audit.trials: should be less than or equal to 9007199254740992, got 9007",
@@ -132,8 +130,6 @@ ONE_WRONG = {
         "spec.toml:4: audit.name: should be letters, digits, blanks and the characters . + - _, "
         'got "../small"',
     ),
-    "name with a trailing blank": (('"small"', '"small "'), "spec.toml:4: audit.name: should be"),
-    "no name": (('name = "small"\n', ""), "spec.toml:3: audit: key 'name' is missing"),
     "confidence 1": (
         ("trials = 1000", "trials = 1000\nconfidence = 1"),
         "spec.toml:6: audit.confidence: should be less than 1, got 1",
@@ -141,18 +137,6 @@ ONE_WRONG = {
     "confidence nan": (
         ("trials = 1000", "trials = 1000\nconfidence = nan"),
         "spec.toml:6: audit.confidence: should be finite, got NaN",
-    ),
-    "delta 1": (
-        ("trials = 1000", "trials = 1000\ndelta = 1.0"),
-        "spec.toml:6: audit.delta: should be less than 1, got 1.0",
-    ),
-    "no repeats": (
-        ("trials = 1000", "trials = 1000\nrepeats = 0"),
-        "spec.toml:6: audit.repeats: should be greater than or equal to 1, got 0",
-    ),
-    "negative seed": (
-        ("trials = 1000", "trials = 1000\nseed = -1"),
-        "spec.toml:6: audit.seed: should be greater than or equal to 0, got -1",
     ),
     "multiplicity": (
         ("trials = 1000", 'trials = 1000\nmultiplicity = "hom"'),
@@ -165,10 +149,6 @@ ONE_WRONG = {
         "   write [[attack]]",
     ),
     "list for a table": (("[pair]", "[[pair]]"), "spec.toml:7: pair: should be a table, got [{"),
-    "value for a table": (
-        ("params.epsilon = 1.0", "params = 3"),
-        "spec.toml:12: mechanism[0].params: should be a table, got 3",
-    ),
     "no use": (
         ('use = "guess"', ""),
         "spec.toml:14: attack[0]: key 'use' is missing\n   14 | [[attack]]",
@@ -182,7 +162,6 @@ ONE_WRONG = {
         'spec.toml:12: mechanism[0].params.epsilon: should be a number, got "1.0"\n'
         '   12 | params.epsilon = "1.0"',
     ),
-    "parameter true": (("= 1.0", "= true"), "spec.toml:12: mechanism[0].params.epsilon: should"),
     "parameter out of range": (
         ("= 1.0", "= 0"),
         "spec.toml:12: mechanism[0].params.epsilon: should be greater than 0, got 0",
@@ -196,21 +175,11 @@ ONE_WRONG = {
         "spec.toml:13: mechanism[0].params.dim: unknown parameter of mechanism 'plain'\n"
         "   13 | params.dim = 1\n   accepts: epsilon",
     ),
-    "parameter of what has none": (
-        ('use = "rate"', 'use = "rate"\nparams.x = 1'),
-        "spec.toml:19: estimator[0].params.x: unknown parameter of estimator 'rate'\n"
-        "   19 | params.x = 1\n   accepts: nothing",
-    ),
     "value of a class without an annotation": (
         ('"plain"\nparams.epsilon = 1.0', '"rich"\nparams = { epsilon = 1.0, rounds = 2 }'),
         "spec.toml:12: mechanism[0].params.rounds: unknown parameter of mechanism 'rich'\n"
         "   12 | params = { epsilon = 1.0, rounds = 2 }\n"
         "   Rich sets it without an annotation; for a parameter write rounds: int = 3",
-    ),
-    "name that every class has": (
-        ("params.epsilon = 1.0", 'params.epsilon = 1.0\nparams.name = "x"'),
-        "spec.toml:13: mechanism[0].params.name: unknown parameter of mechanism 'plain'\n"
-        '   13 | params.name = "x"\n   accepts: epsilon',
     ),
     "element of a list": (
         ('"plain"', '"rich"\nparams.shape = [\n1,\n"2"]'),
@@ -263,10 +232,6 @@ ONE_WRONG = {
         "spec.toml:18: attack[1].label: label 'π' is already used by attack[0]\n"
         '   18 | label = "π"',
     ),
-    "empty label": (
-        ('use = "guess"', 'use = "guess"\nlabel = ""'),
-        "spec.toml:16: attack[0].label: should not be empty",
-    ),
     "label of two lines": (
         ('use = "guess"', 'use = "guess"\nlabel = "a\\nb"'),
         "spec.toml:16: attack[0].label: should be one line of printable text without blanks "
@@ -275,15 +240,6 @@ ONE_WRONG = {
     "chunk": (
         ('use = "rate"', 'use = "rate"\n[run]\nchunk = 1000'),
         "spec.toml:20: run.chunk: should be a power of two, got 1000",
-    ),
-    "precision": (
-        ('use = "rate"', 'use = "rate"\n[run]\nprecision = "float46"'),
-        'spec.toml:20: run.precision: "float46" is not accepted\n   20 | precision = "float46"\n'
-        "   accepts: float32, float64; did you mean 'float64'?",
-    ),
-    "expect without verdict": (
-        ('use = "rate"', 'use = "rate"\n[[expect]]'),
-        "spec.toml:19: expect[0]: key 'verdict' is missing",
     ),
 }
 
