@@ -291,6 +291,10 @@ def _total_variation(divergence: float) -> float:
 
 def _root(rising: Callable[[float], float]) -> float:
     """Return the b > 0 above which an increasing function is positive, by bisection of ln b."""
-    from dpframe.stats.roots import bisection
-
-    return math.exp(bisection(lambda log_b: rising(math.exp(log_b)) > 0, -700.0, 700.0)[1])
+    low, high = -700.0, 700.0
+    while (middle := (low + high) / 2) not in (low, high):
+        if rising(math.exp(middle)) > 0:
+            high = middle
+        else:
+            low = middle
+    return math.exp(high)

@@ -172,13 +172,15 @@ def new(kind: str, name: str, folder: Path) -> list[Path]:
 
 def _files(kind: str, name: str) -> Iterator[tuple[str, str]]:
     """Yield the path and content of every file."""
-    module = _module(name)
+    module = name.replace("-", "_")
+    cls = "".join(part.capitalize() for part in name.split("-"))
     values = {
         "kind": kind,
         "article": "An" if kind[0] in "aeiou" else "A",
         "name": name,
         "module": module,
-        "cls": _class_name(name, kind),
+        # dpframe may have a class of this name.
+        "cls": f"{cls}{kind.capitalize()}" if cls in dir(dpframe.plugins) else cls,
     }
     templates = importlib.resources.files("dpframe") / "templates"
     for template, path in (
@@ -192,21 +194,11 @@ def _files(kind: str, name: str) -> Iterator[tuple[str, str]]:
         yield path, Template(text).substitute(values)
 
 
-def _module(name: str) -> str:
-    return name.replace("-", "_")
-
-
-def _class_name(name: str, kind: str) -> str:
-    """Return the class name, with its kind as a suffix if dpframe has a class of this name."""
-    found = "".join(part.capitalize() for part in name.split("-"))
-    return f"{found}{kind.capitalize()}" if found in dir(dpframe.plugins) else found
-
-
 def _unusable(kind: str, name: str) -> str | None:
     """Return why a name cannot be used; None if it can."""
     if not NAME.fullmatch(name):
         return "it must consist of lower-case letters, digits and hyphens, and begin with a letter"
-    module = _module(name)
+    module = name.replace("-", "_")
     if keyword.iskeyword(module) or module in sys.stdlib_module_names:
         return f"Python has something called {module}"
     if name in {entry.name for entry in load().of_kind(kind) if entry.distribution == "dpframe"}:

@@ -261,7 +261,8 @@ def score_one_run(
         {
             **scoring.answer("score-one-run", described, audit, claim, deltas[0], seed, asked),
             "warnings": warnings,
-            "refuted": _refuted(verdicts),
+            # None if no estimator could decide.
+            "refuted": VIOLATED in verdicts if {VIOLATED, CONSISTENT} & {*verdicts} else None,
             "untested": _untested(rows) if claim is not None else None,
             "rows": rows,
             "skipped": skipped if estimators is not None else [],
@@ -274,13 +275,6 @@ def _doubt(rows: Iterable[dict[str, Any]], doubt: str) -> None:
     for row in rows:
         if row["verdict"] in (VIOLATED, CONSISTENT):
             row.update(verdict=INCONCLUSIVE, reason=f"not decided: {doubt}")
-
-
-def _refuted(verdicts: Sequence[str]) -> bool | None:
-    """True if an estimator refutes the claim; None if none could decide."""
-    if VIOLATED in verdicts:
-        return True
-    return False if CONSISTENT in verdicts else None
 
 
 def _untested(rows: Sequence[Mapping[str, Any]]) -> str | None:

@@ -142,7 +142,8 @@ def loaded(path: Path) -> tuple[PluginFile, ModuleType]:
     Raises:
         PluginError: it is missing, is not Python, or raises an exception.
     """
-    file = _found(path)
+    name = PREFIX + re.sub(r"\W", "_", path.stem)
+    file = PluginFile(name, str(path.resolve()), _digest(source_of(path)))
     if _given.get(file.module) == file and file.module in sys.modules:
         return file, sys.modules[file.module]
     sys.modules.pop(file.module, None)
@@ -203,12 +204,6 @@ def source_of(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise PluginError(f"--plugin {path}: {(error.strerror or str(error)).lower()}") from None
-
-
-def _found(path: Path) -> PluginFile:
-    source = source_of(path)
-    module = PREFIX + re.sub(r"\W", "_", path.stem)
-    return PluginFile(module, str(path.resolve()), _digest(source))
 
 
 def _explained(path: Path, error: BaseException) -> str:

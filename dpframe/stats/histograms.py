@@ -99,35 +99,25 @@ def histogram_epsilon(p: npt.ArrayLike, q: npt.ArrayLike, delta: float) -> float
     return math.log(max(1.0, float(ratios.max())))
 
 
-def subsampled_gaussian_hockey_stick(
-    epsilon: npt.ArrayLike, q: float, sigma: float, *, reverse: bool = False
-) -> Floats:
-    """Return H_{e^ε}(P‖Q) of P = q N(1, σ²) + (1 − q) N(0, σ²) and Q = N(0, σ²), or of Q and P.
+def subsampled_gaussian_hockey_stick(epsilon: npt.ArrayLike, q: float, sigma: float) -> Floats:
+    """Return H_{e^ε}(P‖Q) of P = q N(1, σ²) + (1 − q) N(0, σ²) and Q = N(0, σ²).
 
     The density ratio 1 − q + q e^{(2x − 1)/(2σ²)} rises in x, so the best event is a half-line (the
-    pair of [Koskela2024, section 3]; q = 1 is their equation 2.2). Reversed it is 0 from ε = −ln(1
-    − q) on.
+    pair of [Koskela2024, section 3]; q = 1 is their equation 2.2).
 
     Args:
         epsilon: any real numbers up to 700.
         q: sampling probability in (0, 1].
         sigma: positive.
-        reverse: True if Q comes first.
     """
-    e = np.asarray(epsilon, np.float64)
-    ratio = np.exp(-e if reverse else e)  # of the densities, where the event begins
-    inside = ratio > 1 - q
-    log_ratio = np.log(np.where(inside, ratio - (1 - q), q) / q)
+    growth = np.exp(np.asarray(epsilon, np.float64))
+    inside = growth > 1 - q
+    log_ratio = np.log(np.where(inside, growth - (1 - q), q) / q)
     t = 0.5 + sigma**2 * log_ratio
-    # Probabilities of the half-line that says P, or the other one if Q comes first.
-    sign = -1.0 if reverse else 1.0
-    here = special.ndtr(sign * (1 - t) / sigma)
-    there = special.ndtr(sign * -t / sigma)
-    mixture = q * here + (1 - q) * there
-    if reverse:
-        return np.asarray(np.where(inside, np.maximum(there - np.exp(e) * mixture, 0), 0.0))
+    there = special.ndtr(-t / sigma)
+    mixture = q * special.ndtr((1 - t) / sigma) + (1 - q) * there
     # Where the ratio is larger everywhere, all outcomes say P.
-    return np.asarray(np.where(inside, np.maximum(mixture - np.exp(e) * there, 0), 1 - np.exp(e)))
+    return np.asarray(np.where(inside, np.maximum(mixture - growth * there, 0), 1 - growth))
 
 
 def canonne_radius(trials: npt.ArrayLike, bins: npt.ArrayLike, error: npt.ArrayLike) -> Floats:

@@ -1,6 +1,6 @@
 """Root finding for increasing functions and predicates.
 
-`bisection` and `bisection_each` take predicates, `newton_each` a derivative, `crossing` neither.
+`bisection_each` takes a predicate, `newton_each` a derivative, `crossing` neither.
 """
 
 import math
@@ -17,35 +17,10 @@ Point = tuple[float, float]
 EVALUATIONS = 300  # most of a function whose root `crossing` looks for
 
 
-def bisection(
-    beyond: Callable[[float], bool], low: float, high: float, *, tolerance: float = 0.0
-) -> tuple[float, float]:
-    """Narrow a bracket around the place above which a predicate holds.
-
-    Args:
-        beyond: the predicate; not evaluated at the ends.
-        low: where it does not hold.
-        high: where it holds.
-        tolerance: width of the last bracket, relative to max{1, |high|}; 0 for neighbouring floats.
-
-    Returns:
-        The last bracket: a place where it does not hold, and one where it does.
-    """
-    while high - low > tolerance * max(1.0, abs(high)):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        if beyond(middle):
-            high = middle
-        else:
-            low = middle
-    return low, high
-
-
 def bisection_each(
     beyond: Callable[[Floats], Bools], low: Floats, high: Floats, *, steps: int
 ) -> tuple[Floats, Floats]:
-    """Halve many brackets, shape [k], `steps` times; see `bisection`."""
+    """Halve many brackets, shape [k], `steps` times, around the places above which it holds."""
     for _ in range(steps):
         middle = (low + high) / 2
         is_beyond = beyond(middle)

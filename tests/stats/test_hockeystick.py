@@ -95,58 +95,43 @@ Q, SIGMA = 0.25, 0.3
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "forth", "back"),
+    ("epsilon", "value"),
     [
-        (0.0, 0.226104824, 0.226104824),
-        (0.1, 0.221627797, 0.150486692),
-        (0.25, 0.215696177, 0.027965 + 2.825e-6),
-        (0.5, 0.206939919, 0.0),
-        (1.0, 0.191230449, 0.0),
-        (2.0, 0.161481028, 0.0),
-        (4.0, 0.102368033, 0.0),
-        (6.0, 0.052045340, 0.0),
-        (8.0, 0.020317868, 0.0),
-        (10.0, 0.005930495, 0.0),
-        (15.0, 6.90667e-5, 0.0),
-        (20.0, 1.01396e-7, 0.0),
+        (0.0, 0.226104824),
+        (0.1, 0.221627797),
+        (0.25, 0.215696177),
+        (0.5, 0.206939919),
+        (1.0, 0.191230449),
+        (2.0, 0.161481028),
+        (4.0, 0.102368033),
+        (6.0, 0.052045340),
+        (8.0, 0.020317868),
+        (10.0, 0.005930495),
+        (15.0, 6.90667e-5),
+        (20.0, 1.01396e-7),
     ],
 )
-def test_reference_values_of_the_mixture(epsilon: float, forth: float, back: float) -> None:
+def test_reference_values_of_the_mixture(epsilon: float, value: float) -> None:
     found = float(subsampled_gaussian_hockey_stick(epsilon, Q, SIGMA))
-    assert found == pytest.approx(forth, rel=1e-5, abs=1e-12)
-    found = float(subsampled_gaussian_hockey_stick(epsilon, Q, SIGMA, reverse=True))
-    assert found == pytest.approx(back, abs=1e-9)
+    assert found == pytest.approx(value, rel=1e-5, abs=1e-12)
 
 
-@pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(
     "epsilon", mostly_slow([-1.0, -0.2, 0.0, 0.2, 0.28, 0.3, 1.0, 3.0], (1, 5, 6))
 )
 @pytest.mark.parametrize(("q", "sigma"), [(0.25, 0.3), (0.01, 1.0), (0.9, 2.0), (1.0, 0.7)])
-def test_the_mixture_against_an_integral(
-    q: float, sigma: float, epsilon: float, reverse: bool
-) -> None:
+def test_the_mixture_against_an_integral(q: float, sigma: float, epsilon: float) -> None:
     def density(x: float) -> float:
         plain, shifted = (
             math.exp(-((x - mean) ** 2) / (2 * sigma**2)) / (sigma * math.sqrt(2 * math.pi))
             for mean in (0, 1)
         )
-        mixed = q * shifted + (1 - q) * plain
-        first, second = (plain, mixed) if reverse else (mixed, plain)
-        return max(0.0, first - math.exp(epsilon) * second)
+        return max(0.0, q * shifted + (1 - q - math.exp(epsilon)) * plain)
 
     grid = np.linspace(-12 * sigma, 1 + 12 * sigma, 40)
     expected = sum(integrate.quad(density, a, b, limit=200)[0] for a, b in itertools.pairwise(grid))
-    found = float(subsampled_gaussian_hockey_stick(epsilon, q, sigma, reverse=reverse))
+    found = float(subsampled_gaussian_hockey_stick(epsilon, q, sigma))
     assert found == pytest.approx(expected, abs=2e-7)
-
-
-def test_the_reverse_direction_ends() -> None:
-    end = -math.log(1 - Q)
-    assert end == pytest.approx(0.287682, abs=1e-6)
-    found = subsampled_gaussian_hockey_stick([end - 1e-3, end, 1.0, 50.0], Q, SIGMA, reverse=True)
-    assert found[0] > 0
-    assert (found[1:] == 0).all()
 
 
 def test_binning_only_loses() -> None:

@@ -64,7 +64,7 @@ def test_both_directions_of_the_mixture(fpr: float, forth: float, back: float, b
     t = np.linspace(-1.5, 2.4, 20_001)
     fine = np.log(1 - Q + Q * np.exp((2 * t - 1) / (2 * SIGMA**2)))  # the loss at every place
     ahead = subsampled_gaussian_hockey_stick(fine, Q, SIGMA)
-    reverse = subsampled_gaussian_hockey_stick(-fine, Q, SIGMA, reverse=True)
+    reverse = 1 - np.exp(-fine) + np.exp(-fine) * ahead  # of Q and P at −ε
     assert one_sided_tradeoff(fpr, fine, ahead) == pytest.approx(forth, abs=2e-7)
     assert one_sided_tradeoff(fpr, -fine, reverse) == pytest.approx(back, abs=2e-7)
     positive = np.append(0.0, fine[fine > 0])
