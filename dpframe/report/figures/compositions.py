@@ -6,14 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 
-from dpframe.report import wealth
 from dpframe.report.figures import drawing, points, scales
 from dpframe.report.figures.drawing import DOTTED, INK, Picture, entry, named, shorten
 from dpframe.report.figures.points import Published
 from dpframe.report.figures.scales import Scale
 from dpframe.report.group import Group, Spot, groups, same as same_value, telling
-from dpframe.report.number_format import number, quantity
-from dpframe.report.wealth import DEEP, Growth
+from dpframe.report.number_format import number
 from dpframe.results.model import CellRecord, Record
 
 PARAMETER = "compositions"
@@ -232,69 +230,3 @@ def _error(cell: CellRecord) -> float | None:
     if len(starts) < 2 or not all(math.isfinite(delta) for _, delta in starts):
         return None
     return abs(starts[0][1] - starts[1][1])
-
-
-MOST_WEALTH = 6  # lines in one figure
-
-
-def find_wealth(record: Record) -> list[Growth] | str:
-    """Return the wealth of each cell, or the reason for none."""
-    nothing = "no cell has bets; only the estimator betting and searches make them"
-    return wealth.growths(groups(record.cells), record) or nothing
-
-
-def draw_wealth(record: Record, every: list[Growth]) -> Picture:
-    """Draw the wealth of each cell up to its verdict, and the wealth that refutes a claim."""
-    lines = wealth.distinct(every, MOST_WEALTH)
-    shown = [line.first for line in lines]
-    picture = drawing.new(drawing.COLUMN, 2.6)
-    ax = picture.subplots()
-    handles = []
-    names = _names(lines, every)
-    for place, growth in enumerate(shown):
-        look = named(place)
-        n, heights = zip(*growth.points, strict=True)
-        ax.plot(n, heights, color=look.color, ls=look.dashes, zorder=2)
-        marker = drawing.mark(growth.cell.verdict)
-        ends = {"color": look.color, "marker": marker, "markersize": 5}
-        ax.plot(n[-1:], heights[-1:], ls="none", zorder=3, **ends)
-        label = f"{shorten(names[place], 48)}: {growth.cell.verdict or 'no verdict'}"
-        handles.append(entry(label, ls=look.dashes, **ends))
-    for level in dict.fromkeys(growth.level for growth in shown):
-        ax.axhline(level, color=INK, lw=0.9, ls=DOTTED, zorder=1)
-    refuted = f"where the claim is refuted: {wealth.levels(shown)}"
-    handles.append(entry(refuted, color=INK, lw=0.9, ls=DOTTED))
-    ax.set(xscale="log", xlabel="draws on each dataset", ylabel="ln wealth")
-    lowest = -DEEP * max(growth.level for growth in shown)
-    if min(y for growth in shown for _, y in growth.points) < lowest:
-        ax.set_ylim(bottom=lowest)
-    draws = [n for growth in shown for n, _ in (growth.points[0], growth.points[-1])]
-    ticks = scales.decades(min(draws), max(draws))
-    scales.log_ticks(ax.xaxis, ticks, [quantity(int(tick)) for tick in ticks])
-    drawn = sum(len(line.cells) for line in lines)
-    return drawing.finish(
-        picture,
-        handles,
-        record,
-        f"Growth of the evidence in {drawing.audit_name(record)}: the log wealth of the bets "
-        "against the claim, over draws on each dataset.",
-        "Cells with equal lines share one." if drawn > len(lines) else "",
-        "Only the lines that differ most are drawn." if drawn < len(every) else "",
-        "The symbol at the end of a line is its verdict.",
-        drawing.more(len(every) - drawn, "cell"),
-    )
-
-
-def _names(lines: list[wealth.WealthCurve], every: list[Growth]) -> list[str]:
-    """Name cells by the parts of their names that differ; a single one by its mechanism."""
-    parts = [growth.name.split(" · ") for growth in every]
-    if len({len(part) for part in parts}) > 1:
-        return [wealth.named(line, [growth.name for growth in line.cells]) for line in lines]
-    columns = enumerate(zip(*parts, strict=True))
-    telling = [n for n, column in columns if len(set(column)) > 1] or [0]
-
-    def name(growth: Growth) -> str:
-        own = growth.name.split(" · ")
-        return " · ".join(own[n] for n in telling)
-
-    return [wealth.named(line, [name(growth) for growth in line.cells]) for line in lines]

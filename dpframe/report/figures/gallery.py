@@ -6,7 +6,15 @@ from typing import Any, NamedTuple
 
 from dpframe.common.text import did_you_mean
 from dpframe.errors import DpframeError
-from dpframe.report.figures import comparison, compositions, curves, histograms, roc, sweep
+from dpframe.report.figures import (
+    comparison,
+    compositions,
+    curves,
+    histograms,
+    roc,
+    sweep,
+    wealth,
+)
 from dpframe.report.figures.drawing import Picture, settings
 from dpframe.report.figures.points import Published, kept
 from dpframe.report.terminal.plan import Outlook
@@ -35,7 +43,7 @@ KINDS = {
     "best-order": FigureKind(comparison.find_best_order, comparison.draw_best_order),
     "scores": FigureKind(histograms.find_histograms, histograms.draw_scores),
     "inverse-cdf": FigureKind(histograms.find_histograms, histograms.draw_inverse_cdf),
-    "wealth": FigureKind(compositions.find_wealth, compositions.draw_wealth),
+    "wealth": FigureKind(wealth.find_wealth, wealth.draw_wealth),
 }
 
 

@@ -1,13 +1,13 @@
 """Figures of a sweep: loss and claim against the swept parameter, and the heat map."""
 
+import bisect
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import LinearSegmentedColormap, Normalize
+from matplotlib.colors import BoundaryNorm, ListedColormap
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
@@ -17,7 +17,7 @@ from dpframe.report.figures.points import Published, SweepLayout, SweepLine, Swe
 from dpframe.report.figures.scales import Scale
 from dpframe.report.group import Map, groups, maps, repeated
 from dpframe.report.number_format import lower
-from dpframe.report.verdict_text import WORDS
+from dpframe.report.verdict_text import SHADES, WORDS
 from dpframe.results.model import Record
 
 MOST_PANELS = 12
@@ -247,12 +247,14 @@ def _own_claims(panels: Sequence[SweepPanel]) -> str:
 
 
 MOST_MAPS = 12
-BEYOND = 2.0  # all shares from here on are equally dark
-
-# White at 0, greys up to the claim, and beyond it reds that are darker than every grey.
-_MAP = LinearSegmentedColormap.from_list(
-    "certified", [(0, "#ffffff"), (0.5, "#a9bdd0"), (0.501, "#e08a5b"), (1, "#8c2f04")]
+# The colours of the page: greys up to the claim, and beyond it reds that are darker.
+_COLORS = ("#ffffff", "#e7ebf3", "#adbcd8", "#ff9085", "#9c1c16")
+_MEANINGS = (
+    "nothing certified",
+    *(f"{text} × the claim" for *_, text in SHADES[1:-1]),
+    f"over {SHADES[-2][0]:g} × the claim",
 )
+_ENDS = [0.0, 1e-9, *(most for most, *_ in SHADES[1:-1]), 1e300]
 
 
 CELL = 0.27  # least width of a cell with a number in it, in inches
@@ -277,7 +279,7 @@ def draw_heat_map(record: Record, found: list[Map]) -> Picture:
     height = min(max(0.2 * down + 0.2, 0.6), 3.2)
     sides = {(p.directions, *p.heads, *(label for label, _ in p.rows)) for p in panels}
     letters = max(len(name) for p in panels for name in p.heads) if _upright(panels[0]) else 0
-    norm = Normalize(0, BEYOND)
+    norm = BoundaryNorm(_ENDS, len(_COLORS))
     picture, axes = drawing.grid(
         len(panels), height=height + 0.055 * letters, shared=len(sides) == 1, width=width
     )
@@ -287,13 +289,14 @@ def draw_heat_map(record: Record, found: list[Map]) -> Picture:
         ax.set(xlabel=_named(panel.across), ylabel=_named(panel.down))
         if len(sides) == 1:
             ax.label_outer()
-    bar = picture.colorbar(ScalarMappable(norm, _MAP), ax=axes, aspect=22, pad=0.015, shrink=0.9)
-    bar.set_ticks([0, 0.5, 1, 1.5, 2], labels=["0", "0.5", "1", "1.5", "≥ 2"])
-    bar.set_label("certified / claimed")
-    bar.outline.set_linewidth(0.4)
-    bar.ax.axhline(1, color=INK, lw=1.2)
     there = {spot.verdict for panel in panels for spot in panel.spots}
-    handles = [_handle(verdict) for verdict in WORDS if verdict in there]
+    handles: list[Line2D | Patch] = [_handle(verdict) for verdict in WORDS if verdict in there]
+    shades = {_shade(spot.share) for panel in panels for spot in panel.spots}
+    handles += [
+        Patch(facecolor=color, edgecolor=QUIET, lw=0.4, label=text)
+        for place, (color, text) in enumerate(zip(_COLORS, _MEANINGS, strict=True))
+        if place in shades
+    ]
     return drawing.finish(
         picture,
         handles,
@@ -323,14 +326,17 @@ def _room(panel: Map, width: float) -> float:
     return (width - labels - 1.0) / len(panel.heads)
 
 
-def _draw_map(ax: Axes, panel: Map, norm: Normalize, side: float, *, numbers: bool) -> None:
+def _draw_map(ax: Axes, panel: Map, norm: BoundaryNorm, side: float, *, numbers: bool) -> None:
     """Draw one map; `side` is the shorter side of a cell in points."""
     ax.set_title(panel.title)
     spots = [row for _, row in panel.rows]
     shares = [[None if spot is None else spot.share for spot in row] for row in spots]
-    filled = np.array([[np.nan if s is None else min(s, BEYOND) for s in row] for row in shares])
+    most = _ENDS[-1] / 2
+    filled = np.array([[np.nan if s is None else min(s, most) for s in row] for row in shares])
     edges: Any = {"edgecolors": "white", "linewidth": 0.6} if side > 5 else {}
-    ax.pcolormesh(filled, cmap=_MAP, norm=norm, rasterized=filled.size > 2500, **edges)
+    ax.pcolormesh(
+        filled, cmap=ListedColormap(_COLORS), norm=norm, rasterized=filled.size > 2500, **edges
+    )
     at: dict[tuple[str | None, bool], list[tuple[float, float]]] = {}
     for y, row in enumerate(spots):
         for x, spot in enumerate(row):
@@ -374,7 +380,12 @@ def _upright(panel: Map) -> bool:
 
 
 def _is_dark(share: float | None) -> bool:
-    return share is not None and share > 1.3
+    return _shade(share) == len(_COLORS) - 1
+
+
+def _shade(share: float | None) -> int | None:
+    """Return the place of a share in `SHADES`."""
+    return None if share is None else bisect.bisect_left([most for most, *_ in SHADES], share)
 
 
 def _handle(verdict: str | None) -> Line2D:
