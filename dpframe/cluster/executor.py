@@ -6,12 +6,12 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from dpframe.cluster import worker as work
-from dpframe.cluster.worker import Answer, Sent
+from dpframe.cluster.worker import Sent, UnableError
 from dpframe.common import trees
 from dpframe.common.arrays import jax
 from dpframe.common.text import error_message
@@ -44,6 +44,10 @@ usual size takes about a second."""
 SHARE = 0.1  # largest share of its time that a scheduler should be busy
 MOST_TASKS = 512  # tasks in flight: for each, a thread of the driver waits
 KEPT = 64  # shared parts that are kept packed: a search makes one after the other
+
+
+class _GoneError(Exception):
+    """All workers that were allowed to do a task are gone."""
 
 
 class DaskExecutor(Executor):
@@ -115,25 +119,8 @@ class DaskExecutor(Executor):
             Overdue: its time has passed.
             Stopped: the run ends.
         """
-        sent, unable = self._packed(task), dict(self._refused)
-        while True:
-            answer = self._answer(sent, dataclasses.replace(task, shared=None), unable)
-            if answer.kind == "done":
-                return answer.found
-            if answer.kind == "missing" and sent.code:
-                sent = self._packed(task, as_code=True)
-                continue
-            if answer.kind != "unable":
-                raise CellError(answer.found)
-            if answer.worker not in unable:
-                self.warn(f"{answer.worker} cannot do a task: {answer.found}")
-            unable[answer.worker] = answer.found
-            if len(unable) >= len(self._refused) + UNABLE or not self._workers().keys() - unable:
-                raise RefusedError(f"no worker can do this task: {answer.found}")
-
-    def _answer(self, sent: Sent, task: Task, unable: Mapping[str, str]) -> Answer:
-        """Let any worker but some do a task; repeat it if workers or the scheduler go away."""
-        failed, limit = 0, time.monotonic() + TO_COME_BACK
+        sent, rest = self._packed(task), dataclasses.replace(task, shared=None)
+        unable, failed, limit = dict(self._refused), 0, time.monotonic() + TO_COME_BACK
         while True:
             client, future = self.client, None
             allowed = [*(self._workers().keys() - unable)] if unable else None
@@ -142,12 +129,26 @@ class DaskExecutor(Executor):
                 if len(sent.content) > LARGE:
                     argument = client.submit(work.same, sent, key=f"dpframe-{sent.digest}")
                 future = client.submit(
-                    work.answered, argument, task, pure=False, workers=allowed or None
+                    work.done, argument, rest, pure=False, workers=allowed or None
                 )
-                if (answer := self._waited(future, allowed, task.until)) is not None:
-                    return answer
+                return self._waited(future, allowed, task.until)
             except (requests.Stopped, requests.Overdue, CellError):
                 raise
+            except _GoneError:
+                continue
+            except UnableError as error:
+                worker, why = error.args
+                if worker not in unable:
+                    self.warn(f"{worker} cannot do a task: {why}")
+                unable[worker] = why
+                tried = len(unable) - len(self._refused)
+                if tried >= UNABLE or not self._workers().keys() - unable:
+                    raise RefusedError(f"no worker can do this task: {why}") from None
+            except (ImportError, AttributeError) as error:
+                if not sent.code:
+                    why = error_message(error)
+                    raise CellError(f"a worker cannot load its task: {why}") from None
+                sent = self._packed(task, as_code=True)
             except Exception as error:  # a broken connection raises errors of any class
                 failed += future is not None and future.status == "error"
                 if failed >= FAILED:
@@ -156,20 +157,19 @@ class DaskExecutor(Executor):
                     raise CellError(f"the scheduler has disappeared: {error}") from None
                 self._reconnect(client, limit)
 
-    def _waited(self, future: Any, allowed: list[str] | None, until: float | None) -> Answer | None:
-        """Return the answer of a task; None if the workers that are allowed to do it are gone."""
+    def _waited(self, future: Any, allowed: list[str] | None, until: float | None) -> Any:
+        """Return the result of a task; raise _GoneError if the workers it may go to are gone."""
         alone = None
         try:
             while not self._stopped.is_set():
                 left = PAUSE if until is None else min(PAUSE, until - time.monotonic())
                 with contextlib.suppress(self._dask.TimeoutError):
-                    answer: Answer = future.result(timeout=max(0.0, left))
-                    return answer
+                    return future.result(timeout=max(0.0, left))
                 if until is not None and time.monotonic() >= until:
                     raise requests.Overdue
                 there = self._workers()
                 if allowed and there and not there.keys() & {*allowed}:
-                    return None  # it would wait forever
+                    raise _GoneError  # it would wait forever
                 alone = None if there else alone or time.monotonic()
                 if alone is not None and time.monotonic() > alone + TO_COME_BACK:
                     raise CellError("all workers are gone")

@@ -34,14 +34,8 @@ class Sent(NamedTuple):
     have none."""
 
 
-class Answer(NamedTuple):
-    """The outcome of a task; an exception would make Dask retry, and its class may be unknown."""
-
-    kind: str
-    """"done", "failed" (by the task), "missing" (a module, whose code must then be sent), or
-    "unable" (this machine; another one may do it)."""
-    found: Any  # the result, or the reason
-    worker: str  # address
+class UnableError(Exception):
+    """A worker, named by its address, cannot do a task for a reason; another one may."""
 
 
 @functools.cache
@@ -120,33 +114,30 @@ def same(value: Any) -> Any:
     return value
 
 
-def answered(sent: Sent, task: Task) -> Answer:
-    """Do a task on a worker of Dask; `sent` is its shared part."""
+def done(sent: Sent, task: Task) -> Any:
+    """Do a task on a worker of Dask; `sent` is its shared part.
+
+    Raises:
+        UnableError: the worker differs from the machine of the run, or has a fault of its own, such
+            as a full disk.
+        CellError: the task failed.
+        ImportError, AttributeError: a module is missing, whose code must be sent.
+    """
     from distributed import get_worker
 
     worker = get_worker()
     key = worker.get_current_task()
     token = wanted.set(lambda: _is_wanted(worker, key))
     try:
-        return Answer(*answer(sent, task), worker.address)
+        return dataclasses.replace(task, shared=unpacked(sent))()
+    except RefusedError as error:
+        raise UnableError(worker.address, str(error)) from None
+    except (CellError, ImportError, AttributeError):
+        raise
+    except Exception as error:
+        raise UnableError(worker.address, error_message(error)) from None
     finally:
         wanted.reset(token)
-
-
-def answer(sent: Sent, task: Task) -> tuple[str, Any]:
-    """Do a task; return the first two fields of an `Answer`."""
-    try:
-        try:
-            shared = unpacked(sent)
-        except (ImportError, AttributeError) as error:
-            return "missing", error_message(error)
-        return "done", dataclasses.replace(task, shared=shared)()
-    except RefusedError as error:
-        return "unable", str(error)
-    except CellError as error:
-        return "failed", str(error)
-    except Exception as error:  # a fault of this machine, such as a full disk
-        return "unable", error_message(error)
 
 
 def _is_wanted(worker: Any, key: Any) -> bool:

@@ -48,9 +48,7 @@ pytest.importorskip("distributed")
 
 from support.harmed import Harmed
 
-from dpframe.cluster import worker as work
 from dpframe.cluster.executor import DaskExecutor
-from dpframe.cluster.worker import pack
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
@@ -307,16 +305,6 @@ def test_a_box_whose_process_ends_is_told_from_one_that_raises() -> None:
 
 def test_fields_of_a_class_that_travels_as_code_have_no_second_missing() -> None:
     assert pickle.loads(cloudpickle.dumps(dataclasses.MISSING)) is dataclasses.MISSING
-
-
-def test_what_goes_wrong_on_a_machine_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any) -> Any:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(work, "unpacked", full)
-    task = asked(Box())
-    told, why = work.answer(pack(task.shared, task.plugins), task)
-    assert (told, "No space left" in why) == ("unable", True)
 
 
 def test_another_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
