@@ -275,9 +275,8 @@ def _worst(record: Record) -> str | None:
     if len(record.cells) == 1:
         return f"{cell.mechanism.label}: {verdict_text.measure(cell)}"
     naming = group.telling(group.groups(record.cells))
-    labels = [group.names(cell)[part] for part in naming]
-    where = group.place(cell, repeated=repeated(record.cells))
-    return f"{' · '.join(filter(None, [*labels, where]))}: {verdict_text.measure(cell)}"
+    name = group.telling_name(cell, naming, repeated=repeated(record.cells))
+    return f"{name}: {verdict_text.measure(cell)}"
 
 
 # Findings about single cells; cells with the same reason share one.

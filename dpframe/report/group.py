@@ -231,6 +231,12 @@ def cell_name(cell: CellRecord | SkipRecord, *, repeated: bool = False) -> str:
     return " · ".join(part for part in (*labels, place(cell), repeat) if part)
 
 
+def telling_name(cell: CellRecord, naming: list[int], *, repeated: bool = False) -> str:
+    """Name a cell by the labels of `telling`, its swept values and its repeat."""
+    labels = [names(cell)[part] for part in naming]
+    return " · ".join(filter(None, [*labels, place(cell, repeated=repeated)]))
+
+
 def attack_of(cell: CellRecord) -> str:
     """Return the label of the attack that earned a cell's numbers; a failed search has none."""
     return "–" if cell.is_searched and cell.estimate is None else cell.attack.label

@@ -14,7 +14,6 @@ from dpframe.report.group import (
     Group,
     Map,
     Spot,
-    cell_name,
     found_by,
     groups,
     maps,
@@ -24,6 +23,7 @@ from dpframe.report.group import (
     short,
     tallies,
     telling,
+    telling_name,
 )
 from dpframe.report.number_format import lower, plural, point, quantity, setting, spread, upper
 from dpframe.report.terminal.text import STYLE, joined, least_width, literal, show, table
@@ -53,7 +53,7 @@ def render(record: Record, console: Console, *, numbers: bool = False, slack: bo
     if listed:
         show(console, *([] if drawn else [Text()]), *_numbers(listed, record))
     if slack:
-        show(console, *_slack(record))
+        show(console, *([Text()] if listed else []), *_slack(record, found))
     overview = list(mechanisms(record))
     if len(record.cells) != len(overview):  # else the table shows each mechanism's only cell
         rows = [
@@ -139,7 +139,7 @@ def _mapped(found: list[Group], console: Console) -> list[Group]:
         for one in found
         if one.keys and any(weight(cell) for spot in one.spots for cell in spot.done)
     ]
-    wide = any(least_width(console, _map(one)) > console.width for one in maps(drawn))
+    wide = any(least_width(_map_table(one)) > console.width for one in maps(drawn))
     return [] if wide else drawn
 
 
@@ -158,6 +158,11 @@ def _heat(found: list[Group]) -> Iterator[Text | Columns]:
 
 
 def _map(one: Map) -> Stacked:
+    title = [literal(one.title, "bold")] if one.title else []
+    return Stacked(*title, _map_table(one), Text())
+
+
+def _map_table(one: Map) -> Table:
     rows = [
         [literal(label, "bold"), *(Text("") if s is None else _sign(s) for s in spots), Text("")]
         for label, spots in one.rows
@@ -165,7 +170,7 @@ def _map(one: Map) -> Stacked:
     heads = ["", *one.heads, ""]
     made = table(heads, rows, whole=heads)
     made.box = None
-    return Stacked(*([literal(one.title, "bold")] if one.title else []), made, Text())
+    return made
 
 
 def _sign(spot: Spot) -> Text:
@@ -270,21 +275,20 @@ def _meanings(spots: list[Spot]) -> Iterator[str]:
             yield "At other than the chosen thresholds it may show more."
 
 
-def _slack(record: Record) -> Iterator[Text | Table]:
+def _slack(record: Record, found: list[Group]) -> Iterator[Text | Table]:
     """Write the parts of claimed − certified ε of cells that are not violated."""
     cells = [c for c in record.cells if c.slack is not None and c.verdict != "violated"]
-    several = repeated(record.cells)
+    naming, several = telling(found), repeated(record.cells)
     meanings = verdict_text.meanings_of_slack()
     parts = [{part.name: part.amount for part in verdict_text.slack(cell)} for cell in cells]
-    used = [name for name in meanings if any(name in found for found in parts)]
+    used = [name for name in meanings if any(name in amounts for amounts in parts)]
     rows = [
-        [cell_name(cell, repeated=several)]
-        + [found.get(name, "–") for name in used]
+        [telling_name(cell, naming, repeated=several)]
+        + [amounts.get(name, "–") for name in used]
         + [lower(share(cell))]
-        for cell, found in list(zip(cells, parts, strict=True))[:MOST_SLACK]
+        for cell, amounts in list(zip(cells, parts, strict=True))[:MOST_SLACK]
     ]
     heads = ["cell", *used, "certified ÷ claimed"]
-    yield Text()
     yield literal("Slack: the parts of claimed − certified ε", "bold")
     if not rows:
         yield literal("No cell has slack: no bound lies below its claim.")

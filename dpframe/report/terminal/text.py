@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from dpframe.common.text import escape
@@ -30,30 +30,57 @@ STYLE: dict[str | None, str] = {
 }
 
 
-MOST_WIDTH = 10_000
+GAP = 2  # columns between those of a table
 WORD = 24  # columns: words up to this length stay whole
 _GLUE = "⍽"  # a blank at which rich must not break: it breaks at every kind of blank
 
 
-class _Encodable:
-    """A renderable in the characters that the encoding of the console has."""
+class _Fitted:
+    """A renderable at the width and in the characters of a console."""
 
     def __init__(self, shown: RenderableType) -> None:
         self._shown = shown
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         shown = self._shown
-        if isinstance(shown, Table) and least_width(console, shown) > options.max_width:
-            shown = _in_lines(shown)
+        if isinstance(shown, Table):
+            shown = _fitted(shown, options.max_width)
         for segment in console.render(shown, options):
             text = segment.text.replace(_GLUE, " ")
             yield segment._replace(text=_encodable(text, console.encoding))
 
 
-def least_width(console: Console, shown: RenderableType) -> int:
+def _fitted(shown: Table, width: int) -> Table | Group:
+    """Set the widths of a table so that no word is broken, or else write a paragraph a row."""
+    if (room := width - least_width(shown)) < 0:
+        return _in_lines(shown)
+    lacking = [(_most(column) - _least(column), column) for column in shown.columns]
+    for wanted, column in sorted(lacking, key=lambda each: each[0]):  # prose is folded first
+        column.width = _least(column) + min(wanted, room)
+        room -= min(wanted, room)
+    return shown
+
+
+def least_width(shown: Table) -> int:
     """Return the width below which a word, or a line that must be whole, would be broken."""
-    wide = console.options.update(max_width=MOST_WIDTH)
-    return console.measure(shown, options=wide).minimum
+    return sum(map(_least, shown.columns)) + GAP * (len(shown.columns) - 1)
+
+
+def _least(column: Column) -> int:
+    """Return the width at which no word is broken, or no line if the column must be whole."""
+    if column.no_wrap:
+        return _most(column)
+    return min(
+        max((cell_len(word) for text in _texts(column) for word in text.split()), default=1), WORD
+    )
+
+
+def _most(column: Column) -> int:
+    return max((cell_len(line) for text in _texts(column) for line in text.split("\n")), default=1)
+
+
+def _texts(column: Column) -> list[str]:
+    return [cell.plain for cell in (column.header, *column.cells) if isinstance(cell, Text)]
 
 
 def _in_lines(shown: Table) -> Group:
@@ -81,7 +108,7 @@ def _encodable(text: str, encoding: str) -> str:
 def show(console: Console, *parts: RenderableType) -> None:
     """Print texts and tables; rich folds them to the width of the console."""
     for part in parts:
-        console.print(_Encodable(part), crop=False)  # ASCII may be longer
+        console.print(_Fitted(part), crop=False)  # ASCII may be longer
 
 
 def literal(text: str, style: str | None = "") -> Text:
@@ -110,15 +137,12 @@ def table(
         show_header=any(heads),
     )
     lines = [[c if isinstance(c, Text) else literal(str(c)) for c in row] for row in rows]
-    for place, head in enumerate(heads):
-        words = (word for row in lines for word in row[place].plain.split())
-        least = max((*map(cell_len, (*head.split(), *words)), 1))
+    for head in heads:
         made.add_column(
             literal(head),
             justify="right" if head in right else "left",
             overflow="fold",
             no_wrap=head in whole,
-            min_width=min(least, WORD),
         )
     for row in lines:
         made.add_row(*row)
