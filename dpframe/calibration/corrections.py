@@ -140,7 +140,7 @@ class Whole:
         }
         loaded = load_audit(document, registry=registry.load(PLUGINS))
         self.plan = plan(loaded, generator_name(loaded.run.prng))
-        self.ledger = ledger.Ledger([folder] if folder else [])
+        self.ledger = ledger.Ledger(folder)
         places = {
             cell.id: (cell, place, the_pass)
             for the_pass in self.plan.passes

@@ -131,7 +131,7 @@ def run(
         keep_compiled_programs(warn)
         store = Store(directory / CHECKPOINT, invocation.blocks)
         earlier = _earlier(directory, warn)
-        ledger = Ledger((directory, directory / CHECKPOINT), _looks(earlier))
+        ledger = Ledger(directory, _looks(earlier))
         with contextlib.ExitStack() as stack:
             workers = stack.enter_context(source_of(loaded.cells, loaded.interpreters))
             plan = make_plan(loaded, workers)

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from dpframe.commands.audit import make_plan, make_record
-from dpframe.commands.run import CHECKPOINT
 from dpframe.common import trees
 from dpframe.common.text import shown
 from dpframe.engine import checkpoint, passes, rounds
@@ -94,7 +93,7 @@ def verify(
     ):
         checkpoint.merge({1: directory / BLOCKS}, 1, Path(sums))
         plan = make_plan(loaded, workers)
-        ledger = Ledger((directory, directory / CHECKPOINT))
+        ledger = Ledger(directory)
         runner = Runner(plan, quiet, Store(), threads_here(), ledger, workers)
         blocks = [partial(runner.search, [cell]) for cell in plan.searches]
         for the_pass in plan.passes:

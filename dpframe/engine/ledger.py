@@ -16,19 +16,20 @@ results:
 * A search chooses its draws, so its question also contains everything that decides them. When the
   search has ended, its rounds are compared like those of bets.
 
-The ledger is stored twice in the folder of the run, outlives the counts and only grows. It has a
-line for each look of a run, with its questions.
+The ledger is a file beside the checkpoint, which outlives the counts and only grows. It has a line
+for each question of a look. The record has the looks, too, in case the file is lost.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
+from annotated_types import Ge, Lt
+from pydantic import TypeAdapter
 
 from dpframe.common import files, trees
 from dpframe.engine.fingerprint import question
@@ -37,7 +38,7 @@ from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.estimator import Query
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.results.verdict import FIRST_LOOK, Looks
-from dpframe.sampling.address import Stream, digest, evidence_of
+from dpframe.sampling.address import digest, evidence_of
 
 if TYPE_CHECKING:
     from dpframe.common.types import Tree
@@ -46,210 +47,131 @@ if TYPE_CHECKING:
     from dpframe.spec.audit import Cell
 
 NAME = "looks.jsonl"
-MOST_LOOKS = 2**30  # more than any run has; a record holds numbers up to twice as large
 
 FLOAT32_RESOLUTION = 1e-6
 """Rarer events reflect float32 sampling, whose tails end and have gaps, and not the mechanism."""
-Draws = tuple[int, str, int]  # seed, draw group and repeat, as a `Stream` begins
-Trials = tuple[int, int]
+Draws: TypeAlias = tuple[int, str, int]  # seed, draw group and repeat, as a `Stream` begins
+Trials: TypeAlias = tuple[Annotated[int, Ge(0), Lt(2**63)], Annotated[int, Ge(0), Lt(2**63)]]
+Number: TypeAlias = Annotated[int, Ge(1), Lt(2**30)]
+"""The number of a look; no run has more, and a record holds numbers up to twice as large."""
 
 
-class Look(NamedTuple):
-    """A look of one run at one set of draws."""
+class Asked(NamedTuple):
+    """A question to some draws."""
 
     draws: Draws
-    number: int  # number of the look, from 1
-    trials: Trials  # the largest number of trials at which a result was shown
-    asked: dict[str, None]  # questions that were new at this look, in order
+    question: str
+    trials: Trials = (0, 0)  # the largest number of trials at which an answer was shown
+    rounds: str = ""  # for bets, a digest of the counts of each round, 8 digits each
+    seeded: bool = True  # rounds that are missing will be the same again
 
-    def line(self) -> str:
-        """Return the line of the ledger, with a digest."""
-        content = [list(self.draws), self.number, list(self.trials), list(self.asked)]
-        return json.dumps([*content, digest(content)], separators=(",", ":"))
+    def continues(self, earlier: Asked) -> bool:
+        """True if the answer is the earlier one, or the bets go on from it."""
+        same = (self.draws, self.question, self.seeded) == earlier[:2] + earlier[4:]
+        return same and (
+            self.rounds.startswith(earlier.rounds)
+            or (self.seeded and earlier.rounds.startswith(self.rounds))
+        )
+
+
+_LINE: TypeAdapter[tuple[Number, Asked]] = TypeAdapter(tuple[Number, Asked])
 
 
 class Ledger:
     """The looks at the draws of a run: those of earlier runs, and its own.
 
-    Without folders for copies, it is kept in memory. `at_least` has looks known from other sources.
+    Without a folder, it is kept in memory. `in_record` has the trials of the looks in the record,
+    by draws.
 
     Raises:
-        OutputError: a copy cannot be read.
+        OutputError: the file cannot be read.
     """
 
     def __init__(
-        self, folders: Iterable[Path] = (), at_least: Mapping[Draws, Sequence[Trials]] | None = None
+        self, folder: Path | None = None, in_record: Mapping[Draws, Sequence[Trials]] | None = None
     ) -> None:
-        self._files = [_File.read(place / NAME) for place in folders]
-        found = {line: _parsed(line) for file in self._files for line in file.lines}
-        self._intact = [line for line, look in found.items() if look]
-        self._unreadable = len(found) - len(self._intact)
+        self._file = folder and folder / NAME
+        self._text = "" if self._file is None else _read(self._file)
+        self._earlier: list[tuple[int, Asked]] = []
+        self._unreadable = 0
         """Number of damaged lines; each may have been a look at any draws."""
-        self._known = dict(at_least or {})
-        self._earlier: dict[Draws, dict[int, Look]] = {}
-        for look in filter(None, found.values()):
-            of_these = self._earlier.setdefault(look.draws, {})
-            of_these[look.number] = _merged(of_these.get(look.number), look)
-        self._own: dict[tuple[Draws, int], Look] = {}
+        for line in filter(None, self._text.split("\n")):
+            try:
+                self._earlier.append(_LINE.validate_json(line, strict=True))
+            except ValueError:
+                self._unreadable += 1
+        self._in_record = dict(in_record or {})
+        self._own: dict[tuple[int, Asked], None] = {}
         self.latest = 1  # the largest number of a look of this run
 
-    def look(
-        self,
-        stream: Stream,
-        question: str,
-        trials: Trials,
-        *,
-        known_as: Stream | None = None,
-        number: int | None = None,
-    ) -> Looks:
+    def look(self, asked: Asked, recorded_as: Draws, number: int | None = None) -> Looks:
         """Note a question to some draws, and return the looks at them, this one included.
 
         A question that was asked before keeps its number. All new questions of a run to the same
-        draws are one look, because the audit corrects for the number of questions. `known_as` is
-        another name of the same draws, which has looks too. `number` is that of the look, if
-        `found` has fixed it already.
+        draws are one look, because the audit corrects for the number of questions. `number` is that
+        of the look, if `found` has fixed it already.
         """
-        known = _number_of(question, self._looks(stream, known_as))
-        looks = self.found(stream, question, trials, known_as=known_as)
+        looks = self.found(asked, recorded_as)
         if number is not None:
             looks = looks._replace(number=number)
         self.latest = max(self.latest, looks.number)
-        if known != looks.number or not self._holds(question, stream, known_as, known):
-            place = stream[:3], looks.number
-            own = self._own.get(place) or Look(*place, trials, {})
-            own.asked[question] = None
-            self._own[place] = own._replace(trials=max(own.trials, trials))
+        self._own[looks.number, asked] = None
         return looks
 
-    def found(
-        self,
-        stream: Stream,
-        question: str,
-        trials: Trials = (0, 0),
-        *,
-        known_as: Stream | None = None,
-    ) -> Looks:
-        """Return the look of a question that was asked before, else the next look; note nothing."""
-        earlier = self._looks(stream, known_as)
-        if (number := _number_of(question, earlier)) is not None:
-            shown = [trials if look.number == number else look.trials for look in earlier]
-            return Looks(tuple(shown), number)
-        shown = [look.trials for look in earlier]
-        for name in filter(None, (stream, known_as)):
-            shown += list(self._known.get(name[:3], ()))[len(shown) :]
-        number = max([len(shown), *(look.number for look in earlier)]) + self._unreadable + 1
-        return Looks(tuple(shown), number)
+    def found(self, asked: Asked, recorded_as: Draws) -> Looks:
+        """Return the look of a question that was asked before, else the next look; note nothing.
 
-    def _looks(self, stream: Stream, known_as: Stream | None) -> list[Look]:
-        found: dict[int, Look] = {}
-        for name in filter(None, (stream, known_as)):
-            for number, look in self._earlier.get(name[:3], {}).items():
-                found[number] = _merged(found.get(number), look)
-        return [found[number] for number in sorted(found)]
-
-    def _holds(self, question: str, stream: Stream, known_as: Stream | None, number: int) -> bool:
-        """True if a look has a question with all of its rounds."""
-        looks = [look for look in self._looks(stream, known_as) if look.number == number]
-        return any(asked.startswith(question) for look in looks for asked in look.asked)
+        `recorded_as` is the name of the draws in the record.
+        """
+        looks: dict[int, list[Asked]] = {}
+        for number, earlier in self._earlier:
+            if earlier.draws == asked.draws:
+                looks.setdefault(number, []).append(earlier)
+        shown = {n: max(one.trials for one in looks[n]) for n in sorted(looks)}
+        for number in shown:
+            same = [one for one in looks[number] if one.question == asked.question]
+            if same and all(map(asked.continues, same)):
+                return Looks((*{**shown, number: asked.trials}.values(),), number)
+        trials = [*shown.values()]
+        trials += list(self._in_record.get(recorded_as, ()))[len(trials) :]
+        number = max([len(trials), *shown]) + self._unreadable + 1
+        return Looks(tuple(trials), number)
 
     def write(self) -> None:
-        """Write the questions of this run to all copies, before any answer is shown.
+        """Write the questions of this run, before any answer is shown.
 
         Raises:
-            OutputError: a copy cannot be written; then no answer may be shown.
+            OutputError: they cannot be written; then no answer may be shown.
         """
-        wanted = [*self._intact, *(look.line() for look in self._own.values())]
-        for file in self._files:
-            file.add(wanted)
-
-
-class _File(NamedTuple):
-    """One copy of the ledger."""
-
-    path: Path
-    lines: frozenset[str]
-    torn: bool  # True if its last line is incomplete
-
-    @classmethod
-    def read(cls, path: Path) -> _File:
-        try:
-            content = files.read_folder(path)
-        except FileNotFoundError:
-            content = b""
-        except OSError as error:
-            raise OutputError(f"{path}: cannot read the looks of earlier runs: {error}") from error
-        lines = content.decode(errors="replace").split("\n")
-        return cls(path, frozenset(filter(None, lines)), bool(lines[-1]))
-
-    def add(self, lines: Iterable[str]) -> None:
-        missing = [line for line in lines if line not in self.lines]
-        if not missing:
+        lines = [_LINE.dump_json(line).decode() for line in self._own]
+        missing = [line for line in lines if line not in self._text.split("\n")]
+        if self._file is None or not missing:
             return
-        text = "\n" * self.torn + "".join(f"{line}\n" for line in missing)
+        torn = self._text and not self._text.endswith("\n")
+        text = "\n" * bool(torn) + "".join(f"{line}\n" for line in missing)
         try:
-            files.append(self.path, text)
+            files.append(self._file, text)
         except OSError as error:
-            raise OutputError(f"{self.path}: cannot record this look: {error.strerror}") from error
+            raise OutputError(f"{self._file}: cannot record this look: {error.strerror}") from error
 
 
-def _number_of(question: str, looks: Iterable[Look]) -> int | None:
-    """Return the number of the look at which a question was asked, or its bets were begun."""
-    base, sign, rounds = _parts(question)
-    for look in looks:
-        shown = [parts[2] for parts in map(_parts, look.asked) if parts[:2] == (base, sign)]
-        # With a seed, the missing rounds will be the same again.
-        if shown and all(
-            rounds.startswith(one) or (sign == SEEDED and one.startswith(rounds)) for one in shown
-        ):
-            return look.number
-    return None
+def _read(file: Path) -> str:
+    try:
+        return files.read_folder(file).decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise OutputError(f"{file}: cannot read the looks of earlier runs: {error}") from error
 
 
-def _parts(question: str) -> tuple[str, str, str]:
-    """Split a question into its base, a sign, and the rounds of bets."""
-    sign = next((sign for sign in (SEEDED, UNSEEDED) if sign in question), "")
-    base, _, rounds = question.partition(sign) if sign else (question, "", "")
-    return base, sign, rounds
-
-
-SEEDED, UNSEEDED = "@", "!"
-"""Signs before the rounds of bets in a question, for draws with and without a seed."""
-
-
-def rounds_in(question: str, rounds: Iterable[Tree], seeded: bool) -> str:
-    """Append to a question a digest of the counts of each round: 8 digits each."""
+def rounds_in(rounds: Iterable[Tree]) -> str:
+    """Return a digest of the counts of each round: 8 digits each."""
     found, hasher = [], hashlib.blake2b(digest_size=4)
     for counts in rounds:
         for leaf in trees.leaves(counts):
             hasher.update(np.asarray(leaf, np.int64).tobytes())
         found.append(hasher.copy().hexdigest())
-    return question + (SEEDED if seeded else UNSEEDED) + "".join(found)
-
-
-def _merged(one: Look | None, other: Look) -> Look:
-    """Join two lines on one look; bets that continue add a line each time."""
-    if one is None:
-        return other
-    return one._replace(trials=max(one.trials, other.trials), asked={**one.asked, **other.asked})
-
-
-def _parsed(line: str) -> Look | None:
-    """Read a line; None if it is damaged."""
-    try:
-        *content, written = json.loads(line)
-        draws, number, trials, asked = content
-        if written != digest(content):
-            return None
-        (seed, group, repeat), (most0, most1) = draws, trials
-        if not all(type(one) is int for one in (seed, repeat, number, most0, most1)):
-            return None
-        if not 1 <= number < MOST_LOOKS or not 0 <= most0 < 2**63 or not 0 <= most1 < 2**63:
-            return None
-        if not all(isinstance(one, str) for one in (group, *asked)):
-            return None
-        return Look((seed, group, repeat), number, (most0, most1), dict.fromkeys(asked))
-    except (ValueError, TypeError, LookupError, RecursionError):
-        return None
+    return "".join(found)
 
 
 def share_of_error(cell: Cell, plan: Plan) -> float:
@@ -290,23 +212,20 @@ class Inquiry:
 
     def __init__(self, the_pass: Pass, plan: Plan, ledger: Ledger) -> None:
         self.the_pass, self.plan, self.ledger = the_pass, plan, ledger
+        self.recorded_as: Draws = the_pass.stream[:3]
 
     def look(self, cell: Cell, trials: tuple[int, int], counts: Any, layout: Tree) -> Looks:
         """Note the question to all draws at once; counts are JSON values. Raises CellError."""
         fixed = [np.asarray(leaf).tobytes().hex() for leaf in trees.leaves(layout)]
         asked = digest([asked_of(question, cell, self.plan), trials, counts, fixed])
-        evidence = evidence_of(cell, data=self.the_pass.data)
-        return self.ledger.look(evidence, asked, trials, known_as=self.the_pass.stream)
+        return self.ledger.look(Asked(self._draws(cell), asked, trials), self.recorded_as)
 
     def before(self, cell: Cell, rounds: Sequence[Tree]) -> tuple[Query, Looks]:
         """Return the query of an anytime cell before anything is drawn, and its look."""
         try:
-            asked = asked_of(question, cell, self.plan)
+            looks = self.ledger.found(self._bets(cell, rounds, (0, 0)), self.recorded_as)
         except CellError:  # reported by the estimate
-            return query_of(cell, self.plan), FIRST_LOOK
-        asked = rounds_in(asked, rounds, _seeded(cell))
-        evidence = evidence_of(cell, data=self.the_pass.data)
-        looks = self.ledger.found(evidence, asked, known_as=self.the_pass.stream)
+            looks = FIRST_LOOK
         return query_of(cell, self.plan, looks=looks), looks
 
     def shown(self, cell: Cell, watch: Watch) -> Looks:
@@ -315,16 +234,20 @@ class Inquiry:
         If the draws are not those of the look that it paid for, it pays for the next one. Raises
         CellError.
         """
-        asked, seeded = asked_of(question, cell, self.plan), _seeded(cell)
         rounds, whole = watch.shown()
-        asked = rounds_in(asked, rounds[:whole] if seeded else rounds, seeded)
-        trials = (watch.player.trials, watch.player.trials)
-        where = evidence_of(cell, data=self.the_pass.data), asked, trials
-        number = None if seeded else watch.looks.number
-        looks = self.ledger.look(*where, known_as=self.the_pass.stream, number=number)
+        seeded, trials = _seeded(cell), (watch.player.trials, watch.player.trials)
+        asked = self._bets(cell, rounds[:whole] if seeded else rounds, trials)
+        looks = self.ledger.look(asked, self.recorded_as, None if seeded else watch.looks.number)
         if looks.number != watch.looks.number:
             watch.ask_again(query_of(cell, self.plan, looks=looks), looks)
         return looks
+
+    def _bets(self, cell: Cell, rounds: Sequence[Tree], trials: Trials) -> Asked:
+        asked = asked_of(question, cell, self.plan)
+        return Asked(self._draws(cell), asked, trials, rounds_in(rounds), _seeded(cell))
+
+    def _draws(self, cell: Cell) -> Draws:
+        return evidence_of(cell, data=self.the_pass.data)[:3]
 
 
 def _seeded(cell: Cell) -> bool:

@@ -14,7 +14,7 @@ from dpframe.common.arrays import jax
 from dpframe.common.types import HostArray
 from dpframe.engine import checkpoint, fingerprint, power
 from dpframe.engine.estimate import estimate_cell
-from dpframe.engine.ledger import Inquiry, Ledger, asked_of, rounds_in
+from dpframe.engine.ledger import Asked, Inquiry, Ledger, asked_of, rounds_in
 from dpframe.engine.passes import DeviceWork, Work
 from dpframe.engine.plan import Pass, PassPosition, Plan
 from dpframe.engine.schedule import CountedSegment, Event, Finished, GaveUpError, Paused, Schedule
@@ -371,8 +371,9 @@ class Runner:
         stream = Stream(cell.seed if seeded else 0, group, cell.repeat, EVAL)
         if known is not None and not seeded:
             return known
-        asked = rounds_in(asked, rounds, True) if seeded else digest([asked, secrets.token_hex(16)])
-        return self.ledger.look(stream, asked, (cell.trials, cell.trials))
+        asked = asked if seeded else digest([asked, secrets.token_hex(16)])
+        trials = cell.trials, cell.trials
+        return self.ledger.look(Asked(stream[:3], asked, trials, rounds_in(rounds)), stream[:3])
 
     def check_sensitivities(self) -> None:
         """Check the sensitivities of queries on fixed pairs, without a draw."""

@@ -37,12 +37,12 @@ from dpframe import (
     host_mechanism,
 )
 from dpframe.commands import run
-from dpframe.engine.ledger import NAME, Ledger
+from dpframe.engine.ledger import NAME, Asked, Ledger
 from dpframe.engine.run import quiet
 from dpframe.errors import OutputError
 from dpframe.interfaces.plugin_files import CODE
 from dpframe.results.verdict import Looks
-from dpframe.sampling.address import Stream, digest
+from dpframe.sampling.address import digest
 from dpframe.workers.in_process import Here
 
 pytestmark = pytest.mark.usefixtures("coarse_bounds")
@@ -474,11 +474,10 @@ def test_fresh_forgets_counts_and_no_looks(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_looks_that_only_the_record_knows_of_count(tmp_path: Path) -> None:
-    """An older version ran, or the ledger was lost."""
+    """The ledger was lost."""
     shown(tmp_path, N)
     shown(tmp_path, 2 * N)
-    for place in COPIES:
-        (tmp_path / place).unlink()
+    (tmp_path / NAME).unlink()
     cells = shown(tmp_path, 3 * N)
     assert listed(cells) == [[N, N], [2 * N, 2 * N], [3 * N, 3 * N]]
 
@@ -609,109 +608,69 @@ def test_a_run_on_data_that_have_changed_is_another(tmp_path: Path) -> None:
     assert [len(cell["looks"]) for cell in found] == [1, 1, 1]
 
 
-COPIES = ("looks.jsonl", "checkpoint/looks.jsonl")
-STREAM = Stream(1, "00ff", 0, "eval")
+DRAWS = (1, "00ff", 0)
 
 
-def kept(folders: list[Path], trials: int) -> Looks:
+def kept(folder: Path, trials: int, draws: tuple[int, str, int] = DRAWS) -> Looks:
     """One run that asks one question."""
-    ledger = Ledger(folders)
-    looks = ledger.look(STREAM, f"q{trials}", (trials, trials))
+    ledger = Ledger(folder)
+    looks = ledger.look(Asked(draws, f"q{trials}", (trials, trials)), draws)
     ledger.write()
     return looks
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> list[Path]:
-    (tmp_path / "checkpoint").mkdir()
-    found = [tmp_path, tmp_path / "checkpoint"]
+def folder(tmp_path: Path) -> Path:
     for trials in (10, 20, 30):
-        kept(found, trials)
-    return found
+        kept(tmp_path, trials)
+    return tmp_path
 
 
-def test_wherever_a_write_is_cut_no_look_is_given_back(folders: list[Path]) -> None:
-    """As a kill would, at any byte, in the first copy or in the second."""
-    whole = [(folder / NAME).read_bytes() for folder in folders]
-    assert kept(folders, 40).number == 4
-    longer = [(folder / NAME).read_bytes() for folder in folders]
-    for copy in (0, 1):
-        for size in range(len(whole[0]), len(longer[0]) + 1):
-            (folders[0] / NAME).write_bytes(longer[0][: size if copy == 0 else None])
-            (folders[1] / NAME).write_bytes(whole[1] if copy == 0 else longer[1][:size])
-            if size == len(whole[0]) and copy == 0:
-                assert kept(folders, 50).number == 4  # nothing had been written or shown
-            else:
-                assert kept(folders, 50).number >= 5
-            assert kept(folders, 50).number >= 4
-            assert kept(folders, 10).number == 1
-            assert kept(folders, 60).number >= 6 - (size == len(whole[0]) and copy == 0)
+def test_wherever_a_write_is_cut_no_look_is_given_back(folder: Path) -> None:
+    """As a kill would, at any byte."""
+    file = folder / NAME
+    whole = file.read_bytes()
+    assert kept(folder, 40).number == 4
+    longer = file.read_bytes()
+    for size in range(len(whole), len(longer) + 1):
+        file.write_bytes(longer[:size])
+        written = size > len(whole)  # before, nothing could have been shown
+        assert kept(folder, 50).number == 4 + written
+        assert kept(folder, 10).number == 1
+        assert kept(folder, 60).number >= 5 + written
 
 
-def test_a_changed_line_counts_as_a_look_at_all_draws(folders: list[Path]) -> None:
-    for folder in folders:
-        file = folder / NAME
-        file.write_text(file.read_text().replace("[30,30]", "[99,30]"))
-    assert kept(folders, 30).number == 4
-    other = Ledger(folders).look(STREAM._replace(seed=2), "q", (1, 1))
-    assert other.number == 2
+@pytest.mark.parametrize(
+    "line", ["[4", "nonsense", '[0,[[1,"00ff",0],"q",[1,1],"",true]]', f"[{2**63},[]]"]
+)
+def test_an_unreadable_line_counts_as_a_look_at_all_draws(line: str, folder: Path) -> None:
+    with (folder / NAME).open("a") as file:
+        file.write(f"{line}\n")
+    assert kept(folder, 30).number == 3
+    assert kept(folder, 40).number == 5
+    assert kept(folder, 1, (2, "00ff", 0)).number == 2
 
 
-@pytest.mark.parametrize("place", [1, 2], ids=["number", "trials"])
-def test_a_signed_line_with_impossible_numbers_counts_so_too(
-    folders: list[Path], place: int
-) -> None:
-    for folder in folders:
-        file = folder / NAME
-        *lines, last = file.read_text().splitlines()
-        *content, _ = json.loads(last)
-        content[place] = 2**63 if place == 1 else [30, 2**63]
-        forged = json.dumps([*content, digest(content)])
-        file.write_text("\n".join([*lines, forged, ""]))
-    assert kept(folders, 30).number == 4
+def test_the_record_has_the_looks_of_a_lost_ledger(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path, {DRAWS: [(10, 10), (20, 20)]})
+    assert ledger.look(Asked((1, "evidence", 0), "q", (30, 30)), DRAWS).number == 3
 
 
-def test_what_one_copy_has_lost_the_other_has(folders: list[Path]) -> None:
-    for change in (
-        lambda text: "",
-        lambda text: text.splitlines()[0] + "\n",
-        lambda text: text.replace("[1,", "[2,"),
-    ):
-        for folder in folders:
-            file = folder / NAME
-            file.write_text(change(file.read_text()))
-            assert kept(folders, 20).number == 2
-            assert Ledger(folders).look(STREAM, "new", (1, 1)).number >= 4
-    (folders[0] / NAME).unlink()
-    assert kept(folders, 30).number == 3
-
-
-def test_another_folders_ledger_gives_nothing_back(folders: list[Path], tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    kept([other], 10)
-    (folders[0] / NAME).write_bytes((other / NAME).read_bytes())
-    assert kept(folders, 40).number >= 4
-
-
-def test_lines_are_added_and_never_changed(folders: list[Path]) -> None:
-    before = [(folder / NAME).read_bytes() for folder in folders]
-    assert before[0] == before[1]
-    kept(folders, 20)
-    assert [(folder / NAME).read_bytes() for folder in folders] == before
-    kept(folders, 40)
-    for folder, old in zip(folders, before, strict=True):
-        assert (folder / NAME).read_bytes().startswith(old)
+def test_lines_are_added_and_never_changed(folder: Path) -> None:
+    before = (folder / NAME).read_bytes()
+    kept(folder, 20)
+    assert (folder / NAME).read_bytes() == before
+    kept(folder, 40)
+    assert (folder / NAME).read_bytes().startswith(before)
 
 
 def test_what_a_run_asks_of_the_same_draws_is_one_look(tmp_path: Path) -> None:
-    ledger = Ledger([tmp_path])
-    looks = [ledger.look(STREAM, asked, (n, n)) for asked, n in (("a", 1), ("b", 2))]
-    assert [look.number for look in looks] == [1, 1]
+    ledger = Ledger(tmp_path)
+    asked = [Asked(DRAWS, question, (1, 1)) for question in "abcd"]
+    assert [ledger.look(one, DRAWS).number for one in asked[:2]] == [1, 1]
     ledger.write()
-    again = Ledger([tmp_path])
-    assert [again.look(STREAM, asked, (1, 1)).number for asked in "abcd"] == [1, 1, 2, 2]
-    assert (tmp_path / NAME).read_text().count("\n") == 1
+    again = Ledger(tmp_path)
+    assert [again.look(one, DRAWS).number for one in asked] == [1, 1, 2, 2]
 
 
 def test_nothing_is_shown_that_cannot_be_written_down(
@@ -721,9 +680,8 @@ def test_nothing_is_shown_that_cannot_be_written_down(
     before = (tmp_path / "record.json").read_bytes()
     shown(tmp_path, N, audit={"seed": 4})  # compiles and counts as usual
     (tmp_path / "record.json").write_bytes(before)
-    for place in COPIES:
-        (tmp_path / place).unlink()
-        (tmp_path / place).mkdir()
+    (tmp_path / NAME).unlink()
+    (tmp_path / NAME).mkdir()
     with pytest.raises(OutputError, match="looks"):
         shown(tmp_path, 3 * N)
     assert (tmp_path / "record.json").read_bytes() == before
@@ -733,7 +691,7 @@ def test_the_look_is_written_before_the_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop(*_: Any) -> None:
-        assert all((tmp_path / place).read_text().count("\n") == 1 for place in COPIES)
+        assert (tmp_path / NAME).read_text().count("\n") == 1
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
