@@ -112,6 +112,11 @@ class Attack(Plugin, kind="attack"):
     """True if the score of an output that is one number is that number. The exact distribution of
     a mechanism's outputs is then that of the scores, and figures draw it."""
 
+    portable: ClassVar[bool] = False
+    """True if `score` also takes NumPy arrays, because it uses the array API
+    (`xp = outputs.__array_namespace__()`) or suits black boxes alone. Black boxes are then scored
+    without JAX, and searches use the attack from the first answers on."""
+
     @property
     def observer(self) -> str:
         """The ability that an observer needs for this attack, such as "measures time".
@@ -131,6 +136,7 @@ class Attack(Plugin, kind="attack"):
                 "memberships of many canaries in each release)"
             )
         require(cls, "hands_out", bool)
+        require(cls, "portable", bool)
 
     def unsuited(self, target: Target) -> str | None:
         """Return why this attack cannot be used on a target; None if it can.
@@ -146,7 +152,8 @@ class Attack(Plugin, kind="attack"):
         `train` is then empty.
 
         Args:
-            key: a JAX key for the learner's own randomness.
+            key: a JAX key for the learner's own randomness; of a portable attack on a black box,
+                the two words of it, uint32 [2].
             target: the mechanism and the pair.
             train: outputs on D and on D′, each of shape [n, *output dims]; n is 0 for an attack
                 that does not learn.
@@ -197,7 +204,7 @@ class Attack(Plugin, kind="attack"):
         return None
 
     def score(self, state: Tree, outputs: Array) -> Array:
-        """Score every output independently of the others; traced.
+        """Score every output independently of the others; traced, and of a `portable` attack not.
 
         Each call gets a chunk of one dataset, and bounds assume independent outputs. So the score
         of a row must not depend on other rows (no means, sorting or comparison over the first
@@ -212,20 +219,3 @@ class Attack(Plugin, kind="attack"):
             Shape [n]: booleans or floats, as the class says in `gives`; for canaries [n, 2, m].
         """
         raise NotImplementedError
-
-    def score_on_host(self, state: Tree, seen: HostArray) -> HostArray:
-        """Score as `score` does, in NumPy. Optional; it saves searches from compiling a program.
-
-        Args:
-            state: what `fit` returned.
-            seen: what `see` returned, shape [n, *dims].
-
-        Returns:
-            Shape [n], as `score`.
-        """
-        raise NotImplementedError
-
-    @classmethod
-    def scores_on_host(cls) -> bool:
-        """True if the attack gives a `score_on_host`."""
-        return cls.score_on_host is not Attack.score_on_host

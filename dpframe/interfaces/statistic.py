@@ -25,6 +25,9 @@ class Statistic(ABC):
     accepts: ClassVar[frozenset[str]]
     """The scores it takes: "decision" (boolean), "score" (float), "canaries", or several."""
 
+    portable: ClassVar[bool] = False
+    """True if `update` also takes NumPy arrays; black boxes are then counted without JAX."""
+
     def bind(self, pilot0: HostArray, pilot1: HostArray) -> Tree:
         """Fix thresholds or edges from scores of the pilot stream. Optional; runs on the host.
 
@@ -58,7 +61,7 @@ class Statistic(ABC):
     def update(
         self, layout: Tree, counts: Tree, dataset: Array, scores: Array, keep: Array
     ) -> Tree:
-        """Add scores to the counts; traced.
+        """Add scores to the counts; traced, and of a `portable` statistic not.
 
         Args:
             layout: what `bind` or `lay_out` returned.
@@ -94,14 +97,16 @@ class DecisionCounts(Statistic):
     """Counts of the decisions for D (index 0) and D′ (index 1): `counts[dataset][decision]`."""
 
     accepts: ClassVar[frozenset[str]] = frozenset({"decision"})
+    portable: ClassVar[bool] = True
 
     def zero(self, layout: Tree) -> Any:
         return np.zeros((2, 2), np.int32)
 
     def update(self, layout: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
         kept, ones = count_true(keep), count_true(scores & keep)
-        here = jnp.arange(2, dtype=jnp.int32) == dataset
-        return counts + here[:, None] * jnp.stack([kept - ones, ones])
+        xp = scores.__array_namespace__()
+        here = xp.arange(2, dtype=xp.int32) == dataset
+        return counts + here[:, None] * xp.stack([kept - ones, ones])
 
     def counted(self, counts: Any) -> HostArray:
         return np.sum(counts, axis=-1)  # type: ignore[no-any-return]
@@ -112,14 +117,16 @@ class DecisionCounts(Statistic):
 
 
 def count_true(mask: Array) -> Array:
-    """Count the True entries of a boolean array [n], as int32; traced.
+    """Count the True entries of a boolean array [n], as int32.
 
     Groups of 32 are summed in bytes first, because XLA fuses only such short sums with the code
     that made the mask.
     """
+    xp = mask.__array_namespace__()
     if mask.size % 32 == 0:
-        mask = jnp.sum(mask.reshape(-1, 32), axis=1, dtype=jnp.uint8)
-    return jnp.sum(mask, dtype=jnp.int32)
+        mask = xp.sum(mask.reshape(-1, 32), axis=1, dtype=xp.uint8)
+    total: Array = xp.sum(mask, dtype=xp.int32)
+    return total
 
 
 def _reached(edges: Array, scores: Array) -> Array:
@@ -155,6 +162,7 @@ class BinCounts(Statistic):
     """
 
     accepts: ClassVar[frozenset[str]] = frozenset({"score"})
+    portable: ClassVar[bool] = True
 
     def edges(self, layout: Tree) -> Array:
         """Return the edges in a layout, shape [k]; override if the layout holds anything else."""
@@ -168,7 +176,7 @@ class BinCounts(Statistic):
         host: Any = scores
         if isinstance(host, np.ndarray):  # NumPy counts them without compiling a program
             own = bin_counts(np.asarray(self.edges(layout), host.dtype), host[np.asarray(keep)])
-            return counts + np.where(np.arange(2)[:, None] == dataset, own, 0)
+            return counts + np.where(np.arange(2)[:, None] == dataset, own, 0).astype(counts.dtype)
         edges = jnp.asarray(self.edges(layout), scores.dtype)
         bins = jnp.where(jnp.isnan(scores), 0, 1 + _reached(edges, scores))
         return jnp.asarray(counts).at[dataset, bins].add(keep.astype(counts.dtype))

@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import jax.numpy as jnp
 import numpy as np
 
 from dpframe.builtin.attacks import views
@@ -168,8 +167,7 @@ def _interval(edges: Any, start: int, stop: int, used: int) -> str:
 
 
 # Learners choose one column and learn the ratio of each of its categories. A state is a dict of
-# arrays whose shapes depend on the shape of the columns alone. Each `score_…` works on NumPy arrays
-# and, traced, on JAX arrays.
+# arrays whose shapes depend on the shape of the columns alone.
 
 
 Train = tuple[HostArray, HostArray]
@@ -213,10 +211,9 @@ def _telling(claimed: list[tuple[float, float]], few: list[HostArray]) -> int:
     return int(places[np.argmax(told)])
 
 
-def score_codes(state: State, seen: Any, xp: Any) -> Any:
+def score_codes(state: State, seen: Any) -> Any:
     """Return the ratio of the code of the chosen column."""
-    column = xp.take(seen, state["column"], axis=1)
-    return xp.asarray(state["scores"])[column.astype("int32")]
+    return state["scores"][seen[:, state["column"]]]
 
 
 def learn_hashes(target: Target, train: Train) -> State:
@@ -230,12 +227,12 @@ def learn_hashes(target: Target, train: Train) -> State:
     return {"hashes": hashes, "scores": scores, "known": np.int32(len(kept))}
 
 
-def score_hashes(state: State, seen: Any, xp: Any) -> Any:
+def score_hashes(state: State, seen: Any) -> Any:
     """Return the ratio of a known hash, or that of all others together."""
-    hashes, scores = xp.asarray(state["hashes"]), xp.asarray(state["scores"])
-    at = xp.minimum(xp.searchsorted(hashes, seen[:, 0]), HASHES - 1)
+    hashes = state["hashes"]
+    at = np.minimum(np.searchsorted(hashes, seen[:, 0]), HASHES - 1)
     known = (hashes[at] == seen[:, 0]) & (at < state["known"])
-    return scores[xp.where(known, at, HASHES)]
+    return state["scores"][np.where(known, at, HASHES)]
 
 
 def learn_numbers(target: Target, train: Train, sums: bool, beside: int = 0) -> State:
@@ -256,7 +253,7 @@ def learn_numbers(target: Target, train: Train, sums: bool, beside: int = 0) -> 
         direction = views.weights([part[half::2] for part in few])
         halves = [[part[start::2] for part in few] for start in (half, 1 - half)]
         here, there = (
-            [np.column_stack([p[:, places], views.weighted(direction, p, np)]) for p in part]
+            [np.column_stack([p[:, places], views.weighted(direction, p)]) for p in part]
             for part in halves
         )
         edges, smooth = zip(*map(views.edges_of, np.concatenate(here).T), strict=True)
@@ -268,7 +265,7 @@ def learn_numbers(target: Target, train: Train, sums: bool, beside: int = 0) -> 
     column = int(np.argmax(told))
     own = views.weights([part[: len(few[0])] for part in train])
     column = -1 if column == len(places) else int(places[column])
-    chosen = [views.weighted(own, p, np) if column < 0 else p[:, column] for p in train]
+    chosen = [views.weighted(own, p) if column < 0 else p[:, column] for p in train]
     ends, is_smooth = views.edges_of(np.concatenate(chosen))
     counts = _counts([ends], [part[:, None] for part in chosen])[0]
     scores = ratios(views.smoothed(counts) if is_smooth else counts)
@@ -301,20 +298,16 @@ def _counts(edges: Sequence[Any], sides: list[HostArray]) -> Any:
     """Count each interval of each column, shape [k, 2, intervals]."""
     of = []
     for part in sides:
-        codes = [views.categories(ends, part[:, c], np) for c, ends in enumerate(edges)]
+        codes = [views.categories(ends, part[:, c]) for c, ends in enumerate(edges)]
         of.append(counted(np.stack(codes, axis=1), views.EDGES + 2))
     return np.stack(of, axis=1)
 
 
-def score_numbers(state: State, seen: Any, xp: Any) -> Any:
+def score_numbers(state: State, seen: Any) -> Any:
     """Return the ratio of the interval in which the chosen column lies."""
     column, seen = state["column"], seen[:, : state["weights"].shape[0]]
-    if xp is np:
-        chosen = views.weighted(state, seen, xp) if column < 0 else seen[:, column]
-    else:
-        own = xp.take(seen, xp.maximum(column, 0), axis=1)
-        chosen = xp.where(column < 0, views.weighted(state, seen, xp), own)
-    return xp.asarray(state["scores"])[views.categories(xp.asarray(state["edges"]), chosen, xp)]
+    chosen = views.weighted(state, seen) if column < 0 else seen[:, column]
+    return state["scores"][views.categories(state["edges"], chosen)]
 
 
 def _few(train: Train) -> list[HostArray]:
@@ -357,6 +350,7 @@ class OfAnswers(Attack, name="answers"):
     """
 
     gives = "score"
+    portable = True
 
     look: Literal[
         "all",
@@ -401,12 +395,8 @@ class OfAnswers(Attack, name="answers"):
         return learn_all(target, train) if self.look == "all" else learn(self.look, target, train)
 
     def score(self, state: Tree, outputs: Array) -> Array:
-        scores: Array = score_any(self.look, state, outputs, jnp)
+        scores: Array = score_any(self.look, state, outputs)
         return scores
-
-    def score_on_host(self, state: Tree, seen: HostArray) -> HostArray:
-        found: HostArray = score_any(self.look, state, seen, np)
-        return found
 
     def words(self, state: Tree, edge: float, above: bool, words: Mapping[int, str]) -> str | None:
         look: str = self.look
@@ -452,11 +442,11 @@ def learn_all(target: Target, train: Train) -> State:
         widths.append(train[0].shape[1] - len(TOGETHER) - sum(widths))
     state: State = {"widths": [np.zeros(width, np.float32) for width in widths]}
     claimed, gains = points(target), []
-    for look, *parts in zip(TOGETHER, *(_apart(widths, part, np) for part in train), strict=True):
+    for look, *parts in zip(TOGETHER, *(_apart(widths, part) for part in train), strict=True):
         beyond, apart = 0.0, 0.0
         for half in (0, 1):
             own = learn(look, target, (parts[0][half::2], parts[1][half::2]))
-            scores = [score_any(look, own, part[1 - half :: 2], np) for part in parts]
+            scores = [score_any(look, own, part[1 - half :: 2]) for part in parts]
             order, codes = np.unique(np.concatenate(scores), return_inverse=True)
             sides = np.split(codes, [len(scores[0])])
             counts = np.stack([np.bincount(side, minlength=len(order)) for side in sides])
@@ -468,26 +458,23 @@ def learn_all(target: Target, train: Train) -> State:
     return state | {"chosen": np.int32(gains.index(max(gains)))}
 
 
-def score_any(look: str, state: State, seen: Any, xp: Any) -> Any:
+def score_any(look: str, state: State, seen: Any) -> Any:
     """Return the scores of a view, or of the one chosen among all."""
     if look != "all":
-        return SCORE[VIEWS[look].columns](state, seen, xp)
-    parts = _apart([len(part) for part in state["widths"]], seen, xp)
-    if xp is np:
-        chosen = int(state["chosen"])
-        return score_any(TOGETHER[chosen], state[TOGETHER[chosen]], parts[chosen], np)
-    each = [score_any(one, state[one], part, xp) for one, part in zip(TOGETHER, parts, strict=True)]
-    return xp.take(xp.stack(each), state["chosen"], axis=0)
+        return SCORE[VIEWS[look].columns](state, seen)
+    chosen = int(state["chosen"])
+    parts = _apart([len(part) for part in state["widths"]], seen)
+    return score_any(TOGETHER[chosen], state[TOGETHER[chosen]], parts[chosen])
 
 
-def _apart(widths: Sequence[int], seen: Any, xp: Any) -> list[Any]:
+def _apart(widths: Sequence[int], seen: Any) -> list[Any]:
     """Return the columns of each view."""
     parts, first = [], len(TOGETHER)
     for look, width in zip(TOGETHER, widths, strict=True):
         part, first = seen[:, first : first + width], first + width
         if VIEWS[look].columns == "hashes":
             whole = part.astype("uint32")
-            part = whole[:, :1] * xp.uint32(HALF) + whole[:, 1:]
+            part = whole[:, :1] * np.uint32(HALF) + whole[:, 1:]
         elif VIEWS[look].columns == "codes":
             part = part.astype("uint8")
         parts.append(part)

@@ -1,11 +1,9 @@
 """Outputs as columns of numbers, and as words of 32 bits."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from dpframe.plugins import Array, Floats, HostArray, Ints, Target
@@ -63,8 +61,11 @@ def not_one_number(target: Target) -> str | None:
     return f"takes single numbers, but outputs have shape {target.dims}"
 
 
+# Functions of outputs take NumPy arrays and, traced, those of JAX.
+
+
 def numbers(outputs: Array) -> Array:
-    """Return outputs of one coordinate as floats, shape [n]; traced."""
+    """Return outputs of one coordinate as floats, shape [n]."""
     return floats(outputs.reshape(len(outputs)))
 
 
@@ -74,51 +75,52 @@ def host_numbers(outputs: HostArray) -> Floats:
 
 
 def vectors(outputs: Array) -> Array:
-    """Return outputs as float vectors, shape [n, coordinates]; traced."""
+    """Return outputs as float vectors, shape [n, coordinates]."""
     return floats(outputs.reshape(len(outputs), -1))
 
 
 def floats(outputs: Array) -> Array:
-    """Convert outputs of other types to floats; traced."""
-    return outputs if jnp.issubdtype(outputs.dtype, jnp.floating) else outputs.astype(float)
+    """Convert outputs of other types to floats."""
+    return outputs if is_floating(outputs.dtype) else outputs.astype(float)
+
+
+def is_floating(dtype: Any) -> bool:
+    """True if values of a dtype are real floats, bfloat16 included."""
+    return np.dtype(dtype).name.startswith(("float", "bfloat"))
 
 
 SEEDS = (0x9E3779B9, 0x85EBCA6B)  # of the two digests of a row
 
 
-def words(outputs: Any, xp: Any = jnp) -> Any:
-    """Return the bits of outputs, shape [n, words], uint32; all NaN are equal, and −0 equals 0.
-
-    Traced, or with `numpy` for `xp` on the host.
-    """
-    rows = _flat(outputs, xp)
-    if jnp.issubdtype(rows.dtype, jnp.floating):
-        rows = rows.astype(jnp.promote_types(rows.dtype, jnp.float32))
+def words(outputs: Any) -> Any:
+    """Return the bits of outputs, shape [n, words], uint32; all NaN are equal, and −0 equals 0."""
+    xp, rows = outputs.__array_namespace__(), outputs.reshape(len(outputs), -1)
+    if is_floating(rows.dtype):
+        rows = _at_least_single(rows)
         rows = xp.where(xp.isnan(rows), rows.dtype.type(np.nan), xp.where(rows == 0, 0, rows))
     elif rows.dtype.itemsize < 4:
         rows = rows.astype(np.int32)
-    return _bits(rows, np.uint32, xp).reshape(len(rows), -1)
+    return bits_of(rows, np.uint32).reshape(len(rows), -1)
 
 
-def _flat(outputs: Any, xp: Any) -> Any:
-    """Return outputs as rows, in the type that the device uses."""
-    rows = xp.asarray(outputs).reshape(len(outputs), -1)
-    if xp is np:
-        rows = rows.astype(jax.dtypes.canonicalize_dtype(rows.dtype), copy=False)
-    return rows
+def _at_least_single(rows: Any) -> Any:
+    return rows.astype(np.float32) if rows.dtype.itemsize < 4 else rows
 
 
-def _bits(rows: Any, word: Any, xp: Any) -> Any:
-    if xp is np:
+def bits_of(rows: Any, word: Any) -> Any:
+    """Return the bits of an array as words."""
+    if isinstance(rows, np.ndarray):
         return np.ascontiguousarray(rows).view(word)
-    return jax.lax.bitcast_convert_type(rows, word)
+    from jax.lax import bitcast_convert_type
+
+    return bitcast_convert_type(rows, word)
 
 
 def digests(rows: Any) -> tuple[Any, Any]:
     """Return two digests of every row of shape [n, words], uint32 each; equal rows have equal ones.
 
     Different rows share both digests with a probability of about 2⁻⁶⁴; such rows get the same
-    score. Works on NumPy arrays and, traced, on JAX arrays.
+    score.
     """
     places = np.arange(1, rows.shape[1] + 1, dtype=np.uint32)
     found = [
@@ -156,21 +158,22 @@ class Columns(NamedTuple):
     slope: Any  # [c, ramps]: 1/length of a ramp; 0 where there is none
 
 
-def rows(outputs: Any, bits: bool, xp: Any = jnp) -> Any:
-    """Return outputs as float rows, shape [n, c]; traced, or with `numpy` for `xp` on the host."""
-    flat = _flat(outputs, xp)
-    if not jnp.issubdtype(flat.dtype, jnp.floating):
+def rows(outputs: Any, bits: bool) -> Any:
+    """Return outputs as float rows, shape [n, c]."""
+    flat = outputs.reshape(len(outputs), -1)
+    if not is_floating(flat.dtype):
         return flat.astype(float)
-    if bits or xp is np:
-        flat = flat.astype(jnp.promote_types(flat.dtype, jnp.float32), copy=False)
+    if bits or isinstance(flat, np.ndarray):
+        flat = _at_least_single(flat)
     if not bits:
         return flat
     word = np.uint64 if flat.dtype == np.float64 else np.uint32
-    return _with_bits(xp, flat, _bits(flat, word, xp))
+    return _with_bits(flat, bits_of(flat, word))
 
 
-def _with_bits(xp: Any, numbers: Any, words: Any) -> Any:
+def _with_bits(numbers: Any, words: Any) -> Any:
     """Append signs, exponents, trailing zeros, and the exponent of the lowest bit as columns."""
+    xp = numbers.__array_namespace__()
     digits, width = (23, 8) if words.dtype.itemsize == 4 else (52, 11)
     of = words.dtype.type
     one = of(1)
@@ -234,11 +237,9 @@ def _look(column: Columns, d0: Floats, d1: Floats) -> None:
         column.slope[0, : len(lengths)] = np.minimum(1 / lengths, LARGEST)
 
 
-def see(columns: Columns, numbers: Any, xp: Any = np) -> Any:
-    """Return the features of rows of shape [n, c], [n, features]: flags, values, ramps.
-
-    `xp` is `numpy`, or `jax.numpy` to be traced.
-    """
+def see(columns: Columns, numbers: Any) -> Any:
+    """Return the features of rows of shape [n, c], [n, features]: flags, values, ramps."""
+    xp = numbers.__array_namespace__()
     kept = Columns(*(part.astype(numbers.dtype) for part in columns))
     missing = xp.isnan(numbers)
     plain = xp.where(missing, kept.centre, xp.clip(numbers, -LARGEST, LARGEST))
@@ -269,39 +270,56 @@ def weights(columns: Columns, flat: Floats) -> Weights:
 
 
 def add_up(columns: Columns, weights: Weights, numbers: Array) -> tuple[Array, Array]:
-    """Return the score of each column and its value, shapes [c, n]; traced.
+    """Return the score of each column and its value, shapes [c, n].
 
     Rows lie along the last axis and features are visited one by one, so one pass over the outputs
     is enough, without a matrix of features. The value of NaN is beyond all others.
     """
     kept = Columns(*(part.astype(numbers.dtype) for part in columns))
     of = Weights(*(part.astype(numbers.dtype) for part in weights))
-    x = numbers.T
-    missing = jnp.isnan(x)
-    plain = jnp.where(missing, kept.centre[:, None], jnp.clip(x, -LARGEST, LARGEST))
+    x, xp = numbers.T, numbers.__array_namespace__()
+    missing = xp.isnan(x)
+    plain = xp.where(missing, kept.centre[:, None], xp.clip(x, -LARGEST, LARGEST))
     value = (plain - kept.centre[:, None]) / kept.spread[:, None]
-    value = jnp.clip(value, -FURTHEST, FURTHEST)
+    value = xp.clip(value, -FURTHEST, FURTHEST)
 
     def ramps() -> Array:
-        total = jnp.zeros_like(x)
+        total = xp.zeros_like(x)
         for at in range(kept.start.shape[1]):
             up = (plain - kept.start[:, at, None]) * kept.slope[:, at, None]
-            total += of.ramps[:, at, None] * jnp.clip(up, 0, 1)
+            total += of.ramps[:, at, None] * xp.clip(up, 0, 1)
         return total
 
     def flags() -> Array:
-        total = jnp.zeros_like(x)
+        total = xp.zeros_like(x)
         for at in range(kept.special.shape[1]):
-            total += jnp.where(x == kept.special[:, at, None], of.flags[:, at, None], 0)
+            total += xp.where(x == kept.special[:, at, None], of.flags[:, at, None], 0)
         return total
 
     def none() -> Array:
-        return jnp.zeros_like(x)
+        return xp.zeros_like(x)
 
     added = of.value[:, None] * value
-    added += jax.lax.cond(jnp.any(of.ramps != 0), ramps, none)
-    added += jax.lax.cond(jnp.any(of.flags != 0), flags, none)
+    added += choose(xp.any(of.ramps != 0), ramps, none)
+    added += choose(xp.any(of.flags != 0), flags, none)
     return (
-        jnp.where(missing, of.flags[:, -1, None], added),
-        jnp.where(missing, -1.25 * FURTHEST, value),
+        xp.where(missing, of.flags[:, -1, None], added),
+        xp.where(missing, -1.25 * FURTHEST, value),
     )
+
+
+def choose(condition: Any, one: Callable[[], Any], other: Callable[[], Any]) -> Any:
+    """Call one of two functions; a traced condition decides in the compiled program."""
+    if isinstance(condition, np.ndarray | np.generic):
+        return one() if condition else other()
+    from jax.lax import cond
+
+    return cond(condition, one, other)
+
+
+def place_in(ascending: Any, values: Any, side: Any = "left") -> Any:
+    """Return the place at which each value would be inserted into ascending numbers."""
+    if isinstance(values, np.ndarray):
+        return np.searchsorted(ascending, values, side=side)
+    xp: Any = values.__array_namespace__()
+    return xp.searchsorted(ascending, values, side=side, method="scan_unrolled")

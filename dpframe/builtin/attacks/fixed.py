@@ -2,9 +2,7 @@
 
 from typing import Literal
 
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from dpframe.builtin.attacks import columns as _columns
 from dpframe.plugins import (
@@ -30,6 +28,7 @@ class Canaries(Attack, name="canaries"):
     """
 
     gives = "canaries"
+    portable = True
 
     def unsuited(self, target: Target) -> str | None:
         if len(target.dims) == 2 and target.dims[0] == 2 and target.dims[1] > 0:
@@ -48,6 +47,7 @@ class Identity(Attack, name="identity"):
     """
 
     gives = "score"
+    portable = True
     hands_out = True
 
     def unsuited(self, target: Target) -> str | None:
@@ -96,12 +96,13 @@ class LikelihoodRatio(Attack, name="likelihood-ratio"):
 
     def score(self, state: Tree, outputs: Array) -> Array:
         exact = _log_ratio(state, outputs)
-        if self.low_bits or not jnp.issubdtype(outputs.dtype, jnp.floating):
+        if self.low_bits or not _columns.is_floating(outputs.dtype):
             return exact
-        step = state["step"].astype(outputs.dtype)
-        rounded = _log_ratio(state, jnp.where(step > 0, jnp.round(outputs / step) * step, outputs))
+        xp, step = outputs.__array_namespace__(), state["step"].astype(outputs.dtype)
+        rounded = _log_ratio(state, xp.where(step > 0, xp.round(outputs / step) * step, outputs))
         # Rounding may move an output out of the support; then the exact ratio is used.
-        return jnp.where(jnp.isfinite(exact) & jnp.isfinite(rounded), rounded, exact)
+        found: Array = xp.where(xp.isfinite(exact) & xp.isfinite(rounded), rounded, exact)
+        return found
 
 
 def _log_ratio(state: Tree, outputs: Array) -> Array:
@@ -132,6 +133,7 @@ class MajorityVote(Attack, name="majority-vote"):
     """
 
     gives = "decision"
+    portable = True
 
     def score(self, state: Tree, outputs: Array) -> Array:
         ones = ~(outputs <= 0.5)
@@ -140,22 +142,22 @@ class MajorityVote(Attack, name="majority-vote"):
 
 
 def _row_sums(mask: Array) -> Array:
-    """Count the True entries of each row of a boolean array [n, dim], as int32; traced.
+    """Count the True entries of each row of a boolean array [n, dim], as int32.
 
     XLA writes an int32 for every entry of a long row and adds those up. Adding four bytes as one
     word, or rows folded in bytes to 16 columns, is faster at the lengths below.
     """
     n, dim = mask.shape
-    if dim in (16, 32):
-        words = lax.bitcast_convert_type(mask.astype(jnp.uint8).reshape(n, dim // 4, 4), jnp.uint32)
-        four = jnp.sum(words, axis=1, dtype=jnp.uint32)
-        return ((four * np.uint32(0x01010101)) >> np.uint32(24)).astype(jnp.int32)
+    if dim in (16, 32) and not isinstance(mask, np.ndarray):
+        four_each = mask.astype(np.uint8).reshape(n, dim // 4, 4)
+        four = _columns.bits_of(four_each, np.uint32).sum(axis=1, dtype=np.uint32)
+        return ((four * np.uint32(0x01010101)) >> np.uint32(24)).astype(np.int32)
     if 32 < dim <= 512:
         whole = dim - dim % 16
-        folded = jnp.sum(mask[:, :whole].reshape(n, whole // 16, 16), axis=1, dtype=jnp.uint8)
-        rest = jnp.sum(mask[:, whole:], axis=1, dtype=jnp.int32)
-        return jnp.sum(folded, axis=1, dtype=jnp.int32) + rest
-    return jnp.sum(mask, axis=1, dtype=jnp.int32)
+        folded = mask[:, :whole].reshape(n, whole // 16, 16).sum(axis=1, dtype=np.uint8)
+        rest = mask[:, whole:].sum(axis=1, dtype=np.int32)
+        return folded.sum(axis=1, dtype=np.int32) + rest
+    return mask.sum(axis=1, dtype=np.int32)
 
 
 class Projection(Attack, name="projection"):
@@ -169,6 +171,7 @@ class Projection(Attack, name="projection"):
     """
 
     gives = "score"
+    portable = True
 
     def unsuited(self, target: Target) -> str | None:
         shapes = [getattr(data, "shape", None) for data in (target.pair.d0, target.pair.d1)]
@@ -191,7 +194,9 @@ class Projection(Attack, name="projection"):
         x = _columns.vectors(outputs)
         direction = state["direction"].astype(x.dtype)
         parts = (x - state["midpoint"].astype(x.dtype)) * direction
-        return jnp.sum(jnp.where(direction == 0, 0, parts), axis=1)
+        xp = x.__array_namespace__()
+        found: Array = xp.sum(xp.where(direction == 0, 0, parts), axis=1)
+        return found
 
 
 CANDIDATES = 512
@@ -207,6 +212,7 @@ class Threshold(Attack, name="threshold"):
     """
 
     gives = "decision"
+    portable = True
 
     value: float | None = None
     """The threshold; default: chosen on the fit stream."""
@@ -242,7 +248,8 @@ class Threshold(Attack, name="threshold"):
     def score(self, state: Tree, outputs: Array) -> Array:
         x = _columns.numbers(outputs)
         value = state["value"].astype(x.dtype)
-        return jnp.where(state["up"], x >= value, x <= value)
+        found: Array = x.__array_namespace__().where(state["up"], x >= value, x <= value)
+        return found
 
 
 def _decided(sorted_numbers: Floats, values: Floats, up: bool) -> Ints:

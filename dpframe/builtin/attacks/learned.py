@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
@@ -28,6 +26,7 @@ class Logistic(Attack, name="logistic"):
     """
 
     gives = "score"
+    portable = True
 
     ridge: Annotated[float, Gt(0)] = 1e-3
     """λ, which keeps weights finite if the datasets are perfectly separable."""
@@ -49,9 +48,10 @@ class Logistic(Attack, name="logistic"):
 
     def score(self, state: Tree, outputs: Array) -> Array:
         x = _columns.vectors(outputs)
+        xp = x.__array_namespace__()
         parts = (x - state["centre"].astype(x.dtype)) * state["weights"].astype(x.dtype)
-        parts = jnp.where(jnp.isnan(state["centre"]), 0, parts)
-        odds: Array = jnp.sum(parts, axis=1) + state["intercept"].astype(x.dtype)
+        parts = xp.where(xp.isnan(state["centre"]), 0, parts)
+        odds: Array = xp.sum(parts, axis=1) + state["intercept"].astype(x.dtype)
         return odds
 
 
@@ -146,6 +146,7 @@ class Learned(Attack, name="learned"):
     """
 
     gives = "score"
+    portable = True
 
     bits: bool = False
     """True to also look at the bits of floats: sign, exponent, the number of trailing zero bits,
@@ -154,7 +155,7 @@ class Learned(Attack, name="learned"):
     """Units in each of the two layers of the perceptron; 0: no perceptron."""
 
     def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
-        sides = [_columns.rows(outputs, self.bits, np) for outputs in train]
+        sides = [_columns.rows(outputs, self.bits) for outputs in train]
         if min(map(len, sides)) < FEWEST:
             return self.state(_columns.nothing(sides[0].shape[1]))
         state = self._of_many(sides)
@@ -231,11 +232,13 @@ class Learned(Attack, name="learned"):
         if not self.hidden:
             return scores
 
-        def deep() -> Array:
-            layers = jax.tree.map(lambda w: w.astype(numbers.dtype), state["perceptron"])
-            return _learners.added(layers, jnp.concatenate([added, value]))
+        xp = numbers.__array_namespace__()
 
-        more: Array = jax.lax.cond(state["deep"], deep, lambda: jnp.zeros_like(scores))
+        def deep() -> Array:
+            layers = _learners.Layers(*(w.astype(numbers.dtype) for w in state["perceptron"]))
+            return _learners.added(layers, xp.concatenate([added, value]))
+
+        more: Array = _columns.choose(state["deep"], deep, lambda: xp.zeros_like(scores))
         return scores + more
 
 
@@ -308,10 +311,8 @@ def _deepened(
     c = sides[0].shape[1]
     inputs = []
     for part in sides:
-        numbers = np.zeros((_learners.padded(len(part)), c), part.dtype)
-        numbers[: len(part)] = part
-        found = np.concatenate(_inputs(state["columns"], state["weights"], numbers))
-        inputs.append(np.float64(found[:, : len(part)].T))
+        found: Any = _columns.add_up(state["columns"], state["weights"], part)  # type: ignore[arg-type]
+        inputs.append(np.concatenate(found).T.astype(np.float64))
     both = np.concatenate(inputs)
     centre, spread = both.mean(axis=0), both.std(axis=0)
     spread = np.where(spread > 1e-6, spread, 1.0)
@@ -319,19 +320,16 @@ def _deepened(
     for rows in _parted(inputs):
         margins = np.concatenate([part[:, :c].sum(axis=1) + state["intercept"] for part in rows])
         signs = np.repeat([-1.0, 1.0], [len(part) for part in rows])
-        standard = (np.concatenate(rows) - centre) / spread
-        data.append((standard.astype(np.float32), margins, signs))
+        standard = ((np.concatenate(rows) - centre) / spread).astype(np.float32)
+        data.append(_learners.Examples(standard, np.float32(margins), np.float32(signs)))
     layers = _learners.trained(key, data[0], data[1], hidden)
     judged, margins, signs = data[1]
-    deeper = margins + np.asarray(_learners.added(layers, jnp.asarray(judged.T)))
+    deeper: Any = margins + np.asarray(_learners.added(layers, judged.T))  # type: ignore[arg-type]
     better = np.logaddexp(0, -margins * signs) - np.logaddexp(0, -deeper * signs)
     error = better.std() / np.sqrt(len(better))
     if better.mean() <= CLEARLY * error:
         return None
     return _learners.unfolded(layers, centre, spread)
-
-
-_inputs = jax.jit(_columns.add_up)
 
 
 # Outputs per dataset that suffice if outputs hardly repeat, as with continuous noise.
@@ -352,6 +350,7 @@ class Categories(Attack, name="categories"):
     """
 
     gives = "score"
+    portable = True
 
     values: Annotated[int, Ge(1), Le(65536)] = 1024
     """Largest number of values with a separate score; the most frequent ones get one."""
@@ -363,10 +362,10 @@ class Categories(Attack, name="categories"):
     """Standard errors by which a ratio must differ from 1 to count."""
 
     def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
-        few = [_whole(*_columns.digests(_columns.words(outputs[:FEW], np))) for outputs in train]
+        few = [_whole(*_columns.digests(_columns.words(outputs[:FEW]))) for outputs in train]
         sides = few
         if 2 * len(np.unique(few[0])) <= len(few[0]) == FEW < max(map(len, train)):
-            sides = [_whole(*_columns.digests(_columns.words(outputs, np))) for outputs in train]
+            sides = [_whole(*_columns.digests(_columns.words(outputs))) for outputs in train]
         seen, counts = _columns.tallied(sides)
         kept, counts = _columns.frequent(counts, self.values, self.least)
         ratios = self.ratios(counts)
@@ -388,10 +387,10 @@ class Categories(Attack, name="categories"):
 
     def score(self, state: Tree, outputs: Array) -> Array:
         first, second = _columns.digests(_columns.words(outputs))
-        at = jnp.searchsorted(state["first"], first, method="scan_unrolled")
-        at = jnp.minimum(at, self.values - 1)
+        xp = first.__array_namespace__()
+        at = xp.minimum(_columns.place_in(state["first"], first), self.values - 1)
         known = (state["first"][at] == first) & (state["second"][at] == second)
-        found: Array = state["scores"].astype(float)[jnp.where(known, at, self.values)]
+        found: Array = state["scores"].astype(float)[xp.where(known, at, self.values)]
         return found
 
 
@@ -410,6 +409,7 @@ class HistogramRatio(Attack, name="histogram-ratio"):
     """
 
     gives = "score"
+    portable = True
 
     bins: Annotated[int, Ge(2), Le(4096)] = 128
     """k, the number of bins; fewer are used if outputs repeat."""
@@ -436,5 +436,6 @@ class HistogramRatio(Attack, name="histogram-ratio"):
     def score(self, state: Tree, outputs: Array) -> Array:
         x = _columns.numbers(outputs)
         edges = state["edges"].astype(x.dtype)
-        bins = jnp.searchsorted(edges, x, side="right", method="scan_unrolled")
-        return jnp.where(jnp.isnan(x), jnp.nan, state["ratios"].astype(x.dtype)[bins])
+        xp, bins = x.__array_namespace__(), _columns.place_in(edges, x, side="right")
+        ratios: Array = xp.where(xp.isnan(x), np.nan, state["ratios"].astype(x.dtype)[bins])
+        return ratios

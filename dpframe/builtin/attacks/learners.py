@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
+from scipy import special
 
 from dpframe.builtin.attacks import columns as _columns
 from dpframe.builtin.attacks.columns import Columns
@@ -28,13 +26,6 @@ UNUSED = 1e9  # ridge that removes a feature from a candidate
 FLOOR = 1e-3
 EXACT = 512  # up to this many columns, steps use the whole curvature, not its largest eigenvalue
 FREE = 1e-6  # ridge of the intercept
-SMALLEST = 64  # columns are padded to a multiple of this; rows to its square, or a power of four
-
-
-def padded(count: int) -> int:
-    """Return the padded number of rows; few shapes compile fast."""
-    bits = (max(count, SMALLEST**2) - 1).bit_length()
-    return 1 << (bits + bits % 2)
 
 
 class Linear(NamedTuple):
@@ -45,22 +36,18 @@ class Linear(NamedTuple):
 
 
 class TrainingRows(NamedTuple):
-    """Rows of two classes, the intercept's column last, padded."""
+    """Rows of two classes, the intercept's column last."""
 
     rows: Any  # float32, [n, columns]
     signs: Any  # [n]: −1 for D, 1 for D′
-    shares: Any  # [n]: 1/count; 0 for padding
 
 
 def table(sides: Sequence[HostArray]) -> TrainingRows:
     """Join standardised rows on D and on D′, each of shape [n, columns], into one table."""
-    count, width = sum(map(len, sides)), sides[0].shape[1]
-    rows = np.zeros((padded(count), -(-(width + 1) // SMALLEST) * SMALLEST), np.float32)
-    signs, shares = np.ones(len(rows), np.float32), np.zeros(len(rows), np.float32)
-    signs[: len(sides[0])], shares[:count] = -1, 1 / count
-    rows[: len(sides[0]), :width], rows[len(sides[0]) : count, :width] = sides
-    rows[:count, -1] = 1
-    return TrainingRows(rows, signs, shares)
+    rows = np.concatenate([np.asarray(side, np.float32) for side in sides])
+    ones = np.ones((len(rows), 1), np.float32)
+    signs = np.repeat(np.float32([-1, 1]), [len(side) for side in sides])
+    return TrainingRows(np.concatenate([rows, ones], axis=1), signs)
 
 
 def best_ridge(
@@ -82,10 +69,11 @@ def best_ridge(
             penalty[group] = ridge
             penalties.append(penalty)
     weights = _fitted(learned_from, np.stack(penalties))
-    losses = np.asarray(_losses(*table(held), weights))
-    best = int(np.argmin(losses))
+    judged = table(held)
+    margins = judged.rows @ weights.T * judged.signs[:, None]
+    best = int(np.argmin(np.logaddexp(0, -margins).mean(axis=0)))
     group = groups[best // len(RIDGES)]
-    found = np.asarray(weights[best], np.float64)
+    found = weights[best].astype(np.float64)
     return RIDGES[best % len(RIDGES)], group, Linear(float(found[-1]), found[group])
 
 
@@ -99,87 +87,47 @@ def ridge_regression(sides: Sequence[HostArray], ridge: float, near: Linear) -> 
     given = table(sides)
     start = np.zeros((1, given.rows.shape[1]), np.float32)
     start[0, :width], start[0, -1] = near.weights, near.intercept
-    found = np.asarray(_fitted(given, np.full((1, width), ridge), start), np.float64)[0]
+    found = _fitted(given, np.full((1, width), ridge), start)[0].astype(np.float64)
     return Linear(float(found[-1]), found[:width])
 
 
-def _fitted(given: TrainingRows, penalties: Floats, start: HostArray | None = None) -> Array:
-    """Return the weights of every candidate, shape [candidates, padded columns]."""
-    width = given.rows.shape[1]
-    ridges = np.full((len(penalties), width), UNUSED)
-    ridges[:, : penalties.shape[1]], ridges[:, -1] = penalties, FREE
-    steps = STEPS if start is None else FEWER
-    begun = np.zeros(ridges.shape, np.float32) if start is None else start
-    found: Array = _descended(*given, ridges.astype(np.float32), begun, steps, exact=width <= EXACT)
-    return found
+def _fitted(given: TrainingRows, penalties: Floats, start: HostArray | None = None) -> HostArray:
+    """Return the weights of every candidate, shape [candidates, columns].
 
-
-@jax.jit
-def _losses(rows: Array, signs: Array, shares: Array, weights: Array) -> Array:
-    margins = rows @ weights.T * signs[:, None]
-    return shares @ jax.nn.softplus(-margins)
-
-
-@partial(jax.jit, static_argnames="exact")
-def _descended(
-    rows: Array, signs: Array, shares: Array, ridges: Array, start: Array, count: int, exact: bool
-) -> Array:
-    """Run accelerated gradient descent [Nesterov1983], restarted if a step goes uphill."""
+    They run accelerated gradient descent [Nesterov1983], restarted if a step goes uphill.
+    """
+    rows, signs = given
+    ridges = np.column_stack([penalties, np.full(len(penalties), FREE)]).astype(np.float32)
     # The curvature is largest at 0, where it is a quarter of the moments, so these steps are safe.
-    curvature = (rows * shares[:, None]).T @ rows / 4
-    floored = jnp.maximum(ridges, FLOOR)
+    curvature = rows.T @ rows / (4 * len(rows))
+    floored = np.maximum(ridges, FLOOR)
+    exact = rows.shape[1] <= EXACT
     if exact:
-        steps = _inverses(curvature + jax.vmap(jnp.diag)(floored))
+        steps = np.linalg.inv(curvature + floored[:, :, None] * np.eye(len(curvature)))
     else:
         steps = 1 / (_steepest(curvature) + floored)
-
-    def step(_: Any, carried: Any) -> Any:
-        weights, ahead, momentum = carried
-        margins = rows @ ahead.T * signs[:, None]
-        odds = jax.nn.sigmoid(-margins) * (signs * shares)[:, None]
+    steps = steps.astype(np.float32)
+    weights = ahead = np.zeros_like(ridges) if start is None else start
+    momentum = np.ones(len(ridges), np.float32)
+    for _ in range(STEPS if start is None else FEWER):
+        odds = special.expit(-(rows @ ahead.T) * signs[:, None]) * (signs / len(rows))[:, None]
         slope = ridges * ahead - odds.T @ rows
-        new = ahead - (jnp.einsum("cij,cj->ci", steps, slope) if exact else steps * slope)
-        moved = new - weights
-        uphill = jnp.sum(slope * moved, axis=1) > 0
-        then = jnp.where(uphill, 1.0, (1 + jnp.sqrt(1 + 4 * momentum**2)) / 2)
-        push = jnp.where(uphill, 0.0, (momentum - 1) / then)
-        return new, new + push[:, None] * moved, then
-
-    first = start, start, jnp.ones(len(ridges), ridges.dtype)
-    found = jax.lax.fori_loop(0, count, step, first)
-    weights: Array = found[0]
+        step = (steps @ slope[:, :, None])[:, :, 0] if exact else steps * slope
+        moved, weights = ahead - step - weights, ahead - step
+        uphill = np.sum(slope * moved, axis=1) > 0
+        then = np.where(uphill, 1, (1 + np.sqrt(1 + 4 * momentum**2)) / 2)
+        push = np.where(uphill, 0, (momentum - 1) / then)
+        ahead, momentum = weights + push[:, None] * moved, then
     return weights
 
 
-def _inverses(matrices: Array) -> Array:
-    """Invert positive definite matrices, shape [candidates, n, n], by Gauss-Jordan elimination.
-
-    LAPACK is not used, because its threads wait for each other on busy cores.
-    """
-
-    def step(at: Array, found: Array) -> Array:
-        pivots = found[:, at, at][:, None]
-        row, column = found[:, at, :] / pivots, found[:, :, at]
-        found = found - column[:, :, None] * row[:, None, :]
-        found = found.at[:, at, :].set(row).at[:, :, at].set(-column / pivots)
-        return found.at[:, at, at].set(1 / pivots[:, 0])
-
-    inverses: Array = jax.lax.fori_loop(0, matrices.shape[1], step, matrices)
-    return inverses
-
-
-def _steepest(matrix: Array) -> Array:
+def _steepest(matrix: HostArray) -> float:
     """Return the largest eigenvalue of a positive semidefinite matrix, or slightly more."""
-
-    def step(_: Any, vector: Array) -> Array:
-        turned = matrix @ vector
-        unit: Array = turned / jnp.linalg.norm(turned)
-        return unit
-
-    start = jnp.sqrt(jnp.diag(matrix)) + 1e-3
-    vector = jax.lax.fori_loop(0, 30, step, start)
-    largest: Array = 1.2 * jnp.linalg.norm(matrix @ vector) / jnp.linalg.norm(vector)
-    return largest
+    vector = np.sqrt(np.diag(matrix)) + 1e-3
+    for _ in range(30):
+        vector = matrix @ vector
+        vector /= np.linalg.norm(vector)
+    return float(1.2 * np.linalg.norm(matrix @ vector))
 
 
 # A small multilayer perceptron that learns what a linear score cannot.
@@ -217,91 +165,93 @@ def unfolded(layers: Layers, centre: Floats, spread: Floats) -> Layers:
     return Layers(np.float32(first), np.float32(layers.second), np.float32(layers.out))
 
 
-def begun(key: Key, columns: int, hidden: int) -> Layers:
+def begun(rng: np.random.Generator, columns: int, hidden: int) -> Layers:
     """Return an untrained perceptron, which adds nothing."""
-    one, two = jax.random.split(key)
-    first = jax.random.normal(one, (columns, hidden), jnp.float32) / math.sqrt(max(columns, 1))
-    second = jax.random.normal(two, (hidden, hidden), jnp.float32) / math.sqrt(hidden)
-    empty = jnp.zeros((1, hidden), jnp.float32)
-    return Layers(jnp.concatenate([first, empty]), jnp.concatenate([second, empty]), empty[0])
+    layers = zero(columns, hidden)
+    layers.first[:-1] = rng.standard_normal((columns, hidden)) / math.sqrt(max(columns, 1))
+    layers.second[:-1] = rng.standard_normal((hidden, hidden)) / math.sqrt(hidden)
+    return layers
 
 
 def added(layers: Layers, columns: Array) -> Array:
-    """Return what the perceptron adds to scores, shape [n]; columns [columns, n]; traced."""
-    held = columns
+    """Return what the perceptron adds to scores, shape [n]; columns [columns, n]."""
+    held, xp = columns, columns.__array_namespace__()
     for layer in layers[:2]:
-        held = jax.nn.relu(layer[:-1].T @ held + layer[-1][:, None])
-    return FURTHEST * jnp.tanh(layers.out @ held / FURTHEST)
+        held = xp.maximum(layer[:-1].T @ held + layer[-1][:, None], 0)
+    more: Array = FURTHEST * xp.tanh(layers.out @ held / FURTHEST)
+    return more
 
 
-def _loss(weights: Layers, rows: Array, base: Array, signs: Array) -> Array:
-    margins = (base + added(weights, rows.T)) * signs
-    return jnp.mean(jax.nn.softplus(-margins))
+class Examples(NamedTuple):
+    """Rows of shape [n, columns], linear scores [n] and signs [n] (1 for D′, −1 for D)."""
+
+    rows: HostArray
+    base: HostArray
+    signs: HostArray
+
+    def loss(self, layers: Layers) -> float:
+        """Return the mean loss of the scores to which a perceptron is added."""
+        scores: Any = self.base + np.asarray(added(layers, self.rows.T))  # type: ignore[arg-type]
+        return float(np.logaddexp(0, -scores * self.signs).mean())
+
+    def slope(self, layers: Layers) -> Layers:
+        """Return the gradient of the loss."""
+        held = [self.rows]
+        for layer in layers[:2]:
+            held.append(np.maximum(held[-1] @ layer[:-1] + layer[-1], 0))
+        bent = np.tanh(held[2] @ layers.out / FURTHEST)
+        margins = (self.base + FURTHEST * bent) * self.signs
+        back = -self.signs * special.expit(-margins) * (1 - bent * bent) / len(margins)
+        slopes = [held[2].T @ back]
+        back = back[:, None] * layers.out
+        for number in (1, 0):
+            back = back * (held[number + 1] > 0)
+            slopes.append(np.concatenate([held[number].T @ back, back.sum(axis=0)[None]]))
+            back = back @ layers[number][:-1].T
+        return Layers(*reversed(slopes))
 
 
-_judge = jax.jit(_loss)
+def trained(key: Key, train: Examples, held: Examples, hidden: int) -> Layers:
+    """Train by Adam [Kingma2015, algorithm 1] until the loss on held-out rows stops falling.
 
-
-@jax.jit
-def _epoch(
-    weights: Layers, adam: Any, order: Array, rows: Array, base: Array, signs: Array
-) -> tuple[Layers, Any]:
-    """Train for one pass over all rows by Adam [Kingma2015, algorithm 1]."""
-
-    def step(carried: Any, batch: Array) -> tuple[Any, None]:
-        weights, (count, first, second) = carried
-        taken = rows[batch], base[batch], signs[batch]
-        slope = jax.grad(_loss)(weights, *taken)
-        count = count + 1
-        first = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, slope)
-        second = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, second, slope)
-
-        def moved(w: Array, m: Array, v: Array) -> Array:
-            towards = m / (1 - 0.9**count) / (jnp.sqrt(v / (1 - 0.999**count)) + 1e-8)
-            new: Array = w - RATE * (towards + DECAY * w)
-            return new
-
-        return (jax.tree.map(moved, weights, first, second), (count, first, second)), None
-
-    (weights, adam), _ = jax.lax.scan(step, (weights, adam), order)
-    return weights, adam
-
-
-def trained(
-    key: Key,
-    train: tuple[HostArray, HostArray, HostArray],
-    held: tuple[HostArray, HostArray, HostArray],
-    hidden: int,
-) -> Layers:
-    """Train on rows until the loss on held-out rows stops falling.
-
-    `train` and `held` each contain rows of shape [n, columns], linear scores of shape [n] and signs
-    of shape [n] (1 for D′, −1 for D). `key` determines the first weights and the order of the rows.
+    `key` determines the first weights and the order of the rows.
     """
-    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
-    data, judged = (_evened(part, rng) for part in (train, held))
-    layers = begun(key, train[0].shape[1], hidden)
-    adam: Any = (jnp.float32(0), *(jax.tree.map(jnp.zeros_like, layers) for _ in range(2)))
-    best, lowest, since = layers, float(_judge(layers, *judged)), 0
+    rng = np.random.default_rng(_words_of(key))
+    layers = best = begun(rng, train.rows.shape[1], hidden)
+    first = second = [0.0] * len(layers)
+    lowest, since, count = held.loss(layers), 0, 0
+    batches = max(1, len(train.rows) // BATCH)
     for _ in range(EPOCHS):
-        order = rng.permutation(len(data[0])).reshape(-1, BATCH)
-        layers, adam = _epoch(layers, adam, order, *data)
-        now = float(_judge(layers, *judged))
+        for taken in np.array_split(rng.permutation(len(train.rows)), batches):
+            slope = Examples(*(part[taken] for part in train)).slope(layers)
+            count += 1
+            first = [0.9 * m + 0.1 * g for m, g in zip(first, slope, strict=True)]
+            second = [0.999 * v + 0.001 * g * g for v, g in zip(second, slope, strict=True)]
+            layers = Layers(
+                *(
+                    w - RATE * (_towards(m, v, count) + DECAY * w)
+                    for w, m, v in zip(layers, first, second, strict=True)
+                )
+            )
+        now = held.loss(layers)
         since = 0 if now < lowest else since + 1
         if now < lowest:
             best, lowest = layers, now
         if since == PATIENCE:
             break
-    learned: Layers = jax.tree.map(np.asarray, best)
-    return learned
+    return best
 
 
-def _evened(part: tuple[HostArray, HostArray, HostArray], rng: np.random.Generator) -> Any:
-    """Repeat rows up to a power of four; few shapes compile fast."""
-    rows, base, signs = part
-    size = padded(len(rows))
-    taken = np.resize(rng.permutation(len(rows)), size)
-    return tuple(jnp.asarray(each[taken], jnp.float32) for each in (rows, base, signs))
+def _towards(mean: Any, square: Any, count: int) -> Any:
+    return mean / (1 - 0.9**count) / (np.sqrt(square / (1 - 0.999**count)) + 1e-8)
+
+
+def _words_of(key: Key) -> list[int]:
+    if isinstance(key, np.ndarray):
+        return key.ravel().tolist()
+    import jax
+
+    return np.asarray(jax.random.key_data(key)).ravel().tolist()
 
 
 # Weights for leaks so small that only hundreds of thousands of outputs reveal them.
@@ -449,11 +399,10 @@ def _directions(
     return [directions[directions.any(axis=1)] for directions in found if directions.any()]
 
 
-@partial(jax.jit, static_argnames="curved")
 def _summed(
-    columns: Columns, centre: Any, scale: Any, d0: Array, d1: Array, curved: bool
-) -> tuple[Array, Array]:
-    rows = jnp.concatenate([d0, d1])
-    seen = (_columns.see(columns, rows, jnp) - centre.astype(rows.dtype)) * scale.astype(rows.dtype)
+    columns: Columns, centre: Any, scale: Any, d0: HostArray, d1: HostArray, *, curved: bool
+) -> tuple[Any, Any]:
+    rows = np.concatenate([d0, d1])
+    seen = (_columns.see(columns, rows) - centre.astype(rows.dtype)) * scale.astype(rows.dtype)
     slope = (seen[len(d0) :].mean(axis=0) - seen[: len(d0)].mean(axis=0)) / 4
-    return slope, seen.T @ seen / (4 * len(rows)) if curved else jnp.zeros(())
+    return slope, seen.T @ seen / (4 * len(rows)) if curved else 0.0

@@ -231,11 +231,11 @@ def edges_of(numbers: HostArray) -> tuple[Floats, bool]:
     return found, smooth
 
 
-def categories(edges: Any, numbers: Any, xp: Any) -> Any:
+def categories(edges: Any, numbers: Any) -> Any:
     """Return the interval of each number, below EDGES + 2; the last one is NaN."""
-    at = xp.searchsorted(edges, numbers, side="right")
+    at = np.searchsorted(edges, numbers, side="right")
     # Infinity is above all edges; `minimum` keeps it apart from NaN.
-    return xp.where(xp.isnan(numbers), EDGES + 1, xp.minimum(at, EDGES))
+    return np.where(np.isnan(numbers), EDGES + 1, np.minimum(at, EDGES))
 
 
 def smoothed(counts: Any) -> Any:
@@ -263,20 +263,20 @@ def weights(sides: Sequence[HostArray]) -> dict[str, Floats]:
         spread = np.sqrt(np.where(there, np.square(filled - centre), 0.0).sum(axis=0) / count)
         spread = np.where((spread > 0) & np.isfinite(spread), spread, 1.0)
         centre = np.where(np.isfinite(centre), centre, 0.0)
-        means = [_standard(part, centre, spread, np).mean(axis=0) for part in plain]
+        means = [_standard(part, centre, spread).mean(axis=0) for part in plain]
     return {"centre": centre, "spread": spread, "weights": means[1] - means[0]}
 
 
-def weighted(state: dict[str, Any], rows: Any, xp: Any) -> Any:
+def weighted(state: dict[str, Any], rows: Any) -> Any:
     """Return the weighted sum of rows, shape [n]; a non-finite entry counts as the mean."""
-    standard = _standard(rows, state["centre"], state["spread"], xp)
-    return standard @ xp.asarray(state["weights"])
+    standard = _standard(rows, state["centre"], state["spread"])
+    return standard @ state["weights"]
 
 
-def _standard(rows: Any, centre: Any, spread: Any, xp: Any) -> Any:
-    there = xp.isfinite(rows)
-    scaled = xp.clip((xp.where(there, rows, centre) - centre) / spread, -FURTHEST, FURTHEST)
-    return xp.where(there, scaled, 0.0)
+def _standard(rows: Any, centre: Any, spread: Any) -> Any:
+    there = np.isfinite(rows)
+    scaled = np.clip((np.where(there, rows, centre) - centre) / spread, -FURTHEST, FURTHEST)
+    return np.where(there, scaled, 0.0)
 
 
 @dataclasses.dataclass(frozen=True)

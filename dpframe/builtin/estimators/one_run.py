@@ -7,7 +7,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
@@ -103,6 +102,7 @@ class GuessCounts(Statistic):
     side: Side
 
     accepts: ClassVar[frozenset[str]] = frozenset({"canaries"})
+    portable: ClassVar[bool] = True
 
     def lay_out(self, dims: tuple[int, ...]) -> dict[str, Any]:
         """Return m, and for each rule its guesses in and out and its share of the error.
@@ -134,33 +134,30 @@ class GuessCounts(Statistic):
     def zero(self, layout: Tree) -> Any:
         rules = layout["inside"].shape[0]
         return {
-            "correct": jnp.zeros((2, rules), jnp.int32),
-            **{name: jnp.zeros(2, jnp.int32) for name in ("members", "even", "far")},
+            "correct": np.zeros((2, rules), np.int32),
+            **{name: np.zeros(2, np.int32) for name in ("members", "even", "far")},
         }
 
     def update(self, layout: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
-        found = of_each_run(jnp, layout, scores)
+        found = of_each_run(layout, scores)
+        xp = scores.__array_namespace__()
 
-        def added(total: Array, of_runs: Array) -> Array:
-            weights = keep.reshape(-1, *(1,) * (of_runs.ndim - 1)).astype(jnp.int32)
-            return total.at[dataset].add((weights * of_runs).sum(0, dtype=jnp.int32))
+        def added(total: Array, of_runs: Array) -> Any:
+            weights = keep.reshape(-1, *(1,) * (of_runs.ndim - 1)).astype(np.int32)
+            more = (weights * of_runs).sum(0, dtype=np.int32)
+            here = xp.arange(2, dtype=np.int32).reshape(2, *(1,) * more.ndim) == dataset
+            return total + here * more
 
         return {name: added(counts[name], found[name]) for name in counts}
-
-    def count(self, layout: Tree, runs: HostArray) -> Any:
-        """Count on the host, for runs on D′, shape [n, 2, m]; nothing is compiled."""
-        found = of_each_run(np, layout, runs)
-        totals = {name: np.asarray(each).sum(0, dtype=np.int64) for name, each in found.items()}
-        return {name: np.stack([0 * total, total]) for name, total in totals.items()}
 
     def describe(self, layout: Tree) -> dict[str, Any]:
         told = {name: np.asarray(leaf).tolist() for name, leaf in layout.items()}
         return {**super().describe(layout), **told}
 
 
-def of_each_run(xp: Any, layout: Tree, runs: Any) -> dict[str, Any]:
-    """Count each run of shape [n, 2, m], first axis the run, by jax.numpy (traced) or numpy."""
-    m = runs.shape[-1]
+def of_each_run(layout: Tree, runs: Any) -> dict[str, Any]:
+    """Count each run of shape [n, 2, m], first axis the run."""
+    m, xp = runs.shape[-1], runs.__array_namespace__()
     shuffled = runs[..., np.random.default_rng(m).permutation(m)]
     values = xp.where(xp.isnan(shuffled[:, 0]), -xp.inf, shuffled[:, 0])
     order = xp.argsort(values, axis=1, stable=True)
@@ -185,6 +182,7 @@ class InAndOut(Statistic):
     bins: PilotBins
 
     accepts: ClassVar[frozenset[str]] = frozenset({"canaries"})
+    portable: ClassVar[bool] = True
 
     def bind(self, pilot0: HostArray, pilot1: HostArray) -> Any:
         runs = np.concatenate([pilot0, pilot1])
@@ -193,15 +191,16 @@ class InAndOut(Statistic):
 
     def zero(self, layout: Tree) -> Any:
         zero = self.bins.zero(layout)
-        return jnp.stack([zero, zero])
+        return np.stack([zero, zero])
 
     def update(self, layout: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
         values, members = scores[:, 0].ravel(), scores[:, 1].ravel() > 0.5
-        kept = jnp.repeat(keep, scores.shape[-1])
-        own = counts[dataset]
+        xp = scores.__array_namespace__()
+        kept, own = xp.repeat(keep, scores.shape[-1]), xp.zeros_like(counts[0])
         for side, chosen in ((0, ~members), (1, members)):
-            own = self.bins.update(layout, own, jnp.asarray(side), values, kept & chosen)
-        return counts.at[dataset].set(own)
+            own = self.bins.update(layout, own, xp.asarray(side), values, kept & chosen)
+        here = xp.arange(2, dtype=np.int32).reshape(2, *(1,) * own.ndim) == dataset
+        return counts + here * own
 
     def describe(self, layout: Tree) -> dict[str, Any]:
         return {**self.bins.describe(layout), "name": type(self).__name__}
@@ -255,7 +254,8 @@ class Guesses(Estimator):
         counts = GuessCounts(self.guesses, self.side)
         runs = np.stack(np.atleast_2d(np.asarray(scores, np.float64), members), axis=1)
         layout = counts.lay_out(runs.shape[1:])
-        made = counts.count(layout, runs)
+        zero = {name: leaf.astype(np.int64) for name, leaf in counts.zero(layout).items()}
+        made = counts.update(layout, zero, np.int32(1), runs, np.ones(len(runs), bool))  # type: ignore[arg-type]
         return self.estimate(layout, made, query._replace(trials=(0, len(runs))))
 
     @abstractmethod

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
@@ -198,8 +197,8 @@ class ThresholdCounts(DecisionCounts):
     accepts: ClassVar[frozenset[str]] = frozenset({"score"})
 
     def update(self, layout: Tree, counts: Any, dataset: Array, scores: Array, keep: Array) -> Any:
-        reached = scores >= jnp.asarray(self.threshold, scores.dtype)
-        return super().update(layout, counts, dataset, reached, keep)
+        threshold = np.asarray(self.threshold, scores.dtype)
+        return super().update(layout, counts, dataset, scores >= threshold, keep)
 
     def edges(self, layout: Tree) -> Any:
         return np.array([self.threshold])
