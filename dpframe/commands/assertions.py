@@ -7,6 +7,7 @@ import inspect
 import math
 import os
 import shlex
+import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -302,7 +303,8 @@ def _audit(
     except SpecError as error:
         raise DpframeError(str(error)) from None
     loaded = dataclasses.replace(loaded, run=loaded.run._replace(extended=terms.extended))
-    keep_compiled_programs()
+    if "jax" in sys.modules:  # an attack of a plugin uses it
+        keep_compiled_programs()
     aside: str | None = None
     source: Workers | Here = workers
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import os
 import platform
 import sys
@@ -41,7 +42,9 @@ if TYPE_CHECKING:
 
 def environment(prng: str) -> EnvironmentRecord:
     """Return versions and devices that a run depends on, and the name of its generator."""
-    devices = [device.device_kind for device in jax.devices()]
+    devices = ["cpu"]
+    if "jax" in sys.modules:  # else only black boxes were audited, without it
+        devices = [device.device_kind for device in jax.devices()]
     return EnvironmentRecord(**versions(), devices=devices, prng=prng)
 
 
@@ -52,7 +55,7 @@ def versions() -> dict[str, str]:
 
     return {
         "dpframe": __version__,
-        "jax": jax.__version__,
+        "jax": importlib.metadata.version("jax"),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "python": platform.python_version(),

@@ -94,7 +94,7 @@ def verify(
         checkpoint.merge({1: directory / BLOCKS}, 1, Path(sums))
         plan = make_plan(loaded, workers)
         ledger = Ledger(directory)
-        runner = Runner(plan, quiet, Store(), threads_here(), ledger, workers)
+        runner = Runner(plan, quiet, Store(), threads_here(plan), ledger, workers)
         blocks = [partial(runner.search, [cell]) for cell in plan.searches]
         for the_pass in plan.passes:
             kept = checkpoint.read_entries(directory / BLOCKS / checkpoint.file_of(the_pass.stream))

@@ -10,13 +10,13 @@ import numpy as np
 
 from dpframe.common import trees
 from dpframe.common.types import HostArray, Tree
-from dpframe.engine import checkpoint, draws, passes, programs, rounds, sanity, trace
+from dpframe.engine import checkpoint, draws, passes, rounds, sanity, trace
 from dpframe.engine.independence import NOT_SEEDABLE, Independence
-from dpframe.engine.plan import Pass
+from dpframe.engine.plan import Pass, Scorer
 from dpframe.engine.sampler import BlackBoxSampler, ChunkSizes
+from dpframe.engine.scoring import counts_with, scores_of
 from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.attack import Answers
-from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.statistic import BinCounts, DecisionCounts
 from dpframe.sampling.address import EVAL, Segment, as_scored, for_a_box
@@ -224,7 +224,7 @@ class BlackBoxPass(passes.Work):
             self.draws.check_address(lane, found[0])
         for index, outputs in enumerate(found):  # counted too, because a release may be costly
             self._seen[lane, index, self.tally.done[index]] = outputs
-        x, y = (self._filled(self._checked(outputs)) for outputs in found)
+        x, y = (self._checked(outputs) for outputs in found)
         return x, y
 
     def units(self) -> Iterator[tuple[int, Segment]]:
@@ -342,7 +342,6 @@ class BlackBoxPass(passes.Work):
     ) -> tuple[Tree, ...]:
         counts = _lane(self.zeros, lane)
         states, layouts = _lane(self.states, lane), _lane(self.layouts, lane)
-        scoring = programs.Scoring(self.attacks, states, layouts)
         number = (segment.stop - segment.first) * self.the_pass.rows
         if segment.limit < self.the_pass.rows:
             number = segment.limit
@@ -355,16 +354,10 @@ class BlackBoxPass(passes.Work):
         start = segment.first * self.the_pass.rows
         for first in range(0, number, self.batch):
             before, batch = counts, outputs[first : first + self.batch]
-            count = partial(
-                programs.count_given,
-                counts,
-                scoring,
-                self._seen_by_scorers(self._filled(batch)),
-                np.int32(index),
-                np.int32(len(batch)),
-                statistics=self.statistics,
+            counts = tuple(
+                self._counted(index, batch, *scorer)
+                for scorer in zip(self.the_pass.scorers, counts, states, layouts, strict=True)
             )
-            counts = guarded("counting", count)
             self._look_for_drift(lane, index, start + first, before, counts)
         trials = np.where(np.arange(2) == index, number, 0)
         scorers = zip(self.statistics, counts, _lane(self.zeros, lane), strict=True)
@@ -382,24 +375,23 @@ class BlackBoxPass(passes.Work):
                     self.independence.see_counts(lane, index, number + place, start, bins)
             number += len(scorer.attacks)
 
-    def _seen_by_scorers(self, outputs: HostArray) -> HostArray | tuple[HostArray, ...]:
-        shape = self.the_pass.shape
-        if shape.asking is None:
-            return outputs
-        return tuple(
-            trace.seen(s.attacks[0], outputs, shape, self.dtype) for s in self.the_pass.scorers
-        )
+    def _counted(self, index: int, outputs: HostArray, scorer: Scorer, *of_attacks: Tree) -> Tree:
+        """Return a scorer's counts with some more outputs.
+
+        `of_attacks` are the counts, states and layouts of its attacks, every leaf [attacks, …].
+        """
+        seen = trace.seen(scorer.attacks[0], outputs, self.the_pass.shape, self.dtype)
+        found = []
+        for place, attack in enumerate(scorer.attacks):
+            counts, state, layout = (_lane(tree, place) for tree in of_attacks)
+            scores = scores_of(attack, state, seen)
+            found.append(counts_with(scorer.statistic, layout, counts, index, scores))
+        return trees.map(lambda *leaves: np.stack(leaves), *found)
 
     @property
     def batch(self) -> int:
-        """Number of rows scored in one call; equal for all tasks, so that they share a program."""
-        most = BATCH_ELEMENTS // max(1, self.the_pass.elements)
-        wanted = min(most, self.the_pass.trials)
-        return max(self.the_pass.rows, 1 << max(0, wanted - 1).bit_length())
-
-    def _filled(self, outputs: HostArray) -> HostArray:
-        """Repeat rows up to the number that is scored in one call."""
-        return np.resize(outputs, (self.batch, *outputs.shape[1:]))
+        """Number of rows scored in one call."""
+        return max(self.the_pass.rows, BATCH_ELEMENTS // max(1, self.the_pass.elements))
 
     def _checked(self, outputs: HostArray) -> HostArray:
         if self.nan_matters and np.isnan(outputs).any():

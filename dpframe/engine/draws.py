@@ -20,6 +20,7 @@ from dpframe.common.types import HostArray, Tree
 from dpframe.engine import programs, rounds
 from dpframe.engine.plan import Pass
 from dpframe.engine.programs import DrawChunks, DrawTask
+from dpframe.engine.scoring import fitted, learned_on_host, scores_of
 from dpframe.engine.trace import resolved, score_dims, seen, seen_shape, unstacked
 from dpframe.interfaces.attack import Attack, Target
 from dpframe.interfaces.checks import arrays, guarded, learns
@@ -117,8 +118,11 @@ class Draws:
                 anytime = self.the_pass.anytime
                 outputs = self.first_round(lane) if anytime else self.outputs(PILOT, lane)
                 both = [seen(attack, part, self.the_pass.shape, self.dtype) for part in outputs]
-                calls = [partial(programs.score_given, leaves, state, part) for part in both]
-                d0, d1 = (np.asarray(guarded("score", call)) for call in calls)
+                if self.the_pass.on_host:
+                    d0, d1 = (scores_of(attack, state, part) for part in both)
+                else:
+                    calls = [partial(programs.score_given, leaves, state, part) for part in both]
+                    d0, d1 = (np.asarray(guarded("score", call)) for call in calls)
                 found.append((d0, d1))
             yield found
 
@@ -243,10 +247,12 @@ def _fit(draws: Draws, lane: int, attack: Attack) -> Tree:
     the_pass = draws.the_pass
     dims = seen_shape(attack, the_pass.shape, draws.dtype).dims
     target = Target(the_pass.mechanisms[lane], the_pass.pair, dims)
-    key = threefry.base_key(the_pass.stream.of(LEARNER), draws.prng)
     drawn = draws.outputs(FIT, lane) if learns(attack) else draws.nothing()
     d0, d1 = (seen(attack, part, the_pass.shape, draws.dtype) for part in drawn)
-    return arrays("fit", guarded("fit", lambda: attack.fit(key, target, (d0, d1))))
+    if the_pass.on_host:
+        return learned_on_host(attack, the_pass.stream, draws.prng, target, (d0, d1))
+    key = threefry.base_key(the_pass.stream.of(LEARNER), draws.prng)
+    return fitted(attack, key, target, (d0, d1))
 
 
 def _bind(

@@ -33,7 +33,9 @@ def entry_keys(
     The address of the draws is not part of it, because the store keeps a file per address. Leaves
     of states and layouts are [lanes, attacks, …].
     """
-    program = [__version__, jax.__version__, jax.default_backend()]
+    program = [__version__, np.__version__]
+    if not (the_pass.on_host and all(s.attacks[0].portable for s in the_pass.scorers)):
+        program += [jax.__version__, jax.default_backend()]
     keys = {}
     for cell, place in the_pass.cells:
         statistic = the_pass.scorers[place.scorer].statistic

@@ -17,6 +17,7 @@ from dpframe.engine import checkpoint, fingerprint, independence, programs, sani
 from dpframe.engine.draws import Draws, learn
 from dpframe.engine.programs import CountSegment, CountTask
 from dpframe.engine.rounds import Rounds, Tally, no_counts
+from dpframe.engine.scoring import scores_of
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded
 from dpframe.sampling.address import EVAL, Segment, can_be_nan, precision_of, segments, windowed
@@ -94,7 +95,7 @@ class Work(ABC):
         """
         started = time.perf_counter()
         self._until = None if self.run.seconds is None else started + self.run.seconds
-        with precision_of(self.run):
+        with precision_of(self.run, on_host=self.on_host):
             the_pass = self.the_pass
             self._make_data()
             self.states, self.layouts = learn(self.learning())
@@ -155,7 +156,7 @@ class Work(ABC):
 
         Leaves have shape [lanes, attacks, …], with slices [slices, lanes, attacks, …], and int64.
         """
-        with precision_of(self.run):
+        with precision_of(self.run, on_host=self.on_host):
             lanes = self.active
             segment, counted = self.draw_and_count(index, segment)
 
@@ -235,7 +236,7 @@ class Work(ABC):
         state = place.own(self.states)
         leaves = trace.unstacked(cell.attack.value, self.dtype)
         scores = []
-        with precision_of(self.run):
+        with precision_of(self.run, on_host=self.on_host):
             for outputs in self.examples(place.lane):
                 found = np.asarray(guarded("score", programs.score_given, leaves, state, outputs))
                 # Of canaries, scores come before memberships.
@@ -329,8 +330,11 @@ class Work(ABC):
         return trace.seen(attack, outputs[0], *look), trace.seen(attack, outputs[1], *look)
 
     def _score(self, attack: Attack, state: Tree, outputs: HostArray) -> HostArray:
-        leaves = trace.unstacked(attack, self.dtype)
-        found = np.asarray(guarded("score", programs.score_given, leaves, state, outputs))
+        if self.on_host:
+            found = scores_of(attack, state, outputs)
+        else:
+            leaves = trace.unstacked(attack, self.dtype)
+            found = np.asarray(guarded("score", programs.score_given, leaves, state, outputs))
         return found if found.ndim == 1 else sanity.one_number(found)
 
     def nan_note(self, extent: str) -> str:

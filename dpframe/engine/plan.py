@@ -178,7 +178,8 @@ class _Planner:
     def go_on(self) -> None:
         """Examine the cells that are left."""
         turn = self._turn = object()
-        with precision_of(self.audit.run):
+        boxes = all(isinstance(cell.mechanism.value, HostMechanism) for cell in self.left)
+        with precision_of(self.audit.run, on_host=boxes):
             while self.left:
                 cell = self.left[0]
                 found = self._look(cell)

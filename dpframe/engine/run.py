@@ -20,6 +20,7 @@ from dpframe.engine.plan import Pass, PassPosition, Plan
 from dpframe.engine.schedule import CountedSegment, Event, Finished, GaveUpError, Paused, Schedule
 from dpframe.errors import CellError, SampleError, WorthlessError
 from dpframe.interfaces.executor import Executor
+from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.results.build import cell_record
 from dpframe.results.model import CellRecord, ExactRecord, WitnessRecord
 from dpframe.results.verdict import Looks
@@ -79,7 +80,7 @@ def run(
         if source is None:
             source = stack.enter_context(source_of(plan.audit.cells, plan.audit.interpreters))
         if executor is None:
-            executor = ThisProcess(threads_here())
+            executor = ThisProcess(threads_here(plan))
         elif not executor.is_local:
             from dpframe.workers.remote import RemoteBoxes, end
 
@@ -114,7 +115,7 @@ def count(
     """
     with contextlib.ExitStack() as stack:
         source = source or stack.enter_context(source_of(plan.audit.cells, plan.audit.interpreters))
-        runner = Runner(plan, progress, store, threads_here(), Ledger(), source, shard=shard)
+        runner = Runner(plan, progress, store, threads_here(plan), Ledger(), source, shard=shard)
         runner.run_all(owned(plan, shard))
         if own := [cell for n, cell in enumerate(plan.searches) if shard.owns(n)]:
             runner.search(own)
@@ -122,8 +123,10 @@ def count(
     return {cell: result.reason for cell, result in found if result.reason is not None}
 
 
-def threads_here() -> int:
+def threads_here(plan: Plan) -> int:
     """Return the number of segments to count at once: one per core, or per accelerator."""
+    if all(isinstance(cell.mechanism.value, HostMechanism) for cell in plan.audit.cells):
+        return machine.available_cores()  # without JAX
     devices = len(jax.devices())
     return max(devices, machine.available_cores()) if jax.default_backend() == "cpu" else devices
 
@@ -176,9 +179,12 @@ class Runner:
 
     def _serve(self, works: Sequence[Any]) -> None:
         """Do passes or searches on threads, and take their results as they come."""
-        boxes = any(work.on_host for work in works) and jax.default_backend() != "cpu"
-        beside = machine.available_cores() if boxes else 0
-        self.schedule = Schedule(works, self.threads, jax.devices(), beside, self._stop)
+        devices, beside = [None], 0
+        if not all(work.on_host for work in works):
+            devices = jax.devices()
+            boxes = any(work.on_host for work in works) and jax.default_backend() != "cpu"
+            beside = machine.available_cores() if boxes else 0
+        self.schedule = Schedule(works, self.threads, devices, beside, self._stop)
         try:
             with contextlib.closing(self.schedule.events(HEARTBEAT)) as events:
                 for event in events:
@@ -279,7 +285,7 @@ class Runner:
         from dpframe.search.events import event_of
 
         def event() -> WitnessRecord | None:
-            with precision_of(work.run):
+            with precision_of(work.run, on_host=work.on_host):
                 return event_of(work, cell, place, found)
 
         with contextlib.suppress(CellError, Overdue, Stopped, machine.StuckError):

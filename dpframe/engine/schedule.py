@@ -6,6 +6,7 @@ and counts are integers, so threads and their order change no result.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import queue
 import threading
@@ -100,7 +101,7 @@ class Schedule:
         self,
         works: Sequence[Work],
         threads: int,
-        devices: Sequence[jax.Device],
+        devices: Sequence[jax.Device | None],
         beside: int = 0,
         interrupt: Callable[[], None] = lambda: None,
     ) -> None:
@@ -175,8 +176,9 @@ class Schedule:
             if thread.ident is not None:  # it was started
                 thread.join(max(0.0, deadline - time.monotonic()))
 
-    def _serve(self, device: jax.Device, only_host: bool) -> None:
-        with jax.default_device(device):  # belongs to this thread
+    def _serve(self, device: jax.Device | None, only_host: bool) -> None:
+        # The device belongs to this thread; black boxes alone need none.
+        with contextlib.nullcontext() if device is None else jax.default_device(device):
             while (task := self._next(only_host)) is not None:
                 self._do(*task)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dpframe.common import trees
-from dpframe.common.arrays import jax, jnp
+from dpframe.common.arrays import is_floating, jax, jnp
 from dpframe.common.text import shown
 from dpframe.common.types import Array, HostArray, Tree
 from dpframe.errors import CellError
@@ -131,7 +131,8 @@ class Tracer:
         if not cell.attack.value.has_fit():
             run = resolved(self.run, cell.mechanism.value, cell.trials)
             key = (trees.structure(cell.attack.value), shape, run.precision)
-            with precision_of(run):
+            on_host = isinstance(cell.mechanism.value, HostMechanism)
+            with precision_of(run, on_host=on_host):
                 _remember(self.scored, key, "score", lambda: self._check_attack(cell, shape, run))
 
     def _output_shape(self, cell: Cell) -> Shape:
@@ -155,6 +156,10 @@ class Tracer:
         shape = seen_shape(attack, shape, dtype)
         seen, leaves = on_device(shape.dtype, dtype), unstacked(attack, dtype)
         dims = (ROWS, *shape.dims)
+        if attack.portable and isinstance(cell.mechanism.value, HostMechanism):
+            scores = guarded("score", leaves.score, (), np.zeros(dims, seen))
+            check_scores(np.asarray(scores), ROWS, attack.gives)
+            return
 
         outputs = guarded(
             "an attack cannot read these outputs: JAX",
@@ -206,13 +211,13 @@ def check_scores(scores: Any, rows: int, gives: str) -> None:
                 f"score returned shape {shape} for {rows} outputs; for canaries it must be "
                 f"({rows}, 2, m), scores and memberships"
             )
-        if not jnp.issubdtype(scores.dtype, jnp.floating):
+        if not is_floating(scores.dtype):
             raise CellError(f"score returned {scores.dtype}; scores of canaries must be floats")
         return
     if shape != (rows,):
         raise CellError(f"score returned shape {shape} for {rows} outputs; it must be ({rows},)")
     kind = "decision" if scores.dtype == np.bool_ else "score"
-    if kind == "score" and not jnp.issubdtype(scores.dtype, jnp.floating):
+    if kind == "score" and not is_floating(scores.dtype):
         raise CellError(f"score returned {scores.dtype}; decisions must be booleans, scores floats")
     if kind != gives:
         raise CellError(
@@ -227,10 +232,10 @@ def score_dims(attack: Attack, state: Tree, shape: Shape, dtype: np.dtype[Any]) 
     """
     if attack.gives != "canaries":
         return ()
-    leaves = unstacked(attack, dtype)
-    seen = on_device(shape.dtype, dtype)
-    outputs = jax.eval_shape(lambda: jnp.zeros((ROWS, *shape.dims), seen))
-    scores = guarded("score", lambda: jax.eval_shape(leaves.score, state, outputs))
+    leaves, dims = unstacked(attack, dtype), (ROWS, *shape.dims)
+    outputs = np.zeros(dims, on_device(shape.dtype, dtype))
+    how = leaves.score if attack.portable else partial(jax.eval_shape, leaves.score)
+    scores: Any = guarded("score", how, state, outputs)
     check_scores(scores, ROWS, attack.gives)
     return tuple(scores.shape[1:])
 

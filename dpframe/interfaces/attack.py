@@ -117,6 +117,9 @@ class Attack(Plugin, kind="attack"):
     (`xp = outputs.__array_namespace__()`) or suits black boxes alone. Black boxes are then scored
     without JAX, and searches use the attack from the first answers on."""
 
+    slow_to_learn: ClassVar[bool] = False
+    """True if searches should use the attack only once there are thousands of answers."""
+
     @property
     def observer(self) -> str:
         """The ability that an observer needs for this attack, such as "measures time".
@@ -137,6 +140,7 @@ class Attack(Plugin, kind="attack"):
             )
         require(cls, "hands_out", bool)
         require(cls, "portable", bool)
+        require(cls, "slow_to_learn", bool)
 
     def unsuited(self, target: Target) -> str | None:
         """Return why this attack cannot be used on a target; None if it can.

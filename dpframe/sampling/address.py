@@ -10,10 +10,12 @@ Processes of black boxes do not need JAX, so it is imported inside the functions
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import math
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -326,8 +328,13 @@ def window_of(key: str) -> tuple[str, range] | None:
     return found and (found[1], range(int(found[2]), int(found[3])))
 
 
-def precision_of(run: RunSettings) -> Any:
-    """Return a context in which JAX has the run's precision, in this thread only."""
+def precision_of(run: RunSettings, *, on_host: bool = False) -> Any:
+    """Return a context in which JAX has the run's precision, in this thread only.
+
+    For a black box it does not import JAX: what needs JAX there sets its precision itself.
+    """
+    if on_host and "jax" not in sys.modules:
+        return contextlib.nullcontext()
     return jax.enable_x64(run.precision == "float64")
 
 

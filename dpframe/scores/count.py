@@ -12,7 +12,7 @@ from dpframe.common.arrays import jax
 from dpframe.common.types import HostArray, Ints, Tree
 from dpframe.errors import DpframeError
 from dpframe.interfaces.attack import in_words
-from dpframe.interfaces.statistic import BinCounts, Statistic
+from dpframe.interfaces.statistic import Statistic
 
 ROWS = 1 << 20  # scores counted at a time: int32 counts of one call cannot overflow
 PILOT_SHARE = 0.1  # share of the scores that become the pilot
@@ -39,9 +39,7 @@ def count_scores(
         (pilot0, rest0), (pilot1, rest1) = (_split(values, rng) for values in scores)
         layout = trees.map(np.asarray, statistic.bind(pilot0, pilot1))
         scores = (rest0, rest1)
-    double = any(values.dtype == np.float64 for values in scores)
-    with jax.enable_x64(double):
-        counts = _counted(statistic, layout, scores)
+    counts = _counted(statistic, layout, scores)
     return layout, counts, (len(scores[0]), len(scores[1]))
 
 
@@ -61,11 +59,7 @@ def count_canaries(
         raise DpframeError("needs runs of its own to choose from")
     releases = np.stack(np.atleast_2d(scores, members.astype(scores.dtype)), axis=1)
     layout = trees.map(np.asarray, statistic.lay_out(releases.shape[1:]))
-    with jax.enable_x64(releases.dtype == np.float64):
-        keep = np.ones(len(releases), bool)
-        counts = jax.jit(statistic.update)(
-            layout, statistic.zero(layout), np.int32(0), releases, keep
-        )
+    counts = add_scores(statistic, layout, statistic.zero(layout), 0, releases)
     return layout, trees.map(lambda leaf: np.asarray(leaf, np.int64), counts)
 
 
@@ -85,6 +79,19 @@ def padded(values: HostArray) -> tuple[HostArray, HostArray]:
     return filled, np.arange(rows) < len(values)
 
 
+def add_scores(
+    statistic: Statistic, layout: Tree, counts: Tree, dataset: int, scores: HostArray
+) -> Tree:
+    """Return counts with some more scores: in NumPy, or by a program if the statistic needs JAX."""
+    update: Any = statistic.update
+    if statistic.portable:
+        with np.errstate(all="ignore"):
+            return update(layout, counts, np.int32(dataset), scores, np.ones(len(scores), bool))
+    with jax.enable_x64(scores.dtype == np.float64):
+        update = compiled_update(statistic)
+        return update(layout, counts, np.int32(dataset), *padded(scores))
+
+
 @functools.cache
 def compiled_update(statistic: Statistic) -> Any:
     """Compile `statistic.update`, once for equal statistics."""
@@ -95,11 +102,8 @@ def _counted(statistic: Statistic, layout: Tree, scores: tuple[HostArray, HostAr
     total = trees.map(lambda leaf: np.asarray(leaf, np.int64), statistic.zero(layout))
     for dataset, values in enumerate(scores):
         for start in range(0, len(values), ROWS):
-            part = padded(values[start : start + ROWS])
-            # Bins are counted on the host: a program would take longer to compile.
-            bins = isinstance(statistic, BinCounts)
-            add: Any = statistic.update if bins else compiled_update(statistic)
-            counts = add(layout, statistic.zero(layout), np.int32(dataset), *part)
+            part = values[start : start + ROWS]
+            counts = add_scores(statistic, layout, statistic.zero(layout), dataset, part)
             total = trees.map(lambda old, new: old + np.asarray(new, np.int64), total, counts)
     return total
 

@@ -16,6 +16,7 @@ from dpframe.common.machine import available_cores
 from dpframe.common.types import HostArray, Tree
 from dpframe.engine import checkpoint, fingerprint, passes, rounds, trace
 from dpframe.engine.plan import Pass
+from dpframe.engine.scoring import fitted
 from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.attack import Attack, Target
 from dpframe.interfaces.checks import arrays, guarded, learns
@@ -370,7 +371,7 @@ class LearnedDraws(passes.DeviceWork):
             target = Target(the_pass.mechanisms[0], the_pass.pair, the_pass.shape.dims)
             key = threefry.base_key(the_pass.stream.of(LEARNER), self.prng)
             train = self.drawn(first) if learns(attack) else self.draws.nothing()
-            state = events.fitted(attack, key, target, train)
+            state = fitted(attack, key, target, train)
         if not statistic.needs_pilot():
             return state, ()
         size = min(1024, the_pass.rows * len(then))

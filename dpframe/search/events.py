@@ -12,17 +12,18 @@ import numpy as np
 from dpframe.common import trees
 from dpframe.common.text import escape
 from dpframe.common.types import Floats, HostArray, Ints, Tree
-from dpframe.engine import passes, programs, sanity, trace
+from dpframe.engine import passes, sanity, trace
 from dpframe.engine.plan import PassPosition
+from dpframe.engine.scoring import FLOAT, learned_on_host, scores_of
 from dpframe.errors import CellError
 from dpframe.interfaces.attack import Attack, Target
-from dpframe.interfaces.checks import arrays, guarded, learns, unsuited
+from dpframe.interfaces.checks import guarded, learns, unsuited
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import Pair
 from dpframe.interfaces.statistic import BinCounts, DecisionCounts, Statistic
 from dpframe.results.model import CellRecord, WitnessRecord
 from dpframe.results.strict_json import text as plain_text
-from dpframe.sampling import address, threefry
+from dpframe.sampling import address
 from dpframe.search.wealth import Seen
 from dpframe.spec.audit import Cell, Choice, RunSettings
 from dpframe.stats.betting import choose
@@ -152,11 +153,6 @@ def told_by(attack: Attack, state: Tree, edge: float, above: bool, words: Any) -
     return None if found is None else " ".join(str(found).split())
 
 
-def fitted(attack: Attack, key: Any, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
-    """Return the state that an attack learns."""
-    return arrays("fit", guarded("fit", lambda: attack.fit(key, target, train)))
-
-
 def compiled_scores(
     attack: Attack,
     state: Tree,
@@ -170,25 +166,26 @@ def compiled_scores(
     Each call is padded to `size` rows, so that one program serves any number; default: the next
     power of two, at least 64.
     """
+    from dpframe.engine.programs import score_given
+
     leaves = trace.unstacked(attack, dtype)
 
     def score(rows: HostArray) -> HostArray:
         filled = size or max(64, 1 << max(0, len(rows) - 1).bit_length())
         whole = np.resize(rows, (filled, *rows.shape[1:]))
-        found: HostArray = np.asarray(guarded("score", programs.score_given, leaves, state, whole))
+        found: HostArray = np.asarray(guarded("score", score_given, leaves, state, whole))
         trace.check_scores(found, filled, attack.gives)
         return found[: len(rows)]
 
     return np.concatenate([score(outputs[at : at + block]) for at in range(0, len(outputs), block)])
 
 
-FLOAT = np.dtype(np.float64)  # type in which answers of a black box are scored
 CUTS = 64  # events of an attack in one direction, at most
 
 SLOW_FROM = 1 << 12
-"""Answers per dataset from which compiled attacks, which are slow to learn, are used."""
+"""Answers per dataset from which attacks are used that are slow to learn, or compiled."""
 
-WIDEST = 64  # numbers of an answer up to which compiled attacks are used
+WIDEST = 64  # numbers of an answer up to which these are used
 TRIED = 64  # answers that are scored alone and together, to compare the scores
 BLOCK = 1 << 14  # answers that are scored at a time
 
@@ -219,14 +216,13 @@ class AnswerEvents:
         tried: set[Any],
     ) -> None:
         self.attacks, self.mechanism, self.pair, self.tried = attacks, mechanism, pair, tried
-        self.run, self.stream, self.prng = run._replace(precision="float64"), stream, prng
+        self.run, self.stream, self.prng = run, stream, prng
         self.learned: list[LearnedAttack] = []
-        self._key: Any = None
 
     def learn(self, train: tuple[HostArray, HostArray], shape: address.Shape) -> None:
         """Let every attack learn from rows on D and on D′, and choose cuts by their scores."""
         self.shape = shape
-        cheap = [choice.value.scores_on_host() for choice in self.attacks]
+        cheap = [one.value.portable and not one.value.slow_to_learn for one in self.attacks]
         all_of_them = (len(train[0]) >= SLOW_FROM and shape.width <= WIDEST) or not any(cheap)
         self.learned = [
             self._learned(place, choice, train)
@@ -258,8 +254,7 @@ class AnswerEvents:
     def scores_of(self, number: int, rows: HostArray) -> HostArray:
         """Return the scores of answers by a learned attack, as floats, shape [n]."""
         _, attack, state, _ = self.learned[number]
-        with address.precision_of(self.run):
-            return self._scores(attack, state, self._looked(attack, rows)).astype(float)
+        return scores_of(attack, state, self._looked(attack, rows)).astype(float)
 
     def _learned(
         self, place: int, choice: Choice[Attack], rows: tuple[HostArray, HostArray]
@@ -270,16 +265,13 @@ class AnswerEvents:
         if (reason := unsuited(attack, target)) is not None:
             raise CellError(f"{choice.label}: {reason}")
         state: Tree = ()
-        with address.precision_of(self.run):
-            if attack.has_fit():
-                if self._key is None:
-                    self._key = threefry.base_key(self.stream.of(address.LEARNER), self.prng)
-                given = train if learns(attack) else (train[0][:0], train[1][:0])
-                state = fitted(attack, self._key, target, given)
-            self._try(attack, state, rows)
-            if attack.gives == "decision":
-                return LearnedAttack(place, attack, state, np.ones(1))
-            scores = [self._scores(attack, state, part) for part in train]
+        if attack.has_fit():
+            given = train if learns(attack) else (train[0][:0], train[1][:0])
+            state = learned_on_host(attack, self.stream, self.prng, target, given)
+        self._try(attack, state, rows)
+        if attack.gives == "decision":
+            return LearnedAttack(place, attack, state, np.ones(1))
+        scores = [scores_of(attack, state, part) for part in train]
         values = np.unique(np.concatenate(scores))
         values = values[~np.isnan(values)]
         if len(values) > CUTS:
@@ -296,7 +288,7 @@ class AnswerEvents:
         self.tried.add((attack, self.mechanism))
 
         def score(part: HostArray) -> HostArray:
-            found = self._scores(attack, state, self._looked(attack, part))
+            found = scores_of(attack, state, self._looked(attack, part))
             return found.astype(np.float64) if found.dtype == bool else found
 
         trace.check_seen_alone(attack, rows[0][:few], self.shape, FLOAT)
@@ -312,10 +304,3 @@ class AnswerEvents:
             ordered = ordered[~np.isnan(ordered)]
             total += len(ordered) - np.searchsorted(ordered, cuts, side="left")
         return total
-
-    def _scores(self, attack: Attack, state: Tree, looked: HostArray) -> HostArray:
-        if not attack.scores_on_host():
-            return compiled_scores(attack, state, looked, FLOAT, BLOCK)
-        found: HostArray = np.asarray(guarded("score_on_host", attack.score_on_host, state, looked))
-        trace.check_scores(found, len(looked), attack.gives)
-        return found

@@ -97,7 +97,8 @@ class SensitivityCheck:
             given, self._resolved = self.mechanism, True
             self.mechanism = guarded("resolve", lambda: given.resolve(pairs[0]))
         checked = []
-        with precision_of(self.run), self._asking(pairs) as answer:
+        on_host = isinstance(self.mechanism, HostMechanism)
+        with precision_of(self.run, on_host=on_host), self._asking(pairs) as answer:
             for number, pair in enumerate(pairs):
                 checked.append(self._compared(pair, answer, number))
                 self._take(checked[-1])

@@ -205,11 +205,11 @@ def test_host_and_device_see_the_same(dtype: Any) -> None:
         outputs = outputs / dtype(3)
         outputs[0], outputs[1], outputs[2] = np.nan, -np.inf, -0.0
     on_device = np.asarray(jax.jit(_words.words)(outputs))
-    np.testing.assert_array_equal(on_device, _words.words(outputs, np))
+    np.testing.assert_array_equal(on_device, _words.words(outputs))
     both = [np.asarray(part) for part in jax.jit(_words.digests)(on_device)]
     np.testing.assert_array_equal(both, _words.digests(on_device))
     rows = np.asarray(jax.jit(functools.partial(_columns.rows, bits=True))(outputs))
-    np.testing.assert_array_equal(rows, _columns.rows(outputs, True, np))
+    np.testing.assert_array_equal(rows, _columns.rows(outputs, True))
 
 
 # --- categories
@@ -230,8 +230,8 @@ def test_categories_know_whole_outputs() -> None:
 
 
 def test_categories_give_log_ratios_of_smoothed_shares() -> None:
-    d0 = np.repeat([0, 1, 2, 3], [60, 30, 9, 1]).reshape(-1, 1)
-    d1 = np.repeat([0, 1, 2, 4], [30, 60, 9, 1]).reshape(-1, 1)
+    d0 = np.repeat(np.int32([0, 1, 2, 3]), [60, 30, 9, 1]).reshape(-1, 1)
+    d1 = np.repeat(np.int32([0, 1, 2, 4]), [30, 60, 9, 1]).reshape(-1, 1)
     asked = np.array([[0], [1], [2], [3], [4], [99]])
     for caution in (0.0, 1.0, 9.0):
         attack = Categories(values=3, caution=caution)
@@ -247,8 +247,8 @@ def test_rare_values_do_not_rank_above_those_that_tell() -> None:
     def draw(rng: np.random.Generator, n: int) -> Both:
         rest = rng.integers(2, 502, (2, n))
         d0, d1 = (rng.random(n) < share for share in (0.4, 0.6))
-        common = np.stack([d0, d1]).astype(np.int64)
-        found = np.where(rng.random((2, n)) < 0.5, common, rest)[:, :, None]
+        common = np.stack([d0, d1])
+        found = np.where(rng.random((2, n)) < 0.5, common, rest).astype(np.int32)[:, :, None]
         return found[0], found[1]
 
     bound, _ = shown(Categories(), draw, 0.03)

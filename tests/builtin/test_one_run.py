@@ -28,7 +28,9 @@ def counted(runs: Any, guesses: tuple[int, ...] | None = None, side: Any = "any"
     """Layout and counts of runs [n, 2, m]."""
     statistic = GuessCounts(guesses, side)
     layout = statistic.lay_out(runs.shape[1:])
-    return layout, statistic.count(layout, np.asarray(runs, np.float64))
+    runs = np.asarray(runs, np.float64)
+    keep, zero = np.ones(len(runs), bool), statistic.zero(layout)
+    return layout, statistic.update(layout, zero, np.int32(1), runs, keep)  # type: ignore[arg-type]
 
 
 def test_right_guesses_are_counted() -> None:

@@ -59,7 +59,7 @@ def best_event(attack: Any, box: Callable[[int], Any], epsilon: float, n: int, w
     train = [encoded([box(side) for _ in range(n)], width) for side in (0, 1)]
     fresh = [encoded([box(side) for _ in range(n)], width) for side in (0, 1)]
     state = attack.fit(None, target(epsilon), tuple(map(attack.see, train)))
-    scores = [attack.score_on_host(state, attack.see(part)) for part in fresh]
+    scores = [attack.score(state, attack.see(part)) for part in fresh]
     best: Any = (-math.inf, 0.0, True)
     for edge in np.unique(np.concatenate(scores)):
         for above in (True, False):

@@ -86,7 +86,7 @@ def floats(outputs: Array) -> Array:
 
 def is_floating(dtype: Any) -> bool:
     """True if values of a dtype are real floats, bfloat16 included."""
-    return np.dtype(dtype).name.startswith(("float", "bfloat"))
+    return str(np.dtype(dtype).name).startswith(("float", "bfloat"))
 
 
 SEEDS = (0x9E3779B9, 0x85EBCA6B)  # of the two digests of a row
@@ -283,20 +283,20 @@ def add_up(columns: Columns, weights: Weights, numbers: Array) -> tuple[Array, A
     value = (plain - kept.centre[:, None]) / kept.spread[:, None]
     value = xp.clip(value, -FURTHEST, FURTHEST)
 
-    def ramps() -> Array:
+    def ramps() -> Any:
         total = xp.zeros_like(x)
         for at in range(kept.start.shape[1]):
             up = (plain - kept.start[:, at, None]) * kept.slope[:, at, None]
             total += of.ramps[:, at, None] * xp.clip(up, 0, 1)
         return total
 
-    def flags() -> Array:
+    def flags() -> Any:
         total = xp.zeros_like(x)
         for at in range(kept.special.shape[1]):
             total += xp.where(x == kept.special[:, at, None], of.flags[:, at, None], 0)
         return total
 
-    def none() -> Array:
+    def none() -> Any:
         return xp.zeros_like(x)
 
     added = of.value[:, None] * value

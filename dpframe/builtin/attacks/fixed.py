@@ -1,6 +1,6 @@
 """Attacks that learn nothing, or one threshold."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -138,10 +138,11 @@ class MajorityVote(Attack, name="majority-vote"):
     def score(self, state: Tree, outputs: Array) -> Array:
         ones = ~(outputs <= 0.5)
         coordinates = ones.reshape(len(ones), -1)
-        return 2 * _row_sums(coordinates) > coordinates.shape[1]
+        found: Array = 2 * _row_sums(coordinates) > coordinates.shape[1]
+        return found
 
 
-def _row_sums(mask: Array) -> Array:
+def _row_sums(mask: Any) -> Any:
     """Count the True entries of each row of a boolean array [n, dim], as int32.
 
     XLA writes an int32 for every entry of a long row and adds those up. Adding four bytes as one

@@ -147,6 +147,7 @@ class Learned(Attack, name="learned"):
 
     gives = "score"
     portable = True
+    slow_to_learn = True
 
     bits: bool = False
     """True to also look at the bits of floats: sign, exponent, the number of trailing zero bits,
@@ -321,7 +322,9 @@ def _deepened(
         margins = np.concatenate([part[:, :c].sum(axis=1) + state["intercept"] for part in rows])
         signs = np.repeat([-1.0, 1.0], [len(part) for part in rows])
         standard = ((np.concatenate(rows) - centre) / spread).astype(np.float32)
-        data.append(_learners.Examples(standard, np.float32(margins), np.float32(signs)))
+        data.append(
+            _learners.Examples(standard, margins.astype(np.float32), signs.astype(np.float32))
+        )
     layers = _learners.trained(key, data[0], data[1], hidden)
     judged, margins, signs = data[1]
     deeper: Any = margins + np.asarray(_learners.added(layers, judged.T))  # type: ignore[arg-type]

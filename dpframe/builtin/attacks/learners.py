@@ -46,7 +46,7 @@ def table(sides: Sequence[HostArray]) -> TrainingRows:
     """Join standardised rows on D and on D′, each of shape [n, columns], into one table."""
     rows = np.concatenate([np.asarray(side, np.float32) for side in sides])
     ones = np.ones((len(rows), 1), np.float32)
-    signs = np.repeat(np.float32([-1, 1]), [len(side) for side in sides])
+    signs = np.repeat([-1, 1], [len(side) for side in sides]).astype(np.float32)
     return TrainingRows(np.concatenate([rows, ones], axis=1), signs)
 
 
@@ -246,7 +246,7 @@ def _towards(mean: Any, square: Any, count: int) -> Any:
     return mean / (1 - 0.9**count) / (np.sqrt(square / (1 - 0.999**count)) + 1e-8)
 
 
-def _words_of(key: Key) -> list[int]:
+def _words_of(key: Any) -> list[int]:
     if isinstance(key, np.ndarray):
         return key.ravel().tolist()
     import jax

@@ -6,7 +6,6 @@ import warnings
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-import jax.numpy as jnp
 import numpy as np
 
 from dpframe.plugins import Attack, HostMechanism, find_plugin
@@ -51,6 +50,7 @@ class NamedFeatures(Attack, name="features"):
     """
 
     gives = "score"
+    portable = True
 
     look: Literal["cut", "intervals", "together"] = "cut"
     """"cut": the feature that differs most, oriented to be larger on D′; it needs few outputs.
@@ -84,19 +84,9 @@ class NamedFeatures(Attack, name="features"):
         return {**state, "kept": kept, "names": np.frombuffer(text.encode(), np.uint8)}
 
     def score(self, state: Tree, outputs: Array) -> Array:
-        seen = jnp.take(outputs, state["kept"], axis=1)
-        found: Array = (
-            self._learner.score(state, seen)
-            if self.look == "intervals"
-            else _SCORES[self.look](state, seen, jnp)
-        )
-        return found
-
-    def score_on_host(self, state: Tree, seen: HostArray) -> HostArray:
-        seen = seen[:, state["kept"]]
-        if self.look != "intervals":
-            return np.asarray(_SCORES[self.look](state, seen, np))
-        found: HostArray = self._learner.score_on_host(state, seen)
+        seen = outputs[:, state["kept"]]
+        score = self._learner.score if self.look == "intervals" else _SCORES[self.look]
+        found: Array = score(state, seen)
         return found
 
     def words(self, state: Tree, edge: float, above: bool, words: Mapping[int, str]) -> str | None:
@@ -152,10 +142,10 @@ def _cuts(sides: tuple[HostArray, HostArray]) -> dict[str, Any]:
     }
 
 
-def _place(state: Tree, seen: Any, xp: Any) -> Any:
+def _place(state: Tree, seen: Any) -> Any:
     """Return the number of cuts below a feature, negated if D′ has smaller values."""
-    place = xp.searchsorted(xp.asarray(state["cuts"]), seen[:, 0], side="right")
-    return xp.where(xp.isnan(seen[:, 0]), state["missing"], state["sign"] * place)
+    place = np.searchsorted(state["cuts"], seen[:, 0], side="right")
+    return np.where(np.isnan(seen[:, 0]), state["missing"], state["sign"] * place)
 
 
 def _shifts(sides: tuple[HostArray, HostArray]) -> dict[str, Any]:
@@ -173,11 +163,11 @@ def _shifts(sides: tuple[HostArray, HostArray]) -> dict[str, Any]:
     return {"low": np.minimum(x, y), "high": np.maximum(x, y), "weight": weight}
 
 
-def _log_odds(state: Tree, seen: Any, xp: Any) -> Any:
+def _log_odds(state: Tree, seen: Any) -> Any:
     """Return the sum of log-odds; those of Laplace noise are constant beyond both medians."""
-    low, high = xp.asarray(state["low"]), xp.asarray(state["high"])
-    inside = xp.clip(xp.where(xp.isnan(seen), (low + high) / 2, seen), low, high)
-    return ((2 * inside - low - high) * xp.asarray(state["weight"])).sum(axis=1)
+    low, high = state["low"], state["high"]
+    inside = np.clip(np.where(np.isnan(seen), (low + high) / 2, seen), low, high)
+    return ((2 * inside - low - high) * state["weight"]).sum(axis=1)
 
 
 _SCORES = {"cut": _place, "together": _log_odds}

@@ -25,7 +25,7 @@ def test_the_feature_that_differs_is_cut_halfway():
     x, y = rng.normal(size=(2, 8, 3))
     y[:, 1] += 20
     attack, state = learned(x, y)
-    scores = attack.score_on_host(state, np.concatenate([x, y]))
+    scores = attack.score(state, np.concatenate([x, y]))
     assert scores[:8].max() < scores[8:].min()
     edge = scores[8:].min()
     told = attack.words(state, edge, True, {})
@@ -38,7 +38,7 @@ def test_a_missing_number_is_an_event():
     x, y = np.zeros((8, 3)), np.zeros((8, 3))
     y[:6, 2] = np.nan
     attack, state = learned(x, y)
-    scores = attack.score_on_host(state, np.concatenate([x, y]))
+    scores = attack.score(state, np.concatenate([x, y]))
     assert (scores[8:14] > scores[:8].max()).all()
     assert attack.words(state, scores[8], True, {}) == "the other is no number"
 
@@ -48,21 +48,10 @@ def test_a_missing_number_is_an_event():
 def test_features_that_never_differ_are_no_problem(look, fill):
     x = np.full((8, 3), fill)
     attack, state = learned(x, x, look)
-    scores = np.asarray(attack.score_on_host(state, x))
+    scores = np.asarray(attack.score(state, x))
     assert np.isfinite(scores).all()
     assert len(set(scores)) == 1
     assert attack.words(state, float(scores[0]), True, {}) is not None
-
-
-@pytest.mark.parametrize("look", ["cut", pytest.param("intervals", marks=pytest.mark.slow)])
-def test_the_traced_score_is_the_same(look):
-    rng = np.random.default_rng(1)
-    x, y = rng.normal(size=(2, 40, 3))
-    x[0, 0] = np.nan
-    attack, state = learned(x, y + 1, look)
-    seen = np.concatenate([x, y, [[np.inf, -np.inf, np.nan]]])
-    host = attack.score_on_host(state, seen)
-    assert np.allclose(np.asarray(attack.score(state, seen)), host, atol=1e-5)
 
 
 def test_equal_columns_are_kept_once_and_constant_ones_are_not():
