@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 
 NAME = "shard.json"
-SCHEMA = 1
 
 
 class ShardResult(NamedTuple):
@@ -33,6 +32,38 @@ class ShardResult(NamedTuple):
 
     directory: Path
     failed: dict[str, str]  # why cells could not be counted, by id
+
+
+class ShardFile(BaseModel):
+    """The description of a shard, in its directory."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    schema_: Annotated[Literal[1], Field(alias="schema")] = 1
+    shard: Annotated[list[Annotated[int, Field(ge=1, le=10**6)]], Field(min_length=2, max_length=2)]
+    """Its number, and the number of all shards."""
+    spec: SpecRecord
+    seed: int
+    versions: dict[str, str]
+    """Versions that may change counts; others may differ by machine."""
+    plugins: list[PluginRecord]
+    complete: bool = False
+    failed: dict[str, str] = {}
+    """Why cells could not be counted, by id."""
+
+    @property
+    def name(self) -> str:
+        return "/".join(map(str, self.shard))
+
+    def origin(self) -> dict[str, Any]:
+        """Return what must be equal in all shards of a run, in words."""
+        found = self.model_dump(include={"spec", "seed", "versions", "plugins"})
+        return {
+            "the spec or its overrides": {**found["spec"], "path": ""},
+            "the seed": self.seed,
+            "versions": self.versions,
+            "the code of plugins": found["plugins"],
+        }
 
 
 def count(
@@ -58,12 +89,12 @@ def count(
 
     with files.locked(directory / CHECKPOINT):
         keep_compiled_programs(warn)
-        about = _about(loaded, shard)
+        about = _described(loaded, shard)
         _check_empty(directory, about)
         store = Store(directory / CHECKPOINT)
         if not invocation.resume:
             store.clear()
-        _write(directory, {**about, "complete": False, "failed": {}})
+        _write(directory, about)
         with source_of(loaded.cells, loaded.interpreters) as workers:
             plan = make_plan(loaded, workers)
             draws = planned_draws(plan) // shard.of
@@ -72,7 +103,7 @@ def count(
         failed |= {cell.id: reason for cell, reason in plan.failed}
         if store.problem:
             raise OutputError(store.problem)
-        _write(directory, {**about, "complete": True, "failed": failed})
+        _write(directory, about.model_copy(update={"complete": True, "failed": failed}))
     return ShardResult(directory, failed)
 
 
@@ -91,42 +122,39 @@ def merge(
     missing or belongs to another run, SpecError if the spec is missing or has changed.
     """
     shards = [(directory, _read(directory)) for directory in directories]
-    _check_one_run(shards)
+    of = _check_one_run(shards)
     first = shards[0][1]
-    of = first["shard"][1]
     from dpframe.engine.checkpoint import merge as merge_counts
+    from dpframe.sampling.address import Shard
 
-    loaded = load(spec or Path(first["spec"]["path"]), first["spec"]["overrides"])
-    if loaded.source.sha256 != first["spec"]["sha256"]:
+    loaded = load(spec or Path(first.spec.path), first.spec.overrides)
+    if loaded.source.sha256 != first.spec.sha256:
         raise SpecError([f"{loaded.source.path}: not the spec that the shards were counted from"])
-    _check_here(first, loaded)
-    numbered = {about["shard"][0]: directory / CHECKPOINT for directory, about in shards}
+    here = _described(loaded, Shard(1, of)).origin()
+    if odd := _difference(here, {**first.origin(), "the seed": here["the seed"]}):
+        raise OutputError(
+            f"the shards differ from this machine in {odd}: counts of different code cannot be "
+            "combined"
+        )
+    numbered = {about.shard[0]: directory / CHECKPOINT for directory, about in shards}
     with files.locked(files.made(out) / CHECKPOINT):
         merge_counts(numbered, of, out / CHECKPOINT)
     return run_audit(loaded, Invocation(out=out), display, warn)
 
 
-def _about(loaded: Audit, shard: Shard) -> dict[str, Any]:
-    """Return the fields that all shards of a run share, and the number of this one."""
-    return {
-        "schema": SCHEMA,
-        "shard": list(shard),
-        "spec": spec_record(loaded.source).model_dump(),
-        "seed": first_seed(loaded),
-        **_code(loaded),
-    }
-
-
-def _code(loaded: Audit) -> dict[str, Any]:
-    """Return the versions and plugins that may change counts; others may differ by machine."""
+def _described(loaded: Audit, shard: Shard) -> ShardFile:
     found = versions()
-    return {
-        "versions": {name: found[name] for name in ("dpframe", "jax", "numpy", "scipy")},
-        "plugins": [plugin.model_dump() for plugin in plugin_records(loaded)],
-    }
+    return ShardFile(
+        shard=list(shard),
+        spec=spec_record(loaded.source),
+        seed=first_seed(loaded),
+        versions={name: found[name] for name in ("dpframe", "jax", "numpy", "scipy")},
+        plugins=plugin_records(loaded),
+    )
 
 
-def _write(directory: Path, content: dict[str, Any]) -> None:
+def _write(directory: Path, about: ShardFile) -> None:
+    content = about.model_dump(mode="json", by_alias=True)
     signed = {**content, "digest": digest_of(content)}
     try:
         files.replace(directory / NAME, json.dumps(signed, indent=1, ensure_ascii=False))
@@ -134,119 +162,82 @@ def _write(directory: Path, content: dict[str, Any]) -> None:
         raise OutputError(f"{directory}: cannot write there: {error.strerror}") from error
 
 
-def _read(directory: Path) -> dict[str, Any]:
+def _read(directory: Path) -> ShardFile:
     """Read the description of a shard; raise OutputError if it is missing or was altered."""
-    damaged = OutputError(f"{directory / NAME}: was not written by a shard")
     try:
         found = json.loads(files.read_folder(directory / NAME))
-        if not isinstance(found, dict) or found.get("schema") != SCHEMA:
-            raise damaged
+        if not isinstance(found, dict):
+            raise ValueError
         if found.pop("digest", None) != digest_of(found):
             raise OutputError(f"{directory / NAME}: was altered")
-        _Form.model_validate(found)
+        return ShardFile.model_validate(found)
     except OSError:
         raise OutputError(f"{directory}: has no shard; dpframe run --shard makes one") from None
     except (ValueError, RecursionError):
-        raise damaged from None
-    return found
+        raise OutputError(f"{directory / NAME}: was not written by a shard") from None
 
 
-class _Form(BaseModel):
-    """The fields of a shard's description."""
-
-    model_config = ConfigDict(strict=True)
-
-    shard: Annotated[list[Annotated[int, Field(ge=1, le=10**6)]], Field(min_length=2, max_length=2)]
-    spec: SpecRecord
-    seed: int
-    versions: dict[str, str]
-    plugins: list[PluginRecord]
-    complete: bool
-    failed: dict[str, str]
-
-
-def _check_empty(directory: Path, about: dict[str, Any]) -> None:
+def _check_empty(directory: Path, about: ShardFile) -> None:
     """Refuse a directory of another run or shard, because counts of two runs must not mix."""
     if (directory / "record.json").exists():
         raise OutputError(
             f"{directory}: contains the record of a run; a shard needs its own directory"
         )
-    if not (directory / NAME).exists():
-        return
-    other = _read(directory)
-    for key in ("shard", "spec"):
-        if other[key] != about[key]:
+    if (directory / NAME).exists():
+        other = _read(directory)
+        if (other.shard, other.spec) != (about.shard, about.spec):
             raise OutputError(
-                f"{directory}: contains shard {_named(other)} of another run or cut; choose "
+                f"{directory}: contains shard {other.name} of another run or cut; choose "
                 "another --out, or delete it"
             )
 
 
-def _check_one_run(shards: Sequence[tuple[Path, dict[str, Any]]]) -> None:
-    """Raise OutputError unless the shards are exactly the parts of one run."""
+def _check_one_run(shards: Sequence[tuple[Path, ShardFile]]) -> int:
+    """Return the number of shards; raise OutputError unless they are the parts of one run."""
     if not shards:
         raise OutputError("no shard was given")
     first_directory, first = shards[0]
     seen: dict[int, Path] = {}
+    number, of = first.shard
     for directory, about in shards:
-        for key, what in _WHAT.items():
-            mine, theirs = (
-                {**one["spec"], "path": ""} if key == "spec" else one[key] for one in (about, first)
-            )
-            if mine != theirs:
-                raise OutputError(
-                    f"{directory} and {first_directory} differ in {what}"
-                    f"{_difference(mine, theirs)}: they are not parts of one run"
-                )
-        number, of = about["shard"]
-        if of != first["shard"][1]:
+        if odd := _difference(about.origin(), first.origin()):
             raise OutputError(
-                f"{directory} is shard {_named(about)}, {first_directory} is {_named(first)}: all "
+                f"{directory} and {first_directory} differ in {odd}: they are not parts of one run"
+            )
+        number = about.shard[0]
+        if about.shard[1] != of:
+            raise OutputError(
+                f"{directory} is shard {about.name}, {first_directory} is {first.name}: all "
                 "shards of a run must be cut in the same way"
             )
         if number in seen:
-            raise OutputError(f"{directory} and {seen[number]} are both shard {_named(about)}")
+            raise OutputError(f"{directory} and {seen[number]} are both shard {about.name}")
         seen[number] = directory
-        if not about["complete"]:
+        if not about.complete:
             raise OutputError(
-                f"{directory}: shard {_named(about)} is not complete; run it again to continue"
+                f"{directory}: shard {about.name} is not complete; run it again to continue"
             )
-    of = first["shard"][1]
     if missing := sorted(set(range(1, of + 1)) - seen.keys()):
         listed = ", ".join(map(str, missing[:10])) + (" …" if len(missing) > 10 else "")
         raise OutputError(f"of {of} shards {len(missing)} are missing: {listed}")
+    return of
 
 
-_WHAT = {
-    "spec": "the spec or its overrides",
-    "seed": "the seed",
-    "versions": "versions",
-    "plugins": "the code of plugins",
-}
-
-
-def _difference(mine: Any, theirs: Any) -> str:
-    if isinstance(mine, dict) and mine.keys() == theirs.keys():
-        names = [name for name in mine if mine[name] != theirs[name] and name != "text"]
-        return f" ({', '.join(names)})" if names else ""
-    if isinstance(mine, list):
-        both = {json.dumps(one, sort_keys=True) for one in mine} ^ {
-            json.dumps(one, sort_keys=True) for one in theirs
-        }
-        names = sorted({json.loads(one)["name"] for one in both if one.startswith("{")})
-        return f" ({', '.join(names)})" if names else ""
-    return ""
-
-
-def _named(about: dict[str, Any]) -> str:
-    return "/".join(map(str, about["shard"]))
-
-
-def _check_here(about: dict[str, Any], loaded: Audit) -> None:
-    """Raise OutputError if the counts come from code that differs from this machine's."""
-    for key, found in _code(loaded).items():
-        if found != about[key]:
-            raise OutputError(
-                f"the shards differ from this machine in {_WHAT[key]}"
-                f"{_difference(found, about[key])}: counts of different code cannot be combined"
+def _difference(mine: dict[str, Any], theirs: dict[str, Any]) -> str:
+    """Return the first difference between the origins of two shards; "" if there is none."""
+    for what, one in mine.items():
+        if one == (other := theirs[what]):
+            continue
+        names: list[str] = []
+        if isinstance(one, dict):
+            names = [name for name in one if one[name] != other.get(name) and name != "text"]
+        elif isinstance(one, list):
+            names = sorted(
+                {
+                    plugin["name"]
+                    for plugin in (*one, *other)
+                    if one.count(plugin) != other.count(plugin)
+                }
             )
+        return f"{what} ({', '.join(names)})" if names else what
+    return ""
