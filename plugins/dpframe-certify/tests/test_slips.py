@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import certcheck
 import jax
 import numpy as np
 import pytest
@@ -319,22 +320,29 @@ def test_every_other_field_is_compared(few: dict[str, Any], tmp_path: Path) -> N
             assert altered == few or code(written(altered), tmp_path) in (1, 3), (place, changed)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda text: text[: len(text) // 2],
-        lambda text: text.replace('"m":', '"m":6,"m":', 1),
-        lambda text: text.replace('"failed":0', '"failed":' + "9" * 5000),
-        lambda text: text.replace('"failed":0', '"failed":' + "[" * 50_000 + "]" * 50_000),
-        lambda text: text.replace('"failed":0', '"failed":1e-999999999'),
-        lambda text: text.replace('"failed":0', '"failed":NaN'),
-        lambda text: text.replace('"failed":0', '"failed":-0'),
-    ],
-)
+HOSTILE = [
+    *("", "{}", "[]", "null", "3", "\x00", "[" * 100_000, '{"certificate":1}'),
+    *('{"certificate":1,"digest":"","conclusions":[]}', '{"a":NaN}', '{"a":1e400}'),
+    lambda text: text[: len(text) // 2],
+    lambda text: text.replace('"m":', '"m":6,"m":', 1),
+    *(
+        lambda text, value=value: text.replace('"failed":0', f'"failed":{value}')
+        for value in ("9" * 5000, "[" * 50_000 + "]" * 50_000, "1e-999999999", "NaN", "-0")
+    ),
+    lambda text: text + " ",
+    lambda text: text.replace(":", ": ", 1),
+    lambda text: text.replace("\n", "\r\n"),
+]
+
+
+@pytest.mark.parametrize("at", range(len(HOSTILE)))
 def test_hostile_files_are_refused_in_a_line(
-    sound: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Any
+    sound: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], at: int
 ) -> None:
-    assert code(change(written(sound)), tmp_path) == 1
+    change: Any = HOSTILE[at]
+    file = tmp_path / "cert.json"
+    file.write_bytes((change(written(sound)) if callable(change) else change).encode())
+    assert certcheck.main([str(file)]) == 1
     said = capsys.readouterr().out
     assert said.startswith("REFUSED: ")
     assert said.count("\n") == 1

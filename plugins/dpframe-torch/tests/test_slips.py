@@ -114,13 +114,6 @@ def test_steps_that_the_private_optimiser_did_not_make_are_named(slip, named, wi
     assert found.verdict == "inconclusive"
 
 
-def test_a_right_script_with_its_own_claim_is_consistent():
-    one = script().train(2)
-    found = audited(one, one.engine.get_epsilon(DELTA))
-    assert found.warnings == []
-    assert found.verdict == "consistent"
-
-
 # A stated ε that is too small for the steps.
 
 

@@ -26,18 +26,6 @@ def test_a_correct_script_gets_no_warning():
     assert 0.95 < found["training"]["watched"]["noise"]["ratio"] < 1.05
 
 
-def test_a_script_that_was_not_watched_is_told_so():
-    canaries = Canaries(table(), 100, seed=0)
-    (warning,) = canaries.audit(plain(canaries.train_set, epochs=1)).warnings
-    assert "was not watched" in warning
-
-
-def test_a_shuffled_loader_that_is_accounted_as_poisson_is_named():
-    canaries = Canaries(table(), 100, seed=0)
-    (warning,) = Script(canaries, poisson=False).train(5).audit().warnings
-    assert "not Poisson samples: nearly all have 40 records" in warning
-
-
 def test_batches_of_every_size_in_which_all_records_come_equally_often_are_not_poisson():
     canaries = Canaries(table(), 100, seed=0)
     sizes, places = np.random.default_rng(0).binomial(350, 0.1, 200), []
@@ -58,13 +46,6 @@ def test_drop_last_is_named():
     assert len(canaries.train_set) % 40
     warnings = audited(canaries, epochs=5, drop_last=True).warnings
     assert any("drop_last leaves out the rest" in one for one in warnings)
-
-
-def test_training_on_other_data_than_the_training_set_is_named():
-    data = table()
-    canaries = Canaries(data, 100, "as-they-are", seed=0)
-    warnings = audited(canaries, data, epochs=3).warnings
-    assert any("canaries that are out were trained on" in one for one in warnings)
 
 
 def test_a_subset_that_leaves_canaries_out_is_named():
@@ -284,14 +265,6 @@ def test_a_training_that_was_not_seen_is_named():
         optimizer.step()
     assert any("no batch in train mode" in one for one in canaries.audit(model).warnings)
     assert any("optimiser made no step" in one for one in unused.audit(model).warnings)
-
-
-def test_watching_before_opacus_wraps_the_optimiser_is_named():
-    canaries = Canaries(table(), 100, seed=0)
-    script = Script(canaries)
-    canaries.watch(script.model._module, script.optimizer.original_optimizer)
-    (warning,) = script.train(2, watch=False).audit().warnings
-    assert "call canaries.watch after make_private" in warning
 
 
 def test_ghost_clipping_is_refused_for_gradient_canaries():
