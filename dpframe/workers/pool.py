@@ -13,7 +13,7 @@ from typing import Any
 from dpframe.common import machine, text
 from dpframe.errors import SampleError
 from dpframe.workers import requests
-from dpframe.workers.process import Gone, Remarks, WorkerProcess, end
+from dpframe.workers.process import WorkerExited, WorkerProcess, WorkerStderr, end
 from dpframe.workers.program.frames import Frame, NoFrameError
 from dpframe.workers.program.query import Queried, Refused, heard
 
@@ -89,7 +89,7 @@ class Workers(requests.WorkerSource):
         self.progress = CallProgress()
         self.stopped = False
         self._slowest: float | None = None
-        self._remarks = Remarks()
+        self._remarks = WorkerStderr()
         self._waiting: deque[object] = deque()
         """Callers that wait for workers, served in this order: else one that needs two at once
         might wait for as long as others need one."""
@@ -242,7 +242,7 @@ class _Worker(requests.Lent):
                 yield found
         except NoFrameError as error:
             raise self._ended(self.process.refused(error), "while it sampled") from None
-        except Gone as gone:
+        except WorkerExited as gone:
             raise self._ended(gone, "while it sampled") from None
         finally:
             progress.end(self)
@@ -268,7 +268,7 @@ class _Worker(requests.Lent):
         try:
             self.process.say({"do": "query", "data": data})
             frame = self.process.hear(deadline)
-        except Gone as gone:
+        except WorkerExited as gone:
             raise self._ended(gone, "while it computed its query") from None
         self.at_rest = True
         if frame.header["tell"] != "queried":
@@ -281,7 +281,7 @@ class _Worker(requests.Lent):
     def ask_early(self) -> None:
         """Ask the process to load the box before `take_in`, so that several load at once."""
         if self.process.holds != self.load.number:
-            with contextlib.suppress(Gone, requests.Overdue):  # else `take_in` finds it
+            with contextlib.suppress(WorkerExited, requests.Overdue):  # else `take_in` finds it
                 self._ask(time.monotonic() + self.workers.to_load)
 
     def take_in(self) -> None:
@@ -310,7 +310,7 @@ class _Worker(requests.Lent):
                     raise requests.problem(frame, "sample")
                 why = text.escape(str(frame.header.get("blame")))
                 raise SampleError(f"a worker could not load the mechanism ({why})")
-        except Gone as gone:
+        except WorkerExited as gone:
             raise self._ended(gone, "before it sampled") from None
         except requests.Overdue:
             raise requests.LostError(
@@ -333,7 +333,7 @@ class _Worker(requests.Lent):
         self.process.say(*self.load.message())
         self._asked = True
 
-    def _ended(self, gone: Gone, when: str) -> Exception:
+    def _ended(self, gone: WorkerExited, when: str) -> Exception:
         if self.workers.stopped:
             return requests.Stopped()
         return requests.LostError(f"a worker process {gone} {when}")

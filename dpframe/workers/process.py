@@ -24,7 +24,7 @@ MOST = 1 << 16  # remarks that are remembered; later ones are printed each time
 LONGEST = 1 << 16  # bytes after which a line counts as ended
 
 
-class Remarks:
+class WorkerStderr:
     """Prints remarks, the output of black boxes, to standard error: once for each mechanism.
 
     Otherwise a warning would be printed by each worker, and perhaps at each release. A remark is a
@@ -99,7 +99,7 @@ PULSE = 0.2  # seconds between two checks that a silent process still exists
 GRACE = 0.3  # seconds that processes get to end themselves and what they started
 
 
-class Gone(Exception):  # noqa: N818  # not always an error: a process may have been told to end
+class WorkerExited(Exception):  # noqa: N818  # not always an error: a process may have been told to end
     """The process has ended; the message says how."""
 
 
@@ -114,12 +114,12 @@ class WorkerProcess:
         SampleError: no such interpreter.
     """
 
-    def __init__(self, interpreter: str | None = None, remarks: Remarks | None = None) -> None:
+    def __init__(self, interpreter: str | None = None, remarks: WorkerStderr | None = None) -> None:
         self.interpreter = interpreter
         self.topic = ""  # of its remarks
         self.imported = ""  # code of the load that it took in last, see `Load.code`
         self.holds: int | None = None  # number of the load that it has taken in
-        self._remarks = remarks or Remarks()
+        self._remarks = remarks or WorkerStderr()
         self._process = _started(interpreter)
         self._heard: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
         self._nonsense: str | None = None  # the fault of its last answer, if it was invalid
@@ -131,7 +131,7 @@ class WorkerProcess:
         self._overhearing.start()
 
     def say(self, header: dict[str, object], content: bytes = b"") -> None:
-        """Send a request; raises Gone."""
+        """Send a request; raises WorkerExited."""
         assert self._process.stdin is not None
         try:
             with self._saying:
@@ -140,7 +140,10 @@ class WorkerProcess:
             raise self._gone() from None
 
     def hear(self, deadline: float | None = None) -> Frame:
-        """Wait for the next answer; raise Gone if there will be none, Overdue at the deadline."""
+        """Wait for the next answer.
+
+        Raises WorkerExited if there will be none, Overdue at the deadline.
+        """
         while True:
             left = PULSE if deadline is None else min(PULSE, deadline - time.monotonic())
             try:
@@ -181,22 +184,22 @@ class WorkerProcess:
             if rest:
                 self._remarks.take(self.topic, rest)
 
-    def refused(self, error: NoFrameError) -> Gone:
+    def refused(self, error: NoFrameError) -> WorkerExited:
         """End it because of an invalid answer."""
         self._nonsense = str(error)
         return self._gone()
 
-    def _gone(self) -> Gone:
+    def _gone(self) -> WorkerExited:
         if self._nonsense is not None:
             end(self)
-            return Gone(f"was ended ({self._nonsense})")
+            return WorkerExited(f"was ended ({self._nonsense})")
         status = self._exit_status()
         deadline = time.monotonic() + GRACE
         while status is None and time.monotonic() < deadline:
             time.sleep(0.01)  # its output ends a moment before it does
             status = self._exit_status()
         end(self)
-        return Gone(_described(status))
+        return WorkerExited(_described(status))
 
     def _exit_status(self) -> int | None:
         """Return its exit status without freeing its process number; None if it is running."""

@@ -30,12 +30,12 @@ from dpframe.workers.program import (
     plain_data,
     sampler,
 )
+from dpframe.workers.program.answers import Terms
 from dpframe.workers.program.encoding import encode
 from dpframe.workers.program.frames import Frame
-from dpframe.workers.program.mechanism_sampler import ArrayScribe
+from dpframe.workers.program.mechanism_sampler import ArrayEncoder
 from dpframe.workers.program.module_sampler import Modules
 from dpframe.workers.program.plain_data import pack
-from dpframe.workers.program.releases import ReleasedAnswers
 from dpframe.workers.program.serve import Server
 from dpframe.workers.requests import Load, Overdue, Request, external_load
 
@@ -213,11 +213,12 @@ def test_answers_are_those_of_other_workers(box: str) -> None:
     assert done == {"tell": "done"}
     found = Answers(np.frombuffer(content, "<u8").reshape(header["shape"]))
     values = ["a", {"b": 2}, (1.0, float("nan")), None] * 2
-    scribe = ArrayScribe(())
-    expected = scribe.lay_out(ReleasedAnswers([scribe.held(value) for value in values], []), 3)
-    np.testing.assert_array_equal(found.rows, expected)
+    encoder = ArrayEncoder(())
+    encoder.terms = Terms(width=3)
+    expected = encoder.chunk([encoder.held(value) for value in values])
+    assert found.rows.tobytes() == expected.content
     kinds = {header["words"][int(kind)] for kind in found.kinds}
-    assert kinds == {scribe.words[kind] for kind in found.kinds.tolist()}
+    assert kinds == {encoder.words[kind] for kind in found.kinds.tolist()}
 
 
 def test_draws_depend_on_their_address_and_not_on_how_many_are_asked_for(box: str) -> None:

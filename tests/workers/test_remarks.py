@@ -12,7 +12,7 @@ import pytest
 from dpframe import HostMechanism, PureDP
 from dpframe.sampling.address import EVAL, Asking, Stream
 from dpframe.workers.pool import Workers
-from dpframe.workers.process import LONGEST, MOST, Remarks, remarks_in
+from dpframe.workers.process import LONGEST, MOST, WorkerStderr, remarks_in
 from dpframe.workers.requests import Load, Request
 
 
@@ -66,7 +66,7 @@ def test_a_thing_is_a_line_with_what_is_indented_below_it() -> None:
 
 
 def test_nothing_is_lost_when_too_much_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    remarks = Remarks()
+    remarks = WorkerStderr()
     for number in range(MOST + 1):
         remarks.take("", b"%d\n" % number)
     for _ in range(2):

@@ -18,11 +18,11 @@ from dpframe.common.text import error_message
 from dpframe.sampling.address import Stream, host_generator
 
 from . import codes, libraries
+from .answers import BEFORE, AnswerEncoder, Chunk, is_real, native_shapes
 from .encoding import of_array
 from .plain_data import SharedValue
 from .query import Refused
-from .releases import BEFORE, ReleasedAnswers, Scribe, is_real
-from .sampler import Chunk, Prepared, Sampler
+from .sampler import Prepared, Sampler
 from .serve import serve
 
 if TYPE_CHECKING:
@@ -60,82 +60,78 @@ class MechanismSampler(Sampler):
     """Mechanisms, one per lane, with a pair of datasets."""
 
     def __init__(self, mechanisms: tuple[Any, ...], data: tuple[Any, ...]) -> None:
-        super().__init__(ArrayScribe(mechanisms[0].attributes if mechanisms else ()))
+        super().__init__(ArrayEncoder(mechanisms[0].attributes if mechanisms else ()))
         self.mechanisms = mechanisms
-        self.handouts = tuple(map(Handout, data))
+        self.guards = tuple(map(DatasetGuard, data))
 
     def boxes(self) -> Sequence[Any]:
         return self.mechanisms
 
     def questions(self, data: int) -> tuple[Callable[[], Any], None]:
-        return partial(self.mechanisms[0].query, self.handouts[data].copy()), None
+        return partial(self.mechanisms[0].query, self.guards[data].copy()), None
 
     def chunk(self, task: dict[str, Any], chunk: int) -> Chunk:
         """Draw one chunk; `dims` and `dtype` of one output are null if not known yet."""
-        mechanism, rows, how = self.mechanisms[task["lane"]], task["rows"], task.get("answers")
+        mechanism, rows = self.mechanisms[task["lane"]], task["rows"]
         rng = host_generator(Stream(*task["stream"]), chunk, task["dataset"])
+        releases, arrays = mechanism.gives_releases(), task.get("answers") is None
         with self._data(task["lane"], task["data"]) as data:
             self.seed(task["stream"], chunk, task["dataset"])
-            if how is None and not (task["dims"] is None and mechanism.gives_releases()):
-                if data.error is not None:
-                    raise data.error
-                outputs = mechanism.sample(rng, data.state, rows)
-                # An array would lose masks, and the structure of rows with several parts.
-                more = isinstance(outputs, tuple) and not _is_plain(outputs)
-                more = more or isinstance(outputs, list) or libraries.is_masked(outputs)
-                if task["dims"] is None and more:
-                    return self.laid_out(ReleasedAnswers(self._held(outputs, rows), []), None)
-                array = _array(outputs)
-                _check(array, task)
-                return Chunk(array, array.nbytes)
-            how = how or {}
-            if mechanism.gives_releases():
-                release = partial(mechanism.release, rng, data.state)
-            elif data.error is not None or how.get("one"):
-                release = partial(_only, mechanism, rng, data.state)
-            else:
-                held = self._held(mechanism.sample(rng, data.state, rows), rows)
-                return self.laid_out(ReleasedAnswers(held, []), how.get("width"))
-            return self.released(data, release, rows, how)
+            if releases and not (arrays and task["dims"] is not None):
+                return self.released(data, partial(mechanism.release, rng, data.state), rows)
+            if not arrays and (data.error is not None or self.encoder.terms.one):
+                return self.released(data, partial(_only, mechanism, rng, data.state), rows)
+            if data.error is not None:
+                raise data.error
+            outputs = mechanism.sample(rng, data.state, rows)
+            # An array would lose masks, and the structure of rows with several parts.
+            more = isinstance(outputs, tuple) and not _is_plain(outputs)
+            more = more or isinstance(outputs, list) or libraries.is_masked(outputs)
+            if not arrays or (task["dims"] is None and more):
+                return self.encoder.chunk(self._held(outputs, rows))
+            array = _array(outputs)
+            _check(array, task)
+            dtype = array.dtype.name if array.dtype.kind == "V" else array.dtype.str
+            return Chunk(array.tobytes(), array.shape, dtype)
 
     def prepare(self, lane: int, data: int) -> Prepared:
-        handout = self.handouts[data]
-        copy = handout.copy()
+        guard = self.guards[data]
+        copy = guard.copy()
         try:
             state = self.mechanisms[lane].prepare(copy)
         finally:
-            if handout.changed(copy):
-                raise Refused(handout.fault)
-        shared = [] if handout.shared else [SharedValue(copy, whole=True)]
+            if guard.changed(copy):
+                raise Refused(guard.fault)
+        shared = [] if guard.shared else [SharedValue(copy, whole=True)]
         return Prepared(state, None, (*shared, SharedValue(state, whole=False)))
 
     def shared(self, lane: int, data: int) -> Sequence[Any]:
-        handout = self.handouts[data]
-        return [handout] * handout.shared + [*super().shared(lane, data)]
+        guard = self.guards[data]
+        return [guard] * guard.shared + [*super().shared(lane, data)]
 
     @contextlib.contextmanager
     def _data(self, lane: int, index: int) -> Iterator[Prepared]:
         """Yield the dataset of a call, or the state prepared from it."""
-        handout = self.handouts[index]
+        guard = self.guards[index]
         if self.mechanisms[lane].prepares():
             yield self.prepared(lane, index)
             return
-        copy = handout.copy()
+        copy = guard.copy()
         yield Prepared(copy)
-        if not handout.shared and handout.changed(copy):
-            raise Refused(handout.fault)
+        if not guard.shared and guard.changed(copy):
+            raise Refused(guard.fault)
 
     def _held(self, outputs: Any, rows: int) -> Any:
         """Return the answers of one call of `sample`, one per row."""
         if not isinstance(outputs, list | tuple) and not libraries.is_masked(outputs):
             found = _array(outputs)
             if found.shape[:1] == (rows,) and found.dtype.kind in "OSTUVmM":
-                return [self.scribe.held(answer) for answer in found]
+                return [self.encoder.held(answer) for answer in found]
             _check(found, {"rows": rows, "dims": None, "dtype": None})
             return found
         if len(outputs) != rows:
             raise Refused(f"sample(…, n={rows}) gave {len(outputs)} answers")
-        return [self.scribe.held(answer) for answer in outputs]
+        return [self.encoder.held(answer) for answer in outputs]
 
 
 def _only(mechanism: Any, rng: Any, data: Any) -> Any:
@@ -205,7 +201,7 @@ def _check(outputs: HostArray, task: dict[str, Any]) -> None:
         raise Refused(f"sample gave {outputs.dtype}, and {dtype} before")
 
 
-class Handout:
+class DatasetGuard:
     """Hands out copies of one dataset, and detects if a black box has changed them.
 
     A black box that changes its data in place would change the input of every later draw. No other
@@ -251,8 +247,8 @@ class Handout:
         return blake2b(self._content, digest_size=16).digest()
 
 
-class ArrayScribe(Scribe):
-    """Encodes batches of one type at once, to the same codes as `Scribe`."""
+class ArrayEncoder(AnswerEncoder):
+    """Encodes batches of one type at once, to the same codes as `AnswerEncoder`."""
 
     def held(self, answer: Any) -> Any:
         kind = type(answer)
@@ -262,33 +258,20 @@ class ArrayScribe(Scribe):
             return answer
         return super().held(answer)
 
-    def lay_out(self, asked: ReleasedAnswers, width: int | None) -> HostArray:
-        answers = asked.answers
+    def chunk(self, answers: Any, seconds: Sequence[float] = ()) -> Chunk:
         block, plain = _block(answers)
-        if block is not None:
-            kinds, values, numbers = self._of_block(block, plain)
-        else:
-            each = [self.one(answer) for answer in answers]
-            kinds = np.array([one.kind for one in each], np.uint64)
-            values = np.array([one.value for one in each], np.uint64)
-            numbers = _numbers([one.numbers for one in each])
+        if block is None:
+            return super().chunk(answers, seconds)
+        kinds, values, numbers = self._of_block(block, plain)
         self.notice(answers, values[:64].tolist())
-        width = numbers.shape[1] if width is None else width
+        width = numbers.shape[1] if self.terms.width is None else self.terms.width
         rows = np.full((len(answers), BEFORE + width), codes.ABSENT, np.uint64)
         rows[:, 0], rows[:, 1], rows[:, 2] = kinds, values, 0
-        if asked.seconds:
-            rows[:, 2] = np.array(asked.seconds, np.float64).view(np.uint64)
+        if seconds:
+            rows[:, 2] = np.array(seconds, np.float64).view(np.uint64)
         count = min(width, numbers.shape[1])
         rows[:, BEFORE : BEFORE + count] = numbers[:, :count].view(np.uint64)
-        return rows
-
-    def joined(self, parts: list[Any], answering: bool) -> tuple[list[int], str, bytes]:
-        if answering:
-            widest = max(part.shape[1] for part in parts)
-            parts = [_wider(part, widest) for part in parts]
-        whole = np.concatenate(parts)
-        dtype = whole.dtype.name if whole.dtype.kind == "V" else whole.dtype.str
-        return list(whole.shape), dtype, whole.tobytes()
+        return Chunk(rows.tobytes(), rows.shape, "<u8", frozenset(native_shapes(answers)))
 
     def _of_block(self, block: HostArray, plain: bool) -> tuple[HostArray, HostArray, Floats]:
         """Return codes and numbers of many answers of one type and shape, [n, *dims].
@@ -339,15 +322,6 @@ def _block(answers: Any) -> tuple[HostArray | None, bool]:
     return None, False
 
 
-def _wider(rows: HostArray, columns: int) -> HostArray:
-    """Pad rows of answers to more columns, which hold no numbers."""
-    if rows.shape[1] == columns:
-        return rows
-    found = np.full((len(rows), columns), codes.ABSENT, np.uint64)
-    found[:, : rows.shape[1]] = rows
-    return found
-
-
 def _codes(before: bytes, content: bytes, n: int) -> HostArray:
     """Return the code of each of n pieces of equal length."""
     size = len(content) // max(1, n)
@@ -360,13 +334,4 @@ def _codes(before: bytes, content: bytes, n: int) -> HostArray:
         distinct[piece] = hasher.digest()
     whole = b"".join(map(distinct.__getitem__, pieces))
     found: HostArray = np.frombuffer(whole, "<u8").astype(np.uint64)
-    return found
-
-
-def _numbers(each: list[list[float]]) -> Floats:
-    width = max(map(len, each), default=0)
-    found = np.full((len(each), width), codes.ABSENT, np.uint64).view(np.float64)
-    for row, numbers in zip(found, each, strict=True):
-        if numbers:
-            row[: len(numbers)] = numbers
     return found

@@ -17,10 +17,10 @@ from functools import partial
 from typing import Any
 
 from . import plain_data
+from .answers import AnswerEncoder, Chunk
 from .frames import Frame
 from .query import Refused
-from .releases import ReleasedAnswers, Scribe
-from .sampler import Chunk, Prepared, Sampler
+from .sampler import Prepared, Sampler
 from .serve import serve
 
 
@@ -33,7 +33,7 @@ class ModuleSampler(Sampler):
     def __init__(
         self, module: Any, params: list[Any], data: list[bytes], attributes: Sequence[str]
     ) -> None:
-        super().__init__(Scribe(attributes))
+        super().__init__(AnswerEncoder(attributes))
         self._module, self._params, self._data = module, params, data
 
     def boxes(self) -> Sequence[Any]:
@@ -47,16 +47,15 @@ class ModuleSampler(Sampler):
 
     def chunk(self, task: dict[str, Any], chunk: int) -> Chunk:
         prepared = self.prepared(task["lane"], task["data"])
-        rows, how, state = task["rows"], task.get("answers") or {}, prepared.state
+        rows, state, terms = task["rows"], prepared.state, self.encoder.terms
         self.seed(task["stream"], chunk, task["dataset"])
         releases = getattr(state, "releases", None)
         if not callable(releases):
-            return self.released(prepared, state, rows, how)
-        if how.get("one") or how.get("time") or how.get("limit") is not None:
+            return self.released(prepared, state, rows)
+        if terms.one or terms.time or terms.limit is not None:
             single = state if callable(state) else lambda: _batch(releases, 1)[0]
-            return self.released(prepared, single, rows, how)
-        answers = [self.scribe.held(one) for one in _batch(releases, rows)]
-        return self.laid_out(ReleasedAnswers(answers, []), how.get("width"))
+            return self.released(prepared, single, rows)
+        return self.encoder.chunk([self.encoder.held(one) for one in _batch(releases, rows)])
 
     def prepare(self, lane: int, data: int) -> Prepared:
         params, own = self._arguments(lane, data)

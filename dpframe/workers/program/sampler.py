@@ -14,25 +14,16 @@ from time import monotonic, perf_counter
 from typing import Any, NamedTuple, TypeVar
 
 from . import generators
+from .answers import AnswerEncoder, Chunk, Terms, joined
 from .codes import UnreadableError
 from .frames import Frame
 from .plain_data import SharedValue
 from .query import Refused, ask
-from .releases import ReleasedAnswers, Scribe, native_shapes
 
 _SECONDS = 0.1  # between two messages with outputs; unsent outputs are lost if the process ends
 _NBYTES = 1 << 20  # bytes of outputs in one message, approximately
 
 T = TypeVar("T")
-
-
-class Chunk(NamedTuple):
-    """Outputs of one chunk."""
-
-    outputs: Any  # an array, or what `Scribe.lay_out` returned
-    nbytes: int
-    answering: bool = False  # answers of any kind, as rows of 64-bit words
-    natives: frozenset[tuple[int, ...] | None] = frozenset()  # see `releases.native_shapes`
 
 
 class Prepared(NamedTuple):
@@ -67,8 +58,8 @@ class Timer:
 class Sampler:
     """A black box with its datasets. Subclasses define how it is called."""
 
-    def __init__(self, scribe: Scribe) -> None:
-        self.scribe = scribe
+    def __init__(self, encoder: AnswerEncoder) -> None:
+        self.encoder = encoder
         self.process = os.getpid()
         self._prepared: dict[tuple[int, int], Prepared] = {}
         self._generators: list[generators.Generator] = []
@@ -88,9 +79,7 @@ class Sampler:
         Raises:
             Refused: the outputs cannot be counted; those before were yielded.
         """
-        how = task.get("answers") or {}
-        self.scribe.raises = bool(how.get("raises"))
-        self.scribe.messages = bool(how.get("messages"))
+        self.encoder.terms = Terms(**(task.get("answers") or {}))
         ready: list[Chunk] = []
         since, timer = monotonic(), Timer()
         for chunk in range(task["first"], task["stop"]):
@@ -102,7 +91,7 @@ class Sampler:
                 raise
             timer.drew(task["rows"])
             due = monotonic() - since > max(_SECONDS, self.pause(task["lane"], task["data"]))
-            nbytes = len(ready) * ready[-1].nbytes
+            nbytes = len(ready) * len(ready[-1].content)
             if due or nbytes > _NBYTES or chunk + 1 == task["stop"]:
                 if (fault := self.fault(task["lane"], task["data"])) is not None:
                     raise Refused(fault)
@@ -159,27 +148,13 @@ class Sampler:
             self._prepared[lane, data], self._looks = found, 0
         return self._prepared[lane, data]
 
-    def released(
-        self, prepared: Prepared, release: Callable[[], Any], rows: int, how: dict[str, Any]
-    ) -> Chunk:
-        """Make releases; if building the shared state raised, every answer is that exception.
-
-        `how` has `raises`, `time` and `limit` of `Scribe.ask`, and `width` of the rows.
-        """
+    def released(self, prepared: Prepared, release: Callable[[], Any], rows: int) -> Chunk:
+        """Make releases; if building the shared state raised, every answer is that exception."""
         if prepared.error is None:
-            ways = {"raises": bool(how.get("raises")), "time": bool(how.get("time"))}
-            asked = self.scribe.ask(release, rows, limit=how.get("limit"), **ways)
-        elif how.get("raises"):
-            asked = ReleasedAnswers([self.scribe.raised(prepared.error)] * rows, [])
-        else:
+            return self.encoder.ask(release, rows)
+        if not self.encoder.terms.raises:
             raise prepared.error
-        return self.laid_out(asked, how.get("width"))
-
-    def laid_out(self, asked: ReleasedAnswers, width: int | None) -> Chunk:
-        """Return answers as a chunk."""
-        rows = self.scribe.lay_out(asked, width)
-        nbytes = getattr(rows, "nbytes", None) or sum(map(len, rows))
-        return Chunk(rows, nbytes, True, frozenset(native_shapes(asked.answers)))
+        return self.encoder.chunk([self.encoder.raised(prepared.error)] * rows)
 
     def seed(self, stream: Sequence[Any], chunk: int, dataset: int) -> bytes:
         """Seed the generators that outlive a call by an address, and return the seed.
@@ -220,14 +195,13 @@ class Sampler:
             os._exit(0)
 
     def _frame(self, chunks: list[Chunk], paces: list[float]) -> Frame:
-        parts, answering = [one.outputs for one in chunks], chunks[0].answering
-        shape, dtype, content = self.scribe.joined(parts, answering)
-        header = {"tell": "outputs", "chunks": len(chunks), "shape": shape, "dtype": dtype}
-        if answering:
-            natives: frozenset[Any] = frozenset().union(*(one.natives for one in chunks))
-            header.update(answering=True, natives=list(natives), paces=paces)
-            header["words"] = self.scribe.take_words()
-        return Frame(header, content)
+        whole = joined(chunks)
+        header = {"tell": "outputs", "chunks": len(chunks), "shape": whole.shape}
+        header["dtype"] = whole.dtype
+        if whole.natives is not None:
+            header.update(answering=True, natives=list(whole.natives), paces=paces)
+            header["words"] = self.encoder.take_words()
+        return Frame(header, whole.content)
 
 
 def seeds(stream: Sequence[Any], chunk: int, dataset: int) -> bytes:

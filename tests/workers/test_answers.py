@@ -11,13 +11,27 @@ import numpy as np
 import pytest
 
 from dpframe import Answers, host_mechanism
-from dpframe.workers.program import codes, releases as scribes
+from dpframe.workers.program import answers as encoders, codes
+from dpframe.workers.program.answers import AnswerEncoder, Limit, Terms, joined
 from dpframe.workers.program.codes import UnreadableError
 from dpframe.workers.program.encoding import encode, packed
-from dpframe.workers.program.mechanism_sampler import ArrayScribe as Scribe, _only
-from dpframe.workers.program.releases import Limit, ReleasedAnswers
+from dpframe.workers.program.mechanism_sampler import ArrayEncoder, _only
 
 NAN, INF = math.nan, math.inf
+
+
+def encoder(kind=ArrayEncoder, attributes=(), **terms):
+    made = kind(attributes)
+    made.terms = Terms(**terms)
+    return made
+
+
+def rows_of(chunk):
+    return np.frombuffer(chunk.content, chunk.dtype).reshape(chunk.shape)
+
+
+def asked(made, release, n):
+    return Answers(rows_of(made.ask(release, n)), made.words)
 
 
 def slowly(answers, width):
@@ -59,9 +73,9 @@ BATCHES = {
 @pytest.mark.parametrize("name", BATCHES)
 def test_batches_are_laid_out_as_one_answer_at_a_time(name):
     answers = BATCHES[name]
-    scribe = Scribe(())
     for width in (None, 1, 4, 64):
-        rows = scribe.lay_out(ReleasedAnswers([scribe.held(a) for a in answers], []), width)
+        made = encoder(width=width)
+        rows = rows_of(made.chunk([made.held(a) for a in answers]))
         assert rows.dtype == np.uint64
         assert (rows == slowly(answers, rows.shape[1] - 3)).all()
 
@@ -73,7 +87,7 @@ def test_the_rows_of_an_array_are_answers(dims, dtype):
     if block.dtype.kind == "f" and block.size:
         block[1] = NAN
         block.reshape(5, -1)[2, 0] = -INF
-    rows = Scribe(()).lay_out(ReleasedAnswers(block, []), 8)
+    rows = rows_of(encoder(width=8).chunk(block))
     assert (rows == slowly(list(block), 8)).all()
 
 
@@ -88,9 +102,7 @@ def test_what_a_box_answers_does_not_change_with_its_buffers():
 
     box = host_mechanism(release=release)()
     for data in (True, False):
-        scribe = Scribe(())
-        asked = scribe.ask(partial(box.release, rng(), data), 3, raises=True, time=False)
-        numbers = Answers(scribe.lay_out(asked, None)).numbers[:, 0]
+        numbers = asked(encoder(), partial(box.release, rng(), data), 3).numbers[:, 0]
         assert (np.diff(numbers) == 1).all()
 
 
@@ -100,27 +112,23 @@ def test_exceptions_are_answers():
 
     box = host_mechanism(release=release)()
     for kind in (ValueError, KeyError, SystemExit, RecursionError):
-        scribe = Scribe(())
-        plain = scribe.ask(partial(box.release, rng(), kind), 4, raises=True, time=False)
-        assert len({(one.kind, one.value, *one.numbers) for one in plain.answers}) == 1
-        scribe = Scribe(())
-        scribe.messages = True
-        asked = scribe.ask(partial(box.release, rng(), kind), 4, raises=True, time=False)
-        answers = Answers(scribe.lay_out(asked, 2), scribe.words)
+        release = partial(box.release, rng(), kind)
+        assert len(np.unique(asked(encoder(raises=True), release, 4).rows, axis=0)) == 1
+        answers = asked(encoder(raises=True, messages=True, width=2), release, 4)
         assert answers.raised.all()
         assert len(set(answers.kinds.tolist())) == 1
         assert len(set(answers.values.tolist())) > 1
-        where = "" if kind is RecursionError else r" at (workers/)?test_releases.py:\d+"
+        where = "" if kind is RecursionError else r" at (workers/)?test_answers.py:\d+"
         words = f"raises {kind.__name__}{where}: "
         assert re.match(words, answers.words[int(answers.kinds[0])].replace("tests/", ""))
         assert (answers.numbers[:, 0] >= 10).all()
         assert answers.absent[:, 1].all()
         with pytest.raises(kind):
-            scribe.ask(partial(box.release, rng(), kind), 4, raises=False, time=False)
+            encoder().ask(release, 4)
     for kind in (MemoryError, KeyboardInterrupt):
         with pytest.raises(kind):
-            Scribe(()).ask(partial(box.release, rng(), kind), 4, raises=True, time=False)
-    assert not Answers(Scribe(()).lay_out(ReleasedAnswers([1.0, "x"], []), 1)).raised.any()
+            encoder(raises=True).ask(partial(box.release, rng(), kind), 4)
+    assert not Answers(rows_of(encoder().chunk([1.0, "x"]))).raised.any()
 
 
 def test_an_exception_that_is_raised_again_has_the_place_of_each_time():
@@ -131,26 +139,24 @@ def test_an_exception_that_is_raised_again_has_the_place_of_each_time():
             raise cached
         raise cached
 
-    scribe, box = Scribe(()), host_mechanism(release=release)()
-    asked = scribe.ask(partial(box.release, rng(), None), 32, raises=True, time=False)
-    assert len({one.kind for one in asked.answers}) == 2
+    box = host_mechanism(release=release)()
+    kinds = asked(encoder(raises=True), partial(box.release, rng(), None), 32).kinds
+    assert len(set(kinds.tolist())) == 2
     generator = rng()
     places = [generator.random() < 0.5 for _ in range(32)]
-    assert [one.kind == asked.answers[0].kind for one in asked.answers] == [
-        place == places[0] for place in places
-    ]
+    assert (kinds == kinds[0]).tolist() == [place == places[0] for place in places]
 
 
 def test_what_cannot_be_read_is_an_answer_of_its_type():
-    scribe = Scribe(())
+    made = encoder()
     with pytest.raises(UnreadableError, match="has nothing to read"):
-        scribe.held(zip([1]))
-    scribe.raises = True
-    found = [scribe.held(answer) for answer in (zip([1]), zip([2]), iter([]), [1])]
+        made.held(zip([1]))
+    made = encoder(raises=True)
+    found = [made.held(answer) for answer in (zip([1]), zip([2]), iter([]), [1])]
     assert [one.kind & 1 for one in found] == [1, 1, 1, 0]
     assert found[0] == found[1] != found[2]
-    assert scribe.words[found[0].kind] == "zip, unreadable"
-    told = scribe.words[codes.code_of_trace(found[0].kind)]
+    assert made.words[found[0].kind] == "zip, unreadable"
+    told = made.words[codes.code_of_trace(found[0].kind)]
     assert "class zip, which has nothing to read: list what to read in `attributes`" in told
 
 
@@ -160,33 +166,31 @@ def test_a_sample_is_asked_for_one_at_a_time():
             raise ValueError("unlucky")
         return np.full((n, 2), 7.0)
 
-    scribe = Scribe(())
     box = host_mechanism(sample)()
-    asked = scribe.ask(partial(_only, box, rng(), None), 20, raises=True, time=True)
-    answers = Answers(scribe.lay_out(asked, 2))
+    answers = asked(encoder(raises=True, time=True), partial(_only, box, rng(), None), 20)
     assert 0 < answers.raised.sum() < 20
     assert (answers.numbers[~answers.raised] == 7.0).all()
     assert (answers.seconds > 0).all()
     two = host_mechanism(lambda rng, data, n: np.zeros(2), name="two")()
     with pytest.raises(UnreadableError, match="one row"):
-        scribe.ask(partial(_only, two, rng(), None), 1, raises=True, time=False)
+        encoder(raises=True).ask(partial(_only, two, rng(), None), 1)
 
 
 def test_words_for_kinds_and_for_values_that_come_again():
-    scribe = Scribe(())
-    rows = scribe.lay_out(ReleasedAnswers(["yes", "no", 1.25, 1.5], []), 1)
-    rows = scribe.lay_out(ReleasedAnswers(["yes", "no", 1.25, 1.75], []), 1)
-    words = dict(scribe.take_words())
+    made = encoder()
+    made.chunk(["yes", "no", 1.25, 1.5])
+    rows = rows_of(made.chunk(["yes", "no", 1.25, 1.75]))
+    words = dict(made.take_words())
     assert {words[int(code)] for code in rows[:, 0]} == {"str", "float"}
     assert [words.get(int(code)) for code in rows[:, 1]] == ["'yes'", "'no'", "1.25", None]
-    scribe.lay_out(ReleasedAnswers(["yes", None], []), 1)
-    assert list(dict(scribe.take_words()).values()) == ["None"]
+    made.chunk(["yes", None])
+    assert list(dict(made.take_words()).values()) == ["None"]
 
 
 def test_texts_in_lists_have_words_from_the_first_time_on():
-    scribe = Scribe(())
-    rows = scribe.lay_out(ReleasedAnswers([["b", 1.0], {"k": ("user 7",)}], []), None)
-    words = {code >> 32: text for code, text in scribe.take_words()}
+    made = encoder()
+    rows = rows_of(made.chunk([["b", 1.0], {"k": ("user 7",)}]))
+    words = {code >> 32: text for code, text in made.take_words()}
     markers = Answers(rows).numbers[:, 0].astype(int).tolist()
     assert [words[marker] for marker in markers] == ["'b'", "'user 7'"]
 
@@ -201,23 +205,20 @@ def test_texts_in_lists_have_words_from_the_first_time_on():
     ],
 )
 def test_numbers_and_arrays_of_real_numbers_have_a_native_shape(answer, shape):
-    for scribe in (Scribe(()), scribes.Scribe(())):
-        assert scribes.native_shapes([scribe.held(answer)]) == {shape}
-    error = Scribe(()).raised(ValueError("1"))
-    assert scribes.native_shapes([error, 1.0]) == {()}
+    for made in (encoder(), encoder(AnswerEncoder)):
+        assert encoders.native_shapes([made.held(answer)]) == {shape}
+    error = encoder().raised(ValueError("1"))
+    assert encoders.native_shapes([error, 1.0]) == {()}
 
 
 def test_rows_are_the_same_without_numpy():
     for answers in BATCHES.values():
-        own, other = Scribe(()), scribes.Scribe(())
+        own, other = encoder(), encoder(AnswerEncoder)
         parts = [[*answers], [1.0, None]]
-        found = []
-        for scribe in (own, other):
-            laid_out = [
-                scribe.lay_out(ReleasedAnswers([scribe.held(one) for one in part], []), None)
-                for part in parts
-            ]
-            found.append(scribe.joined(laid_out, True))
+        found = [
+            joined([made.chunk([made.held(one) for one in part]) for part in parts])
+            for made in (own, other)
+        ]
         assert found[0] == found[1]
         assert own.words.items() >= other.words.items()
 
@@ -230,8 +231,8 @@ def test_attributes_say_what_is_read():
     answers = [Model(1.0), Model(2.0)]
 
     def values(*attributes):
-        scribe = Scribe(attributes)
-        rows = scribe.lay_out(ReleasedAnswers([scribe.held(a) for a in answers], []), 4)
+        made = encoder(attributes=attributes)
+        rows = rows_of(made.chunk([made.held(a) for a in answers]))
         return len(set(rows[:, 1].tolist()))
 
     assert values() == 2
@@ -239,9 +240,9 @@ def test_attributes_say_what_is_read():
 
 
 def test_a_release_that_takes_too_long_is_an_exception(monkeypatch):
-    monkeypatch.setattr("dpframe.workers.program.releases.AGAIN", 0.01)
+    monkeypatch.setattr("dpframe.workers.program.answers.AGAIN", 0.01)
 
-    def release(rng, data):
+    def free(rng, data):
         while rng.random() < 0.5:
             try:
                 while True:
@@ -252,18 +253,16 @@ def test_a_release_that_takes_too_long_is_an_exception(monkeypatch):
                 raise
         return 1.0
 
-    box = host_mechanism(release=release)()
+    box = host_mechanism(release=free)()
     before = signal.getsignal(signal.SIGALRM)
     for data in ("", "stubborn"):
-        scribe = Scribe(())
-        ways = {"raises": True, "time": False, "limit": 0.01}
-        asked = scribe.ask(partial(box.release, rng(), data), 8, **ways)
-        answers = Answers(scribe.lay_out(asked, 1), scribe.words)
+        release = partial(box.release, rng(), data)
+        answers = asked(encoder(raises=True, limit=0.01), release, 8)
         if not data:
             assert 0 < answers.raised.sum() < 8
             assert "raises TimeoutError" in answers.words.values()
     with pytest.raises(TimeoutError):
-        scribe.ask(partial(box.release, rng(), ""), 8, raises=False, time=False, limit=0.01)
+        encoder(limit=0.01).ask(partial(box.release, rng(), ""), 8)
     assert signal.getsignal(signal.SIGALRM) == before
     assert signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
 
@@ -280,16 +279,14 @@ def test_an_alarm_that_rings_after_the_release_is_an_answer(monkeypatch, raised)
                 self._ring()
             super().stop()
 
-    monkeypatch.setattr(scribes, "Limit", Late)
+    monkeypatch.setattr(encoders, "Limit", Late)
 
     def release():
         if raised:
             raise ValueError
         return 1.0
 
-    scribe = Scribe(())
-    asked = scribe.ask(release, 2, raises=True, time=False, limit=60.0)
-    answers = Answers(scribe.lay_out(asked, 1), scribe.words)
+    answers = asked(encoder(raises=True, limit=60.0), release, 2)
     assert rung
     assert answers.raised.tolist() == [True, raised]
     assert any("TimeoutError" in text for text in answers.words.values())

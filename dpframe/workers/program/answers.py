@@ -1,4 +1,4 @@
-"""Ask a black box for releases, and lay its answers out as rows of 64-bit words."""
+"""Ask a black box for answers, and lay them out as rows of 64-bit words."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Any, NamedTuple
 
 from . import codes
+from .codes import UnreadableError
 from .encoding import encode, packed
 from .exceptions import encode_raised, slip_of, traced
 from .libraries import is_masked
@@ -74,11 +75,46 @@ class Encoded(NamedTuple):
     native: tuple[int, ...] | None = None  # see `native_shape`
 
 
-class ReleasedAnswers(NamedTuple):
-    """Answers to some releases."""
+class Terms(NamedTuple):
+    """The terms of asking for answers."""
 
-    answers: Any  # immutable values, or an array of numbers with a row for each answer
-    seconds: list[float]  # time of each answer; empty if it was not measured
+    raises: bool = False  # True if an exception, or an unreadable answer, is an answer
+    time: bool = False  # True if each answer is timed
+    one: bool = False  # True if a mechanism that samples is called for one row at a time
+    limit: float | None = None  # seconds of a release
+    messages: bool = False  # True if messages of exceptions count
+    width: int | None = None  # numbers of a row; None: those of the widest answer
+
+
+class Chunk(NamedTuple):
+    """Outputs of one chunk."""
+
+    content: bytes
+    shape: tuple[int, ...]
+    dtype: str = "<u8"
+    natives: frozenset[tuple[int, ...] | None] | None = None
+    """Of answers of any kind, laid out as 64-bit words: see `native_shapes`."""
+
+
+def joined(chunks: Sequence[Chunk]) -> Chunk:
+    """Join chunks; rows of answers get the width of the widest."""
+    first = chunks[0]
+    rows = sum(chunk.shape[0] for chunk in chunks)
+    if first.natives is None:
+        whole = b"".join(chunk.content for chunk in chunks)
+        return Chunk(whole, (rows, *first.shape[1:]), first.dtype)
+    widest = max(chunk.shape[1] for chunk in chunks)
+    parts = []
+    for content, (_, width), _, _ in chunks:
+        pad = _NO_NUMBER * (widest - width)
+        each = [content] if not pad else _divided(content, 8 * width)
+        parts += [part + pad for part in each]
+    natives = frozenset().union(*(chunk.natives or () for chunk in chunks))
+    return Chunk(b"".join(parts), (rows, widest), "<u8", natives)
+
+
+def _divided(content: bytes, size: int) -> list[bytes]:
+    return [content[at : at + size] for at in range(0, len(content), size)]
 
 
 class Overheard:
@@ -97,39 +133,30 @@ class Overheard:
         return getattr(self.out, name)
 
 
-class Scribe:
-    """Encodes the answers of one black box; `attributes` are read from objects."""
+class AnswerEncoder:
+    """Asks one black box for answers and encodes them; `attributes` are read from objects."""
 
     def __init__(self, attributes: Sequence[str]) -> None:
         self.attributes = tuple(attributes)
-        self.raises = False  # True if an unreadable answer counts, by its type
-        self.messages = False  # True if messages of exceptions count
+        self.terms = Terms()
         self.words: dict[int, str] = {}  # texts of codes that were not sent to the run yet
         self._told: set[int] = set()
         self._once: set[int] = set()  # codes of values seen once; if seen again they get texts
         self._known: dict[Any, Encoded] = {}
         self._listened = False  # True once the prints of a release were looked at
 
-    def ask(
-        self,
-        release: Callable[[], Any],
-        n: int,
-        *,
-        raises: bool,
-        time: bool,
-        limit: float | None = None,
-    ) -> ReleasedAnswers:
-        """Make `n` releases one after the other; with `time`, measure the seconds of each.
+    def ask(self, release: Callable[[], Any], n: int) -> Chunk:
+        """Make `n` releases one after the other, by the terms of this encoder.
 
-        With `raises`, an exception is an answer, except for lack of memory. After `limit` seconds a
-        release raises a TimeoutError.
+        An exception for lack of memory is never an answer. A release that takes too long raises a
+        TimeoutError.
 
         Raises:
             UnreadableError: an answer cannot be encoded.
         """
         answers: list[Any] = []
         seconds: list[float] = []
-        alarm, held = Limit(limit), self.held
+        alarm, held, time = Limit(self.terms.limit), self.held, self.terms.time
         if not self._listened and n:
             self._listened, release = True, self._listen(release)
         with alarm.watched():
@@ -143,14 +170,14 @@ class Scribe:
                         alarm.stop()
                 except (Exception, SystemExit) as error:
                     alarm.stop()  # the alarm may have interrupted the first stop
-                    if not raises or isinstance(error, (MemoryError, codes.UnreadableError)):
+                    if not self.terms.raises or isinstance(error, (MemoryError, UnreadableError)):
                         raise
                     answer = self.raised(error)
                     error.__traceback__ = None  # else it grows, if the same object is raised again
                 if time:
                     seconds.append(perf_counter() - started)
                 answers.append(held(answer))
-        return ReleasedAnswers(answers, seconds)
+        return self.chunk(answers, seconds)
 
     def _listen(self, release: Callable[[], Any]) -> Callable[[], Any]:
         """Return a release that notes what its first call prints, if that returns None."""
@@ -185,7 +212,7 @@ class Scribe:
 
     def raised(self, error: BaseException) -> Encoded:
         """Encode an exception that is an answer."""
-        found = self._encoded(encode_raised(error, messages=self.messages), None)
+        found = self._encoded(encode_raised(error, messages=self.terms.messages), None)
         if (trace := codes.code_of_trace(found.kind)) not in self._told:
             self._say(trace, traced(error))
             if slip := slip_of(error):
@@ -198,8 +225,8 @@ class Scribe:
             return self.raised(answer)
         try:
             found = encode(answer, self.attributes)
-        except codes.UnreadableError as problem:
-            if not self.raises:
+        except UnreadableError as problem:
+            if not self.terms.raises:
                 raise
             name = codes.name_of(type(answer))[: codes.MOST_TEXT]
             value = b"?" + codes.sized(codes.bytes_of(name))
@@ -208,24 +235,22 @@ class Scribe:
             return only
         return self._encoded(found, native_shape(answer))
 
-    def lay_out(self, asked: ReleasedAnswers, width: int | None) -> Any:
-        """Return answers as rows of 3 + width words; default width: that of the widest answer."""
-        each = [self.one(answer) for answer in asked.answers]
-        self.notice(asked.answers, [one.value for one in each])
+    def chunk(self, answers: Any, seconds: Sequence[float] = ()) -> Chunk:
+        """Lay answers out as rows of 3 + width words; `seconds` is empty if nothing was timed.
+
+        `answers` are immutable values, or an array of numbers with a row for each answer.
+        """
+        each = [self.one(answer) for answer in answers]
+        self.notice(answers, [one.value for one in each])
+        width = self.terms.width
         if width is None:
             width = max((len(one.numbers) for one in each), default=0)
-        seconds = asked.seconds or [0.0] * len(each)
-        return [
+        rows = [
             packed(one.kind, one.value, one.numbers, width, took)
-            for one, took in zip(each, seconds)
+            for one, took in zip(each, seconds or [0.0] * len(each))
         ]
-
-    def joined(self, parts: list[Any], _answering: bool) -> tuple[list[int], str, bytes]:
-        """Join the outputs of several chunks, from `lay_out`: return shape, dtype and bytes."""
-        rows = [row for part in parts for row in part]
-        widest = max(map(len, rows))
-        wide = [row + _NO_NUMBER * ((widest - len(row)) // 8) for row in rows]
-        return [len(rows), widest // 8], "<u8", b"".join(wide)
+        natives = frozenset(native_shapes(answers))
+        return Chunk(b"".join(rows), (len(rows), BEFORE + width), "<u8", natives)
 
     def take_words(self) -> list[tuple[int, str]]:
         """Return the codes with texts that were not returned yet."""

@@ -16,7 +16,7 @@ from dpframe.errors import SampleError
 from dpframe.interfaces.attack import Answers
 from dpframe.sampling.address import EVAL, Asking, Stream
 from dpframe.workers.in_process import Here
-from dpframe.workers.program.mechanism_sampler import Handout
+from dpframe.workers.program.mechanism_sampler import DatasetGuard
 from dpframe.workers.program.plain_data import SharedValue
 from dpframe.workers.requests import Load, Request
 
@@ -36,43 +36,43 @@ VALUES.append(np.ma.array([1.0, 2.0], mask=[0, 1]))
 
 @pytest.mark.parametrize("value", ARRAYS)
 def test_arrays_are_handed_out_as_they_are_and_cannot_be_written_to(value: Any) -> None:
-    handout = Handout(value)
-    assert handout.shared
-    for copy in (handout.copy(), handout.copy()):
+    guard = DatasetGuard(value)
+    assert guard.shared
+    for copy in (guard.copy(), guard.copy()):
         assert (copy.dtype, copy.shape) == (value.dtype, value.shape)
         assert copy.tobytes() == value.tobytes()
         assert not copy.flags.writeable
         if copy.size:
             with pytest.raises(ValueError, match="cannot set WRITEABLE"):
                 copy.flags.writeable = True
-    assert not handout.changed(None)
+    assert not guard.changed(None)
 
 
 def test_force_is_noticed() -> None:
-    handout = Handout(np.zeros(8))
-    copy = handout.copy()
+    guard = DatasetGuard(np.zeros(8))
+    copy = guard.copy()
     ctypes.memset(copy.ctypes.data + 63, 1, 1)
-    assert handout.changed(None)
+    assert guard.changed(None)
     ctypes.memset(copy.ctypes.data + 63, 0, 1)
-    assert not handout.changed(None)
+    assert not guard.changed(None)
 
 
 @pytest.mark.parametrize("value", VALUES)
 def test_other_values_are_copied_whole(value: Any) -> None:
-    handout = Handout(value)
-    assert not handout.shared
-    one, other = handout.copy(), handout.copy()
+    guard = DatasetGuard(value)
+    assert not guard.shared
+    one, other = guard.copy(), guard.copy()
     assert repr(one) == repr(other) == repr(value)
-    assert not handout.changed(one)
+    assert not guard.changed(one)
     assert value is None or isinstance(value, int) or one is not other
 
 
 def test_a_change_deep_inside_is_noticed() -> None:
-    handout = Handout({"a": [np.zeros(3), "x"]})
-    copy = handout.copy()
+    guard = DatasetGuard({"a": [np.zeros(3), "x"]})
+    copy = guard.copy()
     copy["a"][0][1] = 1e-300
-    assert handout.changed(copy)
-    assert not handout.changed(handout.copy())
+    assert guard.changed(copy)
+    assert not guard.changed(guard.copy())
 
 
 class State(NamedTuple):
