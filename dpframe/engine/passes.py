@@ -15,7 +15,7 @@ import numpy as np
 from dpframe.common import trees
 from dpframe.engine import checkpoint, fingerprint, independence, programs, sanity, trace
 from dpframe.engine.draws import Draws, learn
-from dpframe.engine.programs import CountSegment, CountTask
+from dpframe.engine.programs import CountSegment, CountTask, count_segment
 from dpframe.engine.rounds import Rounds, Tally, no_counts
 from dpframe.engine.scoring import scores_of
 from dpframe.errors import CellError
@@ -413,7 +413,11 @@ class DeviceWork(Work):
     def draw_and_count(
         self, index: int, segment: Segment, executor: Executor | None = None
     ) -> tuple[Segment, tuple[Tree, ...]]:
-        task = CountSegment(self.count_task, tuple(self.active), index, segment)
-        call = partial(result, executor or self.executor, task)
-        counted: tuple[Tree, ...] = guarded("counting", call)
+        executor, lanes = executor or self.executor, tuple(self.active)
+        task = CountSegment(self.count_task, lanes, index, segment)
+        counted: tuple[Tree, ...]
+        if executor.is_local:
+            counted = guarded("counting", count_segment, self.count_task, lanes, index, segment)
+            return segment, task.checked(counted)
+        counted = guarded("counting", result, executor, task)
         return segment, counted

@@ -222,55 +222,60 @@ class CountTask(NamedTuple):
 def count_segment(
     task: CountTask, lanes: Sequence[int], index: int, segment: Segment
 ) -> tuple[Tree, ...]:
-    """Count a segment of one dataset: a pure function; call it in the task's precision.
+    """Count a segment of one dataset: a pure function.
 
-    Returns counts per scorer, every leaf [padded lanes, attacks, …], the requested lanes first. If
-    the segment has slices, their axis comes before these.
+    Returns counts per scorer, int64, every leaf [padded lanes, attacks, …], the requested lanes
+    first. If the segment has slices, their axis comes before these.
     """
     padded = task.padded
     if len(lanes) < task.lanes:  # one program serves all; the requested lanes come first
         order = np.resize(np.array(lanes), len(jax.tree.leaves(task.zeros)[0]))
         padded = jax.tree.map(lambda leaf: leaf[order], padded)
     mechanisms, states, layouts = padded
-    width = chunks_at_once(task.rows * task.elements)
-    found: tuple[Tree, ...] = task.zeros
-    ends = None
+    width, zeros, ends = chunks_at_once(task.rows * task.elements), task.zeros, None
     if task.in_rounds and (width == 1 or segment.slices):
         # A slot for every place where a round may end: one program for all rounds.
         ends = np.zeros(rounds.most_slices(task.rows) + 1, np.int32)
-        found = jax.tree.map(lambda leaf: np.zeros((len(ends), *np.shape(leaf)), leaf.dtype), found)
+        zeros = jax.tree.map(lambda leaf: np.zeros((len(ends), *np.shape(leaf)), leaf.dtype), zeros)
         width = 1
-    for first in range(segment.first, max(segment.stop, segment.first + 1), MOST_CHUNKS):
-        stop = min(segment.stop, first + MOST_CHUNKS)
-        keys = np.zeros((MOST_CHUNKS, 2), np.uint32)
-        keys[: stop - first] = chunk_keys(task.stream, task.prng, index, first, stop)
-        span = Span(np.int32(first), np.int32(stop), np.int32(segment.limit), ends)
-        if segment.slices and ends is not None:
-            # Count the first chunk repeatedly, up to each place where a slice begins or ends.
-            upto = [segment.slices[0][0], *(end for _, end in segment.slices)]
-            ends[: len(upto)] = upto
-            span = span._replace(first=np.int32(-1), stop=np.int32(len(upto) - 1))
-        found = count_chunks(
-            found,
-            mechanisms,
-            np.int32(len(lanes)),
-            Scoring(task.attacks, states, layouts),
-            Origin(keys, task.data[index], np.int32(index)),
-            span,
-            statistics=task.statistics,
-            rows=task.rows,
-            prng=task.prng,
-            width=width,
-        )
-    number = len(segment.slices)
+    slices = len(segment.slices)
 
     def counted(leaf: Any) -> HostArray:
         """Return counts of slices, the differences of counts up to each end; else slot 0."""
-        counts = np.asarray(leaf)
-        return np.diff(counts[: number + 1], axis=0) if number else counts[0]
+        counts = np.asarray(leaf, np.int64)
+        if ends is None:
+            return counts
+        return np.diff(counts[: slices + 1], axis=0) if slices else counts[0]
 
-    result: tuple[Tree, ...] = found if ends is None else jax.tree.map(counted, found)
-    return result
+    total: tuple[Tree, ...] | None = None
+    step = min(MOST_CHUNKS, pieces(task.rows, task.elements))  # a call counts draws in 32 bits
+    with jax.enable_x64(task.precision == "float64"):
+        for first in range(segment.first, max(segment.stop, segment.first + 1), step):
+            stop = min(segment.stop, first + step)
+            keys = np.zeros((MOST_CHUNKS, 2), np.uint32)
+            keys[: stop - first] = chunk_keys(task.stream, task.prng, index, first, stop)
+            span = Span(np.int32(first), np.int32(stop), np.int32(segment.limit), ends)
+            if slices and ends is not None:
+                # Count the first chunk repeatedly, up to each place where a slice begins or ends.
+                upto = [segment.slices[0][0], *(end for _, end in segment.slices)]
+                ends[: len(upto)] = upto
+                span = span._replace(first=np.int32(-1), stop=np.int32(slices))
+            found = count_chunks(
+                zeros,
+                mechanisms,
+                np.int32(len(lanes)),
+                Scoring(task.attacks, states, layouts),
+                Origin(keys, task.data[index], np.int32(index)),
+                span,
+                statistics=task.statistics,
+                rows=task.rows,
+                prng=task.prng,
+                width=width,
+            )
+            more = jax.tree.map(counted, found)
+            total = more if total is None else jax.tree.map(np.add, total, more)
+    assert total is not None  # an empty segment is one call, too
+    return total
 
 
 class DrawTask(NamedTuple):
@@ -302,16 +307,7 @@ class CountSegment(Task):
     segment: Segment
 
     def run(self, shared: CountTask) -> tuple[Tree, ...]:
-        """Return counts in pieces, because a device counts the draws of one call in 32 bits."""
-        segment, total = self.segment, None
-        step = pieces(shared.rows, shared.elements)
-        with jax.enable_x64(shared.precision == "float64"):
-            for first in range(segment.first, max(segment.stop, segment.first + 1), step):
-                piece = segment._replace(first=first, stop=min(first + step, segment.stop))
-                counted = count_segment(shared, self.lanes, self.index, piece)
-                more = jax.tree.map(lambda leaf: np.asarray(leaf, np.int64), counted)
-                total = more if total is None else jax.tree.map(np.add, total, more)
-        return total  # type: ignore[return-value]
+        return count_segment(shared, self.lanes, self.index, self.segment)
 
     def checked(self, found: Any) -> tuple[Tree, ...]:
         """Return counts as int64, if these lanes have one for each row of the segment."""

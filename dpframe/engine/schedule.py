@@ -177,10 +177,30 @@ class Schedule:
                 thread.join(max(0.0, deadline - time.monotonic()))
 
     def _serve(self, device: jax.Device | None, only_host: bool) -> None:
+        """Prepare works and count their units, until nothing is left."""
         # The device belongs to this thread; black boxes alone need none.
         with contextlib.nullcontext() if device is None else jax.default_device(device):
             while (task := self._next(only_host)) is not None:
-                self._do(*task)
+                work, unit = task
+                with self._change:
+                    self._doing[threading.current_thread()] = work
+                try:
+                    if unit is None:
+                        work.prepare()
+                        self._give_out(work, work.units())
+                    else:
+                        started = time.perf_counter()
+                        segment, counts = work.count(*unit)
+                        seconds = time.perf_counter() - started
+                        self._done(work, CountedSegment(work, unit[0], segment, counts, seconds))
+                except BaseException as error:  # whatever a plugin raises belongs to its pass
+                    with self._change:
+                        if work in self._open:
+                            self._close(work, error)
+                        self._change.notify_all()
+                finally:
+                    with self._change:
+                        self._doing.pop(threading.current_thread(), None)
 
     def _watch(self) -> None:
         """Give up overdue passes, and replace the threads that are stuck in them.
@@ -202,29 +222,6 @@ class Schedule:
                         self._threads[-1].start()
                 self._change.notify_all()
                 self._change.wait(TICK)
-
-    def _do(self, work: Work, unit: Unit | None) -> None:
-        """Prepare a pass, or count one of its units."""
-        with self._change:
-            self._doing[threading.current_thread()] = work
-        try:
-            if unit is None:
-                work.prepare()
-                self._give_out(work, work.units())
-            else:
-                started = time.perf_counter()
-                index, segment = unit
-                segment, counts = work.count(index, segment)
-                seconds = time.perf_counter() - started
-                self._done(work, CountedSegment(work, index, segment, counts, seconds))
-        except BaseException as error:  # whatever a plugin raises belongs to its pass
-            with self._change:
-                if work in self._open:
-                    self._close(work, error)
-                self._change.notify_all()
-        finally:
-            with self._change:
-                self._doing.pop(threading.current_thread(), None)
 
     def _next(self, only_host: bool) -> tuple[Work, Unit | None] | None:
         """Return the next unit of a prepared pass, else a pass to prepare; None if all is done."""
