@@ -27,8 +27,8 @@ from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import Earned, Neighbourhood, Pair
 from dpframe.interfaces.plugin import Plugin
 from dpframe.interfaces.registry import LOCAL, load
-from dpframe.report.findings import raised
 from dpframe.report.number_format import brief, duration, percent, quantity
+from dpframe.report.verdict_text import raised
 from dpframe.report.witness import as_tables, noise_too_small, with_finding
 from dpframe.results import store as records
 from dpframe.results.model import CellRecord, Record

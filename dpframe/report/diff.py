@@ -10,10 +10,9 @@ import numpy as np
 
 from dpframe.common.types import Floats
 from dpframe.report import number_format
-from dpframe.report.findings import headline
 from dpframe.report.group import cell_name, names
 from dpframe.report.number_format import brief, percent, plural, point, setting
-from dpframe.report.verdict_text import WORDS, state
+from dpframe.report.verdict_text import WORDS, headline, state
 from dpframe.results.model import CellRecord, ChoiceRecord, ClaimRecord, PairRecord, Record
 from dpframe.results.verdict import exceeds, surprising
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from dpframe.report import group, verdict_text
 from dpframe.report.group import Group, cell_name, repeated
-from dpframe.report.number_format import duration, lower, percent, plural, quantity, setting
+from dpframe.report.number_format import lower, percent, plural, quantity, setting
 from dpframe.report.verdict_text import (
     LIMITED,
     NO_REASON,
@@ -28,140 +28,12 @@ from dpframe.results.verdict import (
     exceeds,
     is_refuted_together,
     saw_nothing,
-    surprising,
 )
 
 MOST = 8  # mechanisms, witnesses, names or reasons that a report lists; the record has all
 MOST_PLACES = 12  # longer lists end in a count of the rest
 LONGEST = 120  # characters of a dataset in a sentence
 POWER = 0.8  # the probability of detection in the command that a report names
-PROCEDURES = {"holm": "Holm", "bonferroni": "Bonferroni"}
-
-
-# The answer: the verdict on a whole audit.
-
-
-class Headline(NamedTuple):
-    """The answer of an audit."""
-
-    answer: str  # the number of violated claims
-    others: str  # the result of the other claims; ends the sentence
-    sure: str  # the confidence of both, a sentence; "" if nothing was tested
-    cost: str  # draws and time, a sentence
-    grave: bool  # true if any claim is violated
-
-    def __str__(self) -> str:
-        """Return all sentences."""
-        return " ".join(filter(None, [self.answer + self.others, self.sure, self.cost]))
-
-
-def headline(record: Record) -> Headline:
-    """Return the answer of an audit, which every report begins with."""
-    m, verdicts = record.summary.m, Counter[str | None](c.verdict for c in record.cells)
-    violated, consistent = verdicts["violated"], verdicts["consistent"]
-    undecided = verdicts["inconclusive"]
-    missing = m - violated - consistent - undecided
-    left = [f"{undecided} inconclusive"] * (undecided > 0) + [f"{missing} not tested"] * (
-        missing > 0
-    )
-    met = (found := expectations(record)) is not None and found.met and not found.surprises
-    others = ""
-    if violated:
-        every = "all expected" if violated > 1 else "as expected"
-        answer = f"{violated} of {plural(m, 'claim')} violated" + (f", {every}" if met else "")
-        other = "one" if consistent == 1 else consistent
-        rest = f"the other {other}" if violated + consistent == m else consistent
-        parts = [f"no violation found for {rest}"] * (consistent > 0) + left
-        others = "; " + ", ".join(parts) if parts else ""
-    elif consistent:  # "0 violated" would imply that all claims hold
-        answer = "No violation found"
-        every = "the claim" if m == 1 else f"any of {m} claims"
-        others = " for " + ", ".join([f"{consistent} of {m} claims" if left else every, *left])
-        others += ", as expected" if met else ""
-    elif not m:
-        answer = "No claim was tested"
-    elif m == 1:
-        answer = "No verdict: the only claim " + (
-            "could not be tested" if missing else "could not be decided"
-        )
-    else:
-        answer = f"No verdict on any of {m} claims: {', '.join(left)}"
-    answer += raised(record)
-    if exact := _exact_answer(record):
-        answer = f"{exact}; {answer[:1].lower()}{answer[1:]}"
-    draws = f"{quantity(record.summary.draws)} draws in " if record.summary.draws else "Duration: "
-    return Headline(
-        answer,
-        f"{others}.",
-        _confidence(record, violated) if missing < m else "",
-        f"{draws}{duration(record.summary.seconds)}.",
-        violated > 0 or exact is not None,
-    )
-
-
-def raised(record: Record) -> str:
-    """Give the shares of exceptions among the answers, which may have decided a verdict."""
-    tested = [cell for cell in record.cells if cell.verdict is not None]
-    violated = [cell for cell in tested if cell.verdict == "violated"]
-    of = [cell.exceptions for cell in violated or tested if cell.exceptions]
-    zero, one = max(of, key=max, default=[0.0, 0.0])
-    if not max(zero, one):
-        return ""
-    shares = f"{100 * zero:.3g} % of the answers on D and {100 * one:.3g} % on D′"
-    return f" ({'in one cell ' if len(record.cells) > 1 else ''}{shares} were exceptions)"
-
-
-def _exact_answer(record: Record) -> str | None:
-    """Count the mechanisms that exceed their sensitivity; None if none does."""
-    checked = {cell.mechanism.label for cell in record.cells if cell.exact is not None}
-    wrong = {cell.mechanism.label for cell in record.cells if exceeds(cell)}
-    if not wrong:
-        return None
-    of = f"{len(wrong)} of {len(checked)} mechanisms" if len(checked) > 1 else "The mechanism"
-    return f"{of} changes by more than its noise is scaled for (exact, no false alarm)"
-
-
-def _confidence(record: Record, violated: int) -> str:
-    m, multiplicity = record.summary.m, record.audit.multiplicity
-    sure = percent(record.audit.confidence)
-    if m > 1 and multiplicity == "none":
-        return f"Each is tested at {sure} alone, NOT adjusted for {m} claims."
-    how = f" ({PROCEDURES.get(multiplicity, multiplicity)} over {m} claims)" if m > 1 else ""
-    if not violated:
-        return f"Tested at {sure} confidence{' for all together' if m > 1 else ''}{how}."
-    alarm = "this is not a" if violated == 1 else f"none of the {violated} is a"
-    return f"With {sure} confidence {alarm} false alarm{how}."
-
-
-class Expectations(NamedTuple):
-    """A comparison of the verdicts with those that the spec expects."""
-
-    sentence: str
-    met: bool
-    surprises: str | None  # the number of violations in cells without an expectation
-
-
-def expectations(record: Record) -> Expectations | None:
-    """Count the expectations that are met; None if the spec has none."""
-    with_rule = [cell for cell in record.cells if cell.expected is not None]
-    skipped = sum(skip.expected is not None for skip in record.skipped)
-    if not with_rule and not skipped:
-        return None
-    ran = [cell for cell in with_rule if cell.status == "ok"]
-    met, count = sum(not surprising(cell) for cell in ran), len(with_rule) + skipped
-    parts = [f"Expectations: {met} of {count} met"]
-    if wrong := len(ran) - met:
-        parts.append(f"{wrong} not met")
-    if lost := len(with_rule) - len(ran):
-        parts.append(f"{lost} could not be run")
-    if skipped:
-        parts.append(f"{skipped} skipped")
-    surprises = sum(surprising(c) and c.expected is None for c in record.cells)
-    return Expectations(
-        ", ".join(parts) + ".",
-        met == count,
-        f"{plural(surprises, 'violation')} without an expectation." if surprises else None,
-    )
 
 
 # The findings.
@@ -252,18 +124,10 @@ def caveats(record: Record) -> list[str]:
 def _warnings(record: Record) -> Iterator[Finding]:
     m = record.summary.m
     if m > 1 and record.audit.multiplicity == "none":
-        yield Finding(Kind.WARNING, unadjusted(m, record.audit.confidence))
-    if (found := expectations(record)) is not None and (not found.met or found.surprises):
+        yield Finding(Kind.WARNING, verdict_text.unadjusted(m, record.audit.confidence))
+    found = verdict_text.expectations(record)
+    if found is not None and (not found.met or found.surprises):
         yield Finding(Kind.WARNING, " ".join(filter(None, [found.sentence, found.surprises])))
-
-
-def unadjusted(m: int, confidence: float) -> str:
-    """Warn that verdicts at this confidence do not account for the number m of claims."""
-    return (
-        f"Not adjusted for testing {m} claims (multiplicity = none): each verdict and each "
-        f"bound holds only on its own at {percent(confidence)}. If all claims were true, on "
-        f"average up to {m * (1 - confidence):.2g} would be called violated."
-    )
 
 
 def _worst(record: Record) -> str | None:
@@ -482,7 +346,8 @@ def _meaning(record: Record) -> Iterator[Finding]:
         text = f"The certified bound holds with {sure} confidence."
         if len(certified) > 1 or m > 1:
             each = f" ({' or '.join(levels)} each)" if m > 1 else ""
-            every = f"All {len(certified)} bounds hold" if len(certified) > 1 else "The bound holds"
+            number = "Both" if len(certified) == 2 else f"All {len(certified)}"
+            every = f"{number} bounds hold" if len(certified) > 1 else "The bound holds"
             text = f"{every} simultaneously with {sure} confidence{each}."
         yield Finding(Kind.MEANING, text)
     if (looks := record.audit.looks) > 1:

@@ -1,11 +1,11 @@
 """The results for scores made elsewhere, in sentences."""
 
 import itertools
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from dpframe.report import number_format
-from dpframe.report.number_format import percent, point, quantity, setting
+from dpframe.report.number_format import duration, percent, point, quantity, setting
 from dpframe.report.verdict_text import SYMBOL, WORDS
 
 Found = Mapping[str, Any]
@@ -245,3 +245,52 @@ def meaning(found: Found) -> str:
         "A bound limits the loss from below: these scores show at least this much. No number here "
         "says that a mechanism is private; other scores may show more."
     )
+
+
+class Line(NamedTuple):
+    """A line of the table of bounds."""
+
+    texts: list[str]  # the estimator first, its assumption last
+    certified: bool
+    verdict: str | None  # that of the estimator, or "violated" if this line alone refutes
+
+
+def table(found: Found, rows: Sequence[Row]) -> tuple[list[str], list[Line]]:
+    """Return the titles and lines of a table of estimators: bounds first, the largest on top.
+
+    For canaries there is a line for each δ, beside the largest possible bound of these canaries.
+    """
+    judged, one_run = found["claim"] is not None, found["kind"] == ONE_RUN
+    heads = ["estimator", *["δ"] * one_run, "bound", *["can show"] * one_run, "estimate"]
+    heads += [*["p-value"] * judged, *["verdict"] * (judged and one_run), "time", "assumes"]
+    lines = []
+    rows = sorted(
+        rows, key=lambda r: (not r["estimate"]["certified"], 0.0 if one_run else -bound_of(r))
+    )
+    for row in rows:
+        estimate, p_value = row["estimate"], number_format.number(row["p_value"])
+        certified, verdict_of = estimate["certified"], row.get("verdict")
+        if not one_run and p_value is not None and p_value <= 1 - found["audit"]["confidence"]:
+            verdict_of = "violated"
+        for place, each in enumerate(row.get("bounds") or [estimate]):
+            first = place == 0  # p-value and verdict are those of the first δ
+            least = f"≥ {number_format.lower(number_format.number(each['epsilon_lower']))}"
+            most = number_format.number(each.get("ceiling")) if certified else None
+            texts = [row["estimator"]["label"], *[setting(each["delta"])] * one_run]
+            texts.append(least if certified else "no bound")
+            texts += ["–" if most is None else f"≤ {point(most)}"] * one_run
+            texts.append(estimate_text(number_format.number(each["epsilon"]), each.get("interval")))
+            sign = f"{SYMBOL['violated']} " * (verdict_of == "violated" and not one_run)
+            texts += [f"{sign}{point(p_value)}" if first else "–"] * judged
+            texts += [verdict(verdict_of) if first else ""] * (judged and one_run)
+            texts.append(duration(row["seconds"]) if first else "")
+            lines.append(Line([*texts, estimate["assumption"]], certified, verdict_of))
+    return heads, lines
+
+
+def estimate_text(value: float | None, interval: Any) -> str:
+    """Write a point value, with limits that promise nothing."""
+    if not interval or interval[0] is None:
+        return point(value)
+    low, high = (point(number_format.number(end)) for end in interval)
+    return f"{point(value)} ({low} to {high})"

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from support import made_records
 
-from dpframe.report.findings import Finding, Kind, findings, headline, mechanisms, of
+from dpframe.report.findings import Finding, Kind, findings, mechanisms, of
+from dpframe.report.verdict_text import headline
 from dpframe.results.model import Record
 from dpframe.results.store import as_record
 

@@ -17,7 +17,7 @@ from dpframe import HostMechanism, Mechanism, Neighbourhood, PureDP, Values, exi
 from dpframe.builtin.mechanisms.program import Program
 from dpframe.errors import CellError
 from dpframe.interfaces.mechanism import consent
-from dpframe.report import findings
+from dpframe.report import findings, verdict_text
 from dpframe.report.verdict_text import OutcomeKind, outcome
 from dpframe.report.witness import as_tables, as_test, witness_of
 from dpframe.results import store as records
@@ -228,7 +228,7 @@ def test_a_violation_of_its_own_kind(plugin: Any, tables: dict[str, Any]) -> Non
     assert exit_code(record) == 1
     assert outcome(cell).kind is OutcomeKind.FAILED
     assert "exact" in outcome(cell).message
-    said = findings.headline(record)
+    said = verdict_text.headline(record)
     assert said.grave
     assert str(said).startswith("The mechanism changes by more than its noise is scaled for (exact")
     assert any(worst.words in sentence for sentence in findings.caveats(record))
@@ -240,7 +240,7 @@ def test_an_expected_one_is_met() -> None:
     met = audited(use, Sum, **FIXED, expect=[{"verdict": "violated"}])
     assert exit_code(met) == 0
     assert outcome(met.cells[0]).kind is OutcomeKind.PASSED
-    assert findings.expectations(met).met
+    assert verdict_text.expectations(met).met
     unmet = audited(use, Sum, **FIXED, expect=[{"verdict": met.cells[0].verdict}])
     assert exit_code(unmet) == 1
 

@@ -153,7 +153,7 @@ def values(record: Record) -> dict[str, Any]:
         said[finding.kind.name].append(finding)
     return {
         "name": record.audit.name,
-        "head": findings.headline(record),
+        "head": verdict_text.headline(record),
         "said": said,
         "mechanisms": list(findings.mechanisms(record))[:MOST_ISSUES],
     }
@@ -178,8 +178,8 @@ def _body(record: Record, said: dict[str, list[Finding]]) -> dict[str, Any]:
         "attention": [(kind, said[kind.name]) for kind in ATTENTION if said[kind.name]],
         "most": MOST_ISSUES,
         "first": FIRST,
-        "procedure": findings.PROCEDURES.get(record.audit.multiplicity),
-        "expectations": findings.expectations(record),
+        "procedure": verdict_text.PROCEDURES.get(record.audit.multiplicity),
+        "expectations": verdict_text.expectations(record),
         "matrices": [] if matrix is None else blocks(matrix),
         "several_repeats": several,
         "maps": drawn,

@@ -11,9 +11,9 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 from dpframe.common.text import escape
-from dpframe.report.findings import Kind, caveats, headline, of, outcomes
+from dpframe.report.findings import Kind, caveats, of, outcomes
 from dpframe.report.number_format import lower, percent, point, setting
-from dpframe.report.verdict_text import CellOutcome, OutcomeKind, state
+from dpframe.report.verdict_text import CellOutcome, OutcomeKind, headline, state
 from dpframe.results.model import CellRecord, Record, SkipRecord
 from dpframe.results.verdict import exit_code
 

@@ -6,17 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from dpframe.common.text import escape
 from dpframe.report import group, verdict_text
-from dpframe.report.findings import (
-    ATTENTION,
-    Kind,
-    caveats,
-    estimators,
-    expectations,
-    headline,
-    mechanisms,
-    of,
-)
+from dpframe.report.findings import ATTENTION, Kind, caveats, estimators, mechanisms, of
 from dpframe.report.number_format import plural
+from dpframe.report.verdict_text import expectations, headline
 from dpframe.report.versions import blocks, versions
 from dpframe.results.model import CellRecord, Record
 

@@ -10,7 +10,6 @@ from markupsafe import Markup
 from dpframe.errors import DpframeError, OutputError
 from dpframe.report import scores
 from dpframe.report.files import markdown
-from dpframe.report.number_format import lower, number, point, setting
 from dpframe.report.scores import ONE_RUN, Found, Row
 from dpframe.report.verdict_text import SYMBOL
 from dpframe.results.rows import field
@@ -23,7 +22,7 @@ COLUMNS = (
 """The columns of the .csv report."""
 
 
-def _lines(found: Found) -> Iterator[Row]:
+def _rows(found: Found) -> Iterator[Row]:
     """Yield a line for each estimator and δ, best bounds first."""
     best = scores.certified_rows(found)
     if found["kind"] != ONE_RUN:
@@ -63,27 +62,14 @@ def _csv(found: Found) -> str:
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\r\n")
     rows.writerow(COLUMNS)
-    rows.writerows([field(line[column]) for column in COLUMNS] for line in _lines(found))
+    rows.writerows([field(line[column]) for column in COLUMNS] for line in _rows(found))
     return out.getvalue()
 
 
 def _table(found: Found) -> tuple[list[str], list[list[str]]]:
     """Return titles and rows of the estimators that answered."""
-    judged = found["claim"] is not None
-    verdicts = judged and found["kind"] == ONE_RUN
-    heads = ["estimator", "δ", "bound", "estimate", *["p-value"] * judged]
-    rows = []
-    for line in _lines(found):
-        if line["status"] != "ok":
-            continue
-        shown = [str(line["estimator"]), setting(line["delta"])]
-        bound = lower(number(line["epsilon_lower"]))
-        shown.append(f"≥ {bound}" if line["certified"] else "no bound")
-        shown.append(point(number(line["epsilon"])))
-        shown += [point(number(line["p_value"]))] * judged
-        shown += [scores.verdict(line["verdict"])] * verdicts
-        rows.append([*shown, str(line["assumption"])])
-    return [*heads, *["verdict"] * verdicts, "assumes"], rows
+    heads, lines = scores.table(found, [row for row in found["rows"] if row["status"] == "ok"])
+    return heads, [line.texts for line in lines]
 
 
 def _rest(found: Found) -> list[str]:

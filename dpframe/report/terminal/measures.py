@@ -14,7 +14,7 @@ from rich.text import Text
 from dpframe.report import calibration, number_format, scores
 from dpframe.report.calibration import Row, left_out, place_of, row_name, tables, truth_of
 from dpframe.report.group import settings
-from dpframe.report.number_format import duration, lower, percent, plural, point, quantity, setting
+from dpframe.report.number_format import duration, lower, percent, plural, quantity, setting
 from dpframe.report.scores import ONE_RUN
 from dpframe.report.terminal.text import STYLE, literal, show, table
 from dpframe.report.verdict_text import SYMBOL
@@ -74,7 +74,7 @@ def _comparison_table(title: str, lines: list[tuple[str, Row]], assumptions: Ass
             bound if row["certified"] else NO_BOUND,
             *["–" if share is None or math.isinf(share) else f"{math.floor(100 * share)} %"]
             * known,
-            _estimate(number_format.number(row["epsilon"]), row["interval"]),
+            scores.estimate_text(number_format.number(row["epsilon"]), row["interval"]),
             quantity(row["draws"]["total"]),
             "–" if row["seconds"] is None else duration(row["seconds"]),
             assumptions.mark(row["assumption"]),
@@ -83,14 +83,6 @@ def _comparison_table(title: str, lines: list[tuple[str, Row]], assumptions: Ass
         named = literal(name, "bold" if row["certified"] else "dim")
         shown.append([named, *(literal(text, style) for text in texts)])
     return table(heads, shown, right=("of true ε", "draws", "time"))
-
-
-def _estimate(value: float | None, interval: Any) -> str:
-    """Write a point value, with limits that promise nothing."""
-    if not interval or interval[0] is None:
-        return point(value)
-    low, high = (point(number_format.number(end)) for end in interval)
-    return f"{point(value)} ({low} to {high})"
 
 
 def _remarks(found: dict[str, Any]) -> Iterator[Text]:
@@ -155,64 +147,22 @@ def render_scores(
     show(console, *(literal(text, STYLE["failed"]) for text in scores.warnings(found)))
     show(console, *map(literal, scores.sources(found)), literal(scores.terms(found), "dim"))
     if shown:
-        make = _canaries_table if found["kind"] == ONE_RUN else _scores_table
-        show(console, Text(), make(found, shown, assumptions), Text())
+        show(console, Text(), _scores_table(found, shown, assumptions), Text())
     asked = Shown(remarks, estimates, every)
     show(console, *assumptions.lines(), *_score_remarks(found, shown, asked))
 
 
-def _refutes(row: Row, found: dict[str, Any]) -> bool:
-    """True if this line alone refutes the claim."""
-    p_value = number_format.number(row["p_value"])
-    return p_value is not None and p_value <= 1 - found["audit"]["confidence"]
-
-
 def _scores_table(found: dict[str, Any], rows: list[Row], assumptions: Assumptions) -> Table:
-    judged = found["claim"] is not None
-    heads = ["estimator", "bound", "estimate", *["p-value"] * judged, "time", "assumes"]
-    lines = []
-    rows = sorted(rows, key=lambda row: (not row["estimate"]["certified"], -scores.bound_of(row)))
-    for row in rows:
-        estimate = row["estimate"]
-        bound = f"≥ {lower(number_format.number(estimate['epsilon_lower']))}"
-        p_value = point(number_format.number(row["p_value"]))
-        refutes = _refutes(row, found)
-        texts = [
-            bound if estimate["certified"] else NO_BOUND,
-            _estimate(number_format.number(estimate["epsilon"]), estimate["interval"]),
-            *[f"{SYMBOL['violated']} {p_value}" if refutes else p_value] * judged,
-            "–" if row["seconds"] is None else duration(row["seconds"]),
-            assumptions.mark(estimate["assumption"]),
-        ]
-        style = STYLE["violated"] if refutes else "" if estimate["certified"] else "dim"
-        name = literal(row["estimator"]["label"], "bold" if estimate["certified"] else "dim")
-        lines.append([name, *(literal(text, style) for text in texts)])
-    return table(heads, lines, right=("time",))
-
-
-def _canaries_table(found: dict[str, Any], rows: list[Row], assumptions: Assumptions) -> Table:
-    """Return the bounds at each δ beside the largest possible bound of these canaries."""
-    judged = found["claim"] is not None
-    heads = ["estimator", "δ", "bound", "can show", "estimate"]
-    heads += ["p-value", "verdict"] if judged else []
-    lines = []
-    for row in sorted(rows, key=lambda row: not row["estimate"]["certified"]):
-        certified = row["estimate"]["certified"]
-        for place, each in enumerate(row["bounds"]):
-            first = place == 0  # claim and assumption belong to the estimator's first line
-            bound = f"≥ {lower(number_format.number(each['epsilon_lower']))}"
-            most = each["ceiling"] if certified else None
-            ceiling = "–" if most is None else f"≤ {point(number_format.number(most))}"
-            texts = [setting(each["delta"]), bound if certified else NO_BOUND, ceiling]
-            texts.append(point(number_format.number(each["epsilon"])))
-            if judged:
-                texts.append(point(number_format.number(row["p_value"]) if first else None))
-                texts.append(scores.verdict(row["verdict"]) if first else "")
-            texts.append(assumptions.mark(row["estimate"]["assumption"]) if first else "")
-            style = STYLE[row["verdict"]] or ("" if certified else "dim")
-            name = literal(row["estimator"]["label"] if first else "", "bold")
-            lines.append([name, *(literal(text, style) for text in texts)])
-    return table([*heads, "assumes"], lines)
+    heads, lines = scores.table(found, rows)
+    shown: list[list[Text]] = []
+    for line in lines:
+        style = STYLE[line.verdict] or ("" if line.certified else "dim")
+        name, *texts, assumption = line.texts
+        again = bool(shown) and shown[-1][0].plain == name
+        named = literal(name, "bold" if line.certified else "dim")
+        mark = literal("" if again else assumptions.mark(assumption), style)
+        shown.append([named, *(literal(text, style) for text in texts), mark])
+    return table(heads, shown, right=("time",))
 
 
 def _score_remarks(found: dict[str, Any], shown: list[Row], asked: Shown) -> Iterator[Text]:
@@ -224,7 +174,7 @@ def _score_remarks(found: dict[str, Any], shown: list[Row], asked: Shown) -> Ite
     yield from _notes(shown, asked.remarks)
     if warning := scores.unadjusted(found):
         yield literal(warning, STYLE["failed"])
-    if found["kind"] != ONE_RUN and any(_refutes(row, found) for row in certified):
+    if found["kind"] != ONE_RUN and any(line.verdict for line in scores.table(found, certified)[1]):
         text = f"{SYMBOL['violated']} a line that refutes the claim, taken alone"
         yield literal(text, STYLE["violated"])
     if certified:

@@ -8,7 +8,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from dpframe.report import findings
 from dpframe.report.number_format import (
     brief,
     duration,
@@ -21,7 +20,7 @@ from dpframe.report.number_format import (
     upper,
 )
 from dpframe.report.terminal.text import STYLE, literal, show, table
-from dpframe.report.verdict_text import SYMBOL
+from dpframe.report.verdict_text import SYMBOL, unadjusted
 
 MOST_LINES = 12  # longer lists end in a count of the rest
 
@@ -115,7 +114,7 @@ def render_plan(plan: Outlook, console: Console) -> None:
     size = [[literal(name, "bold"), text] for name, text in facts(plan)]
     show(console, literal(plan["name"], "bold"), table(["", ""], size))
     if plan["m"] > 1 and plan["multiplicity"] == "none":
-        warning = findings.unadjusted(plan["m"], plan["confidence"])
+        warning = unadjusted(plan["m"], plan["confidence"])
         show(console, literal(f"! {warning}", STYLE["failed"]))
     if plan["estimators"]:
         show(console, Text(), _reach(plan["estimators"]))

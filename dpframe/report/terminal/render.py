@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dpframe.report import verdict_text
-from dpframe.report.findings import ATTENTION, Finding, Kind, findings, headline, mechanisms
+from dpframe.report.findings import ATTENTION, Finding, Kind, findings, mechanisms
 from dpframe.report.group import (
     Group,
     Map,
@@ -27,7 +27,7 @@ from dpframe.report.group import (
 )
 from dpframe.report.number_format import lower, plural, point, quantity, setting, spread, upper
 from dpframe.report.terminal.text import STYLE, joined, least_width, literal, show, table
-from dpframe.report.verdict_text import BLIND, SHADES, SYMBOL, UNEXPECTED, WORDS, weight
+from dpframe.report.verdict_text import BLIND, SHADES, SYMBOL, UNEXPECTED, WORDS, headline, weight
 from dpframe.report.versions import blocks, versions
 from dpframe.results.model import Record
 from dpframe.results.rows import share
