@@ -1,8 +1,8 @@
 """The documents as a site: `sphinx-build -W docs site`.
 
-Every page is plain Markdown that needs no site. Three things are made here: the table of contents,
-from the list in README.md, the reference of the Python names, from their docstrings, and the
-pictures of the gallery, by its commands (`pictures.py`).
+Every page is plain Markdown that needs no site. These are made here: the table of contents, from
+the list in README.md; the reference of the Python names, the parameters of the built-in plugins
+and the keys of a record, from their docstrings; and the pictures of the gallery (`pictures.py`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,11 @@ from sphinx.util import logging
 
 import dpframe
 from dpframe.interfaces import hookspecs
+from dpframe.results.model import Record
 
 sys.path.insert(0, str(Path(__file__).parent))
 from pictures import with_pictures
+from tables import record_keys, table, with_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,6 +52,9 @@ html_copy_source = False
 html_show_sphinx = False
 
 API = "reference/api"
+BUILT_INS = "reference/built-ins"
+RECORD = "reference/record"
+KEYS = "<!-- the table of all keys, on the website -->"
 DOCS = Path(__file__).resolve().parent
 GALLERY = DOCS / "gallery.md"
 logger = logging.getLogger(__name__)
@@ -78,6 +83,10 @@ def _complete(app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = with_pictures(source[0], GALLERY.read_text(encoding="utf-8"))
     if page == root_doc:
         source[0] += "\n" + "\n".join(_contents(source[0]))
+    elif page == BUILT_INS:
+        source[0] = with_parameters(source[0])
+    elif page == RECORD:
+        source[0] = source[0].replace(KEYS, table(("key", "meaning"), record_keys(Record)))
     elif page == API:
         source[0] += "\n```{eval-rst}\n" + "\n".join(_reference()) + "\n```\n"
 

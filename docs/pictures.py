@@ -90,7 +90,8 @@ def pictures(page: str) -> Iterator[tuple[tuple[str, ...], Drawn]]:
 
     CI draws a fifth of them, which the variable FIFTH names; all if it is "all" or not set.
     """
-    runs = [words for words in commands(page, "run") if not words[1].startswith("plugins/")]
+    each = dict.fromkeys(map(tuple, commands(page, "run")))  # a spec may be shown twice
+    runs = [[*words] for words in each if not words[1].startswith("plugins/")]
     fifth = os.environ.get("FIFTH", "all")
     if fifth != "all":
         runs = runs[int(fifth) :: 5]

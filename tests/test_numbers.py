@@ -202,7 +202,7 @@ def specs() -> Iterator[Sentence]:
 
 
 def other_pages() -> Iterator[Sentence]:
-    name = "docs/explanation/dptext.md"
+    name = "docs/explanation/library-findings.md"
     yield name, "The exact loss is # at ε = 1, dim 128", (exact_loss("adept", 1.0, 128),)
     yield name, "with `repeats = 100`; the exact loss is #.", (exact_loss("adept", 0.1, 2),)
     share = max(exact_loss("laplace", epsilon, 128) / epsilon for epsilon in EPSILONS)
@@ -213,7 +213,7 @@ def other_pages() -> Iterator[Sentence]:
     name = "docs/explanation/statistics.md"
     yield name, "no claim above ln(10⁶) ≈ # can be refuted", (math.log(1e6),)
 
-    name = "docs/explanation/thresholds.md"
+    name = "docs/explanation/scores-to-bounds.md"
     worst = max(exact.jeffreys_miss_rate(p / 1000, 1000, 0.0, 0.05) for p in range(1, 21))
     assert worst == exact.jeffreys_miss_rate(0.003, 1000, 0.0, 0.05)
     yield (
@@ -240,7 +240,7 @@ def other_pages() -> Iterator[Sentence]:
     )
     yield name, "Without any leak, the median is # bit and the mean is #.", (1.0, 1 / math.log(2))
 
-    name = "docs/explanation/histograms.md"
+    name = "docs/explanation/scores-to-bounds.md"
     yield (
         name,
         "with a width of # σ n^(−1/3) for normal scores",
@@ -255,7 +255,7 @@ def other_pages() -> Iterator[Sentence]:
     yield name, "is off by only a few times √(FPR/n), that is #.", (math.sqrt(tau / 1e6),)
     yield name, "No threshold on the score shows more than ln cosh 2 = #", (math.log(math.cosh(2)),)
 
-    name = "docs/explanation/order-statistics.md"
+    name = "docs/explanation/scores-to-bounds.md"
     yield (
         name,
         "up to n/2, which is # for a million scores.",
@@ -336,7 +336,7 @@ def test_tables_of_the_density_estimation_page() -> None:
 def test_the_table_of_intervals() -> None:
     """50 false positives and 300 false negatives in 1,000 trials each, at δ = 1e-5 and 95 %."""
     name, heading = (
-        "docs/explanation/thresholds.md",
+        "docs/explanation/scores-to-bounds.md",
         "# Thresholds: the assumptions of each interval",
     )
     fp, fn, n, delta = 50, 300, 1000, 1e-5

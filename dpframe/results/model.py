@@ -1,6 +1,6 @@
 """The record as types: the meaning of each field, and its possible values.
 
-The text below a field is its meaning in the JSON Schema and in docs/reference/record.md.
+The text below a field is its meaning in the JSON Schema and on the website's page of the record.
 """
 
 from __future__ import annotations

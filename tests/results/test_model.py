@@ -15,8 +15,6 @@ from support.command_line import dpframe
 from dpframe.common.text import meanings
 from dpframe.results.model import Record, RecordPart, record_schema
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "record.md"
-
 
 def model_in(annotation: Any, path: str = "") -> tuple[type[BaseModel], str] | None:
     """The model that a field holds, and how it is reached."""
@@ -40,12 +38,6 @@ def fields(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, str]]:
 
 def test_every_field_has_a_meaning() -> None:
     assert [name for name, meaning in fields(Record) if len(meaning) < 3] == []
-
-
-def test_the_page_says_what_the_model_says() -> None:
-    rows = [line.split(" | ", 1) for line in PAGE.read_text().splitlines() if line[:3] == "| `"]
-    page = {key.strip("| `"): meaning.removesuffix(" |") for key, meaning in rows}
-    assert page == dict(fields(Record))
 
 
 def test_the_schema_knows_all_tables_and_refuses_others() -> None:

@@ -1,7 +1,7 @@
 """The numbers on pages that come from runs: the specs as they are still give them.
 
 Slow, because each spec runs at full size. On another type of processor a count may differ by one
-(docs/explanation/reproducibility.md), which hardly ever changes a digit that is shown.
+(docs/explanation/how-an-audit-works.md), which hardly ever changes a digit that is shown.
 """
 
 from __future__ import annotations

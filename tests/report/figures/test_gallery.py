@@ -16,7 +16,7 @@ from dpframe.report.figures.gallery import KINDS
 
 PAGE = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
 COMMANDS = [shlex.split(line) for line in re.findall(r"^dpframe .*$", PAGE, flags=re.MULTILINE)]
-RUNS = [words[2] for words in COMMANDS if words[1] == "run"]
+RUNS = list(dict.fromkeys(words[2] for words in COMMANDS if words[1] == "run"))
 
 TRAINED_LITTLE = (
     *("audit.trials=60", "run.pilot=30", "mechanism.width=8", "pair.records=40"),

@@ -1,0 +1,63 @@
+"""Tables of the website, made from docstrings: parameters of built-ins, keys of a record."""
+
+from __future__ import annotations
+
+import re
+import typing
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel
+
+from dpframe.common.text import meanings
+from dpframe.interfaces import registry
+from dpframe.interfaces.plugin import parameters
+from dpframe.results.model import RecordPart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+
+def with_parameters(text: str) -> str:
+    """Add the table of its parameters to the section of each built-in plugin."""
+    builtin = [e for e in registry.load().entries if e.distribution == registry.BUILTIN]
+    classes = {(entry.kind, entry.name): entry.cls for entry in builtin}
+    parts, kind = [], ""
+    for part in re.split(r"^(?=##)", text, flags=re.MULTILINE):
+        if heading := re.match(r"## (\w+)s$", part, re.MULTILINE):
+            kind = heading[1].lower()
+        name = re.match(r"### `(\S+)`", part)
+        listed = parameters(classes[kind, name[1]]) if name else ()
+        cells = [(f"`{p.name}`", p.type, p.default, p.bounds or "–", p.meaning) for p in listed]
+        head = ("parameter", "type", "default", "bounds", "meaning")
+        parts.append(part + (table(head, cells) + "\n\n" if cells else ""))
+    return "".join(parts)
+
+
+def table(head: Sequence[str], cells: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [head, ["---"] * len(head), *cells]
+    return "\n".join(
+        "| " + " | ".join(c.replace("|", "\\|") for c in line) + " |" for line in lines
+    )
+
+
+def record_keys(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, str]]:
+    """Return the dotted keys of a record with their meanings."""
+    told: dict[str, str] = {}
+    for base in reversed(model.__mro__[: model.__mro__.index(RecordPart)]):
+        told |= meanings(base)
+    for name, field in model.model_fields.items():
+        key = f"{path}{field.alias or name}"
+        yield f"`{key}`", " ".join(told.get(name, "").split())
+        if inner := _model_in(field.annotation):
+            yield from record_keys(inner[0], f"{key}{inner[1]}.")
+
+
+def _model_in(annotation: object, path: str = "") -> tuple[type[BaseModel], str] | None:
+    """Return the model that a field holds, with "[]" if in a list."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation, path
+    inner = path + "[]" if typing.get_origin(annotation) is list else path
+    return next(
+        filter(None, (_model_in(each, inner) for each in typing.get_args(annotation))), None
+    )
