@@ -135,8 +135,8 @@ def _changed(after: HostArray, before: HostArray, scale: float, *, company: bool
 
     Beside other rows (`company`), no decision may change, and only a few scores may cross one
     threshold by rounding. Elsewhere a few decisions may: trials that depend on their position alone
-    are still independent, and their sum lies closer to its mean than a binomial one [Hoeffding1956,
-    theorem 4].
+    are still independent, and their sum lies closer to its mean than a binomial one
+    [Hoeffding1956, theorem 4].
     """
     changed = ~_equal(after, before)
     if before.dtype == np.bool_:
