@@ -1,4 +1,4 @@
-"""Histograms beside order statistics: mean certified bounds, for docs/explanation/scores-to-bounds.md.
+"""Histograms beside order statistics: the table of docs/explanation/scores-to-bounds.md.
 
 Run from the root of the repository; prints the rows of the table:
 
