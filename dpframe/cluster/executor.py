@@ -82,6 +82,7 @@ class DaskExecutor(Executor):
         self._sent: OrderedDict[int, tuple[Any, Sent, bool]] = OrderedDict()
         """Packed shared parts, by identity, and True if they contain code."""
         self._refused: dict[str, str] = {}  # why workers get no tasks, by address
+        self._warned: set[str] = set()
         self.client = self._connected(TO_CONNECT)
         self._compare_versions()
         self._waiting = ThreadPoolExecutor(MOST_TASKS, thread_name_prefix="dpframe-away")
@@ -137,10 +138,9 @@ class DaskExecutor(Executor):
             except _GoneError:
                 continue
             except UnableError as error:
-                worker, why = error.args
-                if worker not in unable:
-                    self.warn(f"{worker} cannot do a task: {why}")
+                worker, why, always = error.args
                 unable[worker] = why
+                self._refuse(worker, why, always=always)
                 tried = len(unable) - len(self._refused)
                 if tried >= UNABLE or not self._workers().keys() - unable:
                     raise RefusedError(f"no worker can do this task: {why}") from None
@@ -219,16 +219,26 @@ class DaskExecutor(Executor):
         Workers that join later compare them at their first task.
         """
         told = self.client.run(work.differences, work.versions(), on_error="return")
-        odd = {worker: why for worker, why in told.items() if isinstance(why, str) and why}
-        self._refused = {worker: f"it has {why}" for worker, why in odd.items()}
-        for worker, why in self._refused.items():
-            self.warn(f"{worker} gets no tasks: {why}")
+        for worker, why in told.items():
+            if isinstance(why, str) and why:
+                self._refuse(worker, f"it has {why}", always=True)
         if self._refused and not self._workers().keys() - self._refused:
             self.client.close(timeout=2)
             raise DpframeError(
                 f"--cluster {self.address}: no worker would give the same results: "
                 f"{next(iter(self._refused.values()))}"
             )
+
+    def _refuse(self, worker: str, why: str, *, always: bool) -> None:
+        """Warn once that a worker cannot do a task, or that it gets none any more."""
+        told = f"{worker} {'gets no tasks' if always else 'cannot do a task'}: {why}"
+        with self._lock:
+            if always:
+                self._refused[worker] = why
+            if told in self._warned:
+                return
+            self._warned.add(told)
+        self.warn(told)
 
     def _packed(self, task: Task, *, as_code: bool = False) -> Sent:
         with self._lock:

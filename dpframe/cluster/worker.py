@@ -35,7 +35,10 @@ class Sent(NamedTuple):
 
 
 class UnableError(Exception):
-    """A worker, named by its address, cannot do a task for a reason; another one may."""
+    """A worker cannot do a task; another one may.
+
+    Its arguments are the address of the worker, the reason, and True if it can do no task.
+    """
 
 
 @functools.cache
@@ -129,13 +132,17 @@ def done(sent: Sent, task: Task) -> Any:
     key = worker.get_current_task()
     token = wanted.set(lambda: _is_wanted(worker, key))
     try:
-        return dataclasses.replace(task, shared=unpacked(sent))()
+        try:
+            shared = unpacked(sent)
+        except RefusedError as error:  # other versions
+            raise UnableError(worker.address, str(error), True) from None
+        return dataclasses.replace(task, shared=shared)()
     except RefusedError as error:
-        raise UnableError(worker.address, str(error)) from None
-    except (CellError, ImportError, AttributeError):
+        raise UnableError(worker.address, str(error), False) from None
+    except (UnableError, CellError, ImportError, AttributeError):
         raise
     except Exception as error:
-        raise UnableError(worker.address, error_message(error)) from None
+        raise UnableError(worker.address, error_message(error), False) from None
     finally:
         wanted.reset(token)
 
