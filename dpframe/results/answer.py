@@ -1,9 +1,9 @@
-"""Check and convert the answer of an estimator."""
+"""Check and convert the estimate of an estimator."""
 
 import math
 from collections.abc import Callable, Sequence
 from numbers import Real
-from typing import Any, TypeVar, cast, get_args
+from typing import Any, get_args
 
 from dpframe.common.text import shown
 from dpframe.errors import CellError
@@ -16,6 +16,29 @@ LONGEST_NOTE = 10_000  # characters of a note
 
 ROUNDING = 1e-6  # relative difference of two numbers that count as equal
 
+_LOSS = "a loss is at least 0"
+_RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "epsilon": (lambda loss: not loss < 0, _LOSS),
+    "epsilon_lower": (lambda loss: loss >= 0, _LOSS),
+    "epsilon_upper": (lambda loss: loss >= 0, _LOSS),
+    "epsilon_upper_of": (
+        lambda scope: isinstance(scope, str) and scope in get_args(UpperOf),
+        f"it must be one of {', '.join(map(repr, get_args(UpperOf)))}",
+    ),
+    "interval": (lambda ends: ends[0] <= ends[1], "it must ascend"),
+    "p_value": (lambda p: 0 < p <= 1, "it must be in (0, 1]"),
+    "p_resolved": (lambda p: 0 < p <= 1, "it must be in (0, 1]"),
+    "contrast": (lambda numbers: not any(map(math.isnan, numbers)), "NaN is no number"),
+    "wealth": (
+        lambda points: (
+            all(t >= 0 and t % 1 == 0 and w < math.inf for t, w in points)
+            and [t for t, _ in points] == sorted(t for t, _ in points)
+        ),
+        "trials are whole and ascend, and a logarithm of wealth is a number",
+    ),
+}
+"""What must hold of a field that is not None, and how to say it."""
+
 
 def checked(estimate: Any, *, certified: bool, tested: bool) -> Estimate:
     """Return the answer of `Estimator.estimate` with plain Python numbers.
@@ -25,22 +48,30 @@ def checked(estimate: Any, *, certified: bool, tested: bool) -> Estimate:
     """
     if not isinstance(estimate, Estimate):
         raise CellError(f"estimate returned {shown(estimate)}; it must return an Estimate")
-    found = estimate._replace(
-        epsilon=_loss("epsilon", estimate.epsilon),
-        epsilon_lower=_given(_known_loss, "epsilon_lower", estimate.epsilon_lower),
-        epsilon_upper=_given(_known_loss, "epsilon_upper", estimate.epsilon_upper),
-        epsilon_upper_of=_upper_of(estimate.epsilon_upper_of),
-        interval=_given(_interval, "interval", estimate.interval),
-        p_value=_given(_p_value, "p_value", estimate.p_value),
-        p_resolved=_given(_p_value, "p_resolved", estimate.p_resolved),
-        contrast=_given(_contrast, "contrast", estimate.contrast),
-        tradeoff=_points("tradeoff", estimate.tradeoff),
-        profile=_points("profile", estimate.profile),
-        profile_lower=_profile_lower(estimate.profile_lower),
-        notes=_notes(estimate.notes),
-        wealth=_wealth(estimate.wealth),
-        evidence=_given(_evidence, "evidence", estimate.evidence),
-    )
+    fields = estimate._asdict()
+    for name in ("epsilon", "epsilon_lower", "epsilon_upper", "p_value", "p_resolved"):
+        if fields[name] is not None or name == "epsilon":
+            fields[name] = _number(name, fields[name])
+    for name, size in (("interval", 2), ("contrast", 3)):
+        if fields[name] is not None:
+            fields[name] = _numbers(name, fields[name], size)
+    for name in ("tradeoff", "profile", "profile_lower", "wealth"):
+        points = _sequence(name, fields[name])
+        fields[name] = tuple(_numbers(f"a point of {name}", point, 2) for point in points)
+    if fields["evidence"] is not None:
+        fields["evidence"] = _evidence(fields["evidence"])
+    for name, (holds, rule) in _RULES.items():
+        if fields[name] is not None and not holds(fields[name]):
+            raise CellError(f"estimate gave {shown(fields[name])} for {name}; {rule}")
+    if (problem := profile_problem(fields["profile_lower"])) is not None:
+        raise CellError(f"estimate gave a profile_lower that {problem}")
+    fields["contrast"] = fields["contrast"] and Contrast(*fields["contrast"])
+    fields["wealth"] = tuple((int(trials), wealth) for trials, wealth in fields["wealth"])
+    fields["notes"] = _notes(fields["notes"])
+    return _without_contradiction(Estimate(**fields), certified, tested)
+
+
+def _without_contradiction(found: Estimate, certified: bool, tested: bool) -> Estimate:
     lower, upper = found.epsilon_lower, found.epsilon_upper
     if lower is not None and upper is not None and lower > upper * (1 + ROUNDING):
         raise CellError(f"estimate gave the bound {lower}, which is above the limit {upper}")
@@ -48,26 +79,18 @@ def checked(estimate: Any, *, certified: bool, tested: bool) -> Estimate:
         raise CellError(
             f"estimate gave the bound {lower}; a certifying estimator must give a number"
         )
-    if tested and (found.p_value is None or found.p_resolved is None):
+    p_value, p_resolved = found.p_value, found.p_resolved
+    if tested and (p_value is None or p_resolved is None):
         raise CellError(
-            f"estimate gave the p-values {found.p_value} and {found.p_resolved}; a certifying "
+            f"estimate gave the p-values {p_value} and {p_resolved}; a certifying "
             "estimator gives p_value and p_resolved in (0, 1], as estimate_from_boxes does"
         )
-    p_value, p_resolved = found.p_value, found.p_resolved
     if p_value is None or p_resolved is None or p_value <= p_resolved:
         return found
     # Raising the error rates cannot make the claim easier to reject.
     if p_value > p_resolved * (1 + ROUNDING):
         raise CellError(f"estimate gave p_resolved {p_resolved}, which is below p_value {p_value}")
     return found._replace(p_resolved=p_value)
-
-
-T = TypeVar("T")
-
-
-def _given(check: Callable[[str, Any], T], name: str, value: Any) -> T | None:
-    """Check a value that may be None."""
-    return None if value is None else check(name, value)
 
 
 def _number(name: str, value: Any) -> float:
@@ -81,82 +104,32 @@ def _number(name: str, value: Any) -> float:
         ) from error
 
 
-def _loss(name: str, value: Any) -> float:
-    loss = _number(name, value)
-    if loss < 0:
-        raise CellError(f"estimate gave {loss} for {name}; a loss is at least 0")
-    return loss
+def _numbers(name: str, value: Any, count: int) -> tuple[float, ...]:
+    values = _sequence(name, value)
+    if len(values) != count:
+        raise CellError(f"estimate gave {shown(value)} for {name}; {count} numbers are required")
+    return tuple(_number(name, each) for each in values)
 
 
-def _known_loss(name: str, value: Any) -> float:
-    loss = _loss(name, value)
-    if math.isnan(loss):
-        raise CellError(f"estimate gave nan for {name}")
-    return loss
+def _sequence(name: str, value: Any, most: int = MOST_POINTS) -> Sequence[Any]:
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
+        raise CellError(f"estimate gave {shown(value)} for {name}; it must be a tuple")
+    if len(value) > most:
+        raise CellError(f"estimate gave {len(value):,} values for {name}; {most:,} is the most")
+    return value
 
 
-def _upper_of(value: Any) -> UpperOf:
-    for known in get_args(UpperOf):
-        if value == known:
-            return cast("UpperOf", known)
-    known = ", ".join(map(repr, get_args(UpperOf)))
-    raise CellError(f"estimate gave {shown(value)} for epsilon_upper_of; it must be one of {known}")
-
-
-def _p_value(name: str, value: Any) -> float:
-    p_value = _number(name, value)
-    if not 0 < p_value <= 1:
-        raise CellError(f"estimate gave {p_value} for {name}, which is not in (0, 1]")
-    return p_value
-
-
-def _interval(name: str, value: Any) -> tuple[float, float]:
-    low, high = _numbers(name, value, 2)
-    if low > high or math.isnan(low + high):
-        raise CellError(f"estimate gave the interval from {low} to {high}")
-    return low, high
-
-
-def _contrast(name: str, value: Any) -> Contrast:
-    contrast = Contrast(*_numbers(name, value, len(Contrast._fields)))
-    if any(map(math.isnan, contrast)):
-        raise CellError(f"estimate gave {tuple(contrast)} for contrast")
-    return contrast
-
-
-def _points(name: str, value: Any) -> tuple[tuple[float, float], ...]:
-    points = _sequence(name, value, MOST_POINTS)
-    return tuple((x, y) for x, y in (_numbers(f"a point of {name}", p, 2) for p in points))
-
-
-def _wealth(value: Any) -> tuple[tuple[int, float], ...]:
-    points = _points("wealth", value)
-    if any(math.isnan(w) or w == math.inf for _, w in points):
-        raise CellError("estimate gave a wealth that is not a number")
-    trials = [t for t, _ in points]
-    if trials != sorted(trials) or any(t < 0 or t % 1 for t in trials):
-        raise CellError("estimate gave a wealth whose trials do not increase")
-    return tuple((int(t), w) for t, w in points)
-
-
-def _evidence(name: str, value: Any) -> Evidence:
+def _evidence(value: Any) -> Evidence:
     if not isinstance(value, Evidence) or not isinstance(value.theorem, str):
         raise CellError(f"estimate gave {shown(value)} for evidence; it must be an Evidence")
-    both = [_sequence(name, rows, MOST_POINTS) for rows in (value.terms, value.design)]
-    for number in (
-        each for rows in both for row in rows for each in _sequence(name, row, MOST_POINTS)
-    ):
-        if not math.isfinite(_number(name, number)):
+    terms, design = (
+        tuple(tuple(_sequence("evidence", row)) for row in _sequence("evidence", rows))
+        for rows in (value.terms, value.design)
+    )
+    for number in (number for row in (*terms, *design) for number in row):
+        if not math.isfinite(_number("evidence", number)):
             raise CellError(f"estimate gave {number} in its evidence, which is not finite")
-    terms, design = (tuple(map(tuple, rows)) for rows in both)
     return Evidence(text(value.theorem), terms, design)
-
-
-def _profile_lower(value: Any) -> tuple[tuple[float, float], ...]:
-    points = _points("profile_lower", value)
-    if (problem := profile_problem(points)) is not None:
-        raise CellError(f"estimate gave a profile_lower that {problem}")
-    return points
 
 
 def _notes(value: Any) -> tuple[str, ...]:
@@ -165,18 +138,3 @@ def _notes(value: Any) -> tuple[str, ...]:
         if not isinstance(note, str):
             raise CellError(f"estimate gave {shown(note)} among its notes; notes must be texts")
     return tuple(text(note[:LONGEST_NOTE]) for note in notes)
-
-
-def _numbers(name: str, value: Any, count: int) -> list[float]:
-    values = _sequence(name, value, count)
-    if len(values) != count:
-        raise CellError(f"estimate gave {shown(value)} for {name}; {count} numbers are required")
-    return [_number(name, each) for each in values]
-
-
-def _sequence(name: str, value: Any, most: int) -> Sequence[Any]:
-    if not isinstance(value, Sequence) or isinstance(value, str | bytes):
-        raise CellError(f"estimate gave {shown(value)} for {name}; it must be a tuple")
-    if len(value) > most:
-        raise CellError(f"estimate gave {len(value):,} values for {name}; {most:,} is the most")
-    return value

@@ -128,12 +128,12 @@ class PairRecord(RecordPart):
     params: FreeTable
     """effective parameters"""
     digest: str | None = None
-    """digest of D and D′; null if nothing was drawn. Missing in old records"""
+    """digest of D and D′; null if nothing was drawn"""
     relation: str | None = None
-    """the relation under which D and D′ are neighbours, in words. Missing in old records"""
+    """the relation under which D and D′ are neighbours, in words"""
     needs: list[NeedRecord] = Field(default_factory=list)
     """optional features of a pair that a search proposed, such as NaN outside the schema, each with
-    the parameters that exclude it. Missing in old records"""
+    the parameters that exclude it"""
 
 
 def _finite_start(point: list[float]) -> list[float]:
@@ -158,10 +158,10 @@ class ClaimRecord(RecordPart):
     """the claim's own parameters, by name"""
     tradeoff: list[Point] | None = None
     """points (FPR, FNR) of the claimed curve, shape [k][2]; null for a claim at a single δ, which ε
-    and δ define. Missing in old records"""
+    and δ define"""
     profile: list[Point] | None = None
     """points (ε, δ) of the claimed privacy profile, shape [k][2], by ascending ε; null for a claim
-    at a single δ. Missing in old records"""
+    at a single δ"""
 
 
 class TruthRecord(RecordPart):
@@ -173,7 +173,7 @@ class TruthRecord(RecordPart):
     """its ε at the cell's δ, in nats"""
     tradeoff: list[Point] | None = None
     """points (FPR, FNR) of the exact curve, shape [k][2]; null if it is the claimed curve, or that
-    of a single δ. Missing in old records"""
+    of a single δ"""
     profile: list[Point] | None = None
     """points (ε, δ) of the exact privacy profile, shape [k][2]; null if `tradeoff` is null"""
 
@@ -223,18 +223,16 @@ class EstimateRecord(RecordPart):
     profile_lower: list[Point] = Field(default_factory=list)
     """certified points (ε, δ), shape [k][2], by ascending ε: δ(ε) is at least this, and between two
     points at least the value of the right one; at level `confidence`, for all ε together. Empty if
-    the estimator does not certify a profile. Missing in old records"""
+    the estimator does not certify a profile"""
     anytime: bool = False
-    """true if it is valid at all numbers of trials simultaneously, so looks cost nothing.
-    Missing in old records"""
+    """true if it is valid at all numbers of trials simultaneously, so looks cost nothing"""
     wealth: list[Annotated[Point, AfterValidator(_finite_start)]] = Field(default_factory=list)
     """points (trials per dataset, logarithm of the wealth), shape [k][2], of the bets against the
-    claim; at most 200. Empty without a claim, or if `anytime` is false. Missing in old records"""
+    claim; at most 200. Empty without a claim, or if `anytime` is false"""
     notes: list[str]
     """remarks, for example on the outputs checked for NaN, or that the run cannot be replayed"""
     evidence: EvidenceRecord | None = None
-    """inputs of the bound and the p-value; null if they do not come from a known theorem. Missing
-    in old records"""
+    """inputs of the bound and the p-value; null if they do not come from a known theorem"""
 
 
 class PowerRecord(RecordPart):
@@ -307,9 +305,9 @@ class Basis(RecordPart):
     contrast: ContrastRecord
     """bound and claim at the δ with the strongest evidence"""
     resolution: Probability | None = None
-    """probability below which events reveal only the sampler. Missing in old records"""
+    """probability below which events reveal only the sampler"""
     extreme: EvidenceRecord | None = None
-    """inputs of `p_extreme`. Missing in old records"""
+    """inputs of `p_extreme`"""
 
 
 class LookRecord(RecordPart):
@@ -334,13 +332,11 @@ class WitnessRecord(RecordPart):
     pair_trials: Count
     """draws per dataset of this pair; the cell's `trials` are those of all pairs"""
     leak: str = ""
-    """name of the leak that the event reveals; `[search] ignore` takes it, or a part of it. Missing
-    in old records"""
+    """name of the leak that the event reveals; `[search] ignore` takes it, or a part of it"""
     inside: list[str] = Field(default_factory=list)
-    """some outputs in the event, if the attack has no words for it; empty if they were not kept.
-    Missing in old records"""
+    """some outputs in the event, if the attack has no words for it; empty if they were not kept"""
     outside: list[str] = Field(default_factory=list)
-    """some outputs that are not in the event. Missing in old records"""
+    """some outputs that are not in the event"""
 
 
 class FindingRecord(WitnessRecord):
@@ -403,16 +399,13 @@ class SearchRecord(WitnessRecord):
     pairs: Count
     """number of pairs tried"""
     parameters: FreeTable = Field(default_factory=dict)
-    """parameters of the mechanism that the search varied, with their values for the witness.
-    Missing in old records"""
+    """parameters of the mechanism that the search varied, with their values for the witness"""
     ignored: list[str] = Field(default_factory=list)
-    """leaks that were ignored. Missing in old records"""
+    """leaks that were ignored"""
     findings: list[FindingRecord] = Field(default_factory=list)
-    """further leaks, each with another name, in the order of their discovery. Missing in old
-    records"""
+    """further leaks, each with another name, in the order of their discovery"""
     coverage: CoverageRecord | None = None
-    """what was tried, what ended the search, and the loss that it would have shown. Missing in old
-    records"""
+    """what was tried, what ended the search, and the loss that it would have shown"""
 
 
 class ExcessRecord(RecordPart):
@@ -469,8 +462,7 @@ class CellRecord(RecordPart):
     mechanism: ChoiceRecord
     """the mechanism"""
     asked: AskedRecord | None = None
-    """settings for the answers of a black box; null for traced mechanisms. Missing in old
-    records"""
+    """settings for the answers of a black box; null for traced mechanisms"""
     pair: PairRecord
     """the pair"""
     attack: ChoiceRecord
@@ -490,11 +482,11 @@ class CellRecord(RecordPart):
     `counts[dataset][decision]`. Null if the cell failed before it was counted"""
     exceptions: list[Probability] | None = None
     """shares of exceptions among the answers of a black box, on D and on D′; in a search on the
-    pair of the witness. Null if they do not count as answers. Missing in old records"""
+    pair of the witness. Null if they do not count as answers"""
     exact_shares: list[list[Number]] | None = None
     """probability of each of `counts` on D and on D′, for up to 256 bins of a mechanism's outputs,
     or of outputs beyond a threshold, if the mechanism knows its distribution; else null. Never part
-    of a verdict. Missing in old records"""
+    of a verdict"""
     statistic: FreeTable
     """name of the statistic, and its thresholds or edges, if any"""
     untested: str | None = None
@@ -525,26 +517,25 @@ class CellRecord(RecordPart):
     """the looks at these draws, this one included; null for an anytime estimator, which allows any
     number of looks"""
     basis: Basis | None = None
-    """inputs of the verdict; null without a verdict. Missing in old records"""
+    """inputs of the verdict; null without a verdict"""
     search: SearchRecord | None = None
     """the extent of a search and its evidence against the claim; null without [search], and if the
     cell failed"""
     event: WitnessRecord | None = None
     """on a fixed pair, the event farthest outside the claim, chosen after counting, so it shows
     the leak but gives no bound. Null if the cell does not refute its claim alone, if its counts are
-    not of decisions or between cuts, or if answers may be of any kind. Missing in old records"""
+    not of decisions or between cuts, or if answers may be of any kind"""
     searched: bool = False
     """true if a search chose pair and attack, even if it failed; the attack of a failed cell is the
-    first one planned. Missing in old records"""
+    first one planned"""
     exact: ExactRecord | None = None
-    """result of the query without noise; null if the mechanism defines none. Missing in old
-    records"""
+    """result of the query without noise; null if the mechanism defines none"""
     power: PowerRecord | None = None
     """the smallest loss that a consistent cell would have detected; null for other verdicts,
-    without `[run] power`, for bets, and if there is no model of a loss. Missing in old records"""
+    without `[run] power`, for bets, and if there is no model of a loss"""
     slack: SlackRecord | None = None
     """parts of the difference between claimed and certified ε; null if nothing is certified, or the
-    claim is not finite at the cell's δ. Missing in old records"""
+    claim is not finite at the cell's δ"""
 
 
 class SpecRecord(RecordPart):
@@ -610,7 +601,7 @@ class PluginRecord(RecordPart):
     """digest of the Python files of the package that defines it"""
     reference: str | None = None
     """the theorem, or another source, for an estimator's numbers, from its author; null if none is
-    given, and for other kinds. Missing in old records"""
+    given, and for other kinds"""
 
 
 class InstalledRecord(RecordPart):
@@ -664,7 +655,7 @@ class SummaryRecord(RecordPart):
     """draws counted, each one release of a mechanism; those that cells share are counted once"""
     calls: Count | None = None
     """releases requested from black boxes for all purposes: learning, choosing, checking and
-    counting; null if no mechanism is a black box. Missing in old records"""
+    counting; null if no mechanism is a black box"""
     peak_rss_bytes: Count | None
     """largest resident memory of the process, in bytes; null if the system does not report it"""
 
@@ -689,7 +680,7 @@ class Record(RecordPart):
     plugins: list[PluginRecord]
     """every plugin used"""
     environments: list[InstalledRecord] = Field(default_factory=list)
-    """the environments of black boxes, besides that of dpframe. Missing in old records"""
+    """the environments of black boxes, besides that of dpframe"""
     cells: list[CellRecord]
     """the cells, in the order of the spec"""
     skipped: list[SkipRecord]
@@ -697,7 +688,7 @@ class Record(RecordPart):
     summary: SummaryRecord
     """totals"""
     digest: str | None = None
-    """hash of everything else, to detect changes. Missing in old records"""
+    """hash of everything else, to detect changes"""
 
     in_notebooks: ClassVar[Callable[[Record], str] | None] = None
     """Makes the HTML for notebooks; `audit` and `load` set it, as records do not import reports."""

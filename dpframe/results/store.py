@@ -15,10 +15,9 @@ from pydantic_core import from_json
 from dpframe.common.files import NotReadableError, read_folder, read_regular, replace
 from dpframe.common.text import escape, shown
 from dpframe.errors import OutputError, RecordError
-from dpframe.results.consistency import disagreement, is_old
+from dpframe.results.consistency import disagreement
 from dpframe.results.model import SCHEMA, Record
 from dpframe.results.strict_json import strict
-from dpframe.results.verdict import totals
 
 NAME = "record.json"
 ANSWERS = ("score", "score-one-run")
@@ -27,18 +26,6 @@ MOST_BYTES = 1 << 28  # bytes of an answer
 MOST_RECORD_BYTES = 4 << 30  # Bytes of a record. A million cells take 3 GiB.
 _ANSWER = re.compile(rb'\s*\{\s*"schema":\s*\d+,\s*"kind":\s*"score')
 _MARKS = (b'"schema"', b'"cells"', b'"draw_group"')
-
-
-def upgraded(record: Record) -> Record:
-    """Return an old record with `draws` counted in releases instead of coordinates."""
-    if not is_old(record):
-        return record
-    cells = [
-        cell.model_copy(update={"draws": sum(cell.trials) if cell.draws else 0})
-        for cell in record.cells
-    ]
-    summary = record.summary.model_copy(update={"draws": totals(cells)["draws"]})
-    return record.model_copy(update={"cells": cells, "summary": summary})
 
 
 def answer_at(path: Path) -> dict[str, Any] | None:
@@ -163,7 +150,7 @@ def as_record(contents: Any, content: bytes | None = None) -> Record:
     if contents["schema"] != SCHEMA or isinstance(contents["schema"], bool):
         raise RecordError(f"record schema {shown(contents['schema'])}; this dpframe reads {SCHEMA}")
     try:
-        return upgraded(Record.model_validate_json(content or dumps(contents)))
+        return Record.model_validate_json(content or dumps(contents))
     except ValidationError as error:
         raise RecordError(_first_problem(error)) from None
     except (TypeError, ValueError) as error:  # ValidationError is a ValueError too

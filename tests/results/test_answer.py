@@ -54,14 +54,14 @@ NONSENSE: list[tuple[Any, str]] = [
     ({"epsilon": "much"}, "gave 'much' for epsilon"),
     ({"epsilon": None}, "gave None for epsilon"),
     ({"epsilon": -0.5}, "gave -0.5 for epsilon"),
-    ({"p_value": 0.0}, "gave 0.0 for p_value, which is not in"),
+    ({"p_value": 0.0}, "gave 0.0 for p_value; it must be in"),
     ({"p_value": 1.5}, "gave 1.5 for p_value"),
     ({"p_value": math.nan}, "gave nan for p_value"),
     ({"p_value": None}, "gave the p-values None and 0.5"),
     ({"p_resolved": None}, "gave the p-values 0.5 and None"),
     ({"p_resolved": 0.1}, "gave p_resolved 0.1, which is below p_value 0.5"),
     ({"interval": 3.0}, "gave 3.0 for interval; it must be a tuple"),
-    ({"interval": (2.0, 1.0)}, "gave the interval from 2.0 to 1.0"),
+    ({"interval": (2.0, 1.0)}, "gave .2.0, 1.0. for interval; it must ascend"),
     ({"interval": (1.0,)}, "gave .1.0,. for interval; 2 numbers are required"),
     ({"contrast": (0.0, 1.0)}, "for contrast; 3 numbers are required"),
     ({"contrast": (0.0, math.nan, 1.0)}, "for contrast"),
@@ -271,4 +271,4 @@ def test_scores_are_estimated_by_the_same_rules() -> None:
     found = dpframe.score(*decisions, estimators=[Oracle(says=5)], plugins=[Oracle])
     (row,) = found["rows"]
     assert row["status"] == "failed"
-    assert row["reason"] == "estimate gave nan for epsilon_lower"
+    assert row["reason"] == "estimate gave nan for epsilon_lower; a loss is at least 0"

@@ -8,10 +8,8 @@ import os
 import random
 from pathlib import Path
 
-import pytest
 from support.command_line import dpframe
 from support.damage import damaged
-from support.tiers import mostly_slow
 
 from dpframe.errors import RecordError
 from dpframe.results.model import Record
@@ -19,7 +17,6 @@ from dpframe.results.store import dumps, load
 from dpframe.results.strict_json import digest_of
 from dpframe.results.verdict import judged, totals
 
-OLD = Path(__file__).with_name("before_digests.json")
 TIMES = int(os.environ.get("DPFRAME_DAMAGE", "120"))
 """Damaged records of each kind; a second for each thousand."""
 
@@ -87,15 +84,12 @@ def test_a_forged_digest_does_not_make_false_verdicts_true(
             assert counted.items() <= found.summary.model_dump().items(), seed
 
 
-@pytest.mark.parametrize("old", mostly_slow([True, False], [1]))
-def test_the_command_line_has_a_message_for_each(
-    recorded: Record, tmp_path: Path, old: bool
-) -> None:
-    whole = OLD.read_text() if old else dumps(recorded)
+def test_the_command_line_has_a_message_for_each(recorded: Record, tmp_path: Path) -> None:
+    whole = dumps(recorded)
     codes = []
     for seed in range(TIMES // 4):
         text = damaged(whole, random.Random(seed))
-        (tmp_path / "record.json").write_bytes(text if old else forged(text))
+        (tmp_path / "record.json").write_bytes(forged(text))
         done = dpframe("show", ".", *(["--notes"] if seed % 2 else []), cwd=tmp_path)
         assert done.returncode in (0, 2), (seed, done.stderr)
         assert "Traceback" not in done.stderr, seed

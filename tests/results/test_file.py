@@ -12,11 +12,9 @@ import pytest
 from support import made_records
 
 from dpframe.errors import OutputError, RecordError
+from dpframe.results.model import Record
 from dpframe.results.store import as_record, dumps, load, write
 from dpframe.results.verdict import exit_code
-
-OLD = Path(__file__).with_name("before_digests.json")
-"""As a version wrote it in which `draws` were coordinates and verdicts had no basis."""
 
 
 def test_non_finite_numbers_are_strings() -> None:
@@ -24,8 +22,8 @@ def test_non_finite_numbers_are_strings() -> None:
     assert json.loads(text) == {"a": "inf", "b": ["-inf", {"c": "nan"}], "d": 1.5}
 
 
-def test_round_trip(tmp_path: Path) -> None:
-    record = load(OLD)
+def test_round_trip(recorded: Record, tmp_path: Path) -> None:
+    record = recorded
     write(record, tmp_path / "deep" / "er")
     assert load(tmp_path / "deep" / "er") == record
     assert load(tmp_path / "deep" / "er" / "record.json") == record
@@ -83,9 +81,9 @@ def test_broken_records_say_what_is_wrong(tmp_path: Path, text: str, message: st
     ],
 )  # fmt: skip
 def test_wrong_types_are_named_with_their_place(
-    tmp_path: Path, place: tuple[Any, ...], value: Any, message: str
+    recorded: Record, tmp_path: Path, place: tuple[Any, ...], value: Any, message: str
 ) -> None:
-    contents = json.loads(OLD.read_text())
+    contents = json.loads(dumps(recorded))
     table = contents
     for key in place[:-1]:
         table = table[key]
@@ -114,19 +112,10 @@ def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
             load(path)
 
 
-def test_unwritable_directory(tmp_path: Path) -> None:
+def test_unwritable_directory(recorded: Record, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match="cannot write"):
-        write(load(OLD), tmp_path / "file")
-
-
-def test_draws_of_old_records_are_releases() -> None:
-    """Its outputs have three coordinates, which were counted one by one."""
-    contents, record = json.loads(OLD.read_text()), load(OLD)
-    assert [cell["draws"] for cell in contents["cells"]] == [12_000, 12_000]
-    assert contents["summary"]["draws"] == 24_000
-    assert [cell.draws for cell in record.cells] == [4000, 4000]
-    assert record.summary.draws == 8000
+        write(recorded, tmp_path / "file")
 
 
 def cell(verdict: str | None, expected: str | None = None, status: str = "ok") -> dict[str, Any]:

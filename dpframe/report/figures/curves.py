@@ -194,12 +194,12 @@ def exact_curve(cell: CellRecord) -> At | None:
     if truth.tradeoff:
         return _curve_of(truth, 0.0)
     if truth.kind != "pure-dp" or (claim is not None and claim.epsilon == truth.epsilon):
-        return None  # the claimed curve; or an old record, which has only ε at one δ
+        return None  # the claimed curve
     return pair_curve(truth.epsilon, 0.0)
 
 
 def claimed_profile(cell: CellRecord, epsilons: Floats) -> Floats | None:
-    """Return the claimed δ at each ε; None if it is unknown, as in old records."""
+    """Return the claimed δ at each ε; None if it is unknown."""
     claim = cell.claim
     if claim is None:
         return None
