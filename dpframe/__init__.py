@@ -11,7 +11,6 @@ from dpframe.common import lazy
 
 if TYPE_CHECKING:
     from dpframe import plugins as plugins
-    from dpframe.builtin.neighbourhoods.records import records_params as records_params
     from dpframe.claims import (
         AccountedDP as AccountedDP,
         ApproxDP as ApproxDP,
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
         UndecidedError as UndecidedError,
         ViolationError as ViolationError,
     )
+    from dpframe.interfaces.python_tables import records_params as records_params
     from dpframe.plugins import *  # noqa: F403  # older code imports these from here
     from dpframe.pytest import assert_dp as assert_dp, search_violation as search_violation
     from dpframe.report.delivery import load as load, report as report

@@ -11,7 +11,6 @@ from dpframe.common import lazy
 if TYPE_CHECKING:
     from annotated_types import Ge as Ge, Gt as Gt, Interval as Interval, Le as Le, Lt as Lt
 
-    from dpframe.builtin.pairs.pairs import Values as Values
     from dpframe.claims import (
         AccountedDP as AccountedDP,
         ApproxDP as ApproxDP,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
         Tree as Tree,
     )
     from dpframe.errors import DpframeError as DpframeError, ParameterError as ParameterError
+    from dpframe.interfaces import plain as plain
     from dpframe.interfaces.attack import Answers as Answers, Attack as Attack, Target as Target
     from dpframe.interfaces.estimator import (
         Contrast as Contrast,
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         Pair as Pair,
         as_traced as as_traced,
     )
+    from dpframe.interfaces.plain import Values as Values
     from dpframe.interfaces.plugin_files import SpecFile as SpecFile
     from dpframe.interfaces.registry import find_plugin as find_plugin
     from dpframe.interfaces.statistic import (

@@ -53,7 +53,6 @@ _MODULES = {
     },
     "pairs": {
         "zeros-ones": "pairs:ZerosOnes",
-        "values": "pairs:Values",
         "records": "pairs:Records",
     },
     "neighbourhoods": {
@@ -88,7 +87,7 @@ def dpframe_estimators() -> dict[str, str]:
 @hookimpl
 def dpframe_pairs() -> dict[str, str]:
     """Neighbouring datasets."""
-    return _classes("pairs")
+    return {**_classes("pairs"), "values": "dpframe.plugins:Values"}
 
 
 @hookimpl

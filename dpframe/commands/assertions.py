@@ -225,8 +225,8 @@ def over_a_table(
         spec = terms.spec(mechanism.name, {"use": "climb", "params": params, **leaks})
         return _audit(spec, [mechanism], (release,), terms, place, workers)
     # With pairs of tables, which `assert_dp` does not need.
-    from dpframe.builtin.neighbourhoods.records import has_one_feature, records_params
-    from dpframe.builtin.pairs.plain import is_series
+    from dpframe.interfaces.plain import is_series
+    from dpframe.interfaces.python_tables import has_one_feature, records_params
 
     if has_one_feature(table) and neighbours["form"] is None:
         mechanism = mechanism_of(release, terms, lambda data: (data[0][:, 0], data[1]))
@@ -249,7 +249,7 @@ def _vectors(answers: Any, neighbours: dict[str, Any], terms: Terms) -> dict[str
     The bounds are those of the schema, which has one entry for all answers. Without a schema they
     reach from the smallest to the largest answer, and at least over `STEPS` steps.
     """
-    from dpframe.builtin.neighbourhoods.written_schema import read_schema
+    from dpframe.interfaces.python_tables import read_schema
 
     adjacency = neighbours["adjacency"]
     for name, given in (("query", terms.query), *neighbours.items()):

@@ -21,6 +21,9 @@ def load(module: str, homes: dict[str, str], name: str) -> object:
     """Import one of these names for a module, which keeps it."""
     if name not in homes:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(homes[name]), name)
+    home = importlib.import_module(homes[name])
+    if not hasattr(home, name):  # a module of a package
+        importlib.import_module(f"{homes[name]}.{name}")
+    value: object = getattr(home, name)
     setattr(sys.modules[module], name, value)  # the next access does not come through here
     return value

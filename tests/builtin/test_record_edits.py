@@ -16,9 +16,9 @@ from support.tiers import mostly_slow
 import dpframe
 from dpframe import Earned, HostMechanism, PureDP, records_params
 from dpframe.builtin.neighbourhoods.records import RecordEdits
-from dpframe.builtin.pairs.plain import same_cell
 from dpframe.common.text import toml
 from dpframe.interfaces.pair import same
+from dpframe.interfaces.plain import same_cell
 from dpframe.report.findings import caveats
 from dpframe.report.witness import _read, as_toml
 from dpframe.sampling.content import data_digest
@@ -81,7 +81,7 @@ CELLS = st.sampled_from([0, 1, -3, 0.5, -0.0, math.nan, 1e30, "a", "", None, Tru
 def test_every_pair_is_one_edit_and_comes_once(
     adjacency: str, rows: Any, form: str, beyond: bool, any_size: Any
 ) -> None:
-    from dpframe.builtin.pairs.plain import frozen, written
+    from dpframe.interfaces.plain import frozen, written
 
     params = {"table": written(frozen(rows)), "columns": ["a", "b"], "form": form}
     try:

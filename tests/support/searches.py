@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpframe import Neighbourhood, Pair
-from dpframe.builtin.pairs.pairs import Values
+from dpframe.interfaces.plain import Values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

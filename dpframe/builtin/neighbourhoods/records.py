@@ -1,12 +1,10 @@
 """The neighbourhood `records`: edits of a table that break libraries."""
 
-import array
 import dataclasses
 import functools
 import hashlib
 import itertools
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -21,19 +19,10 @@ from dpframe.builtin.neighbourhoods.table_edits import (
     Switches,
     known_columns,
 )
-from dpframe.builtin.neighbourhoods.written_schema import read_schema
 from dpframe.builtin.pairs import table as tables
-from dpframe.builtin.pairs.pairs import (
-    CATEGORY,
-    Given,
-    GivenTable,
-    Records,
-    formed,
-    made_of_rows,
-)
-from dpframe.builtin.pairs.plain import frozen, is_frame, is_series, of_frame, scalar, written
+from dpframe.builtin.pairs.pairs import GivenTable, Records, formed, made_of_rows
 from dpframe.builtin.pairs.table import Form, Row, Rows, Table, count
-from dpframe.plugins import Earned, Ge, Le, Neighbourhood, Pair, ParameterError, SpecFile
+from dpframe.plugins import Earned, Ge, Le, Neighbourhood, Pair, ParameterError, SpecFile, plain
 
 TYPED = ("array", "integers", "arrays", "frame", "xy")
 """Forms in which a column has a type: a missing value is NaN, and numbers are floats."""
@@ -120,7 +109,7 @@ class RecordEdits(Neighbourhood, name="records"):
     adjacency: Adjacency
     """"replace": one record is replaced; "add-remove": one record is added or removed; "either";
     "zero-out": one record is replaced by `null`, as the accountants of DP-SGD assume."""
-    null: Given | None = None
+    null: plain.Given | None = None
     """With "zero-out", the record that counts nothing; default: zeros, if all columns are numbers.
     It may lie outside the schema."""
     beyond: bool | Switches | None = None
@@ -172,13 +161,13 @@ class RecordEdits(Neighbourhood, name="records"):
         # pydantic would write inf and NaN as null.
         found = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         found |= {
-            "table": None if self.table is None else written(self.table),
+            "table": None if self.table is None else plain.written(self.table),
             "file": self.file and str(self.file),
             "columns": list(self.columns) or None,
             "schema": [column.params() for column in self.schema] or None,
             "beyond": self.beyond.given() if isinstance(self.beyond, Switches) else self.beyond,
             "types": list(self.types) or None,
-            "null": None if self.null is None else written(self.null),
+            "null": None if self.null is None else plain.written(self.null),
         }
         return {name: value for name, value in found.items() if value is not None}
 
@@ -345,127 +334,3 @@ def _changes(bench: EditableTable, old: Any, new: Any) -> str:
 def _cell(cell: Any) -> str:
     text = "missing" if cell is None else repr(cell)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
-
-
-def records_params(
-    table: Any,
-    *,
-    adjacency: Adjacency,
-    schema: Any = (),
-    form: Form | None = None,
-    **more: Any,
-) -> dict[str, Any]:
-    """Return the parameters of the neighbourhood `records` for a Python table.
-
-    The mechanism gets data of the table's own type: an array, a list, a pandas frame.
-
-    Args:
-        table: a list of values, of lists or of dicts; an array of one or two axes; a dict of
-            columns, each a list or an array; a pandas frame; a pair (X, y) of arrays; or a single
-            value, as for a local randomiser.
-        adjacency: "replace", "add-remove", "either" or "zero-out", as the claim says.
-        schema: of the columns, in their order or by name: dicts of name, low, high,
-            integer, categories, user, nan; or (low, high), a list of categories, a type.
-        form: given to the mechanism, if it is not the type of the table.
-        more: further parameters of the neighbourhood.
-
-    Returns:
-        The `params` of a spec's `[search]` with `use = "records"`.
-
-    Raises:
-        ValueError: `table` is not a table.
-        DpframeError: the schema cannot be read, or does not fit the table.
-    """
-    if is_series(table) or isinstance(table, array.array):
-        table = np.asarray(table)
-    rows, columns, own = _read(table)
-    named = {"columns": columns} if columns else {}
-    names, cells = _columns_of(rows, columns)
-    written_down = read_schema(schema, names, cells, named=bool(columns) or isinstance(rows, dict))
-    listed = {"schema": [_plain(entry) for entry in written_down]} if written_down else {}
-    asked: dict[str, Any] = {"adjacency": adjacency, "form": own if form is None else form}
-    asked |= {"types": types} if any(types := _types(table)) else {}
-    return {"table": written(frozen(rows)), **named, **listed, **asked, **more}
-
-
-def _columns_of(rows: Any, columns: list[str]) -> tuple[list[str], dict[str, list[Any]]]:
-    """Return the names of a table's columns, with the cells of each."""
-    if isinstance(rows, dict):
-        return [str(name) for name in rows], {str(n): _cells(of) for n, of in rows.items()}
-    if rows and all(isinstance(row, dict) for row in rows):
-        names = [str(name) for name in rows[0]]
-        return names, {name: [row.get(name) for row in rows] for name in names}
-    flat = [list(row) if isinstance(row, list | tuple) else [row] for row in rows]
-    width = max(map(len, flat), default=1)
-    names = columns or list(tables.unnamed(width))
-    return names, {
-        name: [row[at] for row in flat if at < len(row)] for at, name in enumerate(names)
-    }
-
-
-def _cells(column: Any) -> list[Any]:
-    return column.tolist() if hasattr(column, "tolist") else list(column)
-
-
-def _plain(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: written(frozen(value)) for name, value in entry.items() if value is not None}
-
-
-def _read(table: Any) -> tuple[Any, list[str], str]:  # noqa: PLR0911
-    """Return the records, the names of the columns if given separately, and the form."""
-    if is_frame(table):
-        columns = of_frame(table)
-        return [list(row) for row in zip(*columns.values(), strict=True)], list(columns), "frame"
-    if isinstance(table, tuple) and len(table) == 2 and has_one_feature(table):
-        rows, _, form = _read((np.asarray(table[0]).reshape(-1, 1), table[1]))
-        return rows, ["x", "y"], form
-    if isinstance(table, tuple) and len(table) == 2 and np.ndim(table[0]) == 2:
-        x, y = table
-        if np.shape(y) != (len(x),):
-            raise ValueError(f"X has {len(x)} records, and y the shape {np.shape(y)}")
-        rows = [[*record, label] for record, label in zip(_lists(x), _lists(y), strict=True)]
-        named = of_frame(x) if is_frame(x) else [f"x{at}" for at in range(np.shape(x)[1])]
-        return rows, [*named, "y"], "xy"
-    if isinstance(table, np.ndarray):
-        if table.ndim not in (1, 2):
-            raise ValueError(f"an array of shape {table.shape} is not a table")
-        kinds = {"f": "array", "b": "array", "i": "integers", "u": "integers"}
-        return table.tolist(), [], kinds.get(table.dtype.kind, "rows")
-    if isinstance(table, dict):
-        arrays = any(isinstance(column, np.ndarray) for column in table.values())
-        return dict(table), [], "arrays" if arrays else "columns"
-    if isinstance(table, list | tuple):
-        dicts = bool(table) and all(isinstance(row, dict) for row in table)
-        return list(table), [], "dicts" if dicts else "rows"
-    return [table], [], "record"
-
-
-def has_one_feature(table: Any) -> bool:
-    """True for a pair (x, y) of arrays of one axis and equal length."""
-    if not isinstance(table, tuple) or len(table) != 2:
-        return False
-    arrays = all(hasattr(one, "dtype") and np.ndim(one) == 1 for one in table)
-    return arrays and len(table[0]) == len(table[1])
-
-
-def _types(table: Any) -> list[str]:
-    """Return the types of the columns of a Python table; "" if the cells determine the type."""
-    if isinstance(table, np.ndarray):
-        return [_type(table.dtype)] * (table.shape[1] if table.ndim == 2 else 1)
-    if is_frame(table):
-        return [_type(table[name].dtype) for name in table.columns]
-    if isinstance(table, dict):
-        return [_type(getattr(column, "dtype", "")) for column in table.values()]
-    return []
-
-
-def _type(dtype: Any) -> str:
-    categories = getattr(dtype, "categories", None)
-    if categories is not None:
-        return f"{CATEGORY}{json.dumps([scalar(one) for one in categories])}"
-    return "" if str(dtype) in ("float64", "int64", "bool", "object", "str") else str(dtype)
-
-
-def _lists(values: Any) -> list[Any]:
-    found: list[Any] = np.asarray(values).tolist()
-    return found

@@ -7,14 +7,14 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NewType
 
 from pydantic import BeforeValidator, ConfigDict, WithJsonSchema
 
-from dpframe.builtin.pairs.plain import same_cell, scalar, written
 from dpframe.builtin.pairs.table import Edit, Form, Row, Rows, Table, edited, is_number
+from dpframe.plugins import plain
 
 Cell = NewType("Cell", object)  # a number, a text or a boolean
 
 Given = Annotated[
     Cell,
-    BeforeValidator(scalar),
+    BeforeValidator(plain.scalar),
     WithJsonSchema({"anyOf": [{"type": kind} for kind in ("number", "boolean", "string")]}),
 ]
 
@@ -68,7 +68,7 @@ class Column(Switches):
     def params(self) -> dict[str, Any]:
         """Return the column as a spec has it; a bound of 0 is kept."""
         found = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        found["categories"] = [written(cell) for cell in self.categories] or None
+        found["categories"] = [plain.written(cell) for cell in self.categories] or None
         found |= {name: found[name] or None for name in ("integer", "user")}
         return {n: value for n, value in found.items() if value is not None}
 
@@ -139,7 +139,7 @@ class Known(NamedTuple):
 def _equal(cell: Any, other: Any) -> bool:
     """Compare a cell with a category; an array has floats for integers."""
     if any(isinstance(one, bool | str) or one is None for one in (cell, other)):
-        return same_cell(cell, other)
+        return plain.same_cell(cell, other)
     return bool(cell == other)
 
 
@@ -299,7 +299,7 @@ def of_category(column: Known) -> Iterator[Breaker]:
             ("\x00", "a null character"),
             ("0001-01-01", "a date long ago"),
         ):
-            if not any(same_cell(value, one) for one in column.categories):
+            if not any(plain.same_cell(value, one) for one in column.categories):
                 yield Breaker(value, words)
     else:
         yield Breaker(-1, "−1")
@@ -368,7 +368,8 @@ class EditableTable(NamedTuple):
     def _is_null(self, row: Row) -> bool:
         null, user = self.null, self.user
         return null is not None and all(
-            at == user or same_cell(*both) for at, both in enumerate(zip(row, null, strict=True))
+            at == user or plain.same_cell(*both)
+            for at, both in enumerate(zip(row, null, strict=True))
         )
 
     @property
@@ -513,7 +514,9 @@ class EditableTable(NamedTuple):
 
     def differences(self, one: Row, other: Row) -> list[int]:
         """Return the columns in which two records differ."""
-        return [at for at, both in enumerate(zip(one, other, strict=True)) if not same_cell(*both)]
+        return [
+            at for at, both in enumerate(zip(one, other, strict=True)) if not plain.same_cell(*both)
+        ]
 
 
 def _turned(places: list[int]) -> list[int]:

@@ -13,19 +13,15 @@ import numpy as np
 from pydantic import BeforeValidator, WithJsonSchema
 
 from dpframe.builtin.pairs import table as tables
-from dpframe.builtin.pairs.plain import arrays, frozen, is_frame, of_frame, read, thawed, written
 from dpframe.builtin.pairs.table import Edit, Form, Rows, Table, is_number
-from dpframe.plugins import Ge, HostArray, Pair, SpecFile
-
-Content = NewType("Content", object)
-"""Records: single values, lists, or tables by column; or a table of columns."""
+from dpframe.plugins import Ge, HostArray, Pair, SpecFile, plain
 
 Change = NewType("Change", object)
 """`{ replace = 3, by = […] }`, `{ remove = 3 }` or `{ add = […] }`."""
 
 TABLE = {"anyOf": [{"type": "array"}, {"type": "object"}]}
 
-GivenTable = Annotated[Content, BeforeValidator(read), WithJsonSchema(TABLE)]
+GivenTable = Annotated[plain.Content, BeforeValidator(plain.read), WithJsonSchema(TABLE)]
 GivenEdit = Annotated[Change, BeforeValidator(tables.edit), WithJsonSchema({"type": "object"})]
 
 
@@ -80,9 +76,9 @@ class Records(Pair, name="records"):
         """Take a Python table: a list, an array, a dict of columns, a pandas frame."""
         if isinstance(file, str) and not isinstance(file, SpecFile):
             file = SpecFile(file)
-        _fill(
+        plain.fill(
             self,
-            table=None if table is None else frozen(_columns_of(table)),
+            table=None if table is None else plain.frozen(_columns_of(table)),
             file=file,
             columns=tuple(columns),
             edit=tables.edit(edit),
@@ -124,7 +120,7 @@ class Records(Pair, name="records"):
     def params(self) -> dict[str, Any]:
         given: Any = self.edit
         found = {
-            "table": None if self.table is None else written(self.table),
+            "table": None if self.table is None else plain.written(self.table),
             "file": self.file and str(self.file),
             "columns": list(self.columns) or None,
             "edit": given.params(),
@@ -191,7 +187,7 @@ def made_of_rows(
     if flat and change.kind != "remove":
         change = change._replace(by=change.by[0])
     made = object.__new__(Records)
-    _fill(
+    plain.fill(
         made,
         table=tuple(row[0] for row in of.rows) if flat else of.rows,
         file=None,
@@ -208,91 +204,12 @@ def made_of_rows(
     return made
 
 
-def _fill(pair: Pair, **fields: Any) -> None:
-    """Set the fields of a pair, which is frozen."""
-    for field, value in fields.items():
-        object.__setattr__(pair, field, value)
-
-
 def _columns_of(given: Any) -> Any:
     """Return a table of pandas or NumPy by its columns, anything else unchanged."""
-    if is_frame(given):
-        return of_frame(given)
+    if plain.is_frame(given):
+        return plain.of_frame(given)
     names = getattr(getattr(given, "dtype", None), "names", None)
     return given if names is None else {name: given[name] for name in names}
-
-
-ANYTHING = {
-    "anyOf": [{"type": kind} for kind in ("number", "boolean", "string", "array", "object")]
-}
-
-Given = Annotated[Content, BeforeValidator(read), WithJsonSchema(ANYTHING)]
-
-
-class Values(Pair, name="values"):
-    """D and D′ as written: numbers, texts, lists and tables.
-
-    If all of D and D′ are numbers, in lists of equal lengths to any depth, a mechanism gets
-    arrays: of floats if one number has a point, `inf` or `nan` in it, else of integers; or of
-    booleans. D and D′ may differ in shape. A black box gets all other values as Python has them:
-    texts, lists of unequal lengths, booleans beside numbers, tables as dicts, and
-    `{ missing = true }` as None. Nothing checks that D and D′ are neighbours.
-    """
-
-    parameters_say_all: ClassVar[bool] = True
-    spec_names: ClassVar[dict[str, str]] = {"before": "d0", "after": "d1"}
-
-    before: Given
-    """The dataset D: a number, a text, a table, or nested lists of these."""
-    after: Given
-    """The dataset D′, like D; it may have another size."""
-    adjacency: str = "as given"
-    """The relation under which they are neighbours, in words."""
-    description: str = ""
-    """Their difference in a few words, for reports."""
-
-    def __init__(
-        self, *, d0: Any, d1: Any, adjacency: str = "as given", description: str = ""
-    ) -> None:
-        """Take numbers, texts, None, bytes, nested lists or tuples, dicts, or arrays of NumPy."""
-        _fill(
-            self, before=frozen(d0), after=frozen(d1), adjacency=adjacency, description=description
-        )
-
-    # Python compares 1, 1.0 and True as equal, and 0.0 and −0.0; as data they differ.
-
-    @functools.cached_property
-    def _text(self) -> str:
-        return repr((self.before, self.after, self.adjacency, self.description))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Values) and self._text == other._text
-
-    def __hash__(self) -> int:
-        return hash(self._text)
-
-    def params(self) -> dict[str, Any]:
-        # pydantic would write inf and NaN as null.
-        told = {"description": self.description} if self.description else {}
-        return {
-            "d0": written(self.before),
-            "d1": written(self.after),
-            "adjacency": self.adjacency,
-            **told,
-        }
-
-    @property
-    def d0(self) -> Any:
-        return self._data[0]
-
-    @property
-    def d1(self) -> Any:
-        return self._data[1]
-
-    @property
-    def _data(self) -> tuple[Any, ...]:
-        found = arrays(self.before, self.after)
-        return (thawed(self.before), thawed(self.after)) if found is None else found
 
 
 class ZerosOnes(Pair, name="zeros-ones"):
@@ -335,7 +252,7 @@ def formed(of: Table, both: tuple[Rows, Rows], form: Form) -> tuple[Any, Any]:
         case "array" | "integers":
             found = _arrays(both, of, whole=form == "integers")
         case "rows":
-            found = ([thawed(r[0] if of.flat else r) for r in rows] for rows in both)
+            found = ([plain.thawed(r[0] if of.flat else r) for r in rows] for rows in both)
         case "dicts":
             found = ([dict(zip(of.names, r, strict=True)) for r in rows] for rows in both)
         case "columns":
@@ -382,7 +299,7 @@ def _dtype(cells: list[Any], *, whole: bool) -> Any:
 
 def _as_given(both: tuple[HostArray, HostArray], wanted: str) -> tuple[HostArray, HostArray]:
     """Return columns in the type that the author's code had, if that holds all of their cells."""
-    if not wanted or wanted.startswith(CATEGORY) or both[0].dtype.kind not in "biuf":
+    if not wanted or wanted.startswith(plain.CATEGORY) or both[0].dtype.kind not in "biuf":
         return both
     try:
         with np.errstate(all="ignore"):
@@ -398,15 +315,11 @@ def _as_given(both: tuple[HostArray, HostArray], wanted: str) -> tuple[HostArray
     return (cast[0], cast[1]) if narrow or all(same) else both
 
 
-CATEGORY = "category"
-"""Begins the type of a column of categories, which follow as a list in JSON."""
-
-
 def categories_of(wanted: str, cells: Iterable[Any]) -> list[Any] | None:
     """Return the categories of a column with those of its cells; None if it is of another type."""
-    if not wanted.startswith(CATEGORY):
+    if not wanted.startswith(plain.CATEGORY):
         return None
-    known: list[Any] = json.loads(wanted.removeprefix(CATEGORY) or "[]")
+    known: list[Any] = json.loads(wanted.removeprefix(plain.CATEGORY) or "[]")
     fresh = [cell for cell in cells if cell is not None and cell == cell]  # noqa: PLR0124
     return list(dict.fromkeys([*known, *fresh]))
 
@@ -457,7 +370,7 @@ def _unmade(both: tuple[Rows, Rows], of: Table) -> tuple[UnmadeFrame, UnmadeFram
         if (known := categories_of(own, [cell for column in cells for cell in column])) is not None:
             for listed, own_cells in zip(found, cells, strict=True):
                 codes = [known.index(c) if c in known else -1 for c in own_cells]
-                listed.append([CATEGORY, codes, known, False])
+                listed.append([plain.CATEGORY, codes, known, False])
             continue
         columns = _column(both, at, of.types)
         texts = all(isinstance(cell, str | None) for column in columns for cell in column)

@@ -10,8 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from dpframe.builtin.pairs.plain import Fields, frozen, of_frame, read, same_cell, written
-from dpframe.plugins import ParameterError, SpecFile
+from dpframe.plugins import ParameterError, SpecFile, plain
 
 Row = tuple[Any, ...]  # one record: a number, a text, a boolean, bytes or None for each column
 
@@ -82,11 +81,11 @@ def table(given: Any, names: Sequence[str] = ()) -> Table:
     Raises:
         ValueError: `given` is not a table.
     """
-    if isinstance(given, Fields):
+    if isinstance(given, plain.Fields):
         return _of_columns(given)
     if not isinstance(given, tuple):
         raise ValueError("is not a table: it must be a list of records")
-    if given and all(isinstance(row, Fields) for row in given):
+    if given and all(isinstance(row, plain.Fields) for row in given):
         keys = dict.fromkeys(str(key) for row in given for key, _ in row)
         found = [dict(row) for row in given]
         rows = tuple(tuple(row.get(key) for key in keys) for row in found)
@@ -111,7 +110,7 @@ def unnamed(width: int) -> tuple[str, ...]:
     return tuple(f"c{at}" for at in range(width))
 
 
-def _of_columns(given: Fields) -> Table:
+def _of_columns(given: plain.Fields) -> Table:
     lengths = {len(column) if isinstance(column, tuple) else -1 for _, column in given}
     if len(lengths) != 1 or -1 in lengths:
         raise ValueError("is a table of columns, which must be lists of equal length")
@@ -135,7 +134,7 @@ def row(given: Any, names: tuple[str, ...]) -> Row:
     Raises:
         ValueError: its columns are not those of the table.
     """
-    if isinstance(given, Fields):
+    if isinstance(given, plain.Fields):
         cells = dict(given)
         if unknown := [str(key) for key in cells if key not in names]:
             raise ValueError(f"there is no column {', '.join(unknown)}; there are {listed(names)}")
@@ -172,19 +171,19 @@ class Edit(NamedTuple):
         """Return the edit as a spec has it."""
         match self.kind:
             case "replace":
-                return {"replace": self.at, "by": written(self.by)}
+                return {"replace": self.at, "by": plain.written(self.by)}
             case "remove":
                 return {"remove": self.at}
             case _:
                 at = {} if self.at == -1 else {"at": self.at}
-                return {"add": written(self.by), **at}
+                return {"add": plain.written(self.by), **at}
 
 
 def edit(given: Any) -> Edit:
     """Read an edit that a spec or a program wrote; raises ValueError."""
     if isinstance(given, Edit):
-        return given._replace(by=frozen(given.by))
-    found = dict(read(given)) if isinstance(read(given), Fields) else {}
+        return given._replace(by=plain.frozen(given.by))
+    found = dict(plain.read(given)) if isinstance(plain.read(given), plain.Fields) else {}
     keys, places = set(found), [found.get(key, 0) for key in ("replace", "remove", "at")]
     if keys not in ({"replace", "by"}, {"remove"}, {"add"}, {"add", "at"}):
         raise ValueError(ACCEPTS)
@@ -221,7 +220,7 @@ def edited(of: Table, one: Edit, user: str | None = None) -> Rows:
     gone = {at}
     if user is not None:
         own = _user_column(of, user)
-        gone = {n for n, other in enumerate(rows) if same_cell(other[own], rows[at][own])}
+        gone = {n for n, other in enumerate(rows) if plain.same_cell(other[own], rows[at][own])}
     kept = tuple(one_row for number, one_row in enumerate(rows) if number not in gone)
     if one.kind == "remove":
         return kept
@@ -234,7 +233,7 @@ def _new(of: Table, one: Edit, user: str | None) -> Rows:
     try:
         if user is None:
             return (row(one.by, of.names),)
-        if not isinstance(one.by, tuple) or isinstance(one.by, Fields) or not one.by:
+        if not isinstance(one.by, tuple) or isinstance(one.by, plain.Fields) or not one.by:
             raise ValueError("must be a list of records of one user")
         return tuple(row(part, of.names) for part in one.by)
     except ValueError as error:
@@ -251,9 +250,9 @@ def _check_new_user(of: Table, new: Rows, user: str | None, others: Rows) -> Non
     if user is None:
         return
     at = _user_column(of, user)
-    if not all(same_cell(one[at], new[0][at]) for one in new):
+    if not all(plain.same_cell(one[at], new[0][at]) for one in new):
         raise ValueError("the new records belong to several users")
-    if any(same_cell(one[at], new[0][at]) for one in others):
+    if any(plain.same_cell(one[at], new[0][at]) for one in others):
         raise ValueError(f"user {new[0][at]!r} is already in the table")
 
 
@@ -276,10 +275,10 @@ def read_table(file: SpecFile, names: Sequence[str] = ()) -> Table:
     if kind not in SUFFIXES:
         raise ValueError(f"{file}: tables are read from {', '.join(SUFFIXES)}")
     content = io.BytesIO(file.read(MOST_BYTES))
-    read = {".csv": _csv, ".npy": _npy, ".npz": _npz, ".parquet": _parquet}[kind]
+    reader = {".csv": _csv, ".npy": _npy, ".npz": _npz, ".parquet": _parquet}[kind]
     try:
-        found, own = read(content)
-        made = table(frozen(found), own or names)
+        found, own = reader(content)
+        made = table(plain.frozen(found), own or names)
         return made._replace(lists=made.lists and kind != ".csv")
     except ImportError:
         raise ValueError(
@@ -357,4 +356,4 @@ def _npz(content: io.BytesIO) -> tuple[Any, tuple[str, ...]]:
 def _parquet(content: io.BytesIO) -> tuple[Any, tuple[str, ...]]:
     pandas: Any = importlib.import_module("pandas")
     frame = pandas.read_parquet(content)
-    return of_frame(frame), ()
+    return plain.of_frame(frame), ()

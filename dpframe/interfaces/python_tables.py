@@ -1,8 +1,9 @@
-"""Read the schema of a table in the forms in which people write it."""
+"""Read a Python table, and its schema in the forms in which people write it."""
 
 from __future__ import annotations
 
-import difflib
+import array
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
@@ -10,7 +11,140 @@ from typing import Any
 
 import numpy as np
 
-from dpframe.plugins import DpframeError
+from dpframe.common.text import cut, did_you_mean
+from dpframe.errors import DpframeError
+from dpframe.interfaces.plain import (
+    CATEGORY,
+    frozen,
+    is_frame,
+    is_series,
+    of_frame,
+    scalar,
+    written,
+)
+
+
+def records_params(
+    table: Any,
+    *,
+    adjacency: str,
+    schema: Any = (),
+    form: str | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """Return the parameters of the neighbourhood `records` for a Python table.
+
+    The mechanism gets data of the table's own type: an array, a list, a pandas frame.
+
+    Args:
+        table: a list of values, of lists or of dicts; an array of one or two axes; a dict of
+            columns, each a list or an array; a pandas frame; a pair (X, y) of arrays; or a single
+            value, as for a local randomiser.
+        adjacency: "replace", "add-remove", "either" or "zero-out", as the claim says.
+        schema: of the columns, in their order or by name: dicts of name, low, high,
+            integer, categories, user, nan; or (low, high), a list of categories, a type.
+        form: given to the mechanism, if it is not the type of the table.
+        more: further parameters of the neighbourhood.
+
+    Returns:
+        The `params` of a spec's `[search]` with `use = "records"`.
+
+    Raises:
+        ValueError: `table` is not a table.
+        DpframeError: the schema cannot be read, or does not fit the table.
+    """
+    if is_series(table) or isinstance(table, array.array):
+        table = np.asarray(table)
+    rows, columns, own = _read(table)
+    named = {"columns": columns} if columns else {}
+    names, cells = _columns_of(rows, columns)
+    written_down = read_schema(schema, names, cells, named=bool(columns) or isinstance(rows, dict))
+    listed = [
+        {name: written(frozen(value)) for name, value in entry.items() if value is not None}
+        for entry in written_down
+    ]
+    asked: dict[str, Any] = {"adjacency": adjacency, "form": own if form is None else form}
+    asked |= {"types": types} if any(types := _types(table)) else {}
+    described = {"schema": listed} if listed else {}
+    return {"table": written(frozen(rows)), **named, **described, **asked, **more}
+
+
+def _columns_of(rows: Any, columns: list[str]) -> tuple[list[str], dict[str, list[Any]]]:
+    """Return the names of a table's columns, with the cells of each."""
+    if isinstance(rows, dict):
+        return [str(name) for name in rows], {str(n): _cells(of) for n, of in rows.items()}
+    if rows and all(isinstance(row, dict) for row in rows):
+        names = [str(name) for name in rows[0]]
+        return names, {name: [row.get(name) for row in rows] for name in names}
+    flat = [list(row) if isinstance(row, list | tuple) else [row] for row in rows]
+    width = max(map(len, flat), default=1)
+    names = columns or [f"c{at}" for at in range(width)]
+    return names, {
+        name: [row[at] for row in flat if at < len(row)] for at, name in enumerate(names)
+    }
+
+
+def _cells(column: Any) -> list[Any]:
+    return column.tolist() if hasattr(column, "tolist") else list(column)
+
+
+def _read(table: Any) -> tuple[Any, list[str], str]:  # noqa: PLR0911
+    """Return the records, the names of the columns if given separately, and the form."""
+    if is_frame(table):
+        columns = of_frame(table)
+        return [list(row) for row in zip(*columns.values(), strict=True)], list(columns), "frame"
+    if has_one_feature(table):
+        rows, _, form = _read((np.asarray(table[0]).reshape(-1, 1), table[1]))
+        return rows, ["x", "y"], form
+    if isinstance(table, tuple) and len(table) == 2 and np.ndim(table[0]) == 2:
+        x, y = table
+        if np.shape(y) != (len(x),):
+            raise ValueError(f"X has {len(x)} records, and y the shape {np.shape(y)}")
+        records, labels = np.asarray(x).tolist(), np.asarray(y).tolist()
+        rows = [[*record, label] for record, label in zip(records, labels, strict=True)]
+        named = of_frame(x) if is_frame(x) else [f"x{at}" for at in range(np.shape(x)[1])]
+        return rows, [*named, "y"], "xy"
+    if isinstance(table, np.ndarray):
+        if table.ndim not in (1, 2):
+            raise ValueError(f"an array of shape {table.shape} is not a table")
+        kinds = {"f": "array", "b": "array", "i": "integers", "u": "integers"}
+        return table.tolist(), [], kinds.get(table.dtype.kind, "rows")
+    if isinstance(table, dict):
+        arrays = any(isinstance(column, np.ndarray) for column in table.values())
+        return dict(table), [], "arrays" if arrays else "columns"
+    if isinstance(table, list | tuple):
+        dicts = bool(table) and all(isinstance(row, dict) for row in table)
+        return list(table), [], "dicts" if dicts else "rows"
+    return [table], [], "record"
+
+
+def has_one_feature(table: Any) -> bool:
+    """True for a pair (x, y) of arrays of one axis and equal length."""
+    if not isinstance(table, tuple) or len(table) != 2:
+        return False
+    arrays = all(hasattr(one, "dtype") and np.ndim(one) == 1 for one in table)
+    return arrays and len(table[0]) == len(table[1])
+
+
+def _types(table: Any) -> list[str]:
+    """Return the types of the columns of a Python table; "" if the cells determine the type."""
+    if isinstance(table, np.ndarray):
+        return [_type(table.dtype)] * (table.shape[1] if table.ndim == 2 else 1)
+    if is_frame(table):
+        return [_type(table[name].dtype) for name in table.columns]
+    if isinstance(table, dict):
+        return [_type(getattr(column, "dtype", "")) for column in table.values()]
+    return []
+
+
+def _type(dtype: Any) -> str:
+    categories = getattr(dtype, "categories", None)
+    if categories is not None:
+        return f"{CATEGORY}{json.dumps([scalar(one) for one in categories])}"
+    return "" if str(dtype) in ("float64", "int64", "bool", "object", "str") else str(dtype)
+
+
+# The schema.
 
 ACCEPTED = 'one entry for each column, such as {"name": "age", "low": 0, "high": 120}'
 
@@ -95,7 +229,7 @@ def _wrong_number(entries: int, names: Sequence[str]) -> DpframeError:
 def _column(name: str, known: Sequence[str], names: Sequence[str]) -> str:
     """Return the column that a name means."""
     if known and name not in known:
-        hint = _meant(names, name)
+        hint = did_you_mean(names, name)
         raise DpframeError(f"schema: the table has no column {name!r}; it has {_few(names)}{hint}")
     return "y" if name in _LABELS and name not in names and "y" in names else name
 
@@ -146,10 +280,9 @@ def _of_dict(where: str, entry: Mapping[Any, Any], cells: Sequence[Any]) -> dict
     for key, value in entry.items():
         own = _KEYS.get(key) if isinstance(key, str) else None
         if own is None:
-            hint = _meant(_KEYS, str(key))
             raise DpframeError(
-                f"{where}: unknown key {key!r}{hint}; accepted are name, low, high, integer, "
-                "categories, user and nan"
+                f"{where}: unknown key {key!r}; accepted are name, low, high, integer, categories, "
+                f"user and nan{did_you_mean(_KEYS, str(key))}"
             )
         if value is None or own == "name":
             continue
@@ -239,13 +372,7 @@ def _is_range(value: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-
-
-def _meant(known: Iterable[str], wrong: str) -> str:
-    close = difflib.get_close_matches(wrong.lower(), list(known), 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return cut(" ".join(repr(value).split()), _LONGEST)
 
 
 def _few(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Convert plain Python values to hashable ones, and to values that TOML and JSON can hold.
+"""Plain Python values as data: hashable, and written as values that TOML and JSON can hold.
 
 TOML has no null, and a record writes NaN as a text. So these values are written as tables:
 `{ missing = true }`, `{ text = "'nan'" }`, `{ bytes = "00ff" }`, and `{ dict = [[key, value], …] }`
@@ -6,11 +6,15 @@ for a dict that would be read as one of these, or whose keys are not texts.
 """
 
 import datetime
+import functools
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any, ClassVar, NewType
 
 import numpy as np
+from pydantic import BeforeValidator, WithJsonSchema
+
+from dpframe.interfaces.pair import Pair
 
 WIDEST = 64  # bits of an integer; a spec holds no more
 DEEPEST = 24  # containers within containers; a spec must hold them
@@ -187,3 +191,89 @@ def _leaves(value: Any) -> list[Any]:
 def same_cell(one: Any, other: Any) -> bool:
     """Compare two single values: 1 is not 1.0, −0.0 is not 0.0, NaN equals NaN."""
     return type(one) is type(other) and repr(one) == repr(other)
+
+
+Content = NewType("Content", object)
+"""Records: single values, lists, or tables by column; or a table of columns."""
+
+ANYTHING = {
+    "anyOf": [{"type": kind} for kind in ("number", "boolean", "string", "array", "object")]
+}
+
+Given = Annotated[Content, BeforeValidator(read), WithJsonSchema(ANYTHING)]
+
+
+class Values(Pair, name="values"):
+    """D and D′ as written: numbers, texts, lists and tables.
+
+    If all of D and D′ are numbers, in lists of equal lengths to any depth, a mechanism gets
+    arrays: of floats if one number has a point, `inf` or `nan` in it, else of integers; or of
+    booleans. D and D′ may differ in shape. A black box gets all other values as Python has them:
+    texts, lists of unequal lengths, booleans beside numbers, tables as dicts, and
+    `{ missing = true }` as None. Nothing checks that D and D′ are neighbours.
+    """
+
+    parameters_say_all: ClassVar[bool] = True
+    spec_names: ClassVar[dict[str, str]] = {"before": "d0", "after": "d1"}
+
+    before: Given
+    """The dataset D: a number, a text, a table, or nested lists of these."""
+    after: Given
+    """The dataset D′, like D; it may have another size."""
+    adjacency: str = "as given"
+    """The relation under which they are neighbours, in words."""
+    description: str = ""
+    """Their difference in a few words, for reports."""
+
+    def __init__(
+        self, *, d0: Any, d1: Any, adjacency: str = "as given", description: str = ""
+    ) -> None:
+        """Take numbers, texts, None, bytes, nested lists or tuples, dicts, or arrays of NumPy."""
+        fill(
+            self, before=frozen(d0), after=frozen(d1), adjacency=adjacency, description=description
+        )
+
+    # Python compares 1, 1.0 and True as equal, and 0.0 and −0.0; as data they differ.
+
+    @functools.cached_property
+    def _text(self) -> str:
+        return repr((self.before, self.after, self.adjacency, self.description))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Values) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def params(self) -> dict[str, Any]:
+        # pydantic would write inf and NaN as null.
+        told = {"description": self.description} if self.description else {}
+        return {
+            "d0": written(self.before),
+            "d1": written(self.after),
+            "adjacency": self.adjacency,
+            **told,
+        }
+
+    @property
+    def d0(self) -> Any:
+        return self._data[0]
+
+    @property
+    def d1(self) -> Any:
+        return self._data[1]
+
+    @property
+    def _data(self) -> tuple[Any, ...]:
+        found = arrays(self.before, self.after)
+        return (thawed(self.before), thawed(self.after)) if found is None else found
+
+
+def fill(pair: Pair, **fields: Any) -> None:
+    """Set the fields of a pair, which is frozen."""
+    for field, value in fields.items():
+        object.__setattr__(pair, field, value)
+
+
+CATEGORY = "category"
+"""Begins the type of a column of categories, which follow as a list in JSON."""
