@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 
 from dpframe.common import trees
-from dpframe.common.arrays import jax
-from dpframe.common.machine import at_work, available_cores
 from dpframe.common.types import HostArray, Tree
 from dpframe.engine import programs, rounds
 from dpframe.engine.plan import Pass
 from dpframe.engine.programs import DrawChunks, DrawTask
+from dpframe.engine.sampler import Sampler, TracedSampler
 from dpframe.engine.scoring import fitted, learned_on_host, scores_of
 from dpframe.engine.trace import resolved, score_dims, seen, seen_shape, unstacked
 from dpframe.interfaces.attack import Attack, Target
@@ -29,16 +28,10 @@ from dpframe.interfaces.statistic import Statistic
 from dpframe.sampling import address, threefry
 from dpframe.sampling.address import EVAL, FIT, LEARNER, PILOT
 from dpframe.spec.audit import RunSettings
-from dpframe.workers.executor import HERE, result
-from dpframe.workers.requests import Overdue, Stopped
-from dpframe.workers.scheduling import Pace, Which, handed_out, in_daemon
+from dpframe.workers.executor import HERE
+from dpframe.workers.scheduling import Which
 
 Outputs = tuple[Any, Any]
-
-LONG = 1.0  # seconds of drawing worth sending to other processes, which must compile first
-
-RATE = 5e7
-"""Bytes per second that other processes send back; faster mechanisms are drawn in this one."""
 
 
 def first_end(the_pass: Pass) -> int:
@@ -128,8 +121,16 @@ class Draws:
 
     def of_chunks(self, stream: str, lane: int, which: Sequence[Which]) -> list[HostArray]:
         """Draw chunks of a stream; return an array [n, *output dims] for each part of `which`."""
-        where = [((lane, index), chunks) for index, chunks in which]
-        return [outputs for (outputs,) in self._made(self._draw_task, stream, where)]
+        return self.sampler(stream, lane).draw_at_once(which)
+
+    def sampler(self, stream: str, lane: int = 0) -> Sampler:
+        """Return the sampler of a stream and a lane."""
+        return self._traced(self._draw_task, stream, lane)
+
+    def _traced(self, task: DrawTask, stream: str, lane: int) -> TracedSampler:
+        limits = self.the_pass.slow, self._nbytes, lambda: self.seconds
+        where = task, stream, lane, self.executor
+        return TracedSampler(*where, *limits, self.until, self.leaving)
 
     @cached_property
     def _draw_task(self) -> DrawTask:
@@ -145,51 +146,10 @@ class Draws:
         if the_pass.anytime:
             stream, wanted = EVAL, first_end(the_pass)
         chunks = range(-(-wanted // the_pass.rows))
-        lanes = [lane for lane, pairs in enumerate(own) if pairs]
-        where = [((lane, index), chunks) for lane in lanes for index in (0, 1)]
-        found = iter(self._made(task, stream, where))
-        for pairs in own:
-            both = (next(found), next(found)) if pairs else ([], [])
+        for lane, pairs in enumerate(own):
+            sampler = self._traced(task, stream, lane)
+            both = sampler.columns_at_once([(0, chunks), (1, chunks)]) if pairs else ([], [])
             yield [(d0[:wanted], d1[:wanted]) for d0, d1 in zip(*both, strict=True)]
-
-    def _made(self, task: DrawTask, stream: str, which: Sequence[Which]) -> list[list[HostArray]]:
-        """Draw some chunks of lanes and datasets, in this process or by the executor."""
-
-        def here(of: tuple[int, int], chunks: range) -> list[HostArray]:
-            if self.leaving.is_set():
-                raise Stopped
-            if self.until is not None and time.monotonic() > self.until:
-                raise Overdue
-            return DrawChunks(task, stream, *of, chunks.start, chunks.stop).run(task)
-
-        def by_executor(of: tuple[int, int], chunks: range) -> list[HostArray]:
-            asked = DrawChunks(task, stream, *of, chunks.start, chunks.stop, until=self.until)
-            found: list[HostArray] = result(self.executor, asked, self.until)
-            return found
-
-        is_away = not self.executor.is_local and self._pays(which)
-        # In sequence, slow releases would keep only one core busy.
-        if is_away or (self.the_pass.slow and jax.default_backend() == "cpu"):
-            draw, number = (by_executor, self.executor.under_way) if is_away else (here, None)
-            pace = Pace(self._nbytes)
-            with at_work("sample"):
-                tasks = handed_out(
-                    which,
-                    lambda _: pace.chunks,
-                    pace.timed(draw),
-                    in_daemon,
-                    number or available_cores(),
-                )
-        else:
-            tasks = [[here(*one)] for one in which]
-        return [[np.concatenate(each) for each in zip(*parts, strict=True)] for parts in tasks]
-
-    def _pays(self, which: Sequence[Which]) -> bool:
-        """True if drawing by the executor saves time; if not declared slow, a chunk is timed."""
-        if self.the_pass.slow:
-            return True
-        number = sum(len(chunks) for _, chunks in which)
-        return number > 2 and self.seconds > max(LONG / number, self._nbytes / RATE)
 
     @cached_property
     def seconds(self) -> float:

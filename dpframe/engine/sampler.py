@@ -6,6 +6,7 @@ thread does it, and the tasks of a draw are handed out until all are done.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import threading
@@ -17,20 +18,95 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from dpframe.common.arrays import jax
+from dpframe.common.machine import at_work, available_cores
 from dpframe.common.types import HostArray
 from dpframe.engine.independence import Independence, check_addresses
+from dpframe.engine.programs import DrawChunks, DrawTask
 from dpframe.interfaces.attack import ABSENT, BEFORE, SECONDS
+from dpframe.interfaces.executor import Executor
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.sampling.address import EVAL, Asking, Shape, Stream
-from dpframe.workers.requests import Drawn, Lent, Load, Overdue, Request, WorkerSource
-from dpframe.workers.scheduling import Clock, Pace, handed_out
+from dpframe.workers.executor import result
+from dpframe.workers.requests import Drawn, Lent, Load, Overdue, Request, Stopped, WorkerSource
+from dpframe.workers.scheduling import Clock, Pace, Which, handed_out, in_daemon
 
 
 class Sampler(Protocol):
-    """Draws one stream of one mechanism by address."""
+    """Draws one stream of one mechanism by address: traced, remote, or from a black box."""
 
-    def draw(self, dataset: int, first: int, stop: int) -> Any:
+    def draw(self, dataset: int, first: int, stop: int) -> HostArray:
         """Return the rows of the chunks first … stop − 1 of a dataset: one task."""
+
+    def draw_at_once(self, which: Sequence[Which]) -> list[HostArray]:
+        """Return the rows of chunks of datasets, drawn in tasks by all threads or workers."""
+
+
+LONG = 1.0  # seconds of drawing worth sending to other processes, which must compile first
+
+RATE = 5e7
+"""Bytes per second that other processes send back; faster mechanisms are drawn in this one."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TracedSampler(Sampler):
+    """Draws one stream of a traced mechanism in this process, or by an executor if it takes long.
+
+    A row is an output. If the task has attacks, there are columns instead: their scores.
+    """
+
+    task: DrawTask
+    stream: str
+    lane: int
+    executor: Executor
+    slow: bool  # the mechanism has declared it
+    nbytes: int  # of the outputs of a chunk
+    seconds: Callable[[], float]  # times a chunk
+    until: float | None  # end of the time for drawing, on the monotonic clock
+    leaving: threading.Event  # set when the run ends early
+
+    def draw(self, dataset: int, first: int, stop: int) -> HostArray:
+        (outputs,) = self._here(dataset, range(first, stop))
+        return outputs
+
+    def draw_at_once(self, which: Sequence[Which]) -> list[HostArray]:
+        return [outputs for (outputs,) in self.columns_at_once(which)]
+
+    def columns_at_once(self, which: Sequence[Which]) -> list[list[HostArray]]:
+        """Return the outputs, or the scores of each attack, for each part of `which`."""
+        is_away = not self.executor.is_local and self._pays(which)
+        # In sequence, slow releases would keep only one core busy.
+        if is_away or (self.slow and jax.default_backend() == "cpu"):
+            pace = Pace(self.nbytes)
+            draw = pace.timed(self._by_executor if is_away else self._here)
+            most = self.executor.under_way if is_away else available_cores()
+            with at_work("sample"):
+                tasks = handed_out(which, lambda _: pace.chunks, draw, in_daemon, most)
+        else:
+            tasks = [[self._here(*one)] for one in which]
+        return [[np.concatenate(each) for each in zip(*parts, strict=True)] for parts in tasks]
+
+    def _here(self, dataset: int, chunks: range) -> list[HostArray]:
+        if self.leaving.is_set():
+            raise Stopped
+        if self.until is not None and time.monotonic() > self.until:
+            raise Overdue
+        return self._task(dataset, chunks).run(self.task)
+
+    def _by_executor(self, dataset: int, chunks: range) -> list[HostArray]:
+        found: list[HostArray] = result(self.executor, self._task(dataset, chunks), self.until)
+        return found
+
+    def _task(self, dataset: int, chunks: range) -> DrawChunks:
+        where = self.stream, self.lane, dataset, chunks.start, chunks.stop
+        return DrawChunks(self.task, *where, until=self.until)
+
+    def _pays(self, which: Sequence[Which]) -> bool:
+        """True if drawing by the executor saves time; if not declared slow, a chunk is timed."""
+        if self.slow:
+            return True
+        number = sum(len(chunks) for _, chunks in which)
+        return number > 2 and self.seconds() > max(LONG / number, self.nbytes / RATE)
 
 
 class SeesDraws(Protocol):
@@ -91,7 +167,7 @@ class ChunkSizes:
         return [range(group[0], group[-1] + 1) for group in groups]
 
 
-class BlackBoxSampler:
+class BlackBoxSampler(Sampler):
     """Draws one stream of a black box by its workers, as many at once as there are tasks for.
 
     Rows are outputs in the `form` of a shape or, as long as that is unknown, answers of any kind,
@@ -141,8 +217,7 @@ class BlackBoxSampler:
                 first += len(outputs) // rows
                 yield outputs
 
-    def draw_at_once(self, which: Sequence[tuple[int, range]]) -> list[HostArray]:
-        """Return the rows of chunks of datasets, drawn in tasks by several workers."""
+    def draw_at_once(self, which: Sequence[Which]) -> list[HostArray]:
         spans = [[(of, span) for span in self.sizes.spans(chunks)] for of, chunks in which]
 
         def size(of: tuple[int, int]) -> int:

@@ -13,7 +13,7 @@ from support.small_audits import load
 from support.training import Trains
 
 from dpframe.commands.audit import make_plan
-from dpframe.engine import draws as draws_module
+from dpframe.engine import sampler
 from dpframe.engine.draws import Draws
 from dpframe.engine.programs import DrawChunks
 from dpframe.sampling.address import FIT, both_as_made
@@ -72,12 +72,12 @@ def test_a_fast_mechanism_is_drawn_here(near: Near, monkeypatch: pytest.MonkeyPa
     document["mechanism"] = [{"use": "laplace"}]
     wanted = [one.tobytes() for one in of(document, near).outputs(FIT, 0)]
     assert not near.asked
-    monkeypatch.setattr(draws_module, "LONG", 0.0)
-    monkeypatch.setattr(draws_module, "RATE", 1e12)
+    monkeypatch.setattr(sampler, "LONG", 0.0)
+    monkeypatch.setattr(sampler, "RATE", 1e12)
     assert [one.tobytes() for one in of(document, near).outputs(FIT, 0)] == wanted
     assert {task.stream for task in near.asked} == {FIT}
     near.asked.clear()
-    monkeypatch.setattr(draws_module, "RATE", 1e-3)  # it would travel for hours
+    monkeypatch.setattr(sampler, "RATE", 1e-3)  # it would travel for hours
     of(document, near).outputs(FIT, 0)
     assert not near.asked
 
