@@ -53,12 +53,13 @@ class _Inline(requests.Lent):
         what = requests.called(type(self.sampler.mechanisms[request.lane]))
         self.here.asked((request.stop - request.first) * request.rows)
         try:
-            drawing = self.sampler.draw(request.as_task())
+            drawing, left = self.sampler.draw(request.as_task()), request
             while (frame := self._next(drawing)) is not None:
-                rows = frame.header["chunks"] * request.rows
-                told = requests.told_in(frame)
-                self.here.note(told)
-                yield requests.Drawn(requests.array_of(frame, rows), told)
+                drawn = requests.drawn(frame, left, what)
+                assert drawn is not None
+                self.here.note(drawn.told)
+                left = left._replace(first=left.first + len(drawn.outputs) // request.rows)
+                yield drawn
                 if deadline is not None and time.monotonic() >= deadline:
                     raise requests.Overdue
         except (requests.Overdue, GeneratorExit):

@@ -222,7 +222,8 @@ class _Worker(requests.Lent):
 
     def draw(self, request: requests.Request, deadline: float | None) -> Iterator[requests.Drawn]:
         kind, progress = type(self.load.content[0][request.lane]), self.workers.progress
-        self.at_rest, left = False, request
+        self.at_rest, left, most = False, request, None
+        limit = None if request.terms is None else request.terms.limit
         try:
             self.process.say({"do": "draw", **request.as_task()})
             while True:
@@ -230,7 +231,9 @@ class _Worker(requests.Lent):
                 begun = min(request.rows, (left.stop - left.first) * request.rows)
                 self.workers.asked(begun)
                 progress.begin(self, kind, begun, time.monotonic())
-                frame = self._hear(request, deadline)
+                # A release that takes too long raises a TimeoutError, if it can be interrupted.
+                most = None if limit is None else time.monotonic() + request.rows * limit + DEAF
+                frame = self.process.hear(min(filter(None, (deadline, most)), default=None))
                 self.at_rest = frame.header["tell"] != "outputs"
                 found = requests.drawn(frame, left, requests.called(kind))
                 progress.end(self, time.monotonic())
@@ -242,26 +245,16 @@ class _Worker(requests.Lent):
                 yield found
         except NoFrameError as error:
             raise self._ended(self.process.refused(error), "while it sampled") from None
+        except requests.Overdue:
+            if most is None or (deadline is not None and deadline <= most):
+                raise
+            raise SampleError(
+                f"a release took longer than the {limit:g} s allowed, and could not be interrupted"
+            ) from None
         except WorkerExited as gone:
             raise self._ended(gone, "while it sampled") from None
         finally:
             progress.end(self)
-
-    def _hear(self, request: requests.Request, deadline: float | None) -> Frame:
-        """Return the next answer; a release that cannot be interrupted raises SampleError."""
-        asking = request.terms
-        if asking is None or asking.limit is None:
-            return self.process.hear(deadline)
-        until = time.monotonic() + request.rows * asking.limit + DEAF
-        try:
-            return self.process.hear(until if deadline is None else min(until, deadline))
-        except requests.Overdue:
-            if deadline is not None and deadline <= until:
-                raise
-            raise SampleError(
-                f"a release took longer than the {asking.limit:g} s allowed, and could not be "
-                "interrupted"
-            ) from None
 
     def query(self, data: int, deadline: float | None) -> Queried:
         self.at_rest = False

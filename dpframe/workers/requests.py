@@ -336,42 +336,29 @@ def drawn(frame: Frame, left: Request, method: str) -> Drawn | None:
         NoFrameError: it does not answer the request.
         SampleError: it reports an error in place of outputs.
     """
-    header, most, shape = frame.header, left.stop - left.first, left.shape
+    header, most = frame.header, left.stop - left.first
     if header.get("tell") == "done" and not most:
         return None
     if header.get("tell") in ("refused", "raised"):
         raise problem(frame, method)
     try:
-        chunks, told = header["chunks"], told_in(frame)
-        if header["tell"] != "outputs" or not 1 <= chunks <= most:
+        chunks, rows = header["chunks"], header["chunks"] * left.rows
+        shape, dtype = tuple(header["shape"]), np.dtype(str(header["dtype"]))
+        if header["tell"] != "outputs" or not 1 <= chunks <= most or shape[:1] != (rows,):
             raise NoFrameError("its answers are not those that were asked for")
-        found = array_of(frame, chunks * left.rows)
+        outputs: HostArray = np.frombuffer(frame.content, dtype).reshape(shape)
+        natives = frozenset(one if one is None else tuple(one) for one in header.get("natives", ()))
+        words, paces = dict(header.get("words", ())), tuple(header.get("paces", ()))
     except (KeyError, TypeError, ValueError):
         raise NoFrameError("its outputs do not have the shape and type that it states") from None
-    if told.answering != (left.terms is not None) and not (told.answering and shape is None):
+    answering, known = header.get("answering", False), left.shape
+    if answering != (left.terms is not None) and not (answering and known is None):
         raise NoFrameError("its outputs have a different form than before")
-    if shape is not None and (found.shape[1:], found.dtype.name) != (shape.dims, shape.dtype.name):
+    if known is not None and (shape[1:], dtype.name) != (known.dims, known.dtype.name):
         raise NoFrameError("its outputs have a different shape or type than before")
-    if told.answering and (found.ndim != 2 or found.shape[1] < BEFORE or found.dtype != np.uint64):
+    if answering and (len(shape) != 2 or shape[1] < BEFORE or dtype != np.uint64):
         raise NoFrameError("its answers have a different form than requested")
-    return Drawn(found, told)
-
-
-def array_of(frame: Frame, rows: int) -> HostArray:
-    """Return the array in an answer; raise ValueError if its description does not fit."""
-    shape, dtype = tuple(frame.header["shape"]), np.dtype(str(frame.header["dtype"]))
-    if shape[:1] != (rows,) or dtype.hasobject:
-        raise ValueError("other outputs than those that were asked for")
-    found: HostArray = np.frombuffer(frame.content, dtype).reshape(shape)
-    return found
-
-
-def told_in(frame: Frame) -> OutputDescription:
-    """Return the information about the outputs in an answer."""
-    header = frame.header
-    natives = [None if shape is None else tuple(shape) for shape in header.get("natives", ())]
-    words, paces = dict(header.get("words", ())), tuple(header.get("paces", ()))
-    return OutputDescription(header.get("answering", False), frozenset(natives), words, paces)
+    return Drawn(outputs, OutputDescription(answering, natives, words, paces))
 
 
 def problem(frame: Frame, method: str) -> SampleError:

@@ -145,15 +145,20 @@ class AnswerEncoder:
         self._known: dict[Any, Encoded] = {}
         self._listened = False  # True once the prints of a release were looked at
 
-    def ask(self, release: Callable[[], Any], n: int) -> Chunk:
+    def ask(self, release: Callable[[], Any], n: int, failed: BaseException | None = None) -> Chunk:
         """Make `n` releases one after the other, by the terms of this encoder.
 
         An exception for lack of memory is never an answer. A release that takes too long raises a
-        TimeoutError.
+        TimeoutError. If building the state that all releases share has `failed`, every answer is
+        that exception.
 
         Raises:
             UnreadableError: an answer cannot be encoded.
         """
+        if failed is not None:
+            if not self.terms.raises:
+                raise failed
+            return self.chunk([self.raised(failed)] * n)
         answers: list[Any] = []
         seconds: list[float] = []
         alarm, held, time = Limit(self.terms.limit), self.held, self.terms.time

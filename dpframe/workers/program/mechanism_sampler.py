@@ -78,9 +78,11 @@ class MechanismSampler(Sampler):
         with self._data(task["lane"], task["data"]) as data:
             self.seed(task["stream"], chunk, task["dataset"])
             if releases and not (arrays and task["dims"] is not None):
-                return self.released(data, partial(mechanism.release, rng, data.state), rows)
+                release = partial(mechanism.release, rng, data.state)
+                return self.encoder.ask(release, rows, data.error)
             if not arrays and (data.error is not None or self.encoder.terms.one):
-                return self.released(data, partial(_only, mechanism, rng, data.state), rows)
+                only = partial(_only, mechanism, rng, data.state)
+                return self.encoder.ask(only, rows, data.error)
             if data.error is not None:
                 raise data.error
             outputs = mechanism.sample(rng, data.state, rows)

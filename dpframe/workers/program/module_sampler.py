@@ -51,10 +51,10 @@ class ModuleSampler(Sampler):
         self.seed(task["stream"], chunk, task["dataset"])
         releases = getattr(state, "releases", None)
         if not callable(releases):
-            return self.released(prepared, state, rows)
+            return self.encoder.ask(state, rows, prepared.error)
         if terms.one or terms.time or terms.limit is not None:
             single = state if callable(state) else lambda: _batch(releases, 1)[0]
-            return self.released(prepared, single, rows)
+            return self.encoder.ask(single, rows)
         return self.encoder.chunk([self.encoder.held(one) for one in _batch(releases, rows)])
 
     def prepare(self, lane: int, data: int) -> Prepared:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
 import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from hashlib import blake2b
 from time import monotonic, perf_counter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from . import generators
 from .answers import AnswerEncoder, Chunk, Terms, joined
@@ -22,8 +22,6 @@ from .query import Refused, ask
 
 _SECONDS = 0.1  # between two messages with outputs; unsent outputs are lost if the process ends
 _NBYTES = 1 << 20  # bytes of outputs in one message, approximately
-
-T = TypeVar("T")
 
 
 class Prepared(NamedTuple):
@@ -84,7 +82,8 @@ class Sampler:
         since, timer = monotonic(), Timer()
         for chunk in range(task["first"], task["stop"]):
             try:
-                ready.append(self._alone(partial(self.chunk, task, chunk)))
+                with self._called():
+                    ready.append(self.chunk(task, chunk))
             except BaseException:
                 if ready and self.fault(task["lane"], task["data"]) is None:
                     yield self._frame(ready, [])
@@ -100,7 +99,8 @@ class Sampler:
 
     def query(self, data: int) -> Frame:
         """Ask the first lane for its release without noise; see `query.ask`."""
-        return self._alone(lambda: ask(*self.questions(data)))
+        with self._called():
+            return ask(*self.questions(data))
 
     def questions(self, data: int) -> tuple[Callable[[], Any], Callable[[], Any] | None]:
         """Return the first lane's query, and its stated sensitivity if it has one."""
@@ -148,14 +148,6 @@ class Sampler:
             self._prepared[lane, data], self._looks = found, 0
         return self._prepared[lane, data]
 
-    def released(self, prepared: Prepared, release: Callable[[], Any], rows: int) -> Chunk:
-        """Make releases; if building the shared state raised, every answer is that exception."""
-        if prepared.error is None:
-            return self.encoder.ask(release, rows)
-        if not self.encoder.terms.raises:
-            raise prepared.error
-        return self.encoder.chunk([self.encoder.raised(prepared.error)] * rows)
-
     def seed(self, stream: Sequence[Any], chunk: int, dataset: int) -> bytes:
         """Seed the generators that outlive a call by an address, and return the seed.
 
@@ -180,10 +172,11 @@ class Sampler:
             self._generators = generators.generators_of({**boxes, **made})
         return self._generators
 
-    def _alone(self, call: Callable[[], T]) -> T:
-        """Call the black box; raise Refused if an answer cannot be read."""
+    @contextlib.contextmanager
+    def _called(self) -> Iterator[None]:
+        """Call the black box inside the context; raise Refused if an answer cannot be read."""
         try:
-            return call()
+            yield
         except UnreadableError as problem:
             raise Refused(f"an answer cannot be read: {problem}") from None
         finally:
