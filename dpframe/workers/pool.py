@@ -114,10 +114,11 @@ class Workers(requests.WorkerSource):
         taken = self._take(load, number)
         lent = [_Worker(self, p, load) for p in taken]
         try:
-            for worker in lent[1:]:
-                worker.ask_early()
+            deadline = time.monotonic() + self.to_load
+            for worker in lent:  # all load at the same time
+                worker.ask_to_load(deadline)
             for worker in lent:
-                worker.take_in()
+                worker.take_in(deadline)
             yield list(lent)
         finally:
             end(*(worker.process for worker in lent if not worker.at_rest))
@@ -217,8 +218,7 @@ class _Worker(requests.Lent):
         self.workers, self.process, self.load = workers, process, load
         self.at_rest = False
         """True if it waits for a task; else it is somewhere inside the box, or has ended."""
-        self._asked = False  # asked to load the box; the answer was not read yet
-        self._sent_code = 0  # `Load.as_code` at that time
+        self._asked, self._with_code = 0.0, False  # when to load the box, and if with its code
 
     def draw(self, request: requests.Request, deadline: float | None) -> Iterator[requests.Drawn]:
         kind, progress = type(self.load.content[0][request.lane]), self.workers.progress
@@ -271,60 +271,55 @@ class _Worker(requests.Lent):
         except Refused as refused:
             raise SampleError(str(refused)) from None
 
-    def ask_early(self) -> None:
-        """Ask the process to load the box before `take_in`, so that several load at once."""
-        if self.process.holds != self.load.number:
-            with contextlib.suppress(WorkerExited, requests.Overdue):  # else `take_in` finds it
-                self._ask(time.monotonic() + self.workers.to_load)
+    def ask_to_load(self, deadline: float) -> None:
+        """Ask the process to load the box, unless it holds it."""
+        if self.process.holds == self.load.number:
+            return
+        self._asked = time.monotonic()
+        with self._loading():
+            if self.process.holds is None:
+                self.process.hear(deadline)  # "ready"
+            self.process.topic, self.process.imported = self.load.topic, self.load.code
+            self.process.holds, self._with_code = NOTHING, self.load.as_code
+            self.process.say(*self.load.message())
 
-    def take_in(self) -> None:
-        """Make the process load the box, before the box's time begins.
+    def take_in(self, deadline: float) -> None:
+        """Wait until the process holds the box, before the box's time begins.
 
-        Raises SampleError if it cannot, Stopped if the run ends.
+        Raises SampleError if it cannot load it, Stopped if the run ends.
         """
-        began, limit = time.monotonic(), self.workers.to_load
-        deadline = began + limit
-        try:
-            while self.process.holds != self.load.number:
-                frame = self._loaded(deadline)
-                if frame.header["tell"] == "loaded":
-                    self.process.holds = self.load.number
-                    self.workers.loaded_in(time.monotonic() - began)
-                    break
-                self.process.holds = NOTHING
-                if frame.header.get("type") in MISSING and (
-                    self.load.may_bring_code or self.load.as_code > self._sent_code
-                ):
-                    if self.load.may_bring_code:
-                        self.load.bring_code()
-                    continue
+        while self.process.holds != self.load.number:
+            with self._loading():
+                frame = self.process.hear(deadline)
+            if frame.header["tell"] == "loaded":
+                self.process.holds = self.load.number
+                self.workers.loaded_in(time.monotonic() - self._asked)
+            elif self._lacks_code(frame):
+                self.load.bring_code()
+                self.ask_to_load(deadline)
+            else:
                 self.at_rest = True
                 if frame.header["tell"] == "refused":
                     raise requests.problem(frame, "sample")
                 why = text.escape(str(frame.header.get("blame")))
                 raise SampleError(f"a worker could not load the mechanism ({why})")
+        self.at_rest = True
+
+    def _lacks_code(self, frame: Frame) -> bool:
+        """True if code is missing that can still be sent."""
+        lacks = frame.header.get("type") in MISSING
+        return lacks and not self._with_code and not self.load.is_external
+
+    @contextlib.contextmanager
+    def _loading(self) -> Iterator[None]:
+        try:
+            yield
         except WorkerExited as gone:
             raise self._ended(gone, "before it sampled") from None
         except requests.Overdue:
             raise requests.LostError(
-                f"a worker process did not load the mechanism within {limit:g} s"
+                f"a worker process did not load the mechanism within {self.workers.to_load:g} s"
             ) from None
-        self.at_rest = True
-
-    def _loaded(self, deadline: float) -> Frame:
-        """Ask the process to load the box, unless it was asked, and return its answer."""
-        if not self._asked:
-            self._ask(deadline)
-        self._asked = False
-        return self.process.hear(deadline)
-
-    def _ask(self, deadline: float) -> None:
-        if self.process.holds is None:
-            self.process.hear(deadline)  # "ready"
-        self.process.topic, self.process.imported = self.load.topic, self.load.code
-        self._sent_code = self.load.as_code  # another worker may send the code later
-        self.process.say(*self.load.message())
-        self._asked = True
 
     def _ended(self, gone: WorkerExited, when: str) -> Exception:
         if self.workers.stopped:

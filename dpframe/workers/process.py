@@ -99,7 +99,7 @@ PULSE = 0.2  # seconds between two checks that a silent process still exists
 GRACE = 0.3  # seconds that processes get to end themselves and what they started
 
 
-class WorkerExited(Exception):  # noqa: N818  # not always an error: a process may have been told to end
+class WorkerExited(Exception):  # noqa: N818  # no error if the process was told to end
     """The process has ended; the message says how."""
 
 

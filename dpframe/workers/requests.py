@@ -108,15 +108,11 @@ class Load:
         except Exception as error:  # the code of an object may raise anything
             raise SampleError(not_handed_over(error)) from error
 
-    @property
-    def may_bring_code(self) -> bool:
-        """True if code that a worker cannot import can still be sent to it."""
-        return not self.as_code and not self.is_external
-
     def bring_code(self) -> None:
         """Send the modules of the mechanisms too, because only this process can import them."""
         with _PICKLING:
-            self.as_code, self._message = True, None
+            if not self.as_code:
+                self.as_code, self._message = True, None
 
 
 def external_load(

@@ -25,11 +25,11 @@ class Process:
 
 @pytest.fixture
 def lender(monkeypatch: pytest.MonkeyPatch) -> Workers:
-    def take_in(worker: Any) -> None:
+    def take_in(worker: Any, deadline: float) -> None:
         worker.process.holds, worker.at_rest = worker.load.number, True
 
     monkeypatch.setattr("dpframe.workers.pool.WorkerProcess", Process)
-    monkeypatch.setattr("dpframe.workers.pool._Worker.ask_early", lambda _: None)
+    monkeypatch.setattr("dpframe.workers.pool._Worker.ask_to_load", lambda *_: None)
     monkeypatch.setattr("dpframe.workers.pool._Worker.take_in", take_in)
     monkeypatch.setattr("dpframe.workers.pool.end", lambda *_: None)
     return Workers(2)
