@@ -10,7 +10,6 @@ import pytest
 
 from dpframe import ApproxDP, GaussianDP, LaplaceDP, PureDP, Query
 from dpframe.builtin.estimators.threshold import Credible
-from dpframe.interfaces import registry
 from dpframe.stats.credible import Posterior, region_mass
 
 COUNTS = np.array([[950, 50], [300, 700]])
@@ -18,10 +17,6 @@ COUNTS = np.array([[950, 50], [300, 700]])
 
 def query(n: int = 1000, *, delta: float = 1e-5, claim: Any = None) -> Query:
     return Query((n, n), delta, 0.95, claim)
-
-
-def test_offered() -> None:
-    assert registry.load([]).find("estimator", "credible").cls is Credible
 
 
 def test_reference_values() -> None:

@@ -19,7 +19,6 @@ from dpframe import (
     ZeroConcentratedDP,
 )
 from dpframe.builtin.estimators.threshold import GDP, ThresholdLoss
-from dpframe.interfaces import registry
 from dpframe.stats.binomial import clopper_pearson_upper
 from dpframe.stats.gaussian import gaussian_epsilon, gaussian_mu
 
@@ -38,10 +37,6 @@ OTHER_CLAIMS = (
 
 def query(n: int = 1000, *, delta: float = 1e-5, claim: Any = None) -> Query:
     return Query((n, n), delta, 0.95, claim)
-
-
-def test_offered() -> None:
-    assert registry.load([]).find("estimator", "gdp").cls is GDP
 
 
 @pytest.mark.parametrize(("limits", "mu"), [("clopper-pearson", 1.952429), ("jeffreys", 1.958272)])

@@ -18,7 +18,6 @@ from dpframe.builtin.estimators.histogram import (
     PilotBins,
     widened,
 )
-from dpframe.interfaces import registry
 from dpframe.interfaces.estimator import epsilon_of, rejects
 from dpframe.stats.histograms import bin_counts, hockey_stick, privacy_profile
 
@@ -47,12 +46,6 @@ def estimate(estimator: Any, pilot: Any, scores: Any, asked: Query) -> Any:
     layout = estimator.statistic().bind(*pilot)
     counts = np.stack([bin_counts(layout["edges"], part) for part in scores]).astype(np.int64)
     return estimator.estimate(layout, counts, asked)
-
-
-def test_offered() -> None:
-    found = registry.load([])
-    assert found.find("estimator", "histogram").cls is Histogram
-    assert found.find("estimator", "histogram-split").cls is HistogramSplit
 
 
 # --- lemma 3 and the boxes are the same bound

@@ -23,7 +23,6 @@ from dpframe.builtin.estimators.events import (
     grid,
 )
 from dpframe.builtin.estimators.order_statistics import OrderStatistics, ascending, rank_counts
-from dpframe.interfaces import registry
 from dpframe.scores.count import count_scores
 from dpframe.stats.histograms import bin_counts
 
@@ -48,11 +47,6 @@ def on_grid(
     layout = PilotGrid().bind(*pilot)
     counts = np.stack([bin_counts(layout["edges"], values) for values in counted]).astype(np.int64)
     return (estimator or OrderStatistics()).estimate(layout, counts, asked)
-
-
-def test_offered() -> None:
-    found = registry.load([])
-    assert found.find("estimator", "order-statistics").cls is OrderStatistics
 
 
 # --- ladders

@@ -14,7 +14,6 @@ from support.tiers import mostly_slow
 
 from dpframe import DpframeError, GaussianDP, PureDP, Query
 from dpframe.builtin.estimators.threshold import PilotThresholds, ThresholdCounts, ThresholdLoss
-from dpframe.interfaces import registry
 from dpframe.scores.count import count_scores
 from dpframe.stats.binomial import clopper_pearson_upper
 from dpframe.stats.histograms import bin_counts
@@ -35,10 +34,6 @@ def counted(fn: int, tp: int, fp: int, tn: int) -> np.ndarray:
 def shifted(n: int, by: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     return rng.normal(size=n), rng.normal(size=n) + by
-
-
-def test_offered() -> None:
-    assert registry.load([]).find("estimator", "threshold").cls is ThresholdLoss
 
 
 # --- what is counted
