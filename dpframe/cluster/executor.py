@@ -117,8 +117,8 @@ class DaskExecutor(Executor):
         Raises:
             RefusedError: no worker is able to do it.
             CellError: the task fails, or ends one worker after the other.
-            Overdue: its time has passed.
-            Stopped: the run ends.
+            DeadlinePassed: its time has passed.
+            RunCancelled: the run ends.
         """
         sent, rest = self._packed(task), dataclasses.replace(task, shared=None)
         unable, failed, limit = dict(self._refused), 0, time.monotonic() + TO_COME_BACK
@@ -133,7 +133,7 @@ class DaskExecutor(Executor):
                     work.done, argument, rest, pure=False, workers=allowed or None
                 )
                 return self._waited(future, allowed, task.until)
-            except (requests.Stopped, requests.Overdue, CellError):
+            except (requests.RunCancelled, requests.DeadlinePassed, CellError):
                 raise
             except _GoneError:
                 continue
@@ -166,14 +166,14 @@ class DaskExecutor(Executor):
                 with contextlib.suppress(self._dask.TimeoutError):
                     return future.result(timeout=max(0.0, left))
                 if until is not None and time.monotonic() >= until:
-                    raise requests.Overdue
+                    raise requests.DeadlinePassed
                 there = self._workers()
                 if allowed and there and not there.keys() & {*allowed}:
                     raise _GoneError  # it would wait forever
                 alone = None if there else alone or time.monotonic()
                 if alone is not None and time.monotonic() > alone + TO_COME_BACK:
                     raise CellError("all workers are gone")
-            raise requests.Stopped
+            raise requests.RunCancelled
         finally:
             if not future.done():
                 with contextlib.suppress(Exception):
@@ -205,7 +205,7 @@ class DaskExecutor(Executor):
         self._stopped.wait(PAUSE)
         with self._lock:
             if self._stopped.is_set():
-                raise requests.Stopped
+                raise requests.RunCancelled
             if self.client is not old or old.status == "running":
                 return
             with contextlib.suppress(Exception):

@@ -64,8 +64,8 @@ TESTS = 16  # of rows, in one look at one lane
 
 
 def check_addresses(
-    workers: Sequence[requests.Lent],
-    draw: Callable[[requests.Lent, int], HostArray],
+    workers: Sequence[requests.WorkerLease],
+    draw: Callable[[requests.WorkerLease, int], HostArray],
     see: Callable[[HostArray], None],
     most: int,
     *,

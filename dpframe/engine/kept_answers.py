@@ -21,7 +21,7 @@ from dpframe.engine.sampler import BlackBoxSampler, ChunkSizes, PairIndependence
 from dpframe.interfaces.attack import BEFORE
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.sampling.address import Asking, Shape, Stream, digest, of_answers
-from dpframe.workers.requests import Load, RaisedError, WorkerSource
+from dpframe.workers.requests import BoxPayload, RaisedError, WorkerSource
 from dpframe.workers.scheduling import Clock
 
 # An interrupted search repeats its steps. A box with a seed could draw the same answers again, at
@@ -190,7 +190,7 @@ class AnswerRounds:
         self.sizes, self._asking = ChunkSizes(rows), asking
         self._independence = PairIndependence(self.sizes, asking.limit is None, mechanism)
         self.sampler = BlackBoxSampler(
-            Load((mechanism,), data),
+            BoxPayload((mechanism,), data),
             0,
             stream,
             asking,
@@ -231,7 +231,7 @@ class AnswerRounds:
         """Return the answers of some chunks on D and on D′, as rows of 64-bit words.
 
         Raises:
-            Overdue: the search is out of time; no answer of the round counts.
+            DeadlinePassed: the search is out of time; no answer of the round counts.
             SampleError: the box failed to answer.
             WorthlessError: the answers cannot be independent.
         """

@@ -28,7 +28,15 @@ from dpframe.interfaces.executor import Executor
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.sampling.address import EVAL, Asking, Shape, Stream
 from dpframe.workers.executor import result
-from dpframe.workers.requests import Drawn, Lent, Load, Overdue, Request, Stopped, WorkerSource
+from dpframe.workers.requests import (
+    BoxPayload,
+    DeadlinePassed,
+    Drawn,
+    Request,
+    RunCancelled,
+    WorkerLease,
+    WorkerSource,
+)
 from dpframe.workers.scheduling import Clock, Pace, Which, handed_out, in_daemon
 
 
@@ -88,9 +96,9 @@ class TracedSampler(Sampler):
 
     def _here(self, dataset: int, chunks: range) -> list[HostArray]:
         if self.leaving.is_set():
-            raise Stopped
+            raise RunCancelled
         if self.until is not None and time.monotonic() > self.until:
-            raise Overdue
+            raise DeadlinePassed
         return self._task(dataset, chunks).run(self.task)
 
     def _by_executor(self, dataset: int, chunks: range) -> list[HostArray]:
@@ -177,7 +185,7 @@ class BlackBoxSampler(Sampler):
 
     def __init__(
         self,
-        load: Load,
+        load: BoxPayload,
         lane: int,
         stream: Stream,
         form: Shape | Asking,
@@ -206,7 +214,7 @@ class BlackBoxSampler(Sampler):
         """Yield the rows of some chunks of one size as they come, one or several chunks at a time.
 
         Raises:
-            Overdue: the deadline has passed.
+            DeadlinePassed: the deadline has passed.
             SampleError: the box failed to answer.
             WorthlessError: the rows cannot be independent.
         """
@@ -242,7 +250,7 @@ class BlackBoxSampler(Sampler):
         mechanism: Any = self.load.content[0][self.lane]
         seedable, stream = mechanism.seedable, self.stream.of("addresses")
 
-        def draw(worker: Lent, dataset: int) -> HostArray:
+        def draw(worker: WorkerLease, dataset: int) -> HostArray:
             asked = self._request(0, 0, 1)._replace(stream=stream, dataset=dataset)
             return self._untimed(self._joined(self._outputs(worker, asked, self.clock.deadline())))
 
@@ -270,10 +278,10 @@ class BlackBoxSampler(Sampler):
         return Request(*where, self.form)
 
     def _outputs(
-        self, worker: Lent, request: Request, deadline: float | None
+        self, worker: WorkerLease, request: Request, deadline: float | None
     ) -> Iterator[HostArray]:
         if deadline is not None and time.monotonic() >= deadline:
-            raise Overdue
+            raise DeadlinePassed
         for drawn in worker.draw(request, deadline):
             if not isinstance(self.form, Shape):
                 self._note(drawn, request.data)

@@ -28,7 +28,7 @@ from dpframe.search.search import ALL_KNOWN, SearchOutcome, SearchRun, Settings
 from dpframe.spec.audit import Cell
 from dpframe.stats.output_bounds import in_agreement
 from dpframe.workers.program.generators import note_of
-from dpframe.workers.requests import Stopped
+from dpframe.workers.requests import RunCancelled
 
 
 class SearchWork:
@@ -53,7 +53,7 @@ class SearchWork:
                 self.record = finding(search, time.perf_counter() - started)
             finally:
                 exact = search.sensitivity.found
-        except Stopped:
+        except RunCancelled:
             raise
         except CellError as error:
             self.record = cell_record(self.cell, reason=str(error), exact=exact)

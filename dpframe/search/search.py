@@ -157,7 +157,7 @@ class SearchRun:
                 self._allow_time()
                 while not self._is_decided() and self._goes_on():
                     self._allow_time()
-        except requests.Overdue:  # the unfinished round does not count
+        except requests.DeadlinePassed:  # the unfinished round does not count
             self.ended_by = "seconds"
         for arm in self.arms:
             if isinstance(arm, BlackBoxArm):

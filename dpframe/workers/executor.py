@@ -12,7 +12,7 @@ from dpframe.errors import SampleError
 from dpframe.interfaces.executor import Executor, Task
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.plugin import Plugin
-from dpframe.workers.requests import Lent, Load, Overdue, WorkerSource
+from dpframe.workers.requests import BoxPayload, DeadlinePassed, WorkerLease, WorkerSource
 
 
 def plugin_classes(values: Iterable[Any]) -> tuple[type, ...]:
@@ -25,7 +25,7 @@ def result(executor: Executor, task: Task, until: float | None = None) -> Any:
 
     Raises:
         WrongResultError: the result does not have the form of this task's results.
-        Overdue: the monotonic clock has reached `until`.
+        DeadlinePassed: the monotonic clock has reached `until`.
     """
     future = executor.submit(task)
     left = None if until is None else max(0.0, until - time.monotonic())
@@ -34,7 +34,7 @@ def result(executor: Executor, task: Task, until: float | None = None) -> Any:
     except TimeoutError:
         if not future.done():
             future.cancel()
-            raise Overdue from None
+            raise DeadlinePassed from None
         found = future.result()  # it came at the last moment, or the task itself raised this error
     return task.checked(found)
 
@@ -67,7 +67,7 @@ HERE = ThisProcess()
 class NoBoxes(WorkerSource):
     """A source for runs without black boxes."""
 
-    def lend(self, load: Load, number: int = 1) -> AbstractContextManager[list[Lent]]:
+    def lend(self, load: BoxPayload, number: int = 1) -> AbstractContextManager[list[WorkerLease]]:
         """See `WorkerSource`; raises SampleError."""
         raise SampleError("this run must not use a black box")
 

@@ -35,7 +35,9 @@ class Here(requests.WorkerSource):
         pass
 
     @contextlib.contextmanager
-    def lend(self, load: requests.Load, number: int = 1) -> Iterator[list[requests.Lent]]:
+    def lend(
+        self, load: requests.BoxPayload, number: int = 1
+    ) -> Iterator[list[requests.WorkerLease]]:
         try:
             sampler = MechanismSampler(*load.content)
         except Exception as error:  # what cannot be copied
@@ -43,8 +45,8 @@ class Here(requests.WorkerSource):
         yield [_Inline(self, sampler)] * number
 
 
-class _Inline(requests.Lent):
-    """See `Lent`; nothing ends a box that hangs."""
+class _Inline(requests.WorkerLease):
+    """See `WorkerLease`; nothing ends a box that hangs."""
 
     def __init__(self, here: Here, sampler: MechanismSampler) -> None:
         self.here, self.sampler = here, sampler
@@ -61,8 +63,8 @@ class _Inline(requests.Lent):
                 left = left._replace(first=left.first + len(drawn.outputs) // request.rows)
                 yield drawn
                 if deadline is not None and time.monotonic() >= deadline:
-                    raise requests.Overdue
-        except (requests.Overdue, GeneratorExit):
+                    raise requests.DeadlinePassed
+        except (requests.DeadlinePassed, GeneratorExit):
             raise
         except Refused as refused:
             raise SampleError(str(refused)) from None

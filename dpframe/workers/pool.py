@@ -109,7 +109,9 @@ class Workers(requests.WorkerSource):
             self._idle += [WorkerProcess(remarks=self._remarks) for _ in range(number)]
 
     @contextlib.contextmanager
-    def lend(self, load: requests.Load, number: int = 1) -> Iterator[list[requests.Lent]]:
+    def lend(
+        self, load: requests.BoxPayload, number: int = 1
+    ) -> Iterator[list[requests.WorkerLease]]:
         load.message()  # raises before a process starts
         taken = self._take(load, number)
         lent = [_Worker(self, p, load) for p in taken]
@@ -155,7 +157,7 @@ class Workers(requests.WorkerSource):
         with self._change:
             self._slowest = max(self._slowest or 0.0, seconds)
 
-    def _interpreter_of(self, load: requests.Load) -> str | None:
+    def _interpreter_of(self, load: requests.BoxPayload) -> str | None:
         """Return the path of a load's interpreter; None for that of this process."""
         if not load.is_external:
             return None
@@ -166,7 +168,7 @@ class Workers(requests.WorkerSource):
             raise SampleError(f"there is no environment {box.environment!r} to run it in")
         return self.interpreters[box.environment]
 
-    def _take(self, load: requests.Load, number: int) -> list[WorkerProcess]:
+    def _take(self, load: requests.BoxPayload, number: int) -> list[WorkerProcess]:
         interpreter, caller = self._interpreter_of(load), object()
         with self._change:
             self._waiting.append(caller)
@@ -178,14 +180,14 @@ class Workers(requests.WorkerSource):
                     )
                 )
                 if self.stopped:
-                    raise requests.Stopped
+                    raise requests.RunCancelled
                 return self._chosen(load, interpreter, number)
             finally:
                 self._waiting.remove(caller)
                 self._change.notify_all()  # another caller is next
 
     def _chosen(
-        self, load: requests.Load, interpreter: str | None, number: int
+        self, load: requests.BoxPayload, interpreter: str | None, number: int
     ) -> list[WorkerProcess]:
         # A process runs the code of one box, so no box meets the state that another has left.
         fit = [
@@ -211,10 +213,10 @@ class Workers(requests.WorkerSource):
         return taken
 
 
-class _Worker(requests.Lent):
-    """One process, lent for one load: see `Lent`."""
+class _Worker(requests.WorkerLease):
+    """One process, lent for one load: see `WorkerLease`."""
 
-    def __init__(self, workers: Workers, process: WorkerProcess, load: requests.Load) -> None:
+    def __init__(self, workers: Workers, process: WorkerProcess, load: requests.BoxPayload) -> None:
         self.workers, self.process, self.load = workers, process, load
         self.at_rest = False
         """True if it waits for a task; else it is somewhere inside the box, or has ended."""
@@ -245,7 +247,7 @@ class _Worker(requests.Lent):
                 yield found
         except NoFrameError as error:
             raise self._ended(self.process.refused(error), "while it sampled") from None
-        except requests.Overdue:
+        except requests.DeadlinePassed:
             if most is None or (deadline is not None and deadline <= most):
                 raise
             raise SampleError(
@@ -286,7 +288,7 @@ class _Worker(requests.Lent):
     def take_in(self, deadline: float) -> None:
         """Wait until the process holds the box, before the box's time begins.
 
-        Raises SampleError if it cannot load it, Stopped if the run ends.
+        Raises SampleError if it cannot load it, RunCancelled if the run ends.
         """
         while self.process.holds != self.load.number:
             with self._loading():
@@ -316,12 +318,12 @@ class _Worker(requests.Lent):
             yield
         except WorkerExited as gone:
             raise self._ended(gone, "before it sampled") from None
-        except requests.Overdue:
+        except requests.DeadlinePassed:
             raise requests.LostError(
                 f"a worker process did not load the mechanism within {self.workers.to_load:g} s"
             ) from None
 
     def _ended(self, gone: WorkerExited, when: str) -> Exception:
         if self.workers.stopped:
-            return requests.Stopped()
+            return requests.RunCancelled()
         return requests.LostError(f"a worker process {gone} {when}")

@@ -18,7 +18,7 @@ from dpframe.errors import SampleError
 from dpframe.interfaces.plugin_files import given
 from dpframe.workers.program import frames
 from dpframe.workers.program.frames import Frame, NoFrameError
-from dpframe.workers.requests import Overdue
+from dpframe.workers.requests import DeadlinePassed
 
 MOST = 1 << 16  # remarks that are remembered; later ones are printed each time
 LONGEST = 1 << 16  # bytes after which a line counts as ended
@@ -117,7 +117,7 @@ class WorkerProcess:
     def __init__(self, interpreter: str | None = None, remarks: WorkerStderr | None = None) -> None:
         self.interpreter = interpreter
         self.topic = ""  # of its remarks
-        self.imported = ""  # code of the load that it took in last, see `Load.code`
+        self.imported = ""  # code of the load that it took in last, see `BoxPayload.code`
         self.holds: int | None = None  # number of the load that it has taken in
         self._remarks = remarks or WorkerStderr()
         self._process = _started(interpreter)
@@ -142,7 +142,7 @@ class WorkerProcess:
     def hear(self, deadline: float | None = None) -> Frame:
         """Wait for the next answer.
 
-        Raises WorkerExited if there will be none, Overdue at the deadline.
+        Raises WorkerExited if there will be none, DeadlinePassed at the deadline.
         """
         while True:
             left = PULSE if deadline is None else min(PULSE, deadline - time.monotonic())
@@ -153,7 +153,7 @@ class WorkerProcess:
                 if self._exit_status() is not None and self._heard.empty():
                     raise self._gone() from None
                 if deadline is not None and time.monotonic() >= deadline:
-                    raise Overdue from None
+                    raise DeadlinePassed from None
                 continue
             if frame is None:
                 raise self._gone()

@@ -30,7 +30,7 @@ class Box(NamedTuple):
     """The shared part of all tasks for one load."""
 
     run: str
-    load: requests.Load
+    load: requests.BoxPayload
     program: tuple[str, str] | None = None  # path and digest of the program that it runs
     environment: Environment | None = None
 
@@ -61,7 +61,7 @@ class DrawBox(Task):
                 until = None if self.seconds is None else time.monotonic() + self.seconds
                 for drawn in lent.draw(self.request, until):
                     outputs.append(drawn)
-        except (SampleError, requests.Overdue, requests.Stopped) as error:
+        except (SampleError, requests.DeadlinePassed, requests.RunCancelled) as error:
             ending = error
         finally:
             _pools.give_back(shared.run, workers)
@@ -217,7 +217,9 @@ class RemoteBoxes(requests.WorkerSource):
         end(self.executor.run)  # of an executor that does tasks in this process
 
     @contextlib.contextmanager
-    def lend(self, load: requests.Load, number: int = 1) -> Iterator[list[requests.Lent]]:
+    def lend(
+        self, load: requests.BoxPayload, number: int = 1
+    ) -> Iterator[list[requests.WorkerLease]]:
         """See `WorkerSource`; several workers are lent to be compared, so they run here."""
         if number > 1:
             with self.local.lend(load, number) as workers:
@@ -227,7 +229,7 @@ class RemoteBoxes(requests.WorkerSource):
         with self._free:
             yield [_Remote(self, load)]
 
-    def shared(self, load: requests.Load) -> Box:
+    def shared(self, load: requests.BoxPayload) -> Box:
         """Return the shared part of tasks for a load; always the same object."""
         if load.sent is None or load.sent.run != self.executor.run:
             first, program, environment = load.content[0][0], None, None
@@ -239,10 +241,10 @@ class RemoteBoxes(requests.WorkerSource):
         return box
 
 
-class _Remote(requests.Lent):
+class _Remote(requests.WorkerLease):
     """A worker in any free process of the executor."""
 
-    def __init__(self, boxes: RemoteBoxes, load: requests.Load) -> None:
+    def __init__(self, boxes: RemoteBoxes, load: requests.BoxPayload) -> None:
         self._boxes, self._load = boxes, load
         self._late = pool.TO_LOAD  # beyond the deadline: at first a process has to load the box
 
@@ -289,6 +291,6 @@ class _Remote(requests.Lent):
             lost += isinstance(drawn.ending, requests.LostError)
             seedable = self._load.content[0][request.lane].seedable
             is_lost = isinstance(drawn.ending, requests.LostError) and seedable and lost < TRIES
-            if not (is_lost or isinstance(drawn.ending, requests.Stopped)):
+            if not (is_lost or isinstance(drawn.ending, requests.RunCancelled)):
                 return drawn
-        raise requests.Stopped
+        raise requests.RunCancelled

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 MOST_WORDS = 1 << 14  # texts that a run keeps
 
 
-class Stopped(Exception):  # noqa: N818  # nothing is wrong
+class RunCancelled(Exception):  # noqa: N818  # nothing is wrong
     """The run ends."""
 
 
-class Overdue(Exception):  # noqa: N818
+class DeadlinePassed(Exception):  # noqa: N818
     """A process did not answer in time; it may still be at work."""
 
 
@@ -57,7 +57,7 @@ class LostError(SampleError):
 # Requests.
 
 
-class Load:
+class BoxPayload:
     """The mechanisms of a pass, one per lane, and its data, in the form that workers load."""
 
     _numbers = itertools.count()
@@ -72,7 +72,7 @@ class Load:
         self._message: tuple[dict[str, Any], bytes] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Load, self.content
+        return BoxPayload, self.content
 
     @property
     def is_external(self) -> bool:
@@ -242,7 +242,7 @@ class Drawn(NamedTuple):
 # The workers that serve requests.
 
 
-class Lent(ABC):
+class WorkerLease(ABC):
     """A worker process that is lent for one load."""
 
     @abstractmethod
@@ -251,8 +251,8 @@ class Lent(ABC):
 
         Raises:
             SampleError: the box, or its process, failed to return outputs.
-            Overdue: the deadline has passed; `lend` then ends the process.
-            Stopped: the run ends.
+            DeadlinePassed: the deadline has passed; `lend` then ends the process.
+            RunCancelled: the run ends.
         """
 
     def outputs(self, request: Request, deadline: float | None) -> HostArray:
@@ -264,7 +264,7 @@ class Lent(ABC):
         """Return the answer of the first mechanism of the load without noise.
 
         Raises:
-            SampleError, Overdue, Stopped: as `draw` does.
+            SampleError, DeadlinePassed, RunCancelled: as `draw` does.
         """
 
 
@@ -303,16 +303,16 @@ class WorkerSource(ABC):
                 self.words.update(told.words)
 
     @abstractmethod
-    def lend(self, load: Load, number: int = 1) -> AbstractContextManager[list[Lent]]:
+    def lend(self, load: BoxPayload, number: int = 1) -> AbstractContextManager[list[WorkerLease]]:
         """Lend `number` workers at once; a source with only one lends it several times.
 
         Raises:
             SampleError: no worker can load it.
-            Stopped: the run ends.
+            RunCancelled: the run ends.
         """
 
     def stop(self) -> None:  # noqa: B027  # most have nothing to end
-        """End all draws now; calls that wait raise Stopped."""
+        """End all draws now; calls that wait raise RunCancelled."""
 
 
 def called(kind: type[HostMechanism]) -> str:
@@ -363,3 +363,10 @@ def problem(frame: Frame, method: str) -> SampleError:
         return SampleError(escape(frame.header["why"]))
     kind = OutOfMemoryError if frame.header.get("type") == "MemoryError" else RaisedError
     return kind(f"{method} raised {escape(frame.header.get('blame', 'nothing'))}")
+
+
+# Names before, until all modules use the new ones.
+Lent = WorkerLease
+Load = BoxPayload
+Overdue = DeadlinePassed
+Stopped = RunCancelled

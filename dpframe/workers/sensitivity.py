@@ -22,7 +22,7 @@ from dpframe.results.strict_json import text
 from dpframe.sampling.address import both_as_made, for_a_box, precision_of
 from dpframe.spec.audit import RunSettings
 from dpframe.workers.program.query import Queried, Refused, ask, heard
-from dpframe.workers.requests import Load, Overdue, WorkerSource
+from dpframe.workers.requests import BoxPayload, DeadlinePassed, WorkerSource
 
 NOISY = "query gave two answers for the same data: it must return the release without noise"
 
@@ -89,7 +89,7 @@ class SensitivityCheck:
 
         Raises:
             CellError: the query or the sensitivity cannot be used, or does not return.
-            Stopped: the run ends.
+            RunCancelled: the run ends.
         """
         if not self.gives or not pairs:
             return list(pairs)
@@ -125,14 +125,14 @@ class SensitivityCheck:
             yield lambda number, index: self._traced(made[number][index])
             return
         flat = tuple(data for both in made for data in for_a_box(both))
-        with self.source.lend(Load((self.mechanism,), flat)) as (worker, *_):
+        with self.source.lend(BoxPayload((self.mechanism,), flat)) as (worker, *_):
 
             def answer(number: int, index: int) -> Queried:
                 seconds = self.run.seconds
                 until = None if seconds is None else time.monotonic() + seconds
                 try:
                     return worker.query(2 * number + index, until)
-                except Overdue:
+                except DeadlinePassed:
                     raise SampleError(
                         f"query did not return within the {seconds:g} s of run.seconds"
                     ) from None

@@ -49,14 +49,14 @@ def first_call(
         CellError: the box cannot be used.
     """
     data = guarded("the pair", lambda: address.both_as_made(cell.pair.value))
-    load = requests.Load((mechanism,), address.for_a_box(data))
+    load = requests.BoxPayload((mechanism,), address.for_a_box(data))
     limit = run.seconds
     try:
         with source.lend(load, 2) as workers:
             deadline = None if limit is None else time.monotonic() + max(limit, GRACE)
             trial = _Trial(cell, workers, source, deadline)
             return trial.shape(asking_of(cell), messages=cell.mechanism.messages)
-    except requests.Overdue:
+    except requests.DeadlinePassed:
         raise CellError(
             f"the first call of sample did not return within the {limit:g} s of run.seconds"
         ) from None
@@ -66,7 +66,7 @@ class _Trial:
     def __init__(
         self,
         cell: Cell,
-        workers: Sequence[requests.Lent],
+        workers: Sequence[requests.WorkerLease],
         source: requests.WorkerSource,
         deadline: float | None,
     ) -> None:
@@ -121,7 +121,7 @@ class _Trial:
         chunk, self.chunk = self.chunk, self.chunk + 1
         request = requests.Request(0, index, self.stream, index, chunk, chunk + 1, rows, asking)
 
-        def call(worker: requests.Lent) -> requests.Drawn:
+        def call(worker: requests.WorkerLease) -> requests.Drawn:
             parts = [*worker.draw(request, self.deadline)]
             outputs = np.concatenate([part.outputs for part in parts])
             return requests.Drawn(outputs, parts[-1].told)
@@ -140,13 +140,13 @@ def try_own_data(
 
     Raises:
         CellError: the box cannot be used; see `check_sides`.
-        Overdue: the deadline has passed.
+        DeadlinePassed: the deadline has passed.
     """
     asking = asking_of(cell)
     if asking is None or not asking.raises:
         return
     both = data[0], data[-1]
-    with source.lend(requests.Load((mechanism,), address.for_a_box(both))) as (worker, *_):
+    with source.lend(requests.BoxPayload((mechanism,), address.for_a_box(both))) as (worker, *_):
         trial = _Trial(cell, [worker], source, deadline)
         sides = [trial.answers(asking, index) for index in range(len(data))]
     check_sides(sides, source.words, explicit=trial.explicit)

@@ -18,7 +18,7 @@ from dpframe.engine.draws import Draws
 from dpframe.engine.programs import DrawChunks
 from dpframe.sampling.address import FIT, both_as_made
 from dpframe.workers.executor import HERE, ThisProcess
-from dpframe.workers.requests import Stopped
+from dpframe.workers.requests import RunCancelled
 from dpframe.workers.scheduling import handed_out, in_daemon
 
 
@@ -97,7 +97,7 @@ def test_every_chunk_is_handed_out_once_whatever_the_pace() -> None:
 def test_whoever_leaves_is_not_kept_by_what_takes_long() -> None:
     draws = of(training.spec("threshold"))
     draws.leaving.set()
-    with pytest.raises(Stopped):
+    with pytest.raises(RunCancelled):
         draws.outputs(FIT, 0)
 
 

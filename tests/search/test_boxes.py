@@ -18,7 +18,7 @@ from dpframe.engine.checkpoint import Store
 from dpframe.engine.ledger import Ledger
 from dpframe.search import black_box_arms
 from dpframe.workers import scheduling as pace
-from dpframe.workers.requests import Overdue
+from dpframe.workers.requests import DeadlinePassed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -300,7 +300,7 @@ def test_a_round_that_time_ends_counts_for_nothing(monkeypatch: pytest.MonkeyPat
     def late(self: Any, *chunks: int) -> Any:
         drawn.append(chunks)
         if len(drawn) > 60:
-            raise Overdue
+            raise DeadlinePassed
         return part(self, *chunks)
 
     monkeypatch.setattr(black_box_arms.BlackBoxArm, "paces", ([1e-5], [1e-5]))

@@ -21,7 +21,7 @@ from dpframe.engine.kept_answers import AnswerFile, AnswerFiles, KeptChoices, Ke
 from dpframe.engine.run import run
 from dpframe.sampling.address import Stream, digest
 from dpframe.workers.in_process import Here
-from dpframe.workers.requests import Stopped
+from dpframe.workers.requests import RunCancelled
 from dpframe.workers.scheduling import Clock
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class StoppedSource(Killed):
 
     def lend(self, *args: Any) -> Any:
         if self.calls > self.after:
-            raise Stopped
+            raise RunCancelled
         return super().lend(*args)
 
 

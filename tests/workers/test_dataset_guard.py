@@ -18,7 +18,7 @@ from dpframe.sampling.address import EVAL, Asking, Stream
 from dpframe.workers.in_process import Here
 from dpframe.workers.program.mechanism_sampler import DatasetGuard
 from dpframe.workers.program.plain_data import SharedValue
-from dpframe.workers.requests import Load, Request
+from dpframe.workers.requests import BoxPayload, Request
 
 ARRAYS: list[Any] = [
     np.arange(6.0).reshape(2, 3),
@@ -147,7 +147,7 @@ def release(what: str) -> None:
     if frame in BOXES[what]:
         pytest.importorskip("pandas")
     request = Request(0, 0, Stream(0, "g", 0, EVAL), 0, 0, 1, 3, Asking(True, False, False, None))
-    with Here().lend(Load((Prepares(what=what),), ({"rows": [1.0, 2.0]}, {}))) as (worker,):
+    with Here().lend(BoxPayload((Prepares(what=what),), ({"rows": [1.0, 2.0]}, {}))) as (worker,):
         answers = Answers(worker.outputs(request, None))
     assert answers.raised.tolist() == [False] * 3
 

@@ -37,7 +37,7 @@ from dpframe.workers.program.mechanism_sampler import ArrayEncoder
 from dpframe.workers.program.module_sampler import Modules
 from dpframe.workers.program.plain_data import pack
 from dpframe.workers.program.serve import Server
-from dpframe.workers.requests import Load, Overdue, Request, external_load
+from dpframe.workers.requests import BoxPayload, DeadlinePassed, Request, external_load
 
 FOLDER = Path(sampler.__file__).parent
 BOX = """
@@ -304,11 +304,11 @@ def test_what_cannot_be_used_is_said(box: str, tmp_path: Path) -> None:
     empty.write_text("x = 1\n", encoding="utf-8")
     server.do(Frame(*external_load((Program(file=str(empty)),), (0, 1))))
     assert told.pop()["why"] == "empty.py has no function prepare(params, data)"
-    absent = Load((Program(file=str(tmp_path / "absent.py")),), (0, 1))
+    absent = BoxPayload((Program(file=str(tmp_path / "absent.py")),), (0, 1))
     with pytest.raises(SampleError, match="the program cannot be read"):
         absent.message()
     with pytest.raises(SampleError, match="a value of class object cannot be sent"):
-        Load((Program(file=box),), (object(), 1)).message()
+        BoxPayload((Program(file=box),), (object(), 1)).message()
 
 
 @pytest.fixture(scope="module")
@@ -319,7 +319,7 @@ def workers() -> Iterator[Workers]:
 
 def drawn(workers: Workers, box: str, what: str, seconds: float = 30) -> Any:
     """Four answers of a process of its own, and what it says of them."""
-    load = Load((Program(file=box, what=what),), (np.zeros(3), np.ones(3)))
+    load = BoxPayload((Program(file=box, what=what),), (np.zeros(3), np.ones(3)))
     stream = Stream(1, "a", 0, "eval")
     request = Request(0, 1, stream, 1, 0, 1, 4, Asking())
     with workers.lend(load) as (worker, *_):
@@ -354,7 +354,7 @@ def test_a_fault_ends_its_process_and_no_other(
 
 
 def test_what_hangs_is_ended_by_the_deadline(workers: Workers, box: str) -> None:
-    with pytest.raises(Overdue):
+    with pytest.raises(DeadlinePassed):
         drawn(workers, box, "hang", seconds=0.5)
 
 
@@ -371,7 +371,7 @@ def test_there_has_to_be_such_an_interpreter(box: str) -> None:
             ("gone", "no worker process can be started"),
             ("x", "no environment 'x'"),
         ):
-            load = Load((Program(file=box, environment=name),), (0, 1))
+            load = BoxPayload((Program(file=box, environment=name),), (0, 1))
             with pytest.raises(SampleError, match=why), few.lend(load):
                 pass
 
@@ -465,7 +465,7 @@ def test_programs_of_two_searches_do_not_end_each_others_processes(
         "__init__",
         lambda self, *given: (started.append(self), start(self, *given))[1],
     )
-    loads = [Load((Program(file=str(f)),), (np.zeros(3), np.ones(3))) for f in (box, other)]
+    loads = [BoxPayload((Program(file=str(f)),), (np.zeros(3), np.ones(3))) for f in (box, other)]
     with Workers(2) as pool:
         for _ in range(4):
             for load in loads:

@@ -14,7 +14,7 @@ from dpframe import HostMechanism
 from dpframe.sampling.address import EVAL, Stream
 from dpframe.workers.executor import result
 from dpframe.workers.in_process import Here
-from dpframe.workers.requests import Load, Request
+from dpframe.workers.requests import BoxPayload, Request
 
 TOGETHER = threading.Barrier(2)
 MET: list[int] = []
@@ -33,7 +33,7 @@ class Meeting(HostMechanism, name="meeting"):
 
 
 def test_threads_take_turns_and_leave_the_generators_as_they_were() -> None:
-    here, load = Here(), Load((Meeting(),), (np.zeros(1), np.zeros(1)))
+    here, load = Here(), BoxPayload((Meeting(),), (np.zeros(1), np.zeros(1)))
     before = random.getstate(), np.random.get_state()[1].tolist()
 
     def draw(index: int) -> None:

@@ -13,7 +13,7 @@ from dpframe import HostMechanism, PureDP
 from dpframe.sampling.address import EVAL, Asking, Stream
 from dpframe.workers.pool import Workers
 from dpframe.workers.process import LONGEST, MOST, WorkerStderr, remarks_in
-from dpframe.workers.requests import Load, Request
+from dpframe.workers.requests import BoxPayload, Request
 
 
 class Chatty(HostMechanism, name="chatty"):
@@ -41,7 +41,7 @@ def test_each_thing_is_printed_once_for_each_mechanism(
     with Workers(2) as workers:
         for level in (1.0, 2.0):
             for first in (0.0, 5.0)[: 3 - int(level)]:  # two pairs of one search, and another one
-                load = Load((Chatty(level=level),), (np.array([first]), np.ones(1)))
+                load = BoxPayload((Chatty(level=level),), (np.array([first]), np.ones(1)))
                 with workers.lend(load, 2) as lent:
                     assert len(lent) == 2
                     for worker in lent:

@@ -11,7 +11,7 @@ from support.black_boxes import Box, Slow
 
 from dpframe.workers import scheduling
 from dpframe.workers.pool import CallProgress, Workers
-from dpframe.workers.requests import Load, Stopped
+from dpframe.workers.requests import BoxPayload, RunCancelled
 
 
 class Process:
@@ -40,10 +40,10 @@ def test_a_caller_that_needs_two_is_not_passed(lender: Workers) -> None:
     order = []
 
     def wants(number: int) -> None:
-        with lender.lend(Load((Box(),), ((0.0,), (1.0,))), number):
+        with lender.lend(BoxPayload((Box(),), ((0.0,), (1.0,))), number):
             order.append(number)
 
-    own = Load((Box(epsilon=3.0),), ((0.0,), (1.0,)))
+    own = BoxPayload((Box(epsilon=3.0),), ((0.0,), (1.0,)))
     threads = [threading.Thread(target=wants, args=(number,)) for number in (2, 1)]
     with lender.lend(own):
         with lender.lend(own):
@@ -59,14 +59,14 @@ def test_a_caller_that_needs_two_is_not_passed(lender: Workers) -> None:
 
 
 def test_boxes_of_two_classes_share_no_process(lender: Workers) -> None:
-    box, other = (Load((each(),), ((0.0,), (1.0,))) for each in (Box, Slow))
+    box, other = (BoxPayload((each(),), ((0.0,), (1.0,))) for each in (Box, Slow))
     with lender.lend(box) as (worker,):
         first: Any = worker
         first.process.imported = box.code
     with lender.lend(other) as (worker,):
         second: Any = worker
         assert second.process is not first.process
-    with lender.lend(Load((Box(epsilon=3.0),), ((0.0,), (1.0,)))) as (worker,):
+    with lender.lend(BoxPayload((Box(epsilon=3.0),), ((0.0,), (1.0,)))) as (worker,):
         again: Any = worker
         assert again.process is first.process
 
@@ -85,7 +85,10 @@ def test_no_process_is_left_if_another_cannot_start(
 
     monkeypatch.setattr("dpframe.workers.pool.WorkerProcess", start)
     monkeypatch.setattr("dpframe.workers.pool.end", lambda *given: ended.extend(given))
-    with pytest.raises(OSError, match="no more"), lender.lend(Load((Box(),), ((0.0,), (1.0,))), 2):
+    with (
+        pytest.raises(OSError, match="no more"),
+        lender.lend(BoxPayload((Box(),), ((0.0,), (1.0,))), 2),
+    ):
         pass
     assert ended == made
     assert not lender._busy
@@ -93,14 +96,14 @@ def test_no_process_is_left_if_another_cannot_start(
 
 
 def test_who_waits_when_the_run_ends_is_told(lender: Workers) -> None:
-    load = Load((Box(),), ((0.0,), (1.0,)))
+    load = BoxPayload((Box(),), ((0.0,), (1.0,)))
     told = threading.Event()
 
     def wait() -> None:
         try:
             with lender.lend(load, 2):
                 pass
-        except Stopped:
+        except RunCancelled:
             told.set()
 
     with lender.lend(load):

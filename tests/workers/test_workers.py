@@ -23,7 +23,7 @@ from dpframe.workers import process as worker_process, scheduling as pace
 from dpframe.workers.in_process import Here
 from dpframe.workers.pool import Workers
 from dpframe.workers.program.mechanism_sampler import MechanismSampler
-from dpframe.workers.requests import Stopped
+from dpframe.workers.requests import RunCancelled
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def test_an_interrupted_run_ends_its_processes() -> None:
             run_plan(plan, Stop(0), source=own)
         assert not own._idle
         assert not any(process.alive for process in own._busy)
-        with pytest.raises(Stopped), own.lend(plan_load()):
+        with pytest.raises(RunCancelled), own.lend(plan_load()):
             pytest.fail("it lends what it has ended")
 
 
@@ -152,9 +152,9 @@ def test_ctrl_c_while_a_plan_waits_for_a_process_ends_it(monkeypatch: pytest.Mon
 
 
 def plan_load() -> Any:
-    from dpframe.workers.requests import Load
+    from dpframe.workers.requests import BoxPayload
 
-    return Load((Box(),), (np.zeros(1), np.ones(1)))
+    return BoxPayload((Box(),), (np.zeros(1), np.ones(1)))
 
 
 def local_class() -> Any:
