@@ -1,7 +1,8 @@
 """The pytest plugin: audits in a user's test suite.
 
 Every run of pytest loads it if dpframe is installed, so it imports only cheap modules. The first
-test that asks for an audit imports the rest.
+test that asks for an audit imports the rest. It does not import pytest, because worker processes
+import tests for their functions, and scripts and notebooks call `assert_dp` without it.
 """
 
 from __future__ import annotations
@@ -12,13 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from dpframe.errors import DpframeError, UndecidedError, ViolationError
 
-try:
-    import pytest
-except ModuleNotFoundError:  # scripts and notebooks call `assert_dp` without it
-    pytest = None  # type: ignore[assignment]
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    import pytest
 
     from dpframe.claims import Claim
     from dpframe.results.model import Record
@@ -289,7 +287,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         f"{report.nodeid}: {text}"
         for reports in terminalreporter.stats.values()
         for report in reports
-        if isinstance(report, pytest.TestReport) and report.when == "call"
+        if getattr(report, "when", None) == "call"
         for name, text in report.user_properties
         if name == PROPERTY
     ]
@@ -310,7 +308,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Read the seconds of the session."""
+    """Read the seconds of the session, and offer the functions as fixtures."""
+    import pytest
+
     given = config.getoption(OPTION) or config.getini(OPTION)
     if given:
         try:
@@ -321,29 +321,31 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"dpframe-seconds: {given!r} is not a positive number")
         _of_session.append((config, seconds))
 
+    class Fixtures:
+        @pytest.fixture(name="assert_dp")
+        def _assert_dp(self) -> Callable[..., Record]:
+            """`dpframe.pytest.assert_dp`."""
+            return assert_dp
+
+        @pytest.fixture(name="search_violation")
+        def _search_violation(self) -> Callable[..., Record]:
+            """`dpframe.pytest.search_violation`."""
+            return search_violation
+
+    config.pluginmanager.register(Fixtures(), "dpframe-fixtures")
+
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Forget the seconds of the session."""
     _of_session[:] = [one for one in _of_session if one[0] is not config]
 
 
-if pytest is not None:
+def pytest_runtest_call(item: pytest.Item) -> None:
+    """Remember the running test; pytest calls this before it runs the test."""
+    _running.append(item)
 
-    @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
-        """Remember the running test."""
-        _running.append(item)
-        try:
-            return (yield)
-        finally:
-            _running.pop()
 
-    @pytest.fixture(name="assert_dp")
-    def _assert_dp() -> Callable[..., Record]:
-        """`dpframe.pytest.assert_dp`."""
-        return assert_dp
-
-    @pytest.fixture(name="search_violation")
-    def _search_violation() -> Callable[..., Record]:
-        """`dpframe.pytest.search_violation`."""
-        return search_violation
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Forget the test."""
+    if _running[-1:] == [item]:
+        _running.pop()

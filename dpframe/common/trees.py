@@ -7,7 +7,6 @@ the classes that are registered there. Everything else is a leaf. Leaves have th
 
 from __future__ import annotations
 
-import importlib.abc
 import importlib.util
 import sys
 import types
@@ -93,7 +92,7 @@ def register(cls: type, flatten: Callable[..., Any], unflatten: Callable[..., An
         _AfterJax.wanted.append(tell_jax)
 
 
-class _AfterJax(importlib.abc.MetaPathFinder):
+class _AfterJax:
     """Registers the classes with JAX once it is imported, by whatever module."""
 
     wanted: ClassVar[list[Callable[[], None]]] = []

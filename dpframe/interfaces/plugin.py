@@ -9,11 +9,12 @@ import types
 import typing
 from typing import Annotated, Any, ClassVar, Self, Union, dataclass_transform, get_args, get_origin
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
-
 from dpframe.common import trees
 from dpframe.common.text import Described, error_message, shown
 from dpframe.errors import PluginError
+
+if typing.TYPE_CHECKING:
+    from pydantic import TypeAdapter, ValidationError
 
 # The plugin interface this version speaks. A class with another `api` is listed, not loaded.
 API = 1
@@ -50,7 +51,7 @@ class Plugin(Described):
     spec_names: ClassVar[dict[str, str]] = {}
     """Names in specs of fields that have another name in Python."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid", allow_inf_nan=False)
+    __pydantic_config__: ClassVar[Any] = {"extra": "forbid", "allow_inf_nan": False}
 
     def __init_subclass__(
         cls,
@@ -70,8 +71,10 @@ class Plugin(Described):
             if api == API:
                 cls.check_definition()
         if names := dict(cls.spec_names):
-            config = ConfigDict(alias_generator=lambda field: names.get(field, field))
-            cls.__pydantic_config__ = {**cls.__pydantic_config__, **config}
+            cls.__pydantic_config__ = {
+                **cls.__pydantic_config__,
+                "alias_generator": lambda field: names.get(field, field),
+            }
         _become_dataclass(cls)
         if name is not None:
             _register(cls)
@@ -133,19 +136,22 @@ def require_text(cls: type[Plugin], member: str) -> None:
         require(cls, member, str)
 
 
-def problems_of(error: ValidationError) -> list[tuple[tuple[str | int, ...], str, str]]:
+def problems_of(error: "ValidationError") -> list[tuple[tuple[str | int, ...], str, str]]:
     """Return a validation error as (place, kind, message) triples."""
     return [(e["loc"], e["type"], e["msg"]) for e in error.errors(include_url=False)]
 
 
-_ADAPTERS: dict[type, TypeAdapter[Any]] = {}
+_ADAPTERS: dict[type, Any] = {}
 
 
-def adapter(cls: type) -> TypeAdapter[Any]:
+def adapter(cls: type) -> "TypeAdapter[Any]":
     """Return the TypeAdapter of a class, made once."""
+    from pydantic import TypeAdapter  # workers of black boxes do not need it
+
     if cls not in _ADAPTERS:
         _ADAPTERS[cls] = TypeAdapter(cls)
-    return _ADAPTERS[cls]
+    found: TypeAdapter[Any] = _ADAPTERS[cls]
+    return found
 
 
 def abstract(cls: type) -> str:
@@ -325,6 +331,8 @@ def parameters(cls: type[Plugin]) -> tuple[Parameter, ...]:
 @functools.cache
 def unreadable(cls: type[Plugin]) -> str | None:
     """Describe a parameter that no spec can give, because TOML lacks its type; else None."""
+    from pydantic import TypeAdapter
+
     hints = typing.get_type_hints(cls, include_extras=True)
     for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # made a dataclass above
         try:

@@ -6,7 +6,6 @@ import contextlib
 import contextvars
 import hashlib
 import importlib
-import importlib.abc
 import importlib.machinery
 import importlib.util
 import re
@@ -15,13 +14,14 @@ from collections.abc import Iterable, Iterator
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
-
-from pydantic_core import core_schema
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpframe.common.files import NotReadableError, read_regular
 from dpframe.common.text import error_message, escape
 from dpframe.errors import PluginError
+
+if TYPE_CHECKING:
+    from pydantic_core import core_schema
 
 # Files that a spec names: relative to the spec, wherever the program runs.
 
@@ -96,6 +96,8 @@ class SpecFile(str):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> core_schema.CoreSchema:
+        from pydantic_core import core_schema
+
         return core_schema.no_info_after_validator_function(
             cls,
             core_schema.str_schema(min_length=1),
@@ -175,7 +177,7 @@ def offer(files: Iterable[Iterable[str]]) -> None:
         sys.meta_path.append(_Finder())
 
 
-class _Finder(importlib.abc.MetaPathFinder):
+class _Finder:
     """Finds the files that `offer` has made importable."""
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
