@@ -155,6 +155,8 @@ def test_a_segment_of_any_size_is_counted_in_pieces(monkeypatch: pytest.MonkeyPa
     told: list[int] = []
 
     class Large(tasks.ThisProcess):
+        is_local = False
+
         def scale(self, segments: float) -> int:
             return 3
 
