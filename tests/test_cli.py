@@ -160,7 +160,7 @@ def found_wrong(done: subprocess.CompletedProcess[str], message: str) -> None:
 
 
 def test_plan_says_what_can_be_certified(root: Path, tmp_path: Path) -> None:
-    words = ("plan", root / "specs/dptext.toml", "--json", "--no-rehearsal")
+    words = ("plan", root / "specs/dptext.toml", "--json")
     found = json.loads(dpframe(*words, cwd=tmp_path).stdout)
     assert (found["cells"], found["m"], found["draw_groups"]) == (252, 252, 36)
     assert found["level"] == pytest.approx(0.05 / 252)

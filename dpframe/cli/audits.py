@@ -263,7 +263,6 @@ def plan(
     seed: options.Seed = None,
     plugin: options.PluginFiles = None,
     python: options.Pythons = None,
-    rehearsal: bool = True,
     power: Annotated[float | None, typer.Option(metavar="P")] = None,
     against: Annotated[float | None, typer.Option(metavar="X")] = None,
     report: options.File = None,
@@ -272,7 +271,6 @@ def plan(
     """Predict the cost of a run and the bounds it could certify.
 
     Args:
-        rehearsal: Time a few draws to estimate the duration.
         power: Also print the smallest true loss that is detected with this probability.
         against: With --power: the trials needed if the true loss were X times the claimed one.
         report: With --power: draw power against trials, as .svg, .png or .pdf, or write an .html
@@ -295,7 +293,6 @@ def plan(
             check_name(report, ", a page as .html")
     found = outlook(
         audit,
-        rehearse=rehearsal,
         probability=power,
         against=against,
         drawn=report is not None,

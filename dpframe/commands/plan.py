@@ -12,7 +12,7 @@ import numpy as np
 from dpframe.commands.audit import make_plan
 from dpframe.common.machine import available_cores
 from dpframe.common.types import HostArray
-from dpframe.engine import resources, rounds, trace
+from dpframe.engine import resources, trace
 from dpframe.engine.ledger import query_of, resolution_of, share_of_error
 from dpframe.engine.power import (
     LARGEST_LOSS,
@@ -29,56 +29,22 @@ from dpframe.search import arms
 from dpframe.search.proposals import rows_of
 from dpframe.search.search import LUCK, PROPOSALS, expected_gain
 from dpframe.search.wealth import LOSS_LIMIT, Point, Seen, Wealth, farthest
-from dpframe.stats.betting import growth_rate
-from dpframe.stats.output_bets import lines_of
 from dpframe.workers.executor import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from dpframe.engine.plan import Plan
-    from dpframe.report.terminal.plan import Decision, Outlook, PowerRow, Reach, Skipped
+    from dpframe.report.terminal.plan import Outlook, PowerRow, Reach, Skipped
     from dpframe.spec.audit import Audit, Cell
 
 
-EVENTS = np.concatenate([np.geomspace(1e-9, 0.5, 120), 1 - np.geomspace(0.5, 1e-9, 120)])
-"""False-positive rates at which the true curve is evaluated."""
-
 MOST_CELLS = 1000  # cells or claims that are examined; a plan should not take as long as a run
-
-
-def decisions(plan: Plan) -> list[Decision]:
-    """Return claims that the truth refutes, and the expected trials until a bet refutes them."""
-    cells = [cell for each in plan.passes if each.anytime for cell, _ in each.cells]
-    found: dict[str, float] = {}
-    for cell in cells[:MOST_CELLS]:
-        try:
-            trials = _expected(cell, plan)
-        except Exception:  # a plugin's claim or truth; the run will report the mistake
-            continue
-        if trials is not None and cell.claim is not None:
-            claimed = f"ε = {cell.claim.epsilon_at(cell.delta):.4g}"
-            name = " · ".join((cell.mechanism.label, cell.estimator.label))
-            found[f"{name}: {claimed}"] = trials
-    return [{"claim": name, "trials": trials} for name, trials in found.items()]
-
-
-def _expected(cell: Cell, plan: Plan) -> float | None:
-    truth = cell.mechanism.value.truth(cell.pair.value)
-    if truth is None or (claim := cell.claim) is None:
-        return None
-    said = claim.epsilon_at, claim.delta_at, claim.telling_deltas
-    if (lines := lines_of(*said, resolution_of(cell, plan))) is None:
-        return None
-    q, p = EVENTS, 1 - np.asarray(truth.tradeoff(EVENTS), np.float64)
-    rate = growth_rate(q, p, lines.slope, lines.delta)
-    return rounds.FIRST - math.log(share_of_error(cell, plan)) / rate if rate > 1e-12 else None
 
 
 def outlook(
     loaded: Audit,
     *,
-    rehearse: bool = True,
     probability: float | None = None,
     against: float | None = None,
     drawn: bool = False,
@@ -87,7 +53,6 @@ def outlook(
 
     Args:
         loaded: the audit.
-        rehearse: time a few draws to estimate the duration of the run.
         probability: with which a loss should be detected; None leaves out the power.
         against: a true loss, as a multiple of the claim, for which the trials are computed.
         drawn: also compute power against trials, for a figure.
@@ -102,7 +67,6 @@ def outlook(
     cores = available_cores()
     with source_of(loaded.cells, loaded.interpreters) as workers:
         plan = make_plan(loaded, workers)
-        time = resources.expected_seconds(plan, cores, workers) if rehearse else None
     cells = loaded.cells
     shown, unknown = ([], []) if probability is None else powers(plan, probability, against)
     for asked, row in [each for each in shown if not each[0].simulated][: MOST_DRAWN * drawn]:
@@ -120,14 +84,11 @@ def outlook(
         + sum(2 * cell.trials for cell in plan.searches),
         "calls": sum(resources.planned_calls(the_pass, loaded.run) for the_pass in plan.passes),
         "memory_bytes": resources.Footprint(plan, cores).bytes,
-        "seconds": time.seconds if time else None,
-        "seconds_at_least": time is not None and not time.known,
         "confidence": confidence,
         "multiplicity": loaded.multiplicity,
         "level": (1 - confidence) / divide,
         "estimators": _reaches(plan),
         "inconclusive": _undecidable(plan),
-        "decisions": decisions(plan),
         "skipped": _counted(
             [skip.reason for skip in plan.skipped]
             + [f"would fail: {reason}" for _, reason in plan.failed]

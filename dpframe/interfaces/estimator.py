@@ -227,16 +227,16 @@ class Estimator(Plugin, kind="estimator"):
             Booleans, shape [audits].
         """
         leaves, structure = trees.flatten(counts)
-        tree: Any = structure
 
         def refutes(audit: int) -> bool:
             if not rounds:
-                own = tree.unflatten(leaf[audit] for leaf in leaves)
+                own = trees.unflatten(structure, (leaf[audit] for leaf in leaves))
                 p_value = self.estimate(layout, own, query).p_resolved
                 return p_value is not None and p_value <= 1 - query.confidence
             state, drawn = None, 0
             for number, size in enumerate(map(int, rounds)):
-                own, drawn = tree.unflatten(leaf[audit, number] for leaf in leaves), drawn + size
+                own = trees.unflatten(structure, (leaf[audit, number] for leaf in leaves))
+                drawn += size
                 state = self.observe(state, layout, own, query._replace(trials=(size, size)))
                 asked = query._replace(trials=(drawn, drawn))
                 if self.settled(state, layout, asked) == "violated":

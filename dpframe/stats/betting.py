@@ -16,7 +16,6 @@ u + v = 0 is the boundary of the half-plane; so it is at most ((2 + u + v)/2)² 
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import rel_entr
 
 from dpframe.common.types import Floats, Ints
 
@@ -173,24 +172,3 @@ def _excess(
 def _log_ratio(hits: Ints, trials: Ints | int, bet: Floats, base: Floats) -> Floats:
     paid = hits * np.log(bet / base) + (trials - hits) * np.log((1 - bet) / (1 - base))
     return np.asarray(paid, np.float64)
-
-
-def growth_rate(q: Floats, p: Floats, slope: Floats, delta: Floats) -> float:
-    """Return the largest expected growth of ln(wealth) per pair of draws, for a known truth.
-
-    A bet on the truth itself grows by its distance to the claim, KL(p‖p₀) + KL(q‖q₀) at the nearest
-    point (q₀, p₀) that the claim allows.
-
-    Args:
-        q: probability of each event on the side multiplied by e^ε, shape [events].
-        p: on the other side.
-        slope: e^ε of each half-plane p ≤ e^ε q + δ that the claim implies, shape [lines].
-        delta: its δ.
-
-    Returns:
-        0 if no event lies outside.
-    """
-    q, p = np.clip(q, 1e-15, 1 - 1e-15)[:, None], np.clip(p, 1e-15, 1 - 1e-15)[:, None]
-    q0, p0 = project(q, p, slope, delta)
-    distance = rel_entr(p, p0) + rel_entr(1 - p, 1 - p0) + rel_entr(q, q0) + rel_entr(1 - q, 1 - q0)
-    return float(np.max(np.where(p > slope * q + delta, distance, 0.0), initial=0.0))

@@ -92,7 +92,7 @@ def mutator() -> Mutator:
     return Mutator(texts)
 
 
-@pytest.mark.parametrize("command", [("check",), ("plan", "--no-rehearsal")], ids=lambda c: c[0])
+@pytest.mark.parametrize("command", [("check",), ("plan",)], ids=lambda c: c[0])
 def test_any_spec(command: tuple[str, ...], mutator: Mutator, tmp_path: Path, times: int) -> None:
     def words_of(number: int) -> tuple[Any, ...]:
         case = mutator.case(number)
@@ -114,7 +114,6 @@ def test_any_override_of_a_right_spec(tmp_path: Path, times: int) -> None:
     def words_of(number: int) -> tuple[Any, ...]:
         rng = random.Random(number)
         words = [rng.choice(("check", "check", "check", "plan")), "spec.toml"]
-        words += ["--no-rehearsal"] * (words[0] == "plan")
         for _ in range(rng.choice((1, 1, 2, 3))):
             value = rng.choice(RAW_VALUES).replace("\0", "")
             words += ["--set", f"{rng.choice(OPTIONS)}={value}"]

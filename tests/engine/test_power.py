@@ -423,7 +423,7 @@ def test_equal_error_rates_lie_on_the_curve_of_the_loss() -> None:
 def test_numbers_that_make_no_sense_are_refused(options: Any) -> None:
     loaded = small_audits.load(small_audits.document())
     with pytest.raises(DpframeError, match=r"--power|--against"):
-        outlook(loaded, rehearse=False, **options)
+        outlook(loaded, **options)
 
 
 @pytest.mark.parametrize(
@@ -484,7 +484,7 @@ def test_a_claim_is_tested_at_its_share_of_the_error(multiplicity: str, parts: i
 def test_a_plan_lists_each_question_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpframe.commands.plan.trials_needed", lambda *asked: 1234)
     spec = small_audits.document(sweep={"pair.dim": [1, 2]})
-    found = outlook(small_audits.load(spec), rehearse=False, probability=0.5, against=3.0)
+    found = outlook(small_audits.load(spec), probability=0.5, against=3.0)
     (row,) = found["power"]
     assert (row["cells"], row["claimed"], row["against"]) == (2, 1.0, 3.0)
     assert row["epsilon"] is not None

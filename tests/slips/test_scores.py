@@ -80,7 +80,7 @@ def test_the_command_for_the_power_runs_as_it_is_printed() -> None:
     (command,) = re.findall(r"Its power: dpframe (.*)", done.stdout)
     words = shlex.split(command)
     assert words[:4] == ["plan", "my audit.toml", "--set", "mechanism.epsilon=2.0"]
-    again = invoke(*words, "--no-rehearsal")
+    again = invoke(*words)
     assert again.exit_code == 0, again.output
     assert "detected" in again.stdout
 

@@ -1,6 +1,5 @@
 """The plan of a run, and the largest ε that it could find."""
 
-import math
 from collections.abc import Iterator
 from typing import TypedDict
 
@@ -10,7 +9,6 @@ from rich.text import Text
 
 from dpframe.report.number_format import (
     brief,
-    duration,
     lower,
     plural,
     point,
@@ -44,15 +42,6 @@ class Skipped(TypedDict):
 
     reason: str
     cells: int
-
-
-class Decision(TypedDict):
-    """A claim that the known truth refutes."""
-
-    claim: str  # mechanism, estimator and the ε that is claimed
-    trials: float
-    """Draws per dataset after which bets are expected to refute it, at the cell's share of the
-    error, if the attack shows the whole loss."""
 
 
 class PowerRow(TypedDict):
@@ -91,8 +80,6 @@ class Outlook(TypedDict):
     draws: int  # draws in all, both datasets, shared ones counted once
     calls: int  # releases that will be requested from black boxes, for any purpose
     memory_bytes: int  # estimated peak
-    seconds: float | None  # estimated duration; None if it is not known
-    seconds_at_least: bool  # true if it may be much more: a black box took longer than a plan waits
     confidence: float
     multiplicity: str
     level: float
@@ -100,8 +87,6 @@ class Outlook(TypedDict):
     estimators: list[Reach]
     inconclusive: list[Skipped]
     """Claims that the most extreme counts possible would not refute, and their cells."""
-    decisions: list[Decision]
-    """Claims that anytime estimators are expected to refute, if the truth is known."""
     skipped: list[Skipped]
     power: list[PowerRow]
     """Losses that the run would show; empty if power was not requested."""
@@ -127,27 +112,15 @@ def render_plan(plan: Outlook, console: Console) -> None:
         f"{claim['reason']}, {plural(claim['cells'], 'cell')}: could only be inconclusive"
         for claim in plan["inconclusive"]
     ]
-    decisions = [
-        f"{decision['claim']}: refuted after about "
-        f"{quantity(round(decision['trials'], -1))} trials, by the best attack"
-        for decision in plan["decisions"]
-    ]
-    for lines, verdict in ((inconclusive, "inconclusive"), (decisions, "violated")):
-        if rest := len(lines[MOST_LINES:]):
-            lines[MOST_LINES:] = [f"… and {rest} more such claims"]
-        sign, style = SYMBOL[verdict], STYLE[verdict]
-        show(console, *(literal(f"{sign} {line}", style) for line in lines))
+    if rest := len(inconclusive[MOST_LINES:]):
+        inconclusive[MOST_LINES:] = [f"… and {rest} more such claims"]
+    sign, style = SYMBOL["inconclusive"], STYLE["inconclusive"]
+    show(console, *(literal(f"{sign} {line}", style) for line in inconclusive))
     if plan["power"]:
         heads, rows = power_table(plan["power"])
         powers = [[literal(name, "bold"), *texts] for name, *texts in rows]
         show(console, Text(), table(heads, powers, right=heads[1:]))
         show(console, literal(meaning_of_power(plan["power"]), "dim"))
-        factor = max((row["needed"] or 0) / row["trials"] for row in plan["power"])
-        if factor > 1 and plan["seconds"] is not None:
-            time = duration(factor * plan["seconds"])
-            calls = quantity(math.ceil(factor * plan["calls"]))
-            text = f"With the largest of these numbers of trials a run takes about {time}"
-            show(console, literal(text + (f" and {calls} calls." if plan["calls"] else ".")))
     for what, left in (("power unknown", plan["without_power"]), ("skipped", plan["skipped"])):
         for skip in left:
             cells = plural(skip["cells"], "cell")
@@ -170,9 +143,6 @@ def facts(plan: Outlook) -> Iterator[tuple[str, str]]:
             f"{quantity(plan['calls'])} releases of black boxes, for all purposes",
         )
     yield "memory", f"about {size(plan['memory_bytes'])} at the peak"
-    if plan["seconds"] is not None:
-        about = "more than" if plan["seconds_at_least"] else "about"
-        yield "time", f"{about} {duration(plan['seconds'])} on this machine"
     level = point(plan["level"])
     error = f"{1 - plan['confidence']:.2g}"
     how = f"{error} / {plan['m']}" if plan["multiplicity"] != "none" else f"{error}, not adjusted"
