@@ -65,6 +65,10 @@ class Spot:
         """Name a replicate; [] if it is the only one."""
         return [f"repeat {cell.repeat}"] if len(self.cells) > 1 else []
 
+    def texts(self, keys: Iterable[str], among: Iterable[str] | None = None) -> list[str]:
+        """Write some swept values; `among` as in `short`, by default all swept keys."""
+        return settings({key: self.values[key] for key in keys}, among or self.values)
+
     def estimates(self, name: str) -> list[float]:
         """Return one field of the estimates, without those that are null."""
         values = [getattr(estimate, name) for estimate in self.found]

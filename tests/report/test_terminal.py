@@ -70,7 +70,7 @@ def test_nothing_is_lost_on_a_narrow_terminal(records, show, width, numbers):
 
 @pytest.mark.parametrize(
     "label",
-    ["[red]x[/red]", "[/]", "[bold", "long " * 60, "漢字🎲 ε·δ", "a\tb", "\x1b[31mred", ""],
+    ["[red]x[/red]", "[/]", "[bold", "long " * 60, "漢字🎲 ε·δ", "a\n✗ b\tc", "\x1b[31mred", ""],
 )
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
 @pytest.mark.parametrize("sweep", [True, False])
@@ -80,6 +80,7 @@ def test_labels_are_text_and_nothing_else(records, show, label, encoding, sweep)
         cell["mechanism"]["label"] = label
     text = show(records.record(cells if sweep else cells[:1]), 160, encoding=encoding)
     assert "\x1b" not in text
+    assert not any(line.startswith("✗ b") for line in text.splitlines())
     if label.startswith("["):
         assert label in text
     assert "o violation found" in text

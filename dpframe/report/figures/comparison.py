@@ -11,7 +11,6 @@ from dpframe.errors import DpframeError
 from dpframe.report import verdict_text
 from dpframe.report.figures import curves, drawing, scales
 from dpframe.report.figures.drawing import CLAIMED, INK, TRUTH, Picture, entry
-from dpframe.report.figures.points import told
 from dpframe.report.figures.scales import Scale
 from dpframe.report.group import groups, same, telling
 from dpframe.report.number_format import brief, setting
@@ -76,8 +75,8 @@ def find_comparison(record: Record) -> list[ComparisonPanel] | str:
             own = [k for k in spot.values if k.startswith(("estimator.", "attack."))]
             rest = [k for k in spot.values if k not in own]
             who = (group.names[0], *(same(spot.values[k]) for k in rest))
-            title = drawing.shorten(" · ".join([group.names[0], *told(spot, rest)]), 60)
-            names = [*group.names[1 if several else 2 :], *told(spot, own)]
+            title = drawing.shorten(" · ".join([group.names[0], *spot.texts(rest)]), 60)
+            names = [*group.names[1 if several else 2 :], *spot.texts(own)]
             label = drawing.shorten(" · ".join(names), 40)
             panels.setdefault(who, ComparisonPanel(title, [])).rows.append(
                 ComparisonRow(label, *cell)
@@ -271,7 +270,7 @@ def find_slack(record: Record) -> list[Bar] | str:
     naming = telling(found)
     for group in found:
         for spot in group.spots:
-            names = [*(group.names[part] for part in naming), *told(spot, spot.values)]
+            names = [*(group.names[part] for part in naming), *spot.texts(spot.values)]
             for cell in spot.done:
                 name = drawing.shorten(" · ".join(names + spot.repeat(cell)), 44)
                 if (bar := _bar(cell, name)) is not None:

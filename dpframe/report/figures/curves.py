@@ -14,7 +14,6 @@ from scipy import special
 from dpframe.common.types import Floats
 from dpframe.report.figures import drawing, scales
 from dpframe.report.figures.drawing import CERTIFIED, ESTIMATE, FAINT, Picture, named
-from dpframe.report.figures.points import told
 from dpframe.report.group import groups, same, telling
 from dpframe.results.model import CellRecord, ClaimRecord, Record, TruthRecord
 from dpframe.stats.tradeoff import (
@@ -57,12 +56,12 @@ def subjects(record: Record) -> list[Subject]:
                 continue
             keys = [k for k in spot.values if not k.startswith(("audit.", "estimator."))]
             who = (group.names[0], group.names[1], *(same(spot.values[k]) for k in keys))
-            names = [*group.names[: 2 if several else 1], *told(spot, keys, keys)]
+            names = [*group.names[: 2 if several else 1], *spot.texts(keys, keys)]
             titles[who] = drawing.shorten(" · ".join(names), 44)
             best, label = kept.setdefault(who, {}), group.names[2]
             best[label] = max([*([best[label]] if label in best else []), *cells], key=_strength)
             own = [k for k in spot.values if k.startswith("estimator.")]
-            name = " · ".join([label, *told(spot, own, own)]).replace("_", " ")
+            name = " · ".join([label, *spot.texts(own, own)]).replace("_", " ")
             varied.setdefault(who, {}).setdefault(name, cells[0])
     listed = []
     for who, best in kept.items():

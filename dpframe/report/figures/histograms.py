@@ -12,7 +12,6 @@ from matplotlib.patches import Patch
 from dpframe.common.types import Floats
 from dpframe.report.figures import drawing, scales
 from dpframe.report.figures.drawing import FAINT, INK, QUIET, Picture
-from dpframe.report.figures.points import told
 from dpframe.report.group import groups, same, telling
 from dpframe.report.number_format import number, setting
 from dpframe.results.model import CellRecord, Record
@@ -45,7 +44,7 @@ def histograms(record: Record) -> list[HistogramPanel]:
         for spot in group.spots:
             keys = [k for k in spot.values if not k.startswith(("audit.", "estimator."))]
             who = (group.names[0], group.names[1], *(same(spot.values[k]) for k in keys))
-            names = [*group.names[: 2 if several else 1], *told(spot, keys)]
+            names = [*group.names[: 2 if several else 1], *spot.texts(keys)]
             for cell in spot.done[:1]:
                 cuts.setdefault(who, set()).update(_thresholds(cell))
                 made = _histogram(drawing.shorten(" · ".join(names), 40), cell)

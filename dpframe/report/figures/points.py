@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dpframe.common.text import did_you_mean
@@ -14,12 +14,6 @@ from dpframe.report.figures.drawing import BESIDE, entry, shorten
 from dpframe.report.group import FIRST_KEYS, Group, Spot, groups, same, short, telling
 from dpframe.report.number_format import number, setting
 from dpframe.results.model import CellRecord, Record
-
-
-def told(spot: Spot, keys: Iterable[str], beside: Iterable[str] | None = None) -> list[str]:
-    """Return swept keys with their values, as text."""
-    known = list(spot.values if beside is None else beside)
-    return [f"{short(key, known)} {setting(spot.values[key])}" for key in keys]
 
 
 def values(spot: Spot) -> list[float]:

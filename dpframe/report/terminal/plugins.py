@@ -58,7 +58,7 @@ def render_plugin(
     show(console, *map(literal, _sentences(exchange)))
     documentation = inspect.cleandoc(entry.cls.__doc__ or "No description.")
     for paragraph in documentation.split("\n\n"):
-        show(console, Text(), literal(_reflowed(paragraph)))
+        show(console, Text(), *map(literal, _reflowed(paragraph)))
     rows = [
         [literal(row.name, "bold"), row.type, row.default, row.bounds, row.meaning]
         for row in parameters
@@ -93,10 +93,10 @@ def _sentences(exchange: dict[str, Any]) -> Iterator[str]:
             yield f"rests on {exchange['reference']}"
 
 
-def _reflowed(paragraph: str) -> str:
+def _reflowed(paragraph: str) -> list[str]:
     """Join the lines of prose, so that they are folded at the console's width."""
     lines = paragraph.splitlines()
-    return paragraph if any(line[:1] in " *-" for line in lines) else " ".join(lines)
+    return lines if any(line[:1] in " *-" for line in lines) else [" ".join(lines)]
 
 
 def _origin(entry: Any) -> str:

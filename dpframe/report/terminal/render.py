@@ -99,7 +99,7 @@ def _title(record: Record, found: list[Group], drawn: list[Group]) -> Text:
     if not deltas <= {0.0}:
         at = f" at δ = {setting(deltas.pop())}" if len(deltas) == 1 else " at each cell's δ"
     text = literal(record.audit.name, "bold").append_text(literal("".join(parts), "not bold"))
-    text.append_text(literal(f" · ε in nats{at}\n", "not bold"))
+    text.append_text(literal(f" · ε in nats{at}", "not bold")).append("\n")
     cells = [cell for group in found for spot in group.spots for cell in spot.cells]
     signs = [literal(f"{SYMBOL[v]} {WORDS[v]}", STYLE[v]) for v, _ in tallies(cells)]
     if any(spot.unexpected for group in found for spot in group.spots):
@@ -116,9 +116,9 @@ def _shared(found: list[Group]) -> list[str]:
 def _listed(found: list[Finding]) -> Iterator[Text]:
     """List findings of one kind."""
     for finding in found[:MOST_LINES]:
-        where = f"\n    at {finding.where}" if finding.where else ""
-        line = literal(f"{finding.kind.sign} {finding.what}", STYLE[finding.kind.state])
-        yield line.append_text(literal(where, "not bold"))
+        yield literal(f"{finding.kind.sign} {finding.what}", STYLE[finding.kind.state])
+        if finding.where:
+            yield literal(f"    at {finding.where}")
     if (rest := sum(finding.cells for finding in found[MOST_LINES:])) > 0:
         kind = found[0].kind
         yield literal(

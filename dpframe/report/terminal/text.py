@@ -112,8 +112,8 @@ def show(console: Console, *parts: RenderableType) -> None:
 
 
 def literal(text: str, style: str | None = "") -> Text:
-    """Return text that is neither markup nor a control sequence; nothing of it is cut."""
-    glued = together(escape(text, "\n"), _GLUE)
+    """Return text on one line that is neither markup nor a control sequence; nothing is cut."""
+    glued = together(escape(text.replace("\n", " ")), _GLUE)
     return Text(glued, style or "", overflow="fold")
 
 
