@@ -74,10 +74,11 @@ def score(
     """
     from dpframe.claims.accounted import read_claim
     from dpframe.commands.plot import check_name, save
-    from dpframe.commands.score import SeveralRunsError, score as ask
+    from dpframe.commands.score import score as ask
     from dpframe.commands.score_one_run import score_one_run
     from dpframe.report import delivery
     from dpframe.report.terminal.measures import render_scores
+    from dpframe.scores.sides import SeveralRunsError
     from dpframe.spec.sweep import read_parameters
 
     _check_sources(table, one_run, (scores_in, scores_out), members)

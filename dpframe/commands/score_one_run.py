@@ -11,7 +11,7 @@ from scipy.special import chdtr, chdtrc
 from dpframe.claims import Claim
 from dpframe.commands import score as scoring
 from dpframe.commands.audit import load_plugins
-from dpframe.commands.score import Candidate, ScoreDirection, ScoreRecord
+from dpframe.commands.score import Candidate, ScoreRecord
 from dpframe.common.types import HostArray
 from dpframe.errors import DpframeError
 from dpframe.interfaces.estimator import Estimate, Estimator, Query
@@ -20,9 +20,16 @@ from dpframe.results.answer import checked
 from dpframe.results.build import basis_of, estimate_record
 from dpframe.results.model import CellRecord
 from dpframe.results.verdict import CONSISTENT, INCONCLUSIVE, NOTHING_TESTED, VIOLATED, judged
-from dpframe.sampling.address import PILOT, Stream
+from dpframe.sampling.address import PILOT, Stream, host_generator
 from dpframe.scores import columns, count
 from dpframe.scores.columns import NO_COLUMNS
+from dpframe.scores.sides import (
+    ScoreDirection,
+    nan_warnings,
+    oriented,
+    repeat_warnings,
+    without_nan,
+)
 
 IMPOSSIBLE = 1e-6  # probability of refusing fair coins
 
@@ -188,12 +195,10 @@ def score_one_run(
     deltas = scoring.deltas_of(delta, claim)
     name, canaries, is_loss, found_in = _taken(scores, members, column, member)
     told = ScoreDirection(lower_is_member, is_loss)
-    whole = columns.CanaryScores(
-        scoring.oriented(canaries.scores, lower=told.lower), canaries.members
-    )
+    whole = columns.CanaryScores(oriented(canaries.scores, lower=told.lower), canaries.members)
     _check_runs(whole.members)
     runs, m = np.atleast_2d(whole.scores).shape
-    aside = told.set_aside(m, seed, 0)
+    aside = told.set_aside(m, host_generator(Stream(seed, "direction", 0, PILOT)))
     canaries = columns.CanaryScores(whole.scores[..., ~aside], whole.members[..., ~aside])
     asked, skipped = scoring.candidates(load_plugins(plugins), estimators, dict(parameters or {}))
     asked = [one for one in asked if estimators is not None or takes_canaries(one.estimator)]
@@ -225,12 +230,12 @@ def score_one_run(
 
     rows = judge(canaries)
     sides = [whole.scores[~whole.members], whole.scores[whole.members]]
-    repeats = scoring.repeat_warnings(*sides)
-    warnings = [*found_in.warnings, *repeats, *scoring.nan_warnings(*sides)]
+    repeats = repeat_warnings(*sides)
+    warnings = [*found_in.warnings, *repeats, *nan_warnings(*sides)]
     if doubt := found_in.doubt or "".join(repeats):
         _doubt(rows, doubt)
     if np.isnan(canaries.scores).any() and any(row.get("verdict") == VIOLATED for row in rows):
-        filled = scoring.without_nan((canaries.scores,), seed)[0]
+        filled = without_nan((canaries.scores,), host_generator(Stream(seed, "nan", 0, PILOT)))[0]
         again = judge(columns.CanaryScores(filled, canaries.members))
         pairs = zip(rows, again, strict=True)
         _doubt([row for row, other in pairs if other["verdict"] != VIOLATED], warnings[-1])

@@ -15,14 +15,16 @@ import dpframe
 from dpframe import ApproxDP, DpframeError, GaussianDP, PureDP
 from dpframe.builtin.estimators.order_statistics import Precision
 from dpframe.claims.accounted import read_claim
-from dpframe.commands.score import ScoreDirection, _refuted
+from dpframe.commands.score import _refuted
 from dpframe.errors import PluginError, ScoresError
 from dpframe.interfaces.estimator import Query
 from dpframe.report.files.scores import document
 from dpframe.report.scores import larger, reversal, sources
 from dpframe.report.terminal.measures import render_scores
 from dpframe.results.store import answer_at, dumps
+from dpframe.sampling.address import PILOT, Stream, host_generator
 from dpframe.scores.count import LEVEL, MOST_SET_ASIDE, SPARED, reversed_p_value
+from dpframe.scores.sides import ScoreDirection
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -265,12 +267,17 @@ def test_warnings_of_the_tool_that_made_the_scores_are_in_every_report(tmp_path:
     assert "! the noise is off" in console.export_text()
 
 
+def direction_generator() -> np.random.Generator:
+    """Return the generator that chooses the scores with the record to set aside."""
+    return host_generator(Stream(0, "direction", 1, PILOT))
+
+
 def test_the_remedy_bounds_what_the_test_did_not_see() -> None:
     """The scores that the test saw stay aside: altering them alters no bound."""
     asked = {"estimators": ["order-statistics"], "lower_is_member": True}
     told = dpframe.score(-IN, -OUT, **asked)
     assert told["scores"]["direction"]["reversed"] is None
-    mask = ScoreDirection(True, False).set_aside(len(IN), 0, 1)
+    mask = ScoreDirection(True, False).set_aside(len(IN), direction_generator())
     altered = dpframe.score(np.where(mask, 99.0, -IN), -OUT, **asked)
     assert altered["rows"][0]["estimate"] == told["rows"][0]["estimate"]
     same = dpframe.score(IN, OUT, estimators=["order-statistics"])
@@ -279,7 +286,9 @@ def test_the_remedy_bounds_what_the_test_did_not_see() -> None:
 
 
 def test_a_file_that_grows_keeps_what_is_set_aside() -> None:
-    short, long = (ScoreDirection(None, False).set_aside(n, 0, 1) for n in (500, 50_000))
+    short, long = (
+        ScoreDirection(None, False).set_aside(n, direction_generator()) for n in (500, 50_000)
+    )
     assert (long[:500] == short).all()
     assert long.sum() == MOST_SET_ASIDE
     assert not long[:SPARED].any()
