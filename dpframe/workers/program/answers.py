@@ -106,22 +106,21 @@ def joined(chunks: Sequence[Chunk]) -> Chunk:
     widest = max(chunk.shape[1] for chunk in chunks)
     parts = []
     for content, (_, width), _, _ in chunks:
-        pad = _NO_NUMBER * (widest - width)
-        each = [content] if not pad else _divided(content, 8 * width)
-        parts += [part + pad for part in each]
+        size, pad = 8 * width, _NO_NUMBER * (widest - width)
+        if pad:
+            parts += [content[at : at + size] + pad for at in range(0, len(content), size)]
+        else:
+            parts.append(content)
     natives = frozenset().union(*(chunk.natives or () for chunk in chunks))
     return Chunk(b"".join(parts), (rows, widest), "<u8", natives)
-
-
-def _divided(content: bytes, size: int) -> list[bytes]:
-    return [content[at : at + size] for at in range(0, len(content), size)]
 
 
 class Overheard:
     """A standard output that keeps the first texts written to it."""
 
     def __init__(self, out: Any) -> None:
-        self.out, self.said = out, list[str]()
+        self.out = out
+        self.said: list[str] = []
 
     def write(self, text: str) -> Any:
         """Write a text, and keep it if it is one of the first."""
