@@ -19,7 +19,7 @@ from test_plugin_faults import Point, spec
 
 import dpframe
 from dpframe.common import machine
-from dpframe.engine import passes as work, schedule
+from dpframe.engine import schedule, work
 from dpframe.errors import SpecError
 
 HANG = "wait_for_the_end_of_the_test()"

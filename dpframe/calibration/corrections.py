@@ -172,13 +172,13 @@ class _Told:
 
     notes = ()
     layouts = ((),)
-    watches = None
+    anytime = None
 
     def __init__(self, the_pass: Pass, trials: int, place: PassPosition, false: int) -> None:
         self.the_pass = the_pass
         counts = np.zeros((place.lane + 1, 1, 2, 2), np.int64)
         counts[place.lane, 0] = [[trials - false, false], [0, trials]]
-        self.tally = rounds.Tally((counts,), (1, 1), trials)
+        self.tally = rounds.PrefixCounts((counts,), (1, 1), trials)
 
     def exceptions_of(self, lane: int) -> None:
         """Return None: no draw raised."""

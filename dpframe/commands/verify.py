@@ -15,11 +15,12 @@ import numpy as np
 from dpframe.commands.audit import make_plan, make_record
 from dpframe.common import trees
 from dpframe.common.text import shown
-from dpframe.engine import checkpoint, passes, rounds
+from dpframe.engine import checkpoint, rounds
 from dpframe.engine.checkpoint import BLOCKS, Saved, Store
 from dpframe.engine.ledger import Ledger
 from dpframe.engine.plan import Pass
 from dpframe.engine.run import Runner, quiet, threads_here
+from dpframe.engine.work import PassWork
 from dpframe.errors import CellError, SpecError
 from dpframe.results import store as records
 from dpframe.results.model import Record
@@ -103,7 +104,7 @@ def verify(
             elif kept and not the_pass.anytime:
                 try:
                     blocks += _windows(runner, the_pass, kept, Store(Path(sums)), found)
-                except (CellError, checkpoint.Uneven) as error:
+                except (CellError, checkpoint.MixedProgress) as error:
                     found.unchecked |= {cell.id: str(error) for cell, _ in the_pass.cells}
             else:
                 blocks.append(partial(runner.run_all, [the_pass]))
@@ -141,7 +142,7 @@ def _windows(
     counts, done = checkpoint.resume(the_pass, work.zeros, work.keys, sums)
     if done != (the_pass.trials // the_pass.rows,) * 2:
         raise CellError(OTHER_BLOCKS)
-    work.tally = rounds.Tally(counts, done, the_pass.rows)
+    work.tally = rounds.PrefixCounts(counts, done, the_pass.rows)
     for index, tail in work.units():
         work.add(index, *work.count(index, tail), 0.0)
     runner.estimate(work)
@@ -162,7 +163,7 @@ def _is_large(block: Any, parts: int) -> bool:
     return len(chunks) > 2 * math.ceil(whole / parts)
 
 
-def _draw(work: passes.Work, chunks: range, kept: dict[str, Saved], found: Verified) -> None:
+def _draw(work: PassWork, chunks: range, kept: dict[str, Saved], found: Verified) -> None:
     """Draw a window again, and compare its counts in all cells of its pass."""
     segment = Segment(chunks.start, chunks.stop, work.the_pass.rows)
     try:

@@ -24,7 +24,7 @@ MOST_POINTS = 200  # points of the wealth in a record
 
 
 @dataclasses.dataclass
-class Player:
+class EstimatorState:
     """An anytime estimator and its state."""
 
     estimator: Estimator
@@ -72,21 +72,21 @@ class Player:
         return found  # type: ignore[no-any-return]
 
 
-class Loudest:
+class ExtremeCounts:
     """The most extreme counts in the same rounds; they show if a claim could be refuted yet.
 
     Cells that ask the same question without a layout share one, even if threads prepare their
     passes at the same time.
     """
 
-    def __init__(self, player: Player) -> None:
-        self._players = {0: dataclasses.replace(player, state=None, trials=0, rounds=0)}
+    def __init__(self, progress: EstimatorState) -> None:
+        self._players = {0: dataclasses.replace(progress, state=None, trials=0, rounds=0)}
         """By draws on each dataset, which fix the rounds: only the last may be cut."""
         self.estimates: dict[int, Estimate] = {}  # by draws on each dataset
         self._lock = threading.Lock()
 
-    def after(self, ends: list[int]) -> Player:
-        """Return the player after rounds with these ends; only the last round may be cut."""
+    def after(self, ends: list[int]) -> EstimatorState:
+        """Return the progress after rounds with these ends; only the last round may be cut."""
         with self._lock:
             for before, end in itertools.pairwise([0, *ends]):
                 if end not in self._players:
@@ -94,23 +94,23 @@ class Loudest:
         return self._players[ends[-1]]
 
     @staticmethod
-    def _next(before: Player, size: int) -> Player:
-        player = dataclasses.replace(before)
-        extreme = player.estimator.extreme
-        counts = guarded("extreme", extreme, player.layout, (size, size))
-        player.observe(trees.map(np.asarray, counts), size)
-        return player
+    def _next(before: EstimatorState, size: int) -> EstimatorState:
+        progress = dataclasses.replace(before)
+        extreme = progress.estimator.extreme
+        counts = guarded("extreme", extreme, progress.layout, (size, size))
+        progress.observe(trees.map(np.asarray, counts), size)
+        return progress
 
 
 @dataclasses.dataclass
-class Watch:
+class AnytimeCell:
     """A cell of a pass in rounds, and its estimator."""
 
     cell: Cell
     place: PassPosition
     rounds: Rounds  # of the pass
-    player: Player
-    loudest: Loudest
+    progress: EstimatorState
+    extremes: ExtremeCounts
     looks: Looks = FIRST_LOOK  # the look at its draws
     counts: Any = None  # counts of all rounds that it was shown
     ends: list[int] = dataclasses.field(default_factory=list)
@@ -125,44 +125,44 @@ class Watch:
 
     def feed(self, *, stops: bool) -> None:
         """Show the estimator the rounds of its lane that it has not seen."""
-        while self.player.rounds < self.rounds.upto[self.place.lane] and not self.over:
-            number = self.player.rounds
+        while self.progress.rounds < self.rounds.upto[self.place.lane] and not self.over:
+            number = self.progress.rounds
             part = self.rounds.parts[number]
             own = trees.map(np.array, self.place.own(self.rounds.counts[number]))
             more = own if self.counts is None else trees.map(np.add, self.counts, own)
             try:
                 # A copy: an estimator that writes into its counts must not change the sum.
-                self.player.observe(trees.map(np.copy, own), part.end - part.start)
+                self.progress.observe(trees.map(np.copy, own), part.end - part.start)
                 self.counts = more
                 self.ends.append(part.end)
                 if stops:
-                    found = self.player.settled()
+                    found = self.progress.settled()
                     if found == "unreachable":  # ignored until extreme counts would violate
-                        loudest = self.loudest.after(self.ends)
-                        found = found if loudest.settled() == "violated" else None
+                        extremes = self.extremes.after(self.ends)
+                        found = found if extremes.settled() == "violated" else None
                     self.settled = found
             except CellError as error:
                 self.problem = error
 
     def shown(self) -> tuple[list[Tree], int]:
         """Return the counts of each round that it was shown, and the number of full rounds."""
-        number = self.player.rounds
+        number = self.progress.rounds
         whole = sum(part.full for part in self.rounds.parts[:number])
         return self.rounds.of(self.place, number), whole
 
     def ask_again(self, query: Query, looks: Looks) -> None:
         """Show the estimator all of its rounds once more, at the price of another look."""
-        player = dataclasses.replace(self.player, query=query, state=None, trials=0, rounds=0)
-        self.loudest, self.looks = Loudest(player), looks
+        progress = dataclasses.replace(self.progress, query=query, state=None, trials=0, rounds=0)
+        self.extremes, self.looks = ExtremeCounts(progress), looks
         for counts, part in zip(self.shown()[0], self.rounds.parts, strict=False):
-            player.observe(trees.map(np.copy, counts), part.end - part.start)
-        self.player = player
+            progress.observe(trees.map(np.copy, counts), part.end - part.start)
+        self.progress = progress
 
 
-class Watches:
+class AnytimePass:
     """The cells of a pass that is counted in rounds.
 
-    `query_of` maps a cell and its stored rounds to its question and its look. `loudest` has the
+    `query_of` maps a cell and its stored rounds to its question and its look. `extremes` has the
     most extreme counts of all passes. With `stops`, cells stop once they are settled.
     """
 
@@ -170,13 +170,13 @@ class Watches:
         self,
         the_pass: Pass,
         query_of: Callable[[Cell, Sequence[Tree]], tuple[Query, Looks]],
-        loudest: dict[Any, Loudest],
+        extremes: dict[Any, ExtremeCounts],
         *,
         stops: bool,
     ) -> None:
         self.the_pass, self.query_of, self.stops = the_pass, query_of, stops
-        self.loudest = loudest
-        self.of: dict[str, Watch] = {}
+        self.extremes = extremes
+        self.of: dict[str, AnytimeCell] = {}
 
     def begin(
         self, rounds: Rounds, layouts: tuple[Tree, ...], keys: dict[str, str], store: Store
@@ -190,18 +190,20 @@ class Watches:
             layout = place.own(layouts)
             stored = rounds.of(place, rounds.upto[place.lane])
             query, looks = self.query_of(cell, stored)
-            player = Player(cell.estimator.value, layout, query)
+            progress = EstimatorState(cell.estimator.value, layout, query)
             has_layout = any(map(np.size, trees.leaves(layout)))
-            shared = cell.id if has_layout else (ends, _key_of(player))
-            extreme = self.loudest.setdefault(shared, Loudest(player))
-            self.of[cell.id] = Watch(cell, place, rounds, player, extreme, looks)
+            shared = cell.id if has_layout else (ends, _key_of(progress))
+            extreme = self.extremes.setdefault(shared, ExtremeCounts(progress))
+            self.of[cell.id] = AnytimeCell(cell, place, rounds, progress, extreme, looks)
         self.advance()
 
     def advance(self) -> None:
         """Show the cells the new rounds, and decide which lanes go on."""
-        for watch in self.of.values():
-            watch.feed(stops=self.stops)
-        left = [watch.place.lane for watch in self.of.values() if not watch.over]
+        for anytime_cell in self.of.values():
+            anytime_cell.feed(stops=self.stops)
+        left = [
+            anytime_cell.place.lane for anytime_cell in self.of.values() if not anytime_cell.over
+        ]
         self.rounds.go_on(sorted(set(left)))
 
     def save(self) -> None:
@@ -245,11 +247,11 @@ class Watches:
         return usable
 
 
-def _key_of(player: Player) -> Any:
-    """Return a key of the question; if a plugin cannot be hashed, one of the player."""
-    key = (player.estimator, player.query)
+def _key_of(progress: EstimatorState) -> Any:
+    """Return a key of the question; if a plugin cannot be hashed, one of the progress."""
+    key = (progress.estimator, progress.query)
     try:
         hash(key)
     except TypeError:  # a plugin that cannot be hashed
-        return id(player)
+        return id(progress)
     return key

@@ -10,11 +10,12 @@ import numpy as np
 
 from dpframe.common import trees
 from dpframe.common.types import HostArray, Tree
-from dpframe.engine import checkpoint, draws, passes, rounds, sanity, trace
+from dpframe.engine import checkpoint, draws, rounds, sanity, trace
 from dpframe.engine.independence import NOT_SEEDABLE, Independence
 from dpframe.engine.plan import Pass, Scorer
 from dpframe.engine.sampler import BlackBoxSampler, ChunkSizes
 from dpframe.engine.scoring import counts_with, scores_of
+from dpframe.engine.work import PassWork
 from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.attack import Answers
 from dpframe.interfaces.mechanism import HostMechanism
@@ -89,7 +90,7 @@ class BlackBoxDraws(draws.Draws):
             raise SampleError(NOT_SEEDABLE)
 
 
-class BlackBoxPass(passes.Work):
+class BlackBoxPass(PassWork):
     """A pass over a black box: drawn by worker processes, scored on the device."""
 
     on_host = True
@@ -173,13 +174,15 @@ class BlackBoxPass(passes.Work):
         """Kinds of exceptions by lane: not all, but two or more if there are several."""
         start = 0 if self.window is None else self.window.start
         rows, none = self.the_pass.rows, np.zeros(2, np.int64)
-        self.exceptions = [rounds.Tally(none, (start, start), rows) for _ in range(self.lanes)]
+        self.exceptions = [
+            rounds.PrefixCounts(none, (start, start), rows) for _ in range(self.lanes)
+        ]
         for cell, place in self.the_pass.cells:
             found = self.store.load(self.the_pass.stream, checkpoint.RAISED + self.keys[cell.id])
             most = [] if found is None else [(done - start) * rows for done in found.done]
             if found is not None and _is_count(found.leaves, most):
                 known = np.array(found.leaves[0], np.int64)
-                self.exceptions[place.lane] = rounds.Tally(known, found.done, rows)
+                self.exceptions[place.lane] = rounds.PrefixCounts(known, found.done, rows)
                 self._kinds[place.lane].update(found.leaves[1])
 
     def add(self, index: int, segment: Segment, counted: tuple[Tree, ...], seconds: float) -> None:

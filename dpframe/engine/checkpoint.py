@@ -203,7 +203,7 @@ def is_own(file: Path) -> bool:
 Done = tuple[int, int]
 
 
-class Uneven(Exception):  # noqa: N818  # not an error: the pass is only to be divided
+class MixedProgress(Exception):  # noqa: N818  # not an error: the pass is only to be divided
     """Cells of one pass have different stored counts; each group becomes a pass of its own."""
 
     def __init__(self, groups: list[list[Cell]]) -> None:
@@ -227,7 +227,7 @@ def resume(
         Per scorer the stored counts, int64, and for each dataset the chunk where they end.
 
     Raises:
-        Uneven: the cells have different stored counts.
+        MixedProgress: the cells have different stored counts.
     """
     window = range(the_pass.trials // the_pass.rows) if window is None else window
     nothing = (window.start, window.start)
@@ -237,7 +237,7 @@ def resume(
         saved = _usable(stored, the_pass, place, zeros[place.scorer], window)
         found.setdefault(saved.done if saved else nothing, []).append((cell, place, saved))
     if len(found) > 1:
-        raise Uneven([[cell for cell, _, _ in group] for group in found.values()])
+        raise MixedProgress([[cell for cell, _, _ in group] for group in found.values()])
     ((done, cells),) = found.items()
     prefix = trees.map(lambda leaf: leaf.astype(np.int64), zeros)
     for _, place, saved in cells:

@@ -14,7 +14,7 @@ import numpy as np
 from dpframe.claims import Claim
 from dpframe.common import trees
 from dpframe.common.text import shown
-from dpframe.engine.ledger import Inquiry, Ledger, query_of
+from dpframe.engine.ledger import Ledger, LookCounter, query_of
 from dpframe.engine.schedule import NEVER
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import certifies, exact_shares, guarded
@@ -28,8 +28,9 @@ from dpframe.stats.histograms import histogram_epsilon
 
 if TYPE_CHECKING:
     from dpframe.common.types import Tree
-    from dpframe.engine import anytime, passes
+    from dpframe.engine import anytime
     from dpframe.engine.plan import PassPosition, Plan
+    from dpframe.engine.work import PassWork
     from dpframe.spec.audit import Cell
 
 UNREACHABLE = "no event could still reach the claim"
@@ -38,7 +39,7 @@ UNREACHABLE = "no event could still reach the claim"
 def estimate_cell(
     cell: Cell,
     place: PassPosition,
-    work: passes.Work,
+    work: PassWork,
     plan: Plan,
     ledger: Ledger,
     seconds: float,
@@ -49,22 +50,22 @@ def estimate_cell(
     `seconds` is the cell's share of the counting time. `timings` takes the seconds of the
     estimator, by the cell's id.
     """
-    watch = None if work.watches is None else work.watches.of[cell.id]
-    counts, trials, problem = _counted(place, work, watch)
+    anytime_cell = None if work.anytime is None else work.anytime.of[cell.id]
+    counts, trials, problem = _counted(place, work, anytime_cell)
     if problem is not None:
         return cell_record(cell, reason=problem)
     layout = place.own(work.layouts)
     listed = trees.map(lambda leaf: np.asarray(leaf).tolist(), counts)
-    inquiry = Inquiry(work.the_pass, plan, ledger)
+    look_counter = LookCounter(work.the_pass, plan, ledger)
     try:
         looks = (
-            inquiry.look(cell, trials, listed, layout)
-            if watch is None
-            else inquiry.shown(cell, watch)
+            look_counter.look(cell, trials, listed, layout)
+            if anytime_cell is None
+            else look_counter.shown(cell, anytime_cell)
         )
     except CellError as error:
         return cell_record(cell, reason=str(error))
-    cut = _cut_short(trials, work.the_pass.trials, watch.settled if watch else None)
+    cut = _cut_short(trials, work.the_pass.trials, anytime_cell.settled if anytime_cell else None)
     query = query_of(cell, plan, trials, looks)
     record = partial(
         cell_record,
@@ -95,8 +96,8 @@ def estimate_cell(
 
         look_at = partial(checked, certified=promised, tested=tested)
         started = time.perf_counter()
-        if watch is not None:
-            found = guarded("estimate", lambda: look_at(watch.player.concluded()))
+        if anytime_cell is not None:
+            found = guarded("estimate", lambda: look_at(anytime_cell.progress.concluded()))
         else:
             # A copy: an estimator that writes into its counts must not change those of the next.
             own = trees.map(np.array, counts)
@@ -108,14 +109,14 @@ def estimate_cell(
             return said()
 
         def bound_of(other: Query) -> float | None:
-            if watch is not None:  # bets were made against the claim
-                return watch.player.bound(other._replace(claim=query.claim))
+            if anytime_cell is not None:  # bets were made against the claim
+                return anytime_cell.progress.bound(other._replace(claim=query.claim))
             return estimator.estimate(layout, trees.map(np.array, counts), other).epsilon_lower
 
         parts = slack(query, cell.confidence, looks, found, truth, shares, bound_of)
         said = partial(said, slack=parts)
-        if watch is not None:
-            return said(extreme=_loudest(watch))
+        if anytime_cell is not None:
+            return said(extreme=_extreme_of_bets(anytime_cell))
         asked = estimator, layout, query, promised
         try:
             extreme = _extreme(*asked)
@@ -126,7 +127,7 @@ def estimate_cell(
         return record(reason=str(error))
 
 
-def _untested(cell: Cell, place: PassPosition, work: passes.Work, counts: Any) -> str | None:
+def _untested(cell: Cell, place: PassPosition, work: PassWork, counts: Any) -> str | None:
     """Return why nothing was tested if all answers or scores were the same, else None.
 
     Equal scores that follow from the counts are left to the verdict.
@@ -202,15 +203,15 @@ def slack(
     return SlackRecord(**parts)
 
 
-def _loudest(watch: anytime.Watch) -> Estimate:
+def _extreme_of_bets(anytime_cell: anytime.AnytimeCell) -> Estimate:
     """Return the p-values of the most extreme counts of the same rounds."""
-    loudest, trials = watch.loudest, watch.player.trials
-    if trials not in loudest.estimates:
-        conclude = loudest.after(watch.ends).concluded
+    extremes, trials = anytime_cell.extremes, anytime_cell.progress.trials
+    if trials not in extremes.estimates:
+        conclude = extremes.after(anytime_cell.ends).concluded
         # The bound may be left out.
         look_at = partial(checked, certified=False, tested=True)
-        loudest.estimates[trials] = guarded("estimate", lambda: look_at(conclude("p-values")))
-    return loudest.estimates[trials]
+        extremes.estimates[trials] = guarded("estimate", lambda: look_at(conclude("p-values")))
+    return extremes.estimates[trials]
 
 
 @functools.lru_cache(maxsize=1024)
@@ -223,13 +224,13 @@ def _extreme(estimator: Estimator, layout: Tree, query: Query, certified: bool) 
 
 
 def _counted(
-    place: PassPosition, work: passes.Work, watch: anytime.Watch | None
+    place: PassPosition, work: PassWork, anytime_cell: anytime.AnytimeCell | None
 ) -> tuple[Tree, tuple[int, int], str | None]:
     """Return a cell's counts, its trials, and the reason if nothing was counted."""
-    if watch is not None:
-        trials = watch.player.trials
-        problem = watch.problem or (None if trials else NEVER)
-        return watch.counts, (trials, trials), None if problem is None else str(problem)
+    if anytime_cell is not None:
+        trials = anytime_cell.progress.trials
+        problem = anytime_cell.problem or (None if trials else NEVER)
+        return anytime_cell.counts, (trials, trials), None if problem is None else str(problem)
     tally: Any = work.tally
     totals, each = tally.total()
     return place.own(totals), each, None if all(each) else NEVER

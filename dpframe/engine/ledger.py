@@ -14,7 +14,7 @@ results:
   again; without one, bets on a cut round cannot continue. Rounds that are not stored are compared
   once they are drawn. If they differ, the bets pay for the next look from their first round on.
 * A search chooses its draws, so its question also contains everything that decides them. When the
-  search has ended, its rounds are compared like those of bets.
+  search has ended, its rounds are compared like those of anytime_cell.
 
 The ledger is a file beside the checkpoint, which outlives the counts and only grows. It has a line
 for each question of a look. The record has the looks, too, in case the file is lost.
@@ -42,7 +42,7 @@ from dpframe.sampling.address import digest, evidence_of
 
 if TYPE_CHECKING:
     from dpframe.common.types import Tree
-    from dpframe.engine.anytime import Watch
+    from dpframe.engine.anytime import AnytimeCell
     from dpframe.engine.plan import Pass, Plan
     from dpframe.spec.audit import Cell
 
@@ -207,7 +207,7 @@ def asked_of(form: Callable[..., str], cell: Cell, plan: Plan) -> str:
     return asked
 
 
-class Inquiry:
+class LookCounter:
     """The questions of a run to the draws of a pass."""
 
     def __init__(self, the_pass: Pass, plan: Plan, ledger: Ledger) -> None:
@@ -228,18 +228,20 @@ class Inquiry:
             looks = FIRST_LOOK
         return query_of(cell, self.plan, looks=looks), looks
 
-    def shown(self, cell: Cell, watch: Watch) -> Looks:
+    def shown(self, cell: Cell, anytime_cell: AnytimeCell) -> Looks:
         """Note the question to an anytime cell whose estimate is shown.
 
         If the draws are not those of the look that it paid for, it pays for the next one. Raises
         CellError.
         """
-        rounds, whole = watch.shown()
-        seeded, trials = _seeded(cell), (watch.player.trials, watch.player.trials)
+        rounds, whole = anytime_cell.shown()
+        seeded, trials = _seeded(cell), (anytime_cell.progress.trials, anytime_cell.progress.trials)
         asked = self._bets(cell, rounds[:whole] if seeded else rounds, trials)
-        looks = self.ledger.look(asked, self.recorded_as, None if seeded else watch.looks.number)
-        if looks.number != watch.looks.number:
-            watch.ask_again(query_of(cell, self.plan, looks=looks), looks)
+        looks = self.ledger.look(
+            asked, self.recorded_as, None if seeded else anytime_cell.looks.number
+        )
+        if looks.number != anytime_cell.looks.number:
+            anytime_cell.ask_again(query_of(cell, self.plan, looks=looks), looks)
         return looks
 
     def _bets(self, cell: Cell, rounds: Sequence[Tree], trials: Trials) -> Asked:

@@ -24,7 +24,7 @@ from dpframe.interfaces.statistic import Statistic
 from dpframe.sampling.address import SEGMENT_ELEMENTS, Segment
 
 
-class Tally:
+class PrefixCounts:
     """Counts by dataset: a gapless prefix of whole chunks, segments beyond a gap, and the tail.
 
     Only the prefix is stored, because counting can continue only after a prefix. The estimate uses

@@ -14,10 +14,10 @@ from dpframe.common.arrays import jax
 from dpframe.common.types import HostArray
 from dpframe.engine import checkpoint, fingerprint, power
 from dpframe.engine.estimate import estimate_cell
-from dpframe.engine.ledger import Asked, Inquiry, Ledger, asked_of, rounds_in
-from dpframe.engine.passes import DeviceWork, Work
+from dpframe.engine.ledger import Asked, Ledger, LookCounter, asked_of, rounds_in
 from dpframe.engine.plan import Pass, PassPosition, Plan
 from dpframe.engine.schedule import CountedSegment, Event, Finished, GaveUpError, Paused, Schedule
+from dpframe.engine.work import PassWork, TracedPass
 from dpframe.errors import CellError, SampleError, WorthlessError
 from dpframe.interfaces.executor import Executor
 from dpframe.interfaces.mechanism import HostMechanism
@@ -164,7 +164,7 @@ class Runner:
         """Releases that an interrupted run had asked for."""
         self.before = self.source.calls  # releases that the plan has asked for already
         self.label = ""
-        self.loudest: dict[Any, Any] = {}
+        self.extremes: dict[Any, Any] = {}
         self.again: list[Pass] = []  # parts of passes that failed as a whole
         self.leaving = threading.Event()
         self.tried: set[Any] = set()
@@ -204,25 +204,25 @@ class Runner:
         self.source.stop()
         self.executor.stop()
 
-    def work_on(self, the_pass: Pass) -> Work:
+    def work_on(self, the_pass: Pass) -> PassWork:
         """Return the work on a pass, not prepared yet."""
         given = the_pass, self.plan.audit.run, self.plan.prng, self.store, self.tried
-        work: Work
+        work: PassWork
         if the_pass.on_host:
             from dpframe.engine.black_box_pass import BlackBoxPass
 
             work = BlackBoxPass(*given)
             work.source = self.source
         else:
-            work = DeviceWork(*given)
+            work = TracedPass(*given)
             work.executor, work.times = self.executor, self.times
         work.leaving = self.leaving
         if the_pass.anytime:
-            from dpframe.engine.anytime import Watches
+            from dpframe.engine.anytime import AnytimePass
 
             stops = self.plan.audit.run.stop == "decided"
-            inquiry = Inquiry(the_pass, self.plan, self.ledger)
-            work.watches = Watches(the_pass, inquiry.before, self.loudest, stops=stops)
+            look_counter = LookCounter(the_pass, self.plan, self.ledger)
+            work.anytime = AnytimePass(the_pass, look_counter.before, self.extremes, stops=stops)
         elif self.shard is not None:
             work.window = self.shard.chunks(the_pass.trials, the_pass.rows)
         return work
@@ -235,8 +235,8 @@ class Runner:
                 if not work.on_host:  # every call of a black box counts, including earlier ones
                     self.draws += work.draws_of(segment)
             case Paused(work=work):
-                if work.watches is not None:
-                    work.watches.advance()
+                if work.anytime is not None:
+                    work.anytime.advance()
                 self.schedule.go_on(work)
             case Finished(work=work, error=error) if work.the_pass is None:
                 if not isinstance(error, Stopped | None):
@@ -246,22 +246,22 @@ class Runner:
             case Finished(work=work, error=error):
                 self._finish(work, error)
 
-    def _finish(self, work: Work, error: BaseException | None) -> None:
+    def _finish(self, work: PassWork, error: BaseException | None) -> None:
         """Estimate a pass, or fail it."""
         # What was counted before the time was over stands.
         if error is not None and not (isinstance(error, GaveUpError) and work.has_counted):
             self._fail(work, error)
             return
         try:
-            if work.watches is not None:
-                work.watches.advance()
+            if work.anytime is not None:
+                work.anytime.advance()
             work.conclude()
         except CellError as problem:
             self._fail(work, problem)
         else:
             self.estimate(work)
 
-    def estimate(self, work: Work) -> None:
+    def estimate(self, work: PassWork) -> None:
         """Estimate the cells of a counted pass."""
         share = work.seconds / len(work.the_pass.cells)
         shared = work, self.plan, self.ledger, share, self.timings
@@ -277,7 +277,7 @@ class Runner:
                 self.results[cell.id] = cell_record(cell, reason=str(stuck))
 
     def _with_event(
-        self, work: Work, cell: Cell, place: PassPosition, found: CellRecord
+        self, work: PassWork, cell: Cell, place: PassPosition, found: CellRecord
     ) -> CellRecord:
         """Add the event that shows the leak of a cell; leave it out if the attack fails."""
         if found.basis is None or found.basis.p_resolved > 1 - found.basis.confidence:
@@ -293,7 +293,7 @@ class Runner:
             return found.model_copy(update={"event": told})
         return found
 
-    def _fail(self, work: Work, error: BaseException) -> None:
+    def _fail(self, work: PassWork, error: BaseException) -> None:
         """Queue the parts of a failed pass to run separately; a pass of one part fails."""
         the_pass = work.the_pass
         if isinstance(error, WorthlessError):
@@ -306,7 +306,7 @@ class Runner:
         for cell, _ in the_pass.cells:
             self.results[cell.id] = cell_record(cell, reason=reason)
 
-    def _save(self, works: Iterable[Work]) -> None:
+    def _save(self, works: Iterable[PassWork]) -> None:
         for work in works:
             work.save()
         self._flush()
@@ -411,7 +411,7 @@ class Runner:
 
 def _parts(the_pass: Pass, error: BaseException) -> list[list[Cell]]:
     """Divide the cells of a failed pass into groups that can fail independently."""
-    if isinstance(error, checkpoint.Uneven):
+    if isinstance(error, checkpoint.MixedProgress):
         return error.groups
     if not isinstance(error, SampleError):
         return [[cell] for cell, _ in the_pass.cells]

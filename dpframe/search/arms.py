@@ -14,9 +14,10 @@ from dpframe.claims import Claim
 from dpframe.common import trees
 from dpframe.common.machine import available_cores
 from dpframe.common.types import HostArray, Tree
-from dpframe.engine import checkpoint, fingerprint, passes, rounds, trace
+from dpframe.engine import checkpoint, fingerprint, rounds, trace
 from dpframe.engine.plan import Pass
 from dpframe.engine.scoring import fitted
+from dpframe.engine.work import TracedPass
 from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.attack import Attack, Target
 from dpframe.interfaces.checks import arrays, guarded, learns
@@ -304,7 +305,7 @@ _CORES = threading.BoundedSemaphore(available_cores())
 UNDONE = "some draws of a round are missing: a search bets on whole rounds"
 
 
-class LearnedDraws(passes.DeviceWork):
+class LearnedDraws(TracedPass):
     """Draws of a traced mechanism, scored by attacks that learned from the first of them."""
 
     own_layouts: list[Tree]  # one per attack

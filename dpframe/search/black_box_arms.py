@@ -12,7 +12,7 @@ from dpframe.engine.kept_answers import AnswerRounds
 from dpframe.interfaces.attack import Answers
 from dpframe.search import arms
 from dpframe.search.events import MOST_EXAMINED, AnswerEvents, Output, in_short, outputs_of
-from dpframe.search.wealth import LOSS_LIMIT, WAYS, Point, Seen, loudest, mean
+from dpframe.search.wealth import LOSS_LIMIT, WAYS, Point, Seen, mean, most_extreme
 from dpframe.workers.trial_call import different, one_exception
 
 WARM_UP = 16
@@ -210,7 +210,7 @@ def draws_needed(claim: Claim, error: float) -> int | None:
     while before < MOST_NEEDED:
         fresh = before if before < MANY else int(GROWTH * before)
         # Attacks learn from half of the draws before; only the others estimate probabilities.
-        wealth = wealth + loudest(before // 2, fresh, points, CLEAR)
+        wealth = wealth + most_extreme(before // 2, fresh, points, CLEAR)
         before += fresh
         if mean(wealth) - math.log(2) >= -math.log(error):
             return before

@@ -12,9 +12,10 @@ import numpy as np
 from dpframe.common import trees
 from dpframe.common.text import escape
 from dpframe.common.types import Floats, HostArray, Ints, Tree
-from dpframe.engine import passes, sanity, trace
+from dpframe.engine import sanity, trace
 from dpframe.engine.plan import PassPosition
 from dpframe.engine.scoring import FLOAT, learned_on_host, scores_of
+from dpframe.engine.work import PassWork
 from dpframe.errors import CellError
 from dpframe.interfaces.attack import Attack, Target
 from dpframe.interfaces.checks import guarded, learns, unsuited
@@ -102,7 +103,7 @@ def examples_of(both: Sequence[Sequence[Output]], *, is_above: bool) -> dict[str
 
 
 def event_of(
-    work: passes.Work, cell: Cell, place: PassPosition, found: CellRecord
+    work: PassWork, cell: Cell, place: PassPosition, found: CellRecord
 ) -> WitnessRecord | None:
     """Return the event of a cell farthest outside its claim, with outputs; None if unknown."""
     basis, statistic = found.basis, work.statistics[place.scorer]

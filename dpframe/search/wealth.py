@@ -117,7 +117,7 @@ def paid(before: Seen, fresh: Seen, points: Sequence[Point], least: float = 0.0)
 
 
 @functools.lru_cache(maxsize=1024)
-def loudest(before: int, fresh: int, points: tuple[Point, ...], least: float = 0.0) -> Floats:
+def most_extreme(before: int, fresh: int, points: tuple[Point, ...], least: float = 0.0) -> Floats:
     """Return the gain of a round if every answer differs, in it and before it; see `paid`."""
     past, now = (Seen(np.array([[0], [n]]), n) for n in (before, fresh))
     earned = paid(past, now, points, least)
@@ -248,7 +248,7 @@ class Wealth:
         self.best = 0.0  # largest logarithm of the wealth against the claim
         self.history: list[tuple[int, float]] = []
         """(draws per dataset, logarithm of the wealth against the claim) after each round."""
-        self._loudest: dict[int, Floats] = {}  # by arm
+        self._most_extreme: dict[int, Floats] = {}  # by arm
         self._opened = (0, 0.0), 0.0  # (rounds, error) of the last call of `open`, and its answer
 
     def without(self, number: int) -> Wealth:
@@ -272,7 +272,7 @@ class Wealth:
 
         Rounds of arms that were given up do not count, because their evidence is ignored.
         """
-        return max(0.0, mean(sum(self._loudest.values(), np.zeros(WAYS))) - math.log(2))
+        return max(0.0, mean(sum(self._most_extreme.values(), np.zeros(WAYS))) - math.log(2))
 
     def bet(
         self,
@@ -306,8 +306,8 @@ class Wealth:
 
     def pass_over(self, number: int, before: Seen, fresh: Seen, points: Sequence[Point]) -> None:
         """Add to `most` what a round would have earned if every answer differed; see `bet`."""
-        earned = loudest(before.trials, fresh.trials, tuple(points))
-        self._loudest[number] = self._loudest.get(number, np.zeros(WAYS)) + earned
+        earned = most_extreme(before.trials, fresh.trials, tuple(points))
+        self._most_extreme[number] = self._most_extreme.get(number, np.zeros(WAYS)) + earned
 
     def give_back(self, number: int) -> None:
         """Give back the gains of an arm against the claim, but not its losses.
@@ -318,7 +318,7 @@ class Wealth:
             number: of the arm, which is no longer bet on.
         """
         self._aside.add(number)
-        self._loudest.pop(number, None)
+        self._most_extreme.pop(number, None)
         self._opened = (0, 0.0), 0.0
         if (own := self.apart.get(number)) is not None:
             self.together = self.together - np.maximum(own, 0.0)

@@ -75,7 +75,7 @@ def told(record: dict[str, Any]) -> list[Any]:
     return [[cell.get(name) for name in names] for cell in record["cells"]]
 
 
-class Tally(DaskExecutor):
+class PrefixCounts(DaskExecutor):
     """Notes what its workers did."""
 
     done: tuple[str, ...] = ()
@@ -109,7 +109,7 @@ def test_workers_draw_what_this_machine_would(
 ) -> None:
     monkeypatch.setattr(learned, "TRIP", 0.0)
     said: list[str] = []
-    with Tally(processes.address, said.append) as cluster:
+    with PrefixCounts(processes.address, said.append) as cluster:
         found = told(on(cluster, document, plugins))
         assert {*cluster.done} == {what}, said
     assert found == told(record(document, plugins=[*plugins]))

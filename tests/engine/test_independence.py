@@ -29,7 +29,7 @@ from dpframe.engine.independence import (
     WITHIN,
     Independence,
 )
-from dpframe.engine.passes import SLOW_CHUNKS
+from dpframe.engine.work import SLOW_CHUNKS
 from dpframe.errors import WorthlessError
 from dpframe.workers.pool import Workers
 

@@ -28,8 +28,8 @@ from dpframe.builtin.estimators.order_statistics import Precision
 from dpframe.commands.audit import make_plan
 from dpframe.engine import programs
 from dpframe.engine.checkpoint import Store
-from dpframe.engine.passes import DeviceWork
-from dpframe.engine.rounds import Tally
+from dpframe.engine.rounds import PrefixCounts
+from dpframe.engine.work import TracedPass
 from dpframe.sampling.address import THREEFRY
 
 
@@ -332,8 +332,8 @@ def test_lanes_share_draws_and_compile_once() -> None:
 def test_segments_of_a_pass_are_made_as_they_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     small.small_segments(monkeypatch)
     loaded = small.load(small.document(audit={"trials": 2**35}))
-    work = DeviceWork(make_plan(loaded).passes[0], loaded.run, THREEFRY, Store(), set())
-    work.tally = Tally((), (4, 9), small.ROWS)
+    work = TracedPass(make_plan(loaded).passes[0], loaded.run, THREEFRY, Store(), set())
+    work.tally = PrefixCounts((), (4, 9), small.ROWS)
     first = list(itertools.islice(work.units(), 4))
     assert [(index, segment.first) for index, segment in first] == [(0, 4), (1, 9), (0, 6), (0, 8)]
 

@@ -15,7 +15,7 @@ from support.small_audits import interrupted_at
 
 from dpframe.common.machine import at_work
 from dpframe.engine import schedule
-from dpframe.engine.rounds import Tally
+from dpframe.engine.rounds import PrefixCounts
 from dpframe.engine.schedule import CountedSegment, Finished, GaveUpError, Schedule
 from dpframe.sampling.address import Segment, segments
 from dpframe.spec.audit import RunSettings
@@ -31,7 +31,7 @@ class FakeWork:
         self.trials, self.fail, self.budget = trials, fail, budget
         self.run, self.on_host, self.begun = RunSettings(), False, False
         self.in_steps = False
-        self.tally = Tally((np.zeros(2, np.int64),), (0, 0), ROWS)
+        self.tally = PrefixCounts((np.zeros(2, np.int64),), (0, 0), ROWS)
         self.prepared, self.hangs = 0, False
         self.counted: Counter[tuple[int, Segment]] = Counter()
         self._lock = threading.Lock()

@@ -10,7 +10,7 @@ from support.tiers import mostly_slow
 
 import dpframe
 from dpframe import Attack, Target
-from dpframe.engine import passes as work, programs
+from dpframe.engine import programs, work
 from dpframe.sampling.address import FIT, PILOT, chunk_keys
 
 SEEN: list[Any] = []

@@ -16,7 +16,7 @@ from dpframe.common import trees
 from dpframe.engine import checkpoint, fingerprint, independence, programs, sanity, trace
 from dpframe.engine.draws import Draws, learn
 from dpframe.engine.programs import CountSegment, CountTask, count_segment
-from dpframe.engine.rounds import Rounds, Tally, no_counts
+from dpframe.engine.rounds import PrefixCounts, Rounds, no_counts
 from dpframe.engine.scoring import scores_of
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import guarded
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dpframe.common.types import HostArray, Tree
-    from dpframe.engine.anytime import Watches
+    from dpframe.engine.anytime import AnytimePass
     from dpframe.engine.plan import Pass, PassPosition
     from dpframe.interfaces.attack import Attack
     from dpframe.interfaces.executor import Executor
@@ -45,7 +45,7 @@ CHUNKS = 4, 4  # chunks of D and of D′ that are checked
 SLOW_CHUNKS = 3, 1  # the same if releases are slow: the fewest that reveal 8 frozen rows
 
 
-class Work(ABC):
+class PassWork(ABC):
     """The work on one pass.
 
     `prepare` comes first and may take long, because attacks learn. Then several threads may call
@@ -72,8 +72,8 @@ class Work(ABC):
         self.upto = the_pass.trials  # trials of each dataset at which counting ends
         self.in_steps = False
         """True if the estimators are asked after each round if they need more."""
-        self.tally: Tally | Rounds
-        self.watches: Watches | None = None
+        self.tally: PrefixCounts | Rounds
+        self.anytime: AnytimePass | None = None
         """Feeds anytime estimators round by round; None for others."""
         self.seconds = 0.0  # time spent on the pass, by all threads together
         self.keys: dict[str, str] = {}
@@ -90,8 +90,8 @@ class Work(ABC):
     def prepare(self) -> None:
         """Let attacks learn, check the plugins, and find the stored counts.
 
-        Raises CellError for a mistake of a plugin, and Uneven if some cells have more stored counts
-        than others and must continue separately.
+        Raises CellError for a mistake of a plugin, and MixedProgress if some cells have more stored
+        counts than others and must continue separately.
         """
         started = time.perf_counter()
         self._until = None if self.run.seconds is None else started + self.run.seconds
@@ -119,18 +119,18 @@ class Work(ABC):
         the_pass = self.the_pass
         window = self.window
         self.upto = the_pass.trials if window is None else window.stop * the_pass.rows
-        self.in_steps = self.watches is not None and self.watches.stops
-        if self.watches is None:
+        self.in_steps = self.anytime is not None and self.anytime.stops
+        if self.anytime is None:
             if self.window is not None:
                 self.keys = {cell: windowed(key, self.window) for cell, key in self.keys.items()}
             prefix, done = checkpoint.resume(
                 the_pass, self.zeros, self.keys, self.store, self.window
             )
-            self.tally = Tally(prefix, done, the_pass.rows)
+            self.tally = PrefixCounts(prefix, done, the_pass.rows)
             return
         size = the_pass.trials, the_pass.rows, the_pass.elements
         self.tally = Rounds(self.zeros, *size, whole=the_pass.costly)
-        self.watches.begin(self.tally, self.layouts, self.keys, self.store)
+        self.anytime.begin(self.tally, self.layouts, self.keys, self.store)
 
     def units(self) -> Iterator[tuple[int, Segment]]:
         """Yield (dataset, segment) for everything still to be counted, D and D′ in turn.
@@ -175,7 +175,7 @@ class Work(ABC):
         self.tally.add(index, segment, counted)
         self.seconds += seconds
         self._changed = True
-        if self.store.blocks and self.watches is None and segment.limit == self.the_pass.rows:
+        if self.store.blocks and self.anytime is None and segment.limit == self.the_pass.rows:
             window = range(segment.first, segment.stop)
             if (other := self._apart.pop(window, None)) is None:
                 self._apart[window] = counted
@@ -189,13 +189,13 @@ class Work(ABC):
     @property
     def active(self) -> Sequence[int]:
         """Lanes that are counted now."""
-        return range(self.lanes) if self.watches is None else self.watches.rounds.active
+        return range(self.lanes) if self.anytime is None else self.anytime.rounds.active
 
     def save(self) -> None:
         """Hand the counts to the store."""
-        if self._changed and self.watches is not None:
-            self.watches.save()
-        elif self._changed and isinstance(self.tally, Tally):
+        if self._changed and self.anytime is not None:
+            self.anytime.save()
+        elif self._changed and isinstance(self.tally, PrefixCounts):
             for cell, place in self.the_pass.cells:
                 entry = checkpoint.saved(self.tally.prefix, self.tally.done, place)
                 self.store.save(self.the_pass.stream, self.keys[cell.id], entry)
@@ -204,8 +204,8 @@ class Work(ABC):
     def forget(self) -> None:
         """Remove the counts from the store."""
         self._changed = False
-        if self.watches is not None:
-            self.watches.forget()
+        if self.anytime is not None:
+            self.anytime.forget()
             return
         for key in self.keys.values():
             self.store.forget(self.the_pass.stream, key)
@@ -348,7 +348,7 @@ class Work(ABC):
         return f"{extent} on each dataset were checked for NaN"
 
 
-class DeviceWork(Work):
+class TracedPass(PassWork):
     """A pass over a mechanism that JAX traces; a segment is one call of the device."""
 
     @property

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from support.small_audits import interrupted_at
 
-from dpframe.engine.rounds import Tally
+from dpframe.engine.rounds import PrefixCounts
 from dpframe.sampling.address import Segment, segments
 
 ROWS = 8
@@ -52,8 +52,8 @@ def arrivals(draw: Any) -> tuple[int, tuple[int, int], list[tuple[int, Segment]]
     return trials, done, draw(st.permutations(missing))
 
 
-def stored(done: tuple[int, int]) -> Tally:
-    return Tally((total_of((done[0] * ROWS, done[1] * ROWS)),), done, ROWS)
+def stored(done: tuple[int, int]) -> PrefixCounts:
+    return PrefixCounts((total_of((done[0] * ROWS, done[1] * ROWS)),), done, ROWS)
 
 
 @laws
@@ -93,7 +93,7 @@ def test_what_is_there_is_always_a_prefix(case: Any, data: Any) -> None:
         more = sum((s.stop - s.first) * s.limit for d, s in came if d == dataset)
         assert got[dataset] == done[dataset] * ROWS + more
 
-    rest = Tally(tally.prefix, tally.done, ROWS)
+    rest = PrefixCounts(tally.prefix, tally.done, ROWS)
     for dataset in (0, 1):
         for segment in segments(trials, ROWS, 1, tally.done[dataset]):
             rest.add(dataset, segment, of(dataset, segment))
@@ -114,7 +114,7 @@ def test_a_segment_that_comes_twice_counts_once(case: Any) -> None:
 
 def test_what_comes_after_a_gap_counts_but_is_not_stored() -> None:
     """A box may hang at one chunk, and others go on."""
-    tally = Tally(zero(), (0, 0), ROWS)
+    tally = PrefixCounts(zero(), (0, 0), ROWS)
     tally.add(0, Segment(3, 4, 5), of(0, Segment(3, 4, 5)))
     tally.add(0, Segment(2, 3, ROWS), of(0, Segment(2, 3, ROWS)))
     assert tally.total()[1] == (ROWS + 5, 0)
@@ -133,14 +133,14 @@ def test_what_comes_after_a_gap_counts_but_is_not_stored() -> None:
 def test_a_signal_in_the_middle_counts_nothing_twice() -> None:
     """Ctrl-C and SIGTERM raise between any two lines, and the prefix is stored then."""
     for moment in range(1, 1000):
-        tally = Tally(zero(), (0, 0), ROWS)
+        tally = PrefixCounts(zero(), (0, 0), ROWS)
         tally.add(0, Segment(1, 3, ROWS), of(0, Segment(1, 3, ROWS)))
         first = Segment(0, 1, ROWS)
 
-        def add(tally: Tally = tally, first: Segment = first) -> None:
+        def add(tally: PrefixCounts = tally, first: Segment = first) -> None:
             tally.add(0, first, of(0, first))
 
-        cut = interrupted_at(Tally.add, moment, add)
+        cut = interrupted_at(PrefixCounts.add, moment, add)
         prefix = (tally.done[0] * ROWS, tally.done[1] * ROWS)
         assert (tally.prefix[0] == total_of(prefix)).all(), moment
         if not cut:

@@ -11,7 +11,7 @@ import pytest
 
 from dpframe import Estimate, Estimator, PureDP, Query, audit
 from dpframe.builtin.estimators.betting import Betting
-from dpframe.engine.anytime import Loudest, Player
+from dpframe.engine.anytime import EstimatorState, ExtremeCounts
 from dpframe.engine.rounds import ends
 
 ENDS = ends(2_000, 1 << 14, whole=False)
@@ -27,32 +27,32 @@ def _switching() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def loudest() -> Loudest:
+def extremes() -> ExtremeCounts:
     query = Query((0, 0), delta=0.0, confidence=0.95, claim=PureDP(1.0), resolution=0.0)
     estimator: Estimator[Any, Any] = Betting()
-    return Loudest(Player(estimator, (), query))
+    return ExtremeCounts(EstimatorState(estimator, (), query))
 
 
 @pytest.mark.usefixtures("_switching", "coarse_bounds")
 def test_threads_that_play_the_loudest_counts_at_once_play_each_round_once() -> None:
     """A run that goes on with stored rounds shows them while it prepares, in all passes at once."""
-    alone = loudest().after(ENDS).settled(), loudest().after(ENDS).concluded()
+    alone = extremes().after(ENDS).settled(), extremes().after(ENDS).concluded()
     for _ in range(2):
-        shared = loudest()
+        shared = extremes()
         with ThreadPoolExecutor(THREADS) as threads:
             found = list(threads.map(lambda _: shared.after(ENDS), range(THREADS)))  # noqa: B023
-        assert {(player.trials, player.rounds) for player in found} == {(ENDS[-1], len(ENDS))}
-        assert all(player.settled() == alone[0] for player in found)
+        assert {(progress.trials, progress.rounds) for progress in found} == {(ENDS[-1], len(ENDS))}
+        assert all(progress.settled() == alone[0] for progress in found)
         assert found[0].concluded() == alone[1]
 
 
 @pytest.mark.usefixtures("coarse_bounds")
 def test_cells_of_other_trials_share_whole_rounds_only() -> None:
-    shared = loudest()
+    shared = extremes()
     whole = ENDS[:6]
     cut, longer = [*whole[:-1], whole[-1] - 3], [*whole, whole[-1] + 5]
     for own in (cut, whole, longer, cut):
-        assert shared.after(own).concluded() == loudest().after(own).concluded()
+        assert shared.after(own).concluded() == extremes().after(own).concluded()
 
 
 @pytest.mark.usefixtures("coarse_bounds")
