@@ -275,8 +275,8 @@ MUTANTS = [
         22,
         "shards of other code are judged",
         "dpframe/commands/shard.py",
-        "        if found != about[key]:",
-        "        if False:",
+        "_difference(here, {**first.origin(),",
+        "_difference(here, {**here,",
         ("tests/commands/test_shard.py::test_counts_of_other_code_are_not_judged_here",),
     ),
     Mutant(
@@ -411,8 +411,8 @@ MUTANTS = [
         35,
         "shards of other versions are judged with each other",
         "dpframe/commands/shard.py",
-        "            if mine != theirs:",
-        "            if False:",
+        "_difference(about.origin(), first.origin())",
+        "_difference(first.origin(), first.origin())",
         ("tests/commands/test_shard.py::test_what_is_no_whole_run_is_refused",),
     ),
     Mutant(
