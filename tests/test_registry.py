@@ -254,84 +254,18 @@ def test_a_package_without_an_entry_point_gets_a_hint(load, monkeypatch):
     assert "entry" not in hint("good-on")
 
 
-@pytest.fixture
-def install(tmp_path, monkeypatch):
-    """Installs plugins into a directory on the path."""
+def test_plugins_that_are_installed_later_are_found(tmp_path, monkeypatch):
+    """As in a notebook: `pip install`; without a module they are listed as broken."""
     monkeypatch.delenv("DPFRAME_NO_PLUGINS", raising=False)
-    site = tmp_path / "site"
-    site.mkdir()
-    monkeypatch.setattr(sys, "path", [str(site)])
-    changes = iter(range(1, 9))
-
-    def install(*names):
-        for name in names:
-            (site / f"{name}-1.dist-info").mkdir()
-            (site / f"{name}-1.dist-info" / "METADATA").write_text(f"Name: {name}\nVersion: 1\n")
-            (site / f"{name}-1.dist-info" / "entry_points.txt").write_text(
-                f"[dpframe]\n{name} = {name}\n"
-            )
-        os.utime(site, ns=(0, next(changes) * 10**9))
-        return [distribution for distribution, _, _ in registry._installed()[0]]
-
-    return install
-
-
-@pytest.fixture
-def reads(monkeypatch):
-    """Collects the times that all metadata are read."""
-    reads = []
-    read = importlib.metadata.entry_points
-
-    def entry_points(**selection):
-        reads.append(selection)
-        return read(**selection)
-
-    monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
-    return reads
-
-
-def test_installed_plugins_are_listed_again_only_after_a_change(
-    install, reads, tmp_path, monkeypatch
-):
-    assert install("one") == ["one"]
-    for _ in range(3):
-        assert [(d, v) for d, v, _ in registry._installed()[0]] == [("one", "1")]
-    assert len(reads) == 1
-    assert install("two") == ["one", "two"]  # as in a notebook: `pip install two`
-    assert len(reads) == 2
-    (tmp_path / "site" / "one-1.dist-info").rename(tmp_path / "site" / "one-1.gone")
-    assert install() == ["two"]
-    monkeypatch.setattr(sys, "path", [])  # the directory is no longer on the path
-    assert registry._installed()[0] == []
-    monkeypatch.setattr(sys, "path", [str(tmp_path / "site")])
-    assert [distribution for distribution, *_ in registry._installed()[0]] == ["two"]
-
-
-def test_a_finder_that_is_added_brings_its_plugins(install, monkeypatch):
-    assert install("one") == ["one"]
-
-    class Finder:
-        @staticmethod
-        def find_distributions(context):
-            class Other(importlib.metadata.Distribution):
-                def read_text(self, filename):
-                    texts = {
-                        "METADATA": "Name: other\nVersion: 2\n",
-                        "entry_points.txt": "[dpframe]\nother = other\n",
-                    }
-                    return texts.get(filename)
-
-                def locate_file(self, path):
-                    return path
-
-            return [Other()]
-
-        @staticmethod
-        def find_spec(name, path=None, target=None):
-            return None
-
-    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder()])
-    assert [distribution for distribution, *_ in registry._installed()[0]] == ["one", "other"]
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    for number, name in enumerate(("one", "two"), 1):
+        info = tmp_path / f"{name}-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Name: {name}\nVersion: 1\n")
+        (info / "entry_points.txt").write_text(f"[dpframe]\n{name} = {name}\n")
+        os.utime(tmp_path, ns=(0, number * 10**9))  # else both may look like one change
+        found = [(one.distribution, one.version) for one in registry.load().broken]
+        assert found == [("one", "1"), ("two", "1")][:number]
 
 
 def test_the_pair_of_a_record_is_made_again():

@@ -9,13 +9,13 @@ import importlib
 import importlib.metadata
 import inspect
 import os
-import sys
 import types
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pluggy
 
+from dpframe import __version__
 from dpframe.common import entry_points
 from dpframe.common.text import cut, did_you_mean, error_message, listed, shown
 from dpframe.errors import PluginError
@@ -187,20 +187,20 @@ class Registry:
                 warn(f"{hook.plugin_name}, {EXECUTORS}: {error_message(error)}")
         return found.get(address.partition(":")[0], found["tcp"])(address, warn)
 
-    def _add_built_in(self) -> None:
-        self._is_complete = os.environ.get("DPFRAME_NO_PLUGINS", "") not in ("", "0")
-        self._add(BUILTIN, _version(), BUILTIN, lambda: importlib.import_module("dpframe.builtin"))
-
     def _add_installed(self) -> None:
         """Add the plugins of other distributions, once."""
         if self._is_complete:
             return
         self._is_complete = True
-        points, unreadable_ones = _installed()
-        for distribution, version, point in points:
-            self._add(distribution, version, f"entry point {point.name!r}", point.load)
-        for distribution, version, what, error in unreadable_ones:
-            self._fail(distribution, version, what, error)
+        points = entry_points.of_group(hookspecs.PROJECT)
+        for point in sorted(points, key=lambda point: (point.name, point.value)):
+            try:
+                origin = entry_points.origin(point)
+            except Exception:  # it is among the broken ones
+                continue
+            self._add(*origin, f"entry point {point.name!r}", point.load)
+        for broken in entry_points.broken(hookspecs.PROJECT):
+            self._fail(*broken)
 
     def _add(self, distribution: str, version: str, what: str, load: Callable[[], Any]) -> None:
         """Add what the hooks of a plugin module offer; list what is wrong with it."""
@@ -329,7 +329,8 @@ def load(local: Iterable[type[Plugin]] = (), files: Iterable[Path] = ()) -> Regi
             that cannot be used.
     """
     registry = Registry()
-    registry._add_built_in()
+    registry._is_complete = os.environ.get("DPFRAME_NO_PLUGINS", "") not in ("", "0")
+    registry._add(BUILTIN, __version__, BUILTIN, lambda: importlib.import_module("dpframe.builtin"))
     classes: list[type[Any]] = list(dict.fromkeys(local))
     registry._add(LOCAL, LOCAL, "classes", lambda: _offering(classes))
     if wrong := registry._errors_of(LOCAL):
@@ -358,40 +359,6 @@ def find_plugin(kind: str, name: str) -> type[Any]:
         PluginError: nothing, or more than one thing, has this name.
     """
     return load().find(kind, name).cls
-
-
-Installed = tuple[
-    list[tuple[str, str, importlib.metadata.EntryPoint]], list[entry_points.BrokenMetadata]
-]
-_kept: list[tuple[Any, Installed]] = []  # the places that were searched for plugins, and the result
-
-
-def _installed() -> Installed:
-    """Return all installed plugins with distribution and version, sorted; and what is unreadable.
-
-    Reading the metadata of every distribution takes 30 ms, so the lists are kept until a directory
-    on `sys.path` changes.
-    """
-    changes = [_last_change(path) for path in sys.path]
-    key = (importlib.metadata.entry_points, tuple(sys.meta_path), tuple(sys.path), changes)
-    if _kept and _kept[0][0] == key:
-        return _kept[0][1]
-    points = []
-    offered = entry_points.of_group(hookspecs.PROJECT)
-    for point in sorted(offered, key=lambda point: (point.name, point.value)):
-        with contextlib.suppress(Exception):  # it is among the broken ones
-            points.append((*entry_points.origin(point), point))
-    found = points, entry_points.broken(hookspecs.PROJECT)
-    _kept[:] = [(key, found)]
-    return found
-
-
-def _last_change(path: str) -> int | None:
-    """Return the time of the last change of a directory, in ns; None if there is none."""
-    try:
-        return Path(path).stat().st_mtime_ns
-    except (OSError, TypeError, ValueError):
-        return None
 
 
 def _offering(classes: list[type[Any]]) -> Any:
@@ -436,16 +403,6 @@ def _without_entry_point(use: str) -> str | None:
         f"the package {name!r} is installed but has no entry point for dpframe: add "
         f"{point} to its pyproject.toml and install it again"
     )
-
-
-@functools.cache
-def _version() -> str:
-    try:
-        return importlib.metadata.version(BUILTIN)
-    except importlib.metadata.PackageNotFoundError:
-        from dpframe import __version__
-
-        return __version__
 
 
 def named(registry: Registry, name: str) -> tuple[Entry, ...]:
