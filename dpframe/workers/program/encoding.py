@@ -19,6 +19,7 @@ from .libraries import Parts, exact, of_array_like, parts_of, public_parts
 
 _MOST_PARTS = 1 << 20  # Python objects in one answer, arrays counted as one
 _MOST_DEPTH = 64  # containers within containers
+_MOST_KEYS = 64  # keys of a table that are remembered together
 _MOST_KNOWN = 64  # characters of a text that is remembered
 _DEFAULTS = ("__closure__", "__defaults__", "__kwdefaults__")  # values that a function holds
 _CODE = ("function", "builtin_function_or_method", "method", "module")
@@ -192,12 +193,13 @@ class _Reader:
         self.part(b"M", pack("<Q", len(value)))
         if type(value) is not dict:
             self.part(b"C", sized(name_of(type(value)).encode()))
-        keys = [(*self.label(key), key) for key in value]
-        self.part(b"K", sized(b"".join(sized(content) for content, _, _ in keys)))
-        kinds = {}
-        for content, _, key in sorted(keys, key=_place):
-            kinds[content] = self.read(value[key])
-        held = [f"{label}: {kinds[content]}" for content, label, _ in keys]
+        if len(value) <= _MOST_KEYS and set(map(type, value)) == {str}:
+            whole, labels, in_order = _head(tuple(value))
+        else:
+            whole, labels, in_order = _head_of([(*self.label(key), key) for key in value])
+        self.parts.append(whole)
+        kinds = {place: self.read(value[key]) for place, key in in_order}
+        held = [f"{label}: {kinds[place]}" for place, label in enumerate(labels)]
         return f"{name_of(type(value))} ({', '.join(held)})"
 
     def group(self, value: Any) -> str:
@@ -383,11 +385,26 @@ def _of_text(text: str) -> tuple[bytes, list[float], float]:
 _of_long = _of_text.__wrapped__
 
 
-def _place(key: tuple[bytes, str, Any]) -> tuple[bool, bytes, bytes]:
-    """Order keys: texts by the alphabet, then the rest by their bytes."""
-    content, _, value = key
-    text = value if isinstance(value, str) else ""
-    return type(value) is not str, bytes_of(text), content
+@lru_cache(maxsize=1 << 10)
+def _head(keys: tuple[str, ...]) -> tuple[bytes, list[str], list[tuple[int, Any]]]:
+    return _head_of([(b"s" + _of_text(key)[0], repr(key).strip("'"), key) for key in keys])
+
+
+def _head_of(
+    keys: list[tuple[bytes, str, Any]],
+) -> tuple[bytes, list[str], list[tuple[int, Any]]]:
+    """Return the bytes of a table's keys, their labels, and the keys in order with their places.
+
+    The order is that of the alphabet for texts, then that of the bytes for other keys.
+    """
+
+    def rank(place: int) -> tuple[bool, bytes, bytes]:
+        content, _, key = keys[place]
+        return type(key) is not str, bytes_of(key) if isinstance(key, str) else b"", content
+
+    whole = b"K" + sized(b"".join(sized(content) for content, _, _ in keys))
+    in_order = [(place, keys[place][2]) for place in sorted(range(len(keys)), key=rank)]
+    return whole, [label for _, label, _ in keys], in_order
 
 
 def _listed(kinds: list[str]) -> str:
