@@ -1,7 +1,7 @@
 """Estimate the memory and the calls that a plan takes."""
 
 import math
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -148,7 +148,9 @@ class Footprint:
 def _count(statistic: Statistic, cell: Cell, the_pass: Pass) -> int:
     try:
         with at_work("the statistic"):
-            zero = jax.eval_shape(statistic.zero, ideal_layout(statistic, the_pass.shape.dims))
+            layout = ideal_layout(statistic, the_pass.shape.dims)
+            how = statistic.zero if statistic.portable else partial(jax.eval_shape, statistic.zero)
+            zero = how(layout)
         return sum(math.prod(leaf.shape) for leaf in trees.leaves(zero))
     except MemoryError as error:
         needs = [(f"counts of {_estimator(cell)}", 0)]
