@@ -105,18 +105,14 @@ def rates(found: Found) -> str:
         f"{100 * y:.3g} % at FPR {setting(100 * low)} %"
         for y, low in zip(reached, LOW_RATES, strict=True)
     )
-    of = " (of the reversed scores)" if _direction(found).get("drawn_reversed") else ""
+    of = " (of the reversed scores)" if found["scores"]["direction"]["drawn_reversed"] else ""
     return f"AUC {area:.3f} · TPR {', '.join(shares)}{of}"
-
-
-def _direction(found: Found) -> Found:
-    return found["scores"].get("direction") or {}  # old answers have none
 
 
 def reversal(found: Found) -> str:
     """Warn about scores that are lower with the record; empty if none were noticed."""
-    direction = _direction(found)
-    if not direction.get("reversed"):
+    direction = found["scores"]["direction"]
+    if not direction["reversed"]:
         return ""
     return (
         "! The scores are lower with the record than without: a test of "
@@ -130,13 +126,13 @@ def untested(found: Found) -> str:
     """Warn that no estimator tested the claim, so that it is not taken as confirmed."""
     if found["claim"] is None or found["refuted"] is not None:
         return ""
-    reason = found.get("untested") or "no selected estimator can test it on these scores"
+    reason = found["untested"] or "no selected estimator can test it on these scores"
     return f"! The claim was not tested: {str(reason).removesuffix('.')}."
 
 
 def warnings(found: Found) -> list[str]:
     """Return all warnings; those of the tool that made the scores come last."""
-    own = [f"! {text}" for text in found.get("warnings", ())]
+    own = [f"! {text}" for text in found["warnings"]]
     return [line for line in (reversal(found), untested(found), *own) if line]
 
 
@@ -156,8 +152,8 @@ def unadjusted(found: Found) -> str:
 
 def sources(found: Found) -> Iterator[str]:
     """Name the scores, the columns that hold them, and their direction."""
-    scores, direction = found["scores"], _direction(found)
-    if columns := scores.get("columns"):
+    scores, direction = found["scores"], found["scores"]["direction"]
+    if columns := scores["columns"]:
         sides = f"{quantity(columns['in'])} in, {quantity(columns['out'])} out"
         yield (
             f"score = column {columns['score']}, membership = column {columns['membership']} "
@@ -177,24 +173,21 @@ def sources(found: Found) -> Iterator[str]:
             column = f", column {side['column']}" if "column" in side else ""
             yield f"{side['name']}{column}: {amount}{_lacking(side['nan'], 'of them NaN')} ({name})"
     yield from _stated(direction)
-    if aside := sum(direction.get("set_aside", ())):
-        yield f"{quantity(aside)} of these only test the direction of the scores."
+    if aside := sum(direction["set_aside"]):
+        yield f"{quantity(aside)} scores were held out to check the direction."
 
 
 def canaries(scores: Found) -> str:
     """Write the number of canaries and of runs."""
-    runs = scores.get("runs", 1)  # old answers have none
+    runs = scores["runs"]
     of = "of one run" if runs == 1 else f"in each of {quantity(runs)} runs"
     return f"{quantity(scores['canaries'])} canaries {of}"
 
 
 def _stated(direction: Found) -> Iterator[str]:
     """Say if larger or lower scores indicate the record, and who said so."""
-    lower, by = direction.get("lower_is_member"), direction.get("stated_by")
-    if by is None:  # an old answer
-        return
-    called = direction.get("called_loss")
-    if lower:
+    by = direction["stated_by"]
+    if direction["lower_is_member"]:
         why = "--lower-is-member" if by == "option" else "the column is called a loss"
         other = "" if by == "option" else " If larger is member, add --higher-is-member."
         yield (
@@ -202,7 +195,7 @@ def _stated(direction: Found) -> Iterator[str]:
             f"indicate the record.{other}"
         )
     elif by == "option":
-        although = ", although the column is called a loss" if called else ""
+        although = ", although the column is called a loss" if direction["called_loss"] else ""
         yield f"Direction: larger is member (--higher-is-member{although})."
     else:
         yield "Direction: larger is member (the default)."
