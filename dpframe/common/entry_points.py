@@ -61,16 +61,17 @@ def _field(distribution: Distribution, field: str) -> str:
     return value
 
 
-class BrokenMetadata(NamedTuple):
-    """A distribution whose entry points, name or version cannot be read."""
+class Broken(NamedTuple):
+    """An offer of a distribution that cannot be used, and the reason."""
 
     distribution: str
     version: str
-    file: str
+    what: str
+    """Such as an entry point, a hook of it, or a file of the distribution."""
     error: str
 
 
-def broken(group: str) -> list[BrokenMetadata]:
+def broken(group: str) -> list[Broken]:
     """Return the distributions that declare the group, or may declare it, and cannot be read."""
     found = []
     for one in importlib.metadata.distributions():
@@ -86,7 +87,7 @@ def broken(group: str) -> list[BrokenMetadata]:
             path = str(getattr(one, "_path", "unknown-unknown")).replace("\\", "/")
             name, _, version = path.rpartition("/")[2].rpartition(".")[0].partition("-")
             why = f"{type(error).__name__}: {error}"
-            found.append(BrokenMetadata(name, version or "unknown", file, why))
+            found.append(Broken(name, version or "unknown", file, why))
     return found
 
 

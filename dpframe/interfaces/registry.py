@@ -17,6 +17,7 @@ import pluggy
 
 from dpframe import __version__
 from dpframe.common import entry_points
+from dpframe.common.entry_points import Broken
 from dpframe.common.text import cut, did_you_mean, error_message, listed, shown
 from dpframe.errors import PluginError
 from dpframe.interfaces import hookspecs, mechanism as program_files, plugin_files
@@ -61,16 +62,6 @@ class Entry:
     def goes_by(self, name: str) -> bool:
         """True if a spec may use this name for it."""
         return name in (self.name, f"{self.distribution}/{self.name}")
-
-
-@dataclasses.dataclass(frozen=True)
-class Broken:
-    """An offer of a distribution that cannot be used, and the reason."""
-
-    distribution: str
-    version: str
-    what: str
-    error: str
 
 
 class Registry:
@@ -434,5 +425,5 @@ def catalog(registry: Registry, name: str | None = None) -> dict[str, Any]:
     ]
     return {
         "plugins": plugins,
-        "broken": [dataclasses.asdict(broken) for broken in registry.broken],
+        "broken": [broken._asdict() for broken in registry.broken],
     }
