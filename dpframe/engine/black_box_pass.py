@@ -23,7 +23,7 @@ from dpframe.interfaces.statistic import BinCounts, DecisionCounts
 from dpframe.sampling.address import EVAL, Segment, as_scored, for_a_box
 from dpframe.spec.audit import Cell, RunSettings
 from dpframe.workers.program.generators import note_of
-from dpframe.workers.requests import Load, Overdue, Stopped, WorkerSource
+from dpframe.workers.requests import BoxPayload, DeadlinePassed, RunCancelled, WorkerSource
 from dpframe.workers.scheduling import GRACE, Clock, Pace, Which, at_once
 from dpframe.workers.trial_call import different, different_outputs, one_answer, only_exceptions
 
@@ -50,7 +50,7 @@ class BlackBoxDraws(draws.Draws):
     ) -> None:
         super().__init__(the_pass, run, prng, made)
         mechanisms: Any = the_pass.mechanisms
-        self.load = Load(mechanisms, for_a_box(made))
+        self.load = BoxPayload(mechanisms, for_a_box(made))
         self.source, self.independence = source, independence
         self._clock = Clock(limit)
         self.kept: dict[tuple[int, int, int], HostArray] = {}
@@ -141,7 +141,7 @@ class BlackBoxPass(PassWork):
         limit = self.run.seconds
         try:
             super().prepare()
-        except Overdue:
+        except DeadlinePassed:
             raise SampleError(
                 f"the time budget of {limit:g} s ended before anything was counted; the draws for "
                 "[run] fit and pilot come first"
@@ -265,7 +265,7 @@ class BlackBoxPass(PassWork):
             for lane, found in zip(active, drawn, strict=True):
                 for outputs in self._outputs(lane, index, segment):
                     found.append(outputs)
-        except (Overdue, Stopped):
+        except (DeadlinePassed, RunCancelled):
             pass  # the chunks drawn so far count
         rows = self.the_pass.rows
         done = min(sum(map(len, of_lane)) // rows for of_lane in drawn)

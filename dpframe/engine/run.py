@@ -27,7 +27,7 @@ from dpframe.results.verdict import Looks
 from dpframe.sampling.address import EVAL, SEGMENT_ELEMENTS, Shard, Stream, digest, precision_of
 from dpframe.spec.audit import Cell
 from dpframe.workers.executor import HERE, ThisProcess, source_of
-from dpframe.workers.requests import Overdue, Stopped, WorkerSource
+from dpframe.workers.requests import DeadlinePassed, RunCancelled, WorkerSource
 
 HEARTBEAT = 0.1  # seconds between two calls of the progress display
 STOPPED = "the workers of the run were stopped before the search had ended"
@@ -239,7 +239,7 @@ class Runner:
                     work.anytime.advance()
                 self.schedule.go_on(work)
             case Finished(work=work, error=error) if work.the_pass is None:
-                if not isinstance(error, Stopped | None):
+                if not isinstance(error, RunCancelled | None):
                     raise error
                 record = work.record or cell_record(work.cell, reason=STOPPED)
                 self.results[work.cell.id] = record
@@ -288,7 +288,7 @@ class Runner:
             with precision_of(work.run, on_host=work.on_host):
                 return event_of(work, cell, place, found)
 
-        with contextlib.suppress(CellError, Overdue, Stopped, machine.StuckError):
+        with contextlib.suppress(CellError, DeadlinePassed, RunCancelled, machine.StuckError):
             told = machine.with_timeout(event, self.plan.audit.run.seconds)
             return found.model_copy(update={"event": told})
         return found
@@ -330,7 +330,7 @@ class Runner:
 
         def at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:
             if self.leaving.is_set():
-                raise Stopped
+                raise RunCancelled
             return [future.result() for future in [pool.submit(call) for call in calls]]
 
         def drew(cell: Cell, draws: int) -> None:

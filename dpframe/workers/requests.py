@@ -363,10 +363,3 @@ def problem(frame: Frame, method: str) -> SampleError:
         return SampleError(escape(frame.header["why"]))
     kind = OutOfMemoryError if frame.header.get("type") == "MemoryError" else RaisedError
     return kind(f"{method} raised {escape(frame.header.get('blame', 'nothing'))}")
-
-
-# Names before, until all modules use the new ones.
-Lent = WorkerLease
-Load = BoxPayload
-Overdue = DeadlinePassed
-Stopped = RunCancelled

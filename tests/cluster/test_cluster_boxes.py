@@ -34,14 +34,14 @@ from dpframe.workers.executor import ThisProcess
 from dpframe.workers.in_process import Here
 from dpframe.workers.remote import Box as Shared, BoxOutputs, DrawBox, RemoteBoxes
 from dpframe.workers.requests import (
+    BoxPayload,
+    DeadlinePassed,
     Drawn,
-    Load,
     LostError,
     OutputDescription,
-    Overdue,
     RaisedError,
     Request,
-    Stopped,
+    RunCancelled,
 )
 
 pytest.importorskip("distributed")
@@ -193,13 +193,13 @@ DATA = (np.zeros(1), np.ones(1))
 WHERE = Stream(1, "a", 0, EVAL), 0, 0, 1, 4
 
 
-def drawn(boxes: RemoteBoxes, load: Load, *, deadline: float | None = None) -> Any:
+def drawn(boxes: RemoteBoxes, load: BoxPayload, *, deadline: float | None = None) -> Any:
     with boxes.lend(load) as (worker,):
         return worker.outputs(Request(0, 0, *WHERE), deadline)
 
 
 def directly(box: Any) -> Any:
-    with Here().lend(Load((box,), DATA)) as (worker, *_):
+    with Here().lend(BoxPayload((box,), DATA)) as (worker, *_):
         return worker.outputs(Request(0, 0, *WHERE), None)
 
 
@@ -207,11 +207,11 @@ def ended(ending: Exception, releases: int = 0) -> BoxOutputs:
     return BoxOutputs((), ending, releases, {})
 
 
-@pytest.mark.parametrize("ending", [LostError("it ended"), Stopped()], ids=["lost", "stopped"])
+@pytest.mark.parametrize("ending", [LostError("it ended"), RunCancelled()], ids=["lost", "stopped"])
 def test_a_process_that_ends_with_its_machine_is_another_try(ending: Exception) -> None:
     source = Here()
     boxes = RemoteBoxes(Near(ended(ending, 3)), source)
-    outputs = drawn(boxes, Load((Box(),), DATA))
+    outputs = drawn(boxes, BoxPayload((Box(),), DATA))
     assert outputs.tobytes() == directly(Box()).tobytes()
     assert source.calls == 3 + 4
 
@@ -221,27 +221,27 @@ def test_a_box_that_ends_its_process_fails(box: Any, times: int) -> None:
     """At once if it takes no seed: what it would draw again is something else."""
     near = Near(*[ended(LostError("it ended"))] * times)
     with pytest.raises(SampleError, match="it ended"):
-        drawn(RemoteBoxes(near, Here()), Load((box,), DATA))
+        drawn(RemoteBoxes(near, Here()), BoxPayload((box,), DATA))
 
 
 @pytest.mark.parametrize(
     ("given", "error"),
     [
         (ended(RaisedError("release raised X")), RaisedError),
-        (ended(Overdue()), Overdue),
+        (ended(DeadlinePassed()), DeadlinePassed),
         (CellError("5 workers ended"), SampleError),
-        (Stopped(), Stopped),
-        (Overdue(), Overdue),
+        (RunCancelled(), RunCancelled),
+        (DeadlinePassed(), DeadlinePassed),
     ],
 )
 def test_what_a_box_does_there_is_what_it_does_here(given: Any, error: Any) -> None:
     with pytest.raises(error):
-        drawn(RemoteBoxes(Near(given), Here()), Load((Box(),), DATA))
+        drawn(RemoteBoxes(Near(given), Here()), BoxPayload((Box(),), DATA))
 
 
 def test_outputs_of_another_type_fail_the_box() -> None:
     request = Request(0, 0, *WHERE, shape=Shape((), np.dtype("f8")))
-    task = DrawBox(Shared("near", Load((Box(),), DATA)), request, None)
+    task = DrawBox(Shared("near", BoxPayload((Box(),), DATA)), request, None)
     right = BoxOutputs((Drawn(np.zeros(4), OutputDescription()),), None, 4, {})
     assert task.checked(right) is right
     for wrong in (np.zeros(3), np.zeros(4, np.float32), np.zeros((4, 1))):
@@ -253,23 +253,23 @@ def test_outputs_of_another_type_fail_the_box() -> None:
 def test_a_run_that_ends_asks_for_nothing_more() -> None:
     near = Near()
     boxes = RemoteBoxes(near, Here())
-    with boxes.lend(Load((Box(),), DATA)) as (worker,):
+    with boxes.lend(BoxPayload((Box(),), DATA)) as (worker,):
         boxes.stop()
-        with pytest.raises(Stopped):
+        with pytest.raises(RunCancelled):
             list(worker.draw(Request(0, 0, *WHERE), None))
     assert not near.asked
 
 
 def test_what_no_worker_can_draw_is_drawn_here() -> None:
     near = Near(RefusedError("a worker cannot use the environment 'old'"))
-    outputs = drawn(RemoteBoxes(near, Here()), Load((Box(),), DATA))
+    outputs = drawn(RemoteBoxes(near, Here()), BoxPayload((Box(),), DATA))
     assert outputs.tobytes() == directly(Box()).tobytes()
     assert near.said == ["box is drawn on this machine: a worker cannot use the environment 'old'"]
 
 
 def test_words_are_told_even_if_an_answer_was_lost() -> None:
     asking = Asking()
-    load = Load((Answers(),), DATA)
+    load = BoxPayload((Answers(),), DATA)
     for _ in range(2):  # a process tells a word once
         source = Here()
         with RemoteBoxes(Near(), source).lend(load) as (worker,):
@@ -278,7 +278,7 @@ def test_words_are_told_even_if_an_answer_was_lost() -> None:
 
 
 def asked(box: Any, seconds: float | None = None) -> DrawBox:
-    shared = Shared("near", Load((box,), DATA))
+    shared = Shared("near", BoxPayload((box,), DATA))
     return DrawBox(shared, Request(0, 0, *WHERE), seconds)
 
 
@@ -286,7 +286,7 @@ def asked(box: Any, seconds: float | None = None) -> DrawBox:
 def test_what_is_not_wanted_any_more_ends() -> None:
     token = wanted.set(lambda: False)
     try:
-        assert isinstance(asked(BOXES[2](seconds=60.0))().ending, Stopped)
+        assert isinstance(asked(BOXES[2](seconds=60.0))().ending, RunCancelled)
     finally:
         wanted.reset(token)
 
@@ -294,7 +294,7 @@ def test_what_is_not_wanted_any_more_ends() -> None:
 @pytest.mark.slow
 def test_time_ends_a_draw_there() -> None:
     found = asked(BOXES[2](seconds=60.0), 0.2)()
-    assert (type(found.ending), found.releases) == (Overdue, 4)
+    assert (type(found.ending), found.releases) == (DeadlinePassed, 4)
 
 
 def test_a_box_whose_process_ends_is_told_from_one_that_raises() -> None:
@@ -318,7 +318,7 @@ def test_another_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def of_box(box: Any, environment: Environment | None = None) -> Shared:
-    return Shared("near", Load((box,), DATA), None, environment)
+    return Shared("near", BoxPayload((box,), DATA), None, environment)
 
 
 def test_another_program_is_refused(tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_another_program_is_refused(tmp_path: Path) -> None:
             return PureDP(1.0)
 
     Program.module.write_text("def prepare(params, data):\n    return float\n")
-    box = RemoteBoxes(Near(), Here()).shared(Load((Program(),), DATA))
+    box = RemoteBoxes(Near(), Here()).shared(BoxPayload((Program(),), DATA))
     assert remote._interpreters(box) == {}
     Program.module.write_text("def prepare(params, data):\n    return int\n")
     with pytest.raises(RefusedError, match=r"does not have the program \S*box\.py of the run"):
