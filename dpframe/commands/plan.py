@@ -13,6 +13,7 @@ from dpframe.commands.audit import make_plan
 from dpframe.common.machine import available_cores
 from dpframe.common.types import HostArray
 from dpframe.engine import resources, trace
+from dpframe.engine.events import Seen
 from dpframe.engine.ledger import query_of, resolution_of, share_of_error
 from dpframe.engine.power import (
     LARGEST_LOSS,
@@ -28,7 +29,7 @@ from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.search import arms
 from dpframe.search.proposals import rows_of
 from dpframe.search.search import LUCK, PROPOSALS, expected_gain
-from dpframe.search.wealth import LOSS_LIMIT, Point, Seen, Wealth, farthest
+from dpframe.search.wealth import LOSS_LIMIT, Point, Wealth, farthest
 from dpframe.workers.executor import source_of
 
 if TYPE_CHECKING:

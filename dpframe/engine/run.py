@@ -282,7 +282,7 @@ class Runner:
         """Add the event that shows the leak of a cell; leave it out if the attack fails."""
         if found.basis is None or found.basis.p_resolved > 1 - found.basis.confidence:
             return found
-        from dpframe.search.events import event_of
+        from dpframe.engine.events import event_of
 
         def event() -> WitnessRecord | None:
             with precision_of(work.run, on_host=work.on_host):

@@ -8,11 +8,11 @@ import numpy as np
 
 from dpframe.claims import Claim
 from dpframe.common.types import HostArray
+from dpframe.engine.events import MOST_EXAMINED, AnswerEvents, Output, Seen, in_short, outputs_of
 from dpframe.engine.kept_answers import AnswerRounds
 from dpframe.interfaces.attack import Answers
 from dpframe.search import arms
-from dpframe.search.events import MOST_EXAMINED, AnswerEvents, Output, in_short, outputs_of
-from dpframe.search.wealth import LOSS_LIMIT, WAYS, Point, Seen, mean, most_extreme
+from dpframe.search.wealth import LOSS_LIMIT, WAYS, Point, mean, most_extreme
 from dpframe.workers.trial_call import different, one_exception
 
 WARM_UP = 16

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpframe.engine.events import Seen
 from dpframe.interfaces.attack import Attack
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.pair import Neighbourhood
@@ -100,7 +101,7 @@ def is_of(part: str, name: str) -> bool:
     return without_values(part) in name
 
 
-def clearest(seen: wealth.Seen, points: Sequence[wealth.Point]) -> int | None:
+def clearest(seen: Seen, points: Sequence[wealth.Point]) -> int | None:
     """Return the first event nearly as far outside a claim as any; None if all are inside.
 
     Attacks are in the order of the spec, the plainest first.
@@ -121,7 +122,7 @@ def clearest(seen: wealth.Seen, points: Sequence[wealth.Point]) -> int | None:
     return int(min(near, key=lambda number: (number % cuts, number)))
 
 
-def most_telling(seen: wealth.Seen, delta: float, resolution: float = 0.0) -> tuple[int, float]:
+def most_telling(seen: Seen, delta: float, resolution: float = 0.0) -> tuple[int, float]:
     """Return the event with the largest loss minus two standard errors of its logarithm.
 
     Without the standard errors, events with a few draws on one side only would win by chance.

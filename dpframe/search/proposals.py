@@ -12,6 +12,7 @@ from dpframe.claims import Claim
 from dpframe.claims.relation import other_relation
 from dpframe.common.text import shown
 from dpframe.engine import fingerprint, kept_answers, ledger, trace
+from dpframe.engine.events import AnswerEvents, TailCuts
 from dpframe.engine.plan import Pass, PassPosition, Scorer
 from dpframe.errors import CellError
 from dpframe.interfaces.attack import Attack, Target
@@ -22,7 +23,6 @@ from dpframe.interfaces.statistic import DecisionCounts
 from dpframe.sampling.address import EVAL, Stream, digest, draw_group, for_a_box, rows_per_chunk
 from dpframe.sampling.content import made_by
 from dpframe.search import arms, black_box_arms, wealth
-from dpframe.search.events import AnswerEvents, TailCuts
 from dpframe.spec.audit import Cell, Choice
 from dpframe.spec.sweep import Setting, varied
 from dpframe.workers.scheduling import Clock

@@ -10,8 +10,10 @@ import numpy as np
 
 from dpframe.common.types import HostArray
 from dpframe.engine.checkpoint import Store
+from dpframe.engine.events import Seen
 from dpframe.engine.kept_answers import LOOK, KeptChoices, is_fast
 from dpframe.engine.ledger import resolution_of, share_of_error
+from dpframe.engine.pair_pass import Counter
 from dpframe.engine.plan import Plan
 from dpframe.engine.sampler import MOST_PAIRS
 from dpframe.errors import CellError, SampleError
@@ -22,9 +24,9 @@ from dpframe.interfaces.pair import Earned, Pair
 from dpframe.results.verdict import Looks, equal_scores
 from dpframe.sampling.address import EVAL, Stream, digest, host_generator
 from dpframe.search import leaks, proposals
-from dpframe.search.arms import Arm, Counter
+from dpframe.search.arms import Arm
 from dpframe.search.black_box_arms import BlackBoxArm
-from dpframe.search.wealth import LOSS_LIMIT, Point, Seen, Wealth, farthest, least_losses
+from dpframe.search.wealth import LOSS_LIMIT, Point, Wealth, farthest, least_losses
 from dpframe.spec.audit import Cell, RunSettings
 from dpframe.spec.sweep import Setting, by_chance, planned
 from dpframe.workers import requests, sensitivity, trial_call

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpframe.common.types import Floats, Ints
+from dpframe.engine.events import Seen
 from dpframe.stats.betting import Bet, choose, events, pay
 from dpframe.stats.output_bets import Lines, Supposed, bets, grouped, lines
 from dpframe.stats.output_bounds import bound, history, profile_below
@@ -31,28 +32,6 @@ GRID = np.concatenate([[0.0], np.geomspace(0.01, 40.0, 560 * FINE - 1)])
 
 OPEN = 1.002  # a loss not yet refuted, as a multiple of a bound by bets on the whole output
 RUINED = 100.0  # logarithm of a wealth that refutes a loss at every level of an audit
-
-
-class Seen(NamedTuple):
-    """Counts of one arm under one set of cuts."""
-
-    above: Ints  # draws at or above each cut, shape [2, cuts]: on D, on D′
-    trials: int  # draws on each side
-    cuts: tuple[int, ...] = ()  # number of cuts of each attack, by column; () for one attack
-
-    def place(self, event: int) -> tuple[int, int]:
-        """Return the attack of an event, by its number, and the cut of that attack."""
-        column = event % self.above.shape[1]
-        ends = np.cumsum((0, *self.cuts))
-        attack = int(np.searchsorted(ends, column, side="right")) - 1 if self.cuts else 0
-        return attack, column - int(ends[attack])
-
-    def of_attack(self, event: int) -> Ints:
-        """Count the draws between the cuts of the attack of an event, shape [2, its cuts + 1]."""
-        attack, cut = self.place(event)
-        first = event % self.above.shape[1] - cut
-        own = self.above[:, first : first + self.cuts[attack] if self.cuts else None]
-        return np.asarray(-np.diff(own, prepend=self.trials, append=0), np.int64)
 
 
 class Point(NamedTuple):

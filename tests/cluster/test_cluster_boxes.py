@@ -22,13 +22,12 @@ from support.small_audits import PLUGINS, load
 
 from dpframe import ForeignMechanism, PureDP
 from dpframe.commands.audit import make_plan, make_record
-from dpframe.engine import draws
+from dpframe.engine import draws, pair_pass as learned
 from dpframe.engine.run import run
 from dpframe.environments import Environment
 from dpframe.errors import CellError, SampleError, WrongResultError
 from dpframe.interfaces.executor import RefusedError, wanted
 from dpframe.sampling.address import EVAL, Asking, Shape, Stream
-from dpframe.search import arms as learned
 from dpframe.workers import remote
 from dpframe.workers.executor import ThisProcess
 from dpframe.workers.in_process import Here

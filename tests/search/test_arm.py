@@ -8,6 +8,7 @@ import pytest
 from support.searches import Three, spec
 
 import dpframe
+from dpframe.engine import pair_pass
 from dpframe.search import arms
 
 pytestmark = pytest.mark.usefixtures("coarse_bounds_of_module")
@@ -19,7 +20,7 @@ def test_what_is_bet_on_was_neither_learned_from_nor_counted_before(
     seen: dict[str, set[int]] = {}
     """The chunks of each pair that anything was made of."""
     rounds = []
-    counted, drawn, draw = arms.TracedArm._counted, arms.LearnedDraws.drawn, arms.TracedArm.draw
+    counted, drawn, draw = arms.TracedArm._counted, pair_pass.PairPass.drawn, arms.TracedArm.draw
 
     def of(the_pass: Any) -> set[int]:
         return seen.setdefault(the_pass.stream.group, set())
@@ -44,7 +45,7 @@ def test_what_is_bet_on_was_neither_learned_from_nor_counted_before(
             betting.pop()
 
     monkeypatch.setattr(arms.TracedArm, "_counted", count)
-    monkeypatch.setattr(arms.LearnedDraws, "drawn", look)
+    monkeypatch.setattr(pair_pass.PairPass, "drawn", look)
     monkeypatch.setattr(arms.TracedArm, "draw", bet)
     (cell,) = dpframe.audit(spec("laplace"), plugins=[Three]).cells
     assert cell.status == "ok"

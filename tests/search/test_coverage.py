@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import dpframe
+from dpframe.engine.events import Seen
 from dpframe.plugins import HostMechanism, Neighbourhood, PureDP, Values
 from dpframe.search.coverage import PROBABILITY, earned
-from dpframe.search.wealth import Point, Seen, Wealth
+from dpframe.search.wealth import Point, Wealth
 
 CLAIM = 1.0
 ROUNDS = [(16, 8, 16), (32, 16, 32), (64, 32, 64), (128, 64, 128), (256, 128, 128), (384, 128, 192)]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dpframe.builtin.attacks.answers import _interval
+from dpframe.engine.events import TailCuts, above, in_words
 from dpframe.interfaces.statistic import DecisionCounts
-from dpframe.search.events import TailCuts, above, in_words
 from dpframe.search.leaks import without_values
 
 

@@ -14,12 +14,13 @@ from scipy.special import bdtrc
 
 import dpframe
 from dpframe import Neighbourhood, PureDP, Values
+from dpframe.engine.events import Seen
 from dpframe.report.delivery import report_as
 from dpframe.report.figures.curves import certified_profile
 from dpframe.report.terminal.render import render
 from dpframe.search.leaks import most_telling
 from dpframe.search.search import SearchRun
-from dpframe.search.wealth import Seen, Wealth
+from dpframe.search.wealth import Wealth
 from dpframe.stats.betting import events
 
 

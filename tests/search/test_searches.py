@@ -18,7 +18,7 @@ from dpframe import HostMechanism, Mechanism, Neighbourhood, PureDP, Values
 from dpframe.commands import plan as plans
 from dpframe.commands.audit import load, make_plan
 from dpframe.commands.plan import outlook
-from dpframe.engine import power as powers, run as engine
+from dpframe.engine import pair_pass, power as powers, run as engine
 from dpframe.engine.checkpoint import Store
 from dpframe.engine.ledger import Ledger
 from dpframe.errors import SpecError
@@ -129,9 +129,9 @@ def test_an_interrupted_search_goes_on_and_earns_the_same(
         with pytest.raises(KeyboardInterrupt):
             counted(Store(tmp_path), 1)
     pieces: list[Any] = []
-    of = arms.LearnedDraws.of
+    of = pair_pass.PairPass.of
     monkeypatch.setattr(
-        arms.LearnedDraws, "of", lambda self, *a: (pieces.append(a), of(self, *a))[1]
+        pair_pass.PairPass, "of", lambda self, *a: (pieces.append(a), of(self, *a))[1]
     )
     again = counted(Store(tmp_path), 1)
     resumed = len(pieces)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpframe.engine.events import Seen
 from dpframe.search.search import OTHERS, UNDECIDED, Leading
-from dpframe.search.wealth import Seen, least_losses
+from dpframe.search.wealth import least_losses
 
 
 def arm(hits: tuple[int, int], trials: int, scale: float = 1.0) -> Any:

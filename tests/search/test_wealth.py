@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy.special import bdtrc
 
+from dpframe.engine.events import Seen
 from dpframe.search.wealth import (
     FINE,
     GRID,
     PairWealth,
     Point,
-    Seen,
     Wealth,
     farthest,
     least_losses,

@@ -1,4 +1,4 @@
-"""Events that the attacks of a search choose from the scores of some draws."""
+"""Events that attacks choose from the scores of some draws, with their counts and examples."""
 
 import dataclasses
 import itertools
@@ -25,7 +25,6 @@ from dpframe.interfaces.statistic import BinCounts, DecisionCounts, Statistic
 from dpframe.results.model import CellRecord, WitnessRecord
 from dpframe.results.strict_json import text as plain_text
 from dpframe.sampling import address
-from dpframe.search.wealth import Seen
 from dpframe.spec.audit import Cell, Choice, RunSettings
 from dpframe.stats.betting import choose
 from dpframe.stats.histograms import half_line
@@ -48,6 +47,28 @@ class TailCuts(BinCounts):
         # Ranks from either end, at growing distances, so that a tail has events of every size.
         ranks = np.geomspace(1, len(seen) / 2, self.number // 2).astype(int)
         return np.sort(np.concatenate([seen[ranks - 1], seen[-ranks]]))
+
+
+class Seen(NamedTuple):
+    """Counts of one arm under one set of cuts."""
+
+    above: Ints  # draws at or above each cut, shape [2, cuts]: on D, on D′
+    trials: int  # draws on each side
+    cuts: tuple[int, ...] = ()  # number of cuts of each attack, by column; () for one attack
+
+    def place(self, event: int) -> tuple[int, int]:
+        """Return the attack of an event, by its number, and the cut of that attack."""
+        column = event % self.above.shape[1]
+        ends = np.cumsum((0, *self.cuts))
+        attack = int(np.searchsorted(ends, column, side="right")) - 1 if self.cuts else 0
+        return attack, column - int(ends[attack])
+
+    def of_attack(self, event: int) -> Ints:
+        """Count the draws between the cuts of the attack of an event, shape [2, its cuts + 1]."""
+        attack, cut = self.place(event)
+        first = event % self.above.shape[1] - cut
+        own = self.above[:, first : first + self.cuts[attack] if self.cuts else None]
+        return np.asarray(-np.diff(own, prepend=self.trials, append=0), np.int64)
 
 
 def above(statistic: Statistic, counts: Tree) -> Ints:
