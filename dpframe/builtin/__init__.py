@@ -53,6 +53,7 @@ _MODULES = {
     },
     "pairs": {
         "zeros-ones": "pairs:ZerosOnes",
+        "values": "dpframe.plugins:Values",
         "records": "pairs:Records",
     },
     "neighbourhoods": {
@@ -63,7 +64,7 @@ _MODULES = {
         "records": "records:RecordEdits",
     },
 }
-"""The module and class of each plugin, by folder and name."""
+"""The module and class of each plugin, by folder and name; a module with a dot is a whole name."""
 
 
 @hookimpl
@@ -87,7 +88,7 @@ def dpframe_estimators() -> dict[str, str]:
 @hookimpl
 def dpframe_pairs() -> dict[str, str]:
     """Neighbouring datasets."""
-    return {**_classes("pairs"), "values": "dpframe.plugins:Values"}
+    return _classes("pairs")
 
 
 @hookimpl
@@ -116,4 +117,7 @@ def dpframe_executors() -> list[type[Executor]]:
 
 
 def _classes(room: str) -> dict[str, str]:
-    return {name: f"dpframe.builtin.{room}.{place}" for name, place in _MODULES[room].items()}
+    return {
+        name: place if "." in place else f"dpframe.builtin.{room}.{place}"
+        for name, place in _MODULES[room].items()
+    }
