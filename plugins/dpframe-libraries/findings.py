@@ -1,4 +1,4 @@
-"""Write docs/explanation/library-findings.md from the records of specs/libraries.
+"""Print the tables of docs/explanation/library-findings.md from the records of specs/libraries.
 
 python plugins/dpframe-libraries/findings.py runs/known/record.json runs/opendp-versions/record.json
 The files after --again are records of controls with other seeds.
@@ -10,8 +10,6 @@ import json
 import sys
 from pathlib import Path
 from typing import Any
-
-PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "library-findings.md"
 
 GITHUB = "https://github.com/"
 REPORTS = {  # start of a label: repository, and the number of an issue or a pull request
@@ -38,35 +36,8 @@ REPORTS = {  # start of a label: repository, and the number of an issue or a pul
     "opacus 1.6.0 step": ("meta-pytorch/opacus", 616),
 }
 
-HEAD = """\
-# Violations found in libraries
-
-The built-in search finds the publicly reported privacy bugs below in released versions of
-libraries, and no violation in releases without a known bug. The specs state typical data of a user
-and the claim of the library, but not the pair of datasets or the event to look for.
-
-<!-- no-run: it needs a registry of packages, and an hour -->
-```sh
-dpframe environments build specs/libraries/known.toml
-dpframe run specs/libraries/known.toml
-```
-
-`plugins/dpframe-libraries/findings.py` generates this page from the records. *Runs* counts all
-releases that the search requested, on both datasets of all pairs. The pair and the event are those
-with the strongest evidence. The first two tables come from one run on two cores, with 99.9 %
-confidence for all of them together. Seconds are the duration of a search; searches run in parallel,
-so a long one mostly waits: the GDP accountant of Opacus alone took 37 s.
-
-The bugs need different observers. Some need a record with NaN, or far out of bounds: they matter
-if anyone may contribute such a record. Low bits matter if releases are visible to the last bit; a
-spec requests them with `outputs.bits`. `expected_batch_size` and the groups of Polars concern the
-size of the data, and matter if a record may be added or removed. The verdict `consistent` means
-that this search found nothing in this number of runs, not that a release is private.
-"""
-
-
 AGAIN = """\
-## Fixed releases, with other seeds
+### Fixed releases, with other seeds
 
 This table counts false alarms of `dpframe run … --seed N --set run.seconds=…`, with a few seconds
 for each cell. A library that takes milliseconds for a run allows few runs. Searches without a bet
@@ -75,7 +46,7 @@ in that time are not counted.
 
 
 def main(paths: list[str]) -> None:
-    """Read records and write the page. If several cells have one label, the last run counts.
+    """Read records and print tables. If several cells have one label, the last run counts.
 
     Args:
         paths: record files; those after `--again` are controls, each with another seed.
@@ -92,8 +63,8 @@ def main(paths: list[str]) -> None:
             if cell["status"] == "ok":
                 found[cell["mechanism"]["label"]] = cell
     repeats = [_repeats(again)] if again else []
-    parts = [HEAD, _findings(sorted(found.values(), key=_label)), *repeats, *matrices]
-    PAGE.write_text("\n".join(parts), encoding="utf-8")
+    parts = [_findings(sorted(found.values(), key=_label)), *repeats, *matrices]
+    sys.stdout.write("\n".join(parts))
 
 
 def _read(paths: list[str]) -> list[dict[str, Any]]:
@@ -125,20 +96,15 @@ def _label(cell: dict[str, Any]) -> str:
 
 def _findings(cells: list[dict[str, Any]]) -> str:
     """Return tables with one row for each cell: the violations, then the rest."""
-    lines = ["## Found", ""]
-    lines += ["| release | report | D and D′ | event | runs | s |", "|---|---|---|---|---|---|"]
+    lines = ["### Found", ""]
+    lines += ["| release | report | event | runs |", "|---|---|---|---|"]
     found = [cell for cell in cells if _is_violated(cell)]
     rest = [cell for cell in cells if not _is_violated(cell)]
     lines += [
-        f"| {_label(cell)} | {_report(cell)} | {_pair(cell)} | {_event(cell)} "
-        f"| {_runs(cell)} | {cell['seconds']:.0f} |"
-        for cell in found
+        f"| {_label(cell)} | {_report(cell)} | {_event(cell)} | {_runs(cell)} |" for cell in found
     ]
-    lines += ["", "## Not found", "", "| release | verdict | runs | s |", "|---|---|---|---|"]
-    lines += [
-        f"| {_label(cell)} | {cell['verdict']} | {_runs(cell)} | {cell['seconds']:.0f} |"
-        for cell in rest
-    ]
+    lines += ["", "### Not found", "", "| release | runs |", "|---|---|"]
+    lines += [f"| {_label(cell)} | {_runs(cell)} |" for cell in rest]
     return "\n".join([*lines, ""])
 
 
@@ -150,7 +116,7 @@ def _matrix(record: dict[str, Any]) -> str:
         words = "**violated**: " + _event(cell) if _is_violated(cell) else str(cell["verdict"])
         row = table.setdefault(cell["mechanism"]["params"]["environment"], {})
         row[cell["mechanism"]["label"]] = words
-    lines = [f"## `{record['audit']['name']}`", "", "| | " + " | ".join(columns) + " |"]
+    lines = [f"### `{record['audit']['name']}`", "", "| | " + " | ".join(columns) + " |"]
     lines.append("|---" * (len(columns) + 1) + "|")
     for environment, row in table.items():
         lines.append(
@@ -169,12 +135,6 @@ def _report(cell: dict[str, Any]) -> str:
         if cell["mechanism"]["label"].startswith(begin):
             return f"[#{number}]({GITHUB}{where}/issues/{number})" if number else where
     raise SystemExit(f"{cell['mechanism']['label']}: no public report is known, so leave it out")
-
-
-def _pair(cell: dict[str, Any]) -> str:
-    exact = (cell.get("exact") or {}).get("witnesses")
-    params = (exact[0]["pair"] if exact else cell["pair"])["params"]
-    return _plain(params.get("description") or params)
 
 
 def _event(cell: dict[str, Any]) -> str:
