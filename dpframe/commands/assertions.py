@@ -7,7 +7,6 @@ import inspect
 import math
 import os
 import shlex
-import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -303,7 +302,7 @@ def _audit(
     except SpecError as error:
         raise DpframeError(str(error)) from None
     loaded = dataclasses.replace(loaded, run=loaded.run._replace(extended=terms.extended))
-    if "jax" in sys.modules:  # an attack of a plugin uses it
+    if auditing.uses_jax(loaded):
         keep_compiled_programs()
     aside: str | None = None
     source: Workers | Here = workers

@@ -212,6 +212,19 @@ def load_plugins(plugins: Iterable[type[Plugin] | str | os.PathLike[str]] = ()) 
     return registry.load(classes, files)
 
 
+def uses_jax(loaded: Audit) -> bool:
+    """True if a mechanism of an audit is traced, or an attack scores in JAX."""
+    from dpframe.interfaces.mechanism import HostMechanism
+
+    return any(
+        not isinstance(cell.mechanism.value, HostMechanism)
+        or not all(
+            one.value.portable for one in (cell.search.attacks if cell.search else [cell.attack])
+        )
+        for cell in loaded.cells
+    )
+
+
 def make_plan(loaded: Audit, source: WorkerSource | None = None) -> Plan:
     """Arrange an audit for the engine.
 

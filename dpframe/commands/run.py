@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tomli
 
-from dpframe.commands.audit import environment, make_plan, make_record, plugin_records
+from dpframe.commands.audit import (
+    environment,
+    make_plan,
+    make_record,
+    plugin_records,
+    uses_jax,
+)
 from dpframe.common import files
 from dpframe.common.arrays import jax
 from dpframe.errors import DpframeError, RecordError
@@ -128,7 +134,8 @@ def run(
     from dpframe.workers.executor import source_of
 
     with files.locked(directory / CHECKPOINT):
-        keep_compiled_programs(warn)
+        if uses_jax(loaded):
+            keep_compiled_programs(warn)
         store = Store(directory / CHECKPOINT, invocation.blocks)
         earlier = _earlier(directory, warn)
         ledger = Ledger(directory, _looks(earlier))
