@@ -8,6 +8,7 @@ of one pass together reject a correct mechanism with a probability below `ERROR`
 import hashlib
 import math
 import threading
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -111,14 +112,14 @@ class Independence:
     ) -> None:
         self.rows, self.lanes, self.answers, self._boxes = rows, lanes, answers, boxes
         self._drift, self._attacks = drift, attacks if drift else 0
-        self._blocks: dict[tuple[int, ...], _Blocks] = {}
+        self._blocks: defaultdict[tuple[int, ...], _Blocks] = defaultdict(_Blocks)
         """By lane, dataset and number of the attack; -1 for the outputs themselves."""
         self._tests = 2 * lanes * (1 + attacks)
         self._drawn, self._drawn_before, self._looks = 0, ROWS, 0
         self._lock = threading.Lock()
-        self._known: dict[tuple[int, int], dict[bytes, int]] = {}
-        self._number: dict[tuple[int, int], int] = {}
-        self._kept: dict[tuple[int, int], dict[int, HostArray]] = {}
+        self._number = Counter[tuple[int, int]]()  # of chunks, by lane and dataset
+        self._known: defaultdict[tuple[int, int], Counter[bytes]] = defaultdict(Counter)
+        self._kept: defaultdict[tuple[int, int], dict[int, HostArray]] = defaultdict(dict)
         """By lane and dataset, then by chunk."""
         self._compared, self._row_looks = 0, 0
         self._found: WorthlessError | None = None
@@ -133,20 +134,19 @@ class Independence:
             for number in range(len(outputs) // self.rows):
                 chunk = outputs[number * self.rows : (number + 1) * self.rows]
                 self._compare_whole(lane, index, chunk)
-                kept = self._kept.setdefault((lane, index), {})
+                kept = self._kept[lane, index]
                 if counted and len(kept) * min(self.rows, CHUNK_ROWS) < ROWS:
                     kept[first + number] = chunk[:CHUNK_ROWS].copy()
             if counted and self._drift and (signals := _signals(outputs, self.answers, kinds=True)):
                 self._drawn += len(outputs)
-                own = self._blocks.setdefault((lane, index, -1), _Blocks())
-                own.see_outputs(first * self.rows, signals, self.rows)
+                self._blocks[lane, index, -1].see_outputs(first * self.rows, signals, self.rows)
             self._raise()
 
     def see_counts(self, lane: int, index: int, attack: int, first: int, bins: Ints) -> None:
         """Take in the counts of consecutive draws in an attack's bins, shape [bins]."""
         if attack < self._attacks:
             with self._lock:
-                self._blocks.setdefault((lane, index, attack), _Blocks()).see_bins(first, bins)
+                self._blocks[lane, index, attack].see_bins(first, bins)
 
     def passes(self) -> bool:
         """True if the outputs so far may be kept."""
@@ -179,13 +179,12 @@ class Independence:
         Each group of m equal chunks whose last is chunk number G has its own share of the error.
         Over all m, G and groups the shares sum to less than 1.
         """
-        known = self._known.setdefault((lane, index), {})
-        number = self._number[lane, index] = self._number.get((lane, index), 0) + 1
+        self._number[lane, index] += 1
+        number, known = self._number[lane, index], self._known[lane, index]
         digest = hashlib.blake2b(chunk.tobytes(), digest_size=16).digest()
-        if digest not in known and len(known) >= KNOWN:
-            return
-        copies = known[digest] = known.get(digest, 0) + 1
-        if copies < 2:
+        if digest in known or len(known) < KNOWN:
+            known[digest] += 1
+        if (copies := known[digest]) < 2:
             return
         groups = gammaln(number) - gammaln(copies) - gammaln(number - copies + 1)
         share = -(copies * math.log(2) + math.log(number * (number + 1)) + groups)
@@ -201,9 +200,9 @@ class Independence:
         self._row_looks += 1
         looks = self._row_looks * (self._row_looks + 1)
         least = math.log(ERROR / 3 / (self.lanes * TESTS * looks))
-        for lane in sorted({lane for lane, _ in self._kept}):
-            x, y = (self._kept.get((lane, index), {}) for index in (0, 1))
-            tests = _tests_of_rows(dict(sorted(x.items())), dict(sorted(y.items())), self.answers)
+        for lane in sorted({lane for (lane, _), kept in self._kept.items() if kept}):
+            x, y = (dict(sorted(self._kept[lane, index].items())) for index in (0, 1))
+            tests = _tests_of_rows(x, y, self.answers)
             if reason := next((reason for reason, chance in tests if chance < least), None):
                 self._found = self._worthless(reason)
 
@@ -227,7 +226,7 @@ class _Blocks:
         self._first: list[list[Floats]] = []
         self._cuts: list[Floats] = []
         self._base, self._width = 0, BLOCK
-        self._sizes = np.zeros(1, np.int64)
+        self._sizes = np.zeros(MOST_BLOCKS, np.int64)
         self._hits: Ints | None = None  # shape [blocks, events], known once the first come in
 
     def see_outputs(self, start: int, signals: list[Floats], rows: int) -> None:
@@ -273,15 +272,12 @@ class _Blocks:
 
     def _add(self, starts: Ints, sizes: Ints, hits: Ints) -> None:
         if self._hits is None:
-            self._hits = np.zeros((1, hits.shape[1]), np.int64)
-        last = int(starts[-1]) - self._base
-        while last >= self._width * MOST_BLOCKS:
+            self._hits = np.zeros((MOST_BLOCKS, hits.shape[1]), np.int64)
+        while int(starts[-1]) - self._base >= self._width * MOST_BLOCKS:
             self._width *= 2
-            self._sizes, self._hits = map(_joined, (self._sizes, self._hits))
-        if (more := last // self._width + 1 - len(self._sizes)) > 0:
-            more = max(more, min(len(self._sizes), MOST_BLOCKS - len(self._sizes)))
-            self._sizes = np.pad(self._sizes, (0, more))
-            self._hits = np.pad(self._hits, ((0, more), (0, 0)))
+            for blocks in (self._sizes, self._hits):
+                blocks[: MOST_BLOCKS // 2] = blocks[::2] + blocks[1::2]
+                blocks[MOST_BLOCKS // 2 :] = 0
         # Threads may hand over later chunks first.
         place = np.maximum(0, starts - self._base) // self._width
         np.add.at(self._sizes, place, sizes)
@@ -301,13 +297,6 @@ def _at_least(bins: Ints) -> Ints:
     """Count draws at or above each bin but the first; shape [n, bins] becomes [n, bins − 1]."""
     found: Ints = np.cumsum(bins[:, ::-1], axis=1)[:, -2::-1]
     return found
-
-
-def _joined(blocks: Ints) -> Ints:
-    """Add up blocks two by two."""
-    even = blocks if len(blocks) % 2 == 0 else np.concatenate([blocks, np.zeros_like(blocks[:1])])
-    joined: Ints = even[::2] + even[1::2]
-    return joined
 
 
 def _tests_of_rows(

@@ -462,6 +462,13 @@ def test_a_pass_that_failed_stays_failed() -> None:
         seen.conclude()
 
 
+def test_a_lane_without_counted_rows_is_passed_over() -> None:
+    seen, rng = Independence(rows=8, lanes=2), np.random.default_rng(1)
+    seen.see(0, 0, 0, rng.random((8, 1)), counted=False)
+    seen.see(1, 0, 0, rng.random((8, 1)), counted=True)
+    seen.conclude()
+
+
 def test_looks_at_rows_share_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that come one by one are looked at twelve times: together the looks have one error."""
     levels = []
