@@ -1,10 +1,9 @@
 """Compile programs for the device, and keep them between runs.
 
-JAX's own cache finds a program by its lowered form, and lowering is most of the cost of a program
-that is compiled already: 15 to 30 ms each, because the rounds of the generator are unrolled.
-`CompiledProgram` finds it by its traced form, which takes 2 to 6 ms. The key describes every
-operation, constant and setting of the trace, so it covers code that was replaced in memory and code
-of any plugin. A trace that cannot be described in full has no key, and JAX's cache serves it.
+JAX's own cache finds a program by its lowered form, and lowering takes 15 to 30 ms, because the
+rounds of the generator are unrolled. `CompiledProgram` finds it by its traced form in 2 to 6 ms.
+The key describes every operation, constant and setting of the trace, so it covers any code, also if
+it was replaced in memory. A trace that cannot be described in full is left to JAX's cache.
 """
 
 from __future__ import annotations
@@ -36,8 +35,11 @@ SWITCH = "DPFRAME_CACHE"
 """Environment variable: a directory, or "off". Default: the user's cache directory."""
 
 QUIET = (0, 10, 2)
-"""The first version of JAX in which XLA loads a program silently. Before, on recent processors, it
-printed lists of their features, two thousand characters long, for every program."""
+"""The first JAX that loads a program without printing the features of the processor."""
+
+OPTIONS: dict[str, Any] = {"xla_cpu_prefer_vector_width": 512}
+"""LLVM prefers 256 bits on every CPU; these loops run up to 1.9 times as fast with 512. A processor
+without them ignores the option."""
 
 _kept_in: list[Path] = []  # the directory of programs, if they are kept
 
@@ -57,14 +59,12 @@ def keep_compiled_programs(warn: Callable[[str], None] = lambda _: None) -> Path
         status = directory.stat()
     except OSError:
         return None  # a cache is a convenience
-    problem = None  # a reason why a program from this directory should not be run
-    if hasattr(os, "geteuid") and status.st_uid != os.geteuid():
-        problem = "belongs to another user"
-    elif hasattr(os, "geteuid") and status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        problem = "others can write to it"
-    if problem:
+    foreign = hasattr(os, "geteuid") and status.st_uid != os.geteuid()
+    if foreign or (os.name == "posix" and status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
+        problem = "belongs to another user" if foreign else "others can write to it"
         warn(f"{directory}: {problem}; compiled programs are not cached")
-    if problem or not os.access(directory, os.W_OK):
+        return None
+    if not os.access(directory, os.W_OK):
         return None
     for name, value in (
         ("jax_compilation_cache_dir", str(directory)),
@@ -77,10 +77,7 @@ def keep_compiled_programs(warn: Callable[[str], None] = lambda _: None) -> Path
 
 
 def compiled(static: tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], CompiledProgram]:
-    """Decorate a function of arrays; it is compiled on first use, not on import.
-
-    `static` names the keyword arguments that select a program.
-    """
+    """Compile a function of arrays on first use; `static` names keywords that select a program."""
     return lambda function: CompiledProgram(function, static)
 
 
@@ -94,8 +91,8 @@ class CompiledProgram:
         self._locks: dict[Any, threading.Lock] = {}
 
     def __call__(self, *args: Any, **static: Any) -> Any:
-        usual = jax.default_backend() == "cpu" and len(jax.devices()) == 1
-        if not _kept_in or not usual or not static.keys() <= set(self._static):
+        usual = bool(_kept_in) and jax.default_backend() == "cpu" and len(jax.devices()) == 1
+        if not usual or not static.keys() <= set(self._static):
             return self._jitted(*args, **static)
         leaves, structure = jax.tree.flatten(args)
         precision: bool = jax.config.jax_enable_x64  # type: ignore[attr-defined]
@@ -108,27 +105,34 @@ class CompiledProgram:
 
     @functools.cached_property
     def _jitted(self) -> Any:
-        return jax.jit(
-            self._function, static_argnames=self._static, compiler_options=compiler_options()
-        )
+        return self._jit(compiler_options=compiler_options())
+
+    def _jit(self, **options: Any) -> Any:
+        @functools.wraps(self._function)
+        def named(*args: Any, **static: Any) -> Any:
+            return self._function(*args, **static)
+
+        # JAX's key contains the name, so its cache has no program that is not in this one, too.
+        named.__name__ += "_" + hashlib.blake2b(_surroundings().encode(), digest_size=4).hexdigest()
+        return jax.jit(named, static_argnames=self._static, **options)
 
     def programs(self) -> int:
         """Return the number of programs that it has been compiled to."""
         return int(self._jitted._cache_size()) + len(self._loaded)
 
     def _load_or_compile(self, args: tuple[Any, ...], static: dict[str, Any]) -> Any:
-        traced = self._jitted.trace(*args, **static)
+        traced = self._jit().trace(*args, **static)  # the options take long to find
         try:
             file = _kept_in[0] / f"{_key(traced)}-program"
         except _UnknownError:
-            return traced.lower().compile()
+            return traced.lower().compile(compiler_options())
         from jax.experimental.serialize_executable import deserialize_and_load, serialize
 
         structures = jax.tree.structure((args, {})), jax.tree.structure(traced.out_info)
         with contextlib.suppress(Exception):  # none yet, or none that this version can load
             return deserialize_and_load(zlib.decompress(file.read_bytes()), *structures)
         before = _found_by_jax().number
-        program = traced.lower().compile()
+        program = traced.lower().compile(compiler_options())
         if _found_by_jax().number == before:
             with contextlib.suppress(Exception):  # a program that cannot be kept still runs
                 write_whole(file, zlib.compress(serialize(program)[0], 1))
@@ -140,14 +144,14 @@ class _FoundByJax(threading.local):
 
     number = 0
 
-    def listen(self, event: str, **_: Any) -> None:
-        self.number += event == "/jax/compilation_cache/cache_hits"
-
 
 @functools.cache
 def _found_by_jax() -> _FoundByJax:
+    def listen(event: str, **_: Any) -> None:
+        found.number += event == "/jax/compilation_cache/cache_hits"
+
     found = _FoundByJax()
-    jax.monitoring.register_event_listener(found.listen)
+    jax.monitoring.register_event_listener(listen)
     return found
 
 
@@ -180,11 +184,11 @@ def _surroundings() -> str:
     processor = [*platform.uname()]
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
-        described = ("vendor_id", "cpu family", "model", "flags", "Features", "CPU ")
-        processor = [line for line in lines if line.startswith(described)]
-    return repr([versions, compiler_options(), sorted(flags), processor])
+        processor = [line for line in lines if line.startswith(_PROCESSOR)]
+    return repr([versions, OPTIONS, sorted(flags), processor])
 
 
+_PROCESSOR = ("vendor_id", "cpu family", "model", "flags", "Features", "CPU ")
 _NO_EFFECT = "cache|jax_platform"  # settings that change no program
 _DERIVATIVES = ("jvp_jaxpr_fun", "fwd_jaxpr_thunk", "bwd")  # parameters that only derivatives use
 _text = functools.cache(repr)
@@ -237,16 +241,11 @@ class _Description:
 
 @functools.cache
 def compiler_options() -> dict[str, Any]:
-    """Return options for every program: 512-bit vectors if XLA has them.
-
-    LLVM prefers 256 bits on every CPU; these loops run up to 1.9 times as fast with 512. A
-    processor without them ignores the option; a version of XLA that does not know it raises.
-    """
+    """Return OPTIONS, unless XLA does not know them."""
     if jax.default_backend() != "cpu":
         return {}
-    options: dict[str, Any] = {"xla_cpu_prefer_vector_width": 512}
     try:  # a program without a kernel takes a third of the time of one that adds
-        jax.jit(lambda x: x, compiler_options=options).lower(np.float32(0)).compile()
+        jax.jit(lambda x: x, compiler_options=OPTIONS).lower(np.float32(0)).compile()
     except Exception:  # versions raise different errors about an option that they do not know
         return {}
-    return options
+    return OPTIONS
