@@ -1,8 +1,9 @@
 """The documents as a site: `sphinx-build -W docs site`.
 
-Every page is plain Markdown that needs no site. These are made here: the table of contents, from
-the list in README.md; the reference of the Python names, the parameters of the built-in plugins
-and the keys of a record, from their docstrings; and the pictures of the gallery (`pictures.py`).
+Every page is plain Markdown that needs no site. Made here are the table of contents, from the list
+in README.md; the reference of the Python names, the options of commands, the parameters of the
+built-in plugins and the keys of a record (`tables.py`); and the pictures of the gallery
+(`pictures.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dpframe.results.model import Record
 
 sys.path.insert(0, str(Path(__file__).parent))
 from pictures import with_pictures
-from tables import record_keys, table, with_parameters
+from tables import record_keys, table, with_options, with_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,6 +54,7 @@ html_show_sphinx = False
 
 API = "reference/api"
 BUILT_INS = "reference/built-ins"
+COMMANDS = "reference/command-line"
 RECORD = "reference/record"
 KEYS = "<!-- the table of all keys, on the website -->"
 DOCS = Path(__file__).resolve().parent
@@ -85,6 +87,8 @@ def _complete(app: Sphinx, page: str, source: list[str]) -> None:
         source[0] += "\n" + "\n".join(_contents(source[0]))
     elif page == BUILT_INS:
         source[0] = with_parameters(source[0])
+    elif page == COMMANDS:
+        source[0] = with_options(source[0])
     elif page == RECORD:
         source[0] = source[0].replace(KEYS, table(("key", "meaning"), record_keys(Record)))
     elif page == API:

@@ -1,13 +1,15 @@
-"""Tables of the website, made from docstrings: parameters of built-ins, keys of a record."""
+"""Tables of the website that the code knows: options, parameters of built-ins, keys of a record."""
 
 from __future__ import annotations
 
 import re
 import typing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import typer
 from pydantic import BaseModel
 
+from dpframe.cli import app
 from dpframe.common.text import meanings
 from dpframe.interfaces import registry
 from dpframe.interfaces.plugin import parameters
@@ -31,6 +33,29 @@ def with_parameters(text: str) -> str:
         head = ("parameter", "type", "default", "bounds", "meaning")
         parts.append(part + (table(head, cells) + "\n\n" if cells else ""))
     return "".join(parts)
+
+
+def with_options(text: str) -> str:
+    """Add the table of its options to the section of each command."""
+    parts = []
+    for part in re.split(r"^(?=##)", text, flags=re.MULTILINE):
+        named = re.match(r"##+ `dpframe ?([^`]*)`", part)
+        command: Any = typer.main.get_command(app)
+        for word in named[1].split() if named else ():
+            command = command.commands[word]
+        shown = named is not None and (not named[1] or not hasattr(command, "commands"))
+        cells = [_option(parameter) for parameter in command.params] if shown else []
+        parts.append(part + (table(("option", "meaning"), cells) + "\n\n" if cells else ""))
+    return "".join(parts)
+
+
+def _option(parameter: Any) -> tuple[str, str]:
+    if parameter.param_type_name == "argument":
+        return f"`{parameter.name.upper()}`", " ".join((parameter.help or "").split())
+    value = parameter.metavar or {"device": "cpu|gpu"}.get(parameter.name, "")
+    names = [*parameter.opts, *parameter.secondary_opts]
+    shown = ", ".join(f"`{option} {value}".rstrip() + "`" for option in names)
+    return shown, " ".join((parameter.help or "").split())
 
 
 def table(head: Sequence[str], cells: Iterable[Sequence[str]]) -> str:
