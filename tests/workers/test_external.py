@@ -291,7 +291,7 @@ def test_a_query_is_asked_without_a_draw(box: str) -> None:
         task = external_load((Program(file=box, what=what),), (np.zeros(3), np.ones(3)))
         server.do(Frame(*task))
         server.do(Frame({"do": "query", "data": 1}))
-    numbers = {"form": "a number", "numbers": ["0x1.0000000000000p+0"]}
+    numbers = {"form": "a number", "numbers": [1.0]}
     assert told[1][0] == {"tell": "queried", "raised": None, **numbers}
     assert told[3][0]["raised"] == "ZeroDivisionError: division by zero"
 

@@ -1,4 +1,4 @@
-"""Answers of queries as text and back, exactly."""
+"""Answers of queries as a message and back, exactly."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def test_there_and_back(answer: Any, form: str, expected: list[Any]) -> None:
 def test_nan_and_long_doubles_come_back_too() -> None:
     (one,) = heard(ask(lambda: math.nan)).numbers
     assert math.isnan(one)
-    form, (text,) = numbers(np.longdouble(1) / 3)
+    form, (pair,) = numbers(np.longdouble(1) / 3)
     assert form == A_NUMBER
-    assert Fraction(text) == Fraction(*(np.longdouble(1) / 3).as_integer_ratio())
+    assert Fraction(*pair) == Fraction(*(np.longdouble(1) / 3).as_integer_ratio())
 
 
 @pytest.mark.parametrize("answer", ["1", b"1", 1j, object(), np.array(["1"]), [1, "1"]])

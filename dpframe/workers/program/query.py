@@ -1,7 +1,8 @@
-"""Ask a black box for its release without noise, and send exact numbers as text."""
+"""Ask a black box for its release without noise, and send its numbers exactly."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from fractions import Fraction
@@ -42,7 +43,7 @@ def ask(query: Callable[[], Any], sensitivity: Callable[[], Any] | None = None) 
     try:
         if sensitivity is not None:
             said = numbers(sensitivity())[1]
-            header["sensitivity"] = said[0] if len(said) == 1 else "nan"
+            header["sensitivity"] = said[0] if len(said) == 1 else math.nan
         header["form"], header["numbers"] = numbers(answer)
     except TypeError as error:
         raise Refused(str(error)) from None
@@ -52,32 +53,31 @@ def ask(query: Callable[[], Any], sensitivity: Callable[[], Any] | None = None) 
 def heard(frame: Frame) -> Queried:
     """Read the message of `ask`; raise Refused if its answer is not made of numbers."""
     header = frame.header
-    said = header.get("sensitivity")
+    stated = header.get("sensitivity")
     try:
         found = tuple(map(_number, header.get("numbers", ())))
-        sensitivity = None if said is None else float(_number(said))
-    except (ValueError, ArithmeticError):
+        sensitivity = None if stated is None else float(_number(stated))
+    except (TypeError, ValueError, ArithmeticError):
         raise Refused(
             "a query must return numbers, but its answer contains something else"
         ) from None
     return Queried(header["raised"], header["form"], found, sensitivity)
 
 
-def numbers(answer: Any) -> tuple[str, list[str]]:
+def numbers(answer: Any) -> tuple[str, list[Any]]:
     """Return the structure of an answer, and the numbers in it in a fixed order.
 
     Args:
         answer: a number, or arrays, lists, tuples and dicts of numbers, or a data frame.
 
     Returns:
-        Its form in words, the same for a list and an array of one axis; and its numbers: integers
-        in digits, floats as `float.hex` writes them (`nan`, `inf` and `-inf` included), other
-        rational numbers as `a/b`.
+        Its form in words, the same for a list and an array of one axis; and its numbers: integers,
+        floats (NaN and infinities included), and other rational numbers as pairs.
 
     Raises:
         TypeError: something in it is not a number.
     """
-    found: list[str] = []
+    found: list[Any] = []
     return _form(answer, found), found
 
 
@@ -87,22 +87,20 @@ def told(error: BaseException) -> str:
     return type(error).__name__ + (f": {message}" if message else "")
 
 
-def _number(text: str) -> int | float | Fraction:
-    if "/" in text:
-        return Fraction(text)
-    if "x" in text or "n" in text:  # inf and nan have an n
-        return float.fromhex(text)
-    return int(text)
+def _number(value: Any) -> int | float | Fraction:
+    if isinstance(value, (int, float)):
+        return value
+    return Fraction(*value)
 
 
-def _form(answer: Any, found: list[str]) -> str:
+def _form(answer: Any, found: list[Any]) -> str:
     if answer is None:
         return "None"
     if isinstance(answer, (bool, int)):
-        found.append(str(int(answer)))
+        found.append(int(answer))
         return NUMBER
     if isinstance(answer, float):
-        found.append(float(answer).hex())
+        found.append(float(answer))
         return NUMBER
     if isinstance(answer, dict):
         parts = [f"{key}: {_form(answer[key], found)}" for key in sorted(answer, key=str)]
@@ -119,7 +117,7 @@ def _form(answer: Any, found: list[str]) -> str:
     return _rational(answer, found)
 
 
-def _array(array: Any, found: list[str]) -> str:
+def _array(array: Any, found: list[Any]) -> str:
     shape = tuple(array.shape)
     if not shape:
         inner = array.tolist()
@@ -129,7 +127,7 @@ def _array(array: Any, found: list[str]) -> str:
     return f"shape ({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
 
 
-def _flat(values: Any, found: list[str]) -> None:
+def _flat(values: Any, found: list[Any]) -> None:
     for value in values:
         if isinstance(value, list):
             _flat(value, found)
@@ -137,14 +135,14 @@ def _flat(values: Any, found: list[str]) -> None:
             raise TypeError("an array that a query returns must contain numbers")
 
 
-def _rational(answer: Any, found: list[str]) -> str:
+def _rational(answer: Any, found: list[Any]) -> str:
     ratio = getattr(answer, "as_integer_ratio", None)
     if isinstance(answer, (str, bytes, complex)) or ratio is None:
         raise TypeError(f"a query must return numbers, not {type(answer).__name__}")
     try:
         above, below = ratio()
     except (ValueError, OverflowError):  # not finite
-        found.append(float(answer).hex())
+        found.append(float(answer))
         return NUMBER
-    found.append(f"{int(above)}/{int(below)}")
+    found.append((int(above), int(below)))
     return NUMBER
