@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import gc
-import locale
 import os
 import random
 import resource
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -252,49 +247,13 @@ def leaves_a_thread(rng: Any, data: Any, n: int) -> Any:
 
 
 @fault(FINE)
-def leaves_an_alarm(rng: Any, data: Any, n: int) -> Any:
-    signal.setitimer(signal.ITIMER_REAL, 1000)
-
-
-@fault(FINE)
 def changes_the_directory(rng: Any, data: Any, n: int) -> Any:
     os.chdir("/")
 
 
 @fault(FINE)
-def removes_its_directory(rng: Any, data: Any, n: int) -> Any:
-    os.chdir(own := tempfile.mkdtemp())
-    Path(own).rmdir()
-
-
-@fault(FINE)
-def changes_the_environment(rng: Any, data: Any, n: int) -> Any:
-    os.environ["PATH"] = "nowhere"
-
-
-@fault(FINE)
-def changes_the_mask(rng: Any, data: Any, n: int) -> Any:
-    os.umask(0o777)
-
-
-@fault(FINE)
 def changes_signal_handlers(rng: Any, data: Any, n: int) -> Any:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-
-@fault(FINE)
-def changes_numpy_errors(rng: Any, data: Any, n: int) -> Any:
-    np.seterr(all="raise")
-
-
-@fault(FINE)
-def changes_the_locale(rng: Any, data: Any, n: int) -> Any:
-    locale.setlocale(locale.LC_ALL, "C.UTF-8")
-
-
-@fault(FINE)
-def makes_warnings_errors(rng: Any, data: Any, n: int) -> Any:
-    warnings.simplefilter("error")
 
 
 @fault(FINE)
@@ -311,11 +270,6 @@ def takes_standard_output_away(rng: Any, data: Any, n: int) -> Any:
 @fault(FINE)
 def turns_the_clock(rng: Any, data: Any, n: int) -> Any:
     time.monotonic = lambda: 0.0
-
-
-@fault(FINE)
-def turns_collection_off(rng: Any, data: Any, n: int) -> Any:
-    gc.disable()
 
 
 @fault(FINE)

@@ -14,6 +14,7 @@ from support.tiers import mostly_slow
 from dpframe import Attack, HostMechanism, PureDP
 from dpframe.engine.checkpoint import Store
 from dpframe.interfaces.attack import Answers
+from dpframe.workers.in_process import Here
 from dpframe.workers.pool import Workers
 
 TRIALS = 640
@@ -171,10 +172,12 @@ def test_a_list_may_hold_exceptions():
     assert found == pytest.approx([0.0, 0.5], abs=0.1)
 
 
-def test_state_is_built_once_and_that_may_raise_too():
+def test_state_is_built_once_for_each_lease_and_that_may_raise_too(monkeypatch):
     BUILT.clear()
+    lend, leases = Here.lend, []
+    monkeypatch.setattr(Here, "lend", lambda *given: (leases.append(1), lend(*given))[1])
     assert rates(audited("raises", use="prepared")) == [0.0, 1.0]
-    assert 1 <= len(BUILT) <= 6  # once for each that holds the box: a look, the draws, the streams
+    assert 1 <= len(BUILT) <= 2 * len(leases)  # for D and for D′
 
 
 def test_answers_that_never_change_are_no_sign_of_a_fault():
