@@ -4,7 +4,7 @@ import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -90,6 +90,15 @@ class BlackBoxDraws(draws.Draws):
             raise SampleError(NOT_SEEDABLE)
 
 
+class Noted(NamedTuple):
+    """What is known of the answers of a segment, besides their counts."""
+
+    answers: set[tuple[int, int]]  # all, or two different ones
+    number: int
+    raised: int  # number of exceptions
+    kinds: set[int]  # of exceptions: not all, but two or more if there are several
+
+
 class BlackBoxPass(PassWork):
     """A pass over a black box: drawn by worker processes, scored on the device."""
 
@@ -156,20 +165,16 @@ class BlackBoxPass(PassWork):
         self._seen = self.draws.kept
         row = max(1, self.the_pass.elements) * self.the_pass.shape.dtype.itemsize
         self._pace = Pace(self.the_pass.rows * row * self.lanes)
-        self.draws.sampler(
-            EVAL
-        ).check_addresses()  # first, because a failure saves many costly releases
+        # First, because a failure saves many costly releases.
+        self.draws.sampler(EVAL).check_addresses()
         return self.draws
 
     def _find_counts(self) -> None:
         super()._find_counts()
-        self._raised: dict[tuple[int, int], dict[int, tuple[int, list[int]]]] = {}
-        """Number of exceptions and some of their kinds, by lane, in segments not added yet, by
-        dataset and first chunk."""
         self._answers = [(set[tuple[int, int]](), 0)] * self.lanes
         """By lane: the answers that were counted here, or two different ones, and their number."""
-        self._fresh: dict[tuple[int, int, int], tuple[set[tuple[int, int]], int]] = {}
-        """The same of segments not added yet, by lane, dataset and first chunk."""
+        self._noted: dict[tuple[int, int, int], Noted] = {}
+        """What is known of segments not added yet, by lane, dataset and first chunk."""
         self._kinds: list[set[int]] = [set() for _ in range(self.lanes)]
         """Kinds of exceptions by lane: not all, but two or more if there are several."""
         start = 0 if self.window is None else self.window.start
@@ -186,12 +191,13 @@ class BlackBoxPass(PassWork):
                 self._kinds[place.lane].update(found.leaves[1])
 
     def add(self, index: int, segment: Segment, counted: tuple[Tree, ...], seconds: float) -> None:
-        for lane, (raised, kinds) in self._raised.pop((index, segment.first), {}).items():
-            self._kinds[lane].update(kinds)
-            self.exceptions[lane].add(index, segment, np.array([raised, 0])[[index, 1 - index]])
         for lane, (answers, number) in enumerate(self._answers):
-            fresh, more = self._fresh.pop((lane, index, segment.first), (answers, 0))
-            self._answers[lane] = answers if len(answers) > 1 else answers | fresh, number + more
+            if (noted := self._noted.pop((lane, index, segment.first), None)) is not None:
+                known = answers if len(answers) > 1 else answers | noted.answers
+                self._answers[lane] = known, number + noted.number
+                self._kinds[lane] |= noted.kinds
+                raised = np.array([noted.raised, 0])[[index, 1 - index]]
+                self.exceptions[lane].add(index, segment, raised)
         super().add(index, segment, counted, seconds)
 
     def exceptions_of(self, lane: int) -> list[float] | None:
@@ -271,8 +277,6 @@ class BlackBoxPass(PassWork):
         done = min(sum(map(len, of_lane)) // rows for of_lane in drawn)
         self._pace.measured(done - known, time.monotonic() - started)
         segment = segment._replace(stop=segment.first + done)
-        if done and self.the_pass.shape.asking is not None:
-            self._look_for_exceptions(index, segment, dict(zip(active, drawn, strict=True)))
         lanes = [
             self._count_lane(lane, index, segment, found) if done else _lane(self.zeros, lane)
             for lane, found in zip(active, drawn, strict=True)
@@ -304,17 +308,6 @@ class BlackBoxPass(PassWork):
         super().forget()
         for key in self.keys.values():
             self.store.forget(self.the_pass.stream, checkpoint.RAISED + key)
-
-    def _look_for_exceptions(
-        self, index: int, segment: Segment, drawn: dict[int, list[HostArray]]
-    ) -> None:
-        """Count the exceptions among the answers of a segment."""
-        number = self.draws_of(segment)
-        found = {lane: Answers(np.concatenate(of)[:number]) for lane, of in drawn.items()}
-        self._raised[index, segment.first] = {
-            lane: (int(of.raised.sum()), np.unique(of.kinds[of.raised])[:KINDS].tolist())
-            for lane, of in found.items()
-        }
 
     def _known(self, lane: int, index: int, segment: Segment) -> int:
         """Return the number of chunks from the first on that were drawn before."""
@@ -349,11 +342,7 @@ class BlackBoxPass(PassWork):
         if segment.limit < self.the_pass.rows:
             number = segment.limit
         outputs = np.concatenate(drawn)[:number]
-        if self.the_pass.shape.asking is None:
-            answers = different_outputs(outputs, self.source.words)
-        else:
-            answers = different((outputs,))
-        self._fresh[lane, index, segment.first] = answers, number
+        self._noted[lane, index, segment.first] = self._note(outputs)
         start = segment.first * self.the_pass.rows
         for first in range(0, number, self.batch):
             before, batch = counts, outputs[first : first + self.batch]
@@ -365,6 +354,13 @@ class BlackBoxPass(PassWork):
         trials = np.where(np.arange(2) == index, number, 0)
         scorers = zip(self.statistics, counts, _lane(self.zeros, lane), strict=True)
         return tuple(rounds.checked_counts(*scorer, trials, 1) for scorer in scorers)
+
+    def _note(self, outputs: HostArray) -> Noted:
+        if self.the_pass.shape.asking is None:
+            return Noted(different_outputs(outputs, self.source.words), len(outputs), 0, set())
+        own = Answers(outputs)
+        kinds = np.unique(own.kinds[own.raised])[:KINDS].tolist()
+        return Noted(different((outputs,)), len(outputs), int(own.raised.sum()), {*kinds})
 
     def _look_for_drift(
         self, lane: int, index: int, start: int, before: tuple[Tree, ...], after: tuple[Tree, ...]
