@@ -19,31 +19,31 @@ from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.executor import Executor, RefusedError, Task
 from dpframe.workers import requests
 
-TO_CONNECT = 30.0  # seconds to wait for the scheduler and a first worker
+CONNECT_SECONDS = 30.0  # seconds to wait for the scheduler and a first worker
 
-TO_COME_BACK = 600.0
+ABSENCE_SECONDS = 600.0
 """Seconds to wait for a scheduler, or a last worker, that went away."""
 
-FAILED = 5
+MOST_FAILURES = 5
 """Times that a task may end workers, or raise an unknown error, before it is given up."""
 
-UNABLE = 3  # workers that may be unable to do a task before it is given up
-PAUSE = 0.5  # seconds between two looks at the cluster while a task is done
-FRESH = 2.0  # seconds for which the list of workers is cached
+MOST_UNABLE = 3  # workers that may be unable to do a task before it is given up
+POLL_SECONDS = 0.5  # seconds between two looks at the cluster while a task is done
+CACHE_SECONDS = 2.0  # seconds for which the list of workers is cached
 
-LARGE = 1 << 16
+SHARED_ONCE_BYTES = 1 << 16
 """Bytes from which a shared part is sent as a task of Dask, once for all calls."""
 
-AHEAD = 2
+TASKS_PER_THREAD = 2
 """Tasks in flight per thread of the cluster, so that no thread waits for the driver."""
 
-COST = 1.4e-3
+TASK_SECONDS = 1.4e-3
 """Seconds that the scheduler needs for one task, see `tests/benchmarks/scale.py`; a segment of
 usual size takes about a second."""
 
-SHARE = 0.1  # largest share of its time that a scheduler should be busy
+SCHEDULER_SHARE = 0.1  # largest share of its time that a scheduler should be busy
 MOST_TASKS = 512  # tasks in flight: for each, a thread of the driver waits
-KEPT = 64  # shared parts that are kept packed: a search makes one after the other
+MOST_PACKED = 64  # shared parts that are kept packed: a search makes one after the other
 
 
 class _GoneError(Exception):
@@ -83,7 +83,7 @@ class DaskExecutor(Executor):
         """Packed shared parts, by identity, and True if they contain code."""
         self._refused: dict[str, str] = {}  # why workers get no tasks, by address
         self._warned: set[str] = set()
-        self.client = self._connected(TO_CONNECT)
+        self.client = self._connected(CONNECT_SECONDS)
         self._compare_versions()
         self._waiting = ThreadPoolExecutor(MOST_TASKS, thread_name_prefix="dpframe-away")
 
@@ -102,7 +102,7 @@ class DaskExecutor(Executor):
 
     @property
     def under_way(self) -> int:
-        return max(1, min(MOST_TASKS, AHEAD * self.capacity))
+        return max(1, min(MOST_TASKS, TASKS_PER_THREAD * self.capacity))
 
     def scale(self, segments: float) -> int:
         """See `Executor`; larger segments spare the scheduler."""
@@ -121,13 +121,13 @@ class DaskExecutor(Executor):
             RunCancelled: the run ends.
         """
         sent, rest = self._packed(task), dataclasses.replace(task, shared=None)
-        unable, failed, limit = dict(self._refused), 0, time.monotonic() + TO_COME_BACK
+        unable, failed, limit = dict(self._refused), 0, time.monotonic() + ABSENCE_SECONDS
         while True:
             client, future = self.client, None
             allowed = [*(self._workers().keys() - unable)] if unable else None
             try:
                 argument: Any = sent
-                if len(sent.content) > LARGE:
+                if len(sent.content) > SHARED_ONCE_BYTES:
                     argument = client.submit(work.same, sent, key=f"dpframe-{sent.digest}")
                 future = client.submit(
                     work.done, argument, rest, pure=False, workers=allowed or None
@@ -142,7 +142,7 @@ class DaskExecutor(Executor):
                 unable[worker] = why
                 self._refuse(worker, why, always=always)
                 tried = len(unable) - len(self._refused)
-                if tried >= UNABLE or not self._workers().keys() - unable:
+                if tried >= MOST_UNABLE or not self._workers().keys() - unable:
                     raise RefusedError(f"no worker can do this task: {why}") from None
             except (ImportError, AttributeError) as error:
                 if not sent.code:
@@ -151,7 +151,7 @@ class DaskExecutor(Executor):
                 sent = self._packed(task, as_code=True)
             except Exception as error:  # a broken connection raises errors of any class
                 failed += future is not None and future.status == "error"
-                if failed >= FAILED:
+                if failed >= MOST_FAILURES:
                     raise CellError(f"workers cannot do a task: {error_message(error)}") from None
                 if time.monotonic() > limit:
                     raise CellError(f"the scheduler has disappeared: {error}") from None
@@ -162,7 +162,9 @@ class DaskExecutor(Executor):
         alone = None
         try:
             while not self._stopped.is_set():
-                left = PAUSE if until is None else min(PAUSE, until - time.monotonic())
+                left = (
+                    POLL_SECONDS if until is None else min(POLL_SECONDS, until - time.monotonic())
+                )
                 with contextlib.suppress(self._dask.TimeoutError):
                     return future.result(timeout=max(0.0, left))
                 if until is not None and time.monotonic() >= until:
@@ -171,7 +173,7 @@ class DaskExecutor(Executor):
                 if allowed and there and not there.keys() & {*allowed}:
                     raise _GoneError  # it would wait forever
                 alone = None if there else alone or time.monotonic()
-                if alone is not None and time.monotonic() > alone + TO_COME_BACK:
+                if alone is not None and time.monotonic() > alone + ABSENCE_SECONDS:
                     raise CellError("all workers are gone")
             raise requests.RunCancelled
         finally:
@@ -182,7 +184,7 @@ class DaskExecutor(Executor):
     def _workers(self) -> dict[str, Any]:
         """Return the scheduler's information on workers, by address; {} if it does not answer."""
         since, known = self._known
-        if time.monotonic() - since > FRESH or not known:
+        if time.monotonic() - since > CACHE_SECONDS or not known:
             with contextlib.suppress(Exception):  # it may be away
                 known = self.client.scheduler_info(n_workers=-1)["workers"]
                 self._known = time.monotonic(), known
@@ -202,7 +204,7 @@ class DaskExecutor(Executor):
 
     def _reconnect(self, old: Any, limit: float) -> None:
         """Connect again, once for all threads; if that fails, the next attempt tries again."""
-        self._stopped.wait(PAUSE)
+        self._stopped.wait(POLL_SECONDS)
         with self._lock:
             if self._stopped.is_set():
                 raise requests.RunCancelled
@@ -211,7 +213,9 @@ class DaskExecutor(Executor):
             with contextlib.suppress(Exception):
                 old.close(timeout=1)
             with contextlib.suppress(DpframeError):
-                self.client = self._connected(min(TO_CONNECT, max(1.0, limit - time.monotonic())))
+                self.client = self._connected(
+                    min(CONNECT_SECONDS, max(1.0, limit - time.monotonic()))
+                )
 
     def _compare_versions(self) -> None:
         """Leave out workers with other versions; raise DpframeError if all have.
@@ -247,7 +251,7 @@ class DaskExecutor(Executor):
                 plain = trees.map(_plain, task.shared)
                 sent = work.pack(plain, task.plugins, as_code=as_code)
                 self._sent[id(task.shared)] = task.shared, sent, as_code
-                while len(self._sent) > KEPT:
+                while len(self._sent) > MOST_PACKED:
                     self._sent.popitem(last=False)
             self._sent.move_to_end(id(task.shared))
             return sent
@@ -260,9 +264,11 @@ def enlarged(segments: float, cores: int) -> int:
     """
     if not segments:  # a search alone
         return 1
-    tasks = SHARE * segments / cores / COST  # these keep the scheduler busy for SHARE of its time
+    tasks = (
+        SCHEDULER_SHARE * segments / cores / TASK_SECONDS
+    )  # these keep the scheduler busy for SCHEDULER_SHARE of its time
     if tasks < cores:  # too large a cluster: handing out takes as long as counting
-        tasks = min(cores, math.sqrt(segments / COST))
+        tasks = min(cores, math.sqrt(segments / TASK_SECONDS))
     return max(1, math.floor(segments / tasks + 1e-9))
 
 

@@ -19,7 +19,7 @@ from dpframe.interfaces.executor import RefusedError, Task, wanted
 from dpframe.sampling.compile_cache import keep_compiled_programs
 from dpframe.workers import requests
 
-KEPT = 8  # shared parts of tasks that a worker keeps unpacked
+MOST_UNPACKED = 8  # shared parts of tasks that a worker keeps unpacked
 INSTALLERS = {"pip", "setuptools", "wheel"}  # they affect no draw
 
 
@@ -106,7 +106,7 @@ def unpacked(sent: Sent) -> Any:
         if sent.digest not in _known:
             keep_compiled_programs(lambda _: None)
             _known[sent.digest] = unpack(sent)
-            while len(_known) > KEPT:
+            while len(_known) > MOST_UNPACKED:
                 _known.popitem(last=False)
         _known.move_to_end(sent.digest)
         return _known[sent.digest]

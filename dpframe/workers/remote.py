@@ -20,10 +20,10 @@ from dpframe.workers import pool, requests
 from dpframe.workers.executor import plugin_classes, result
 from dpframe.workers.program.query import Queried
 
-TRIES = 3  # processes that a box may lose before it fails
-LATE = 5.0  # seconds after the deadline in which a process must answer
-PULSE = 0.5  # seconds between two checks that a task is still wanted
-IDLE = 60.0  # seconds after which unused processes are ended: their run may be over
+MOST_TRIES = 3  # processes that a box may lose before it fails
+LATE_SECONDS = 5.0  # seconds after the deadline in which a process must answer
+WATCH_SECONDS = 0.5  # seconds between two checks that a task is still wanted
+IDLE_SECONDS = 60.0  # seconds after which unused processes are ended: their run may be over
 
 
 class Box(NamedTuple):
@@ -165,8 +165,8 @@ class _Pools:
 
     def _look(self) -> None:
         while True:
-            time.sleep(PULSE)
-            self.end(None, time.monotonic() - IDLE)
+            time.sleep(WATCH_SECONDS)
+            self.end(None, time.monotonic() - IDLE_SECONDS)
 
 
 _pools = _Pools()
@@ -286,11 +286,13 @@ class _Remote(requests.WorkerLease):
             until = None if deadline is None else max(deadline, now) + self._late
             task = DrawBox(boxes.shared(self._load), request, seconds, until=until)
             drawn: BoxOutputs = result(boxes.executor, task, until)
-            self._late = LATE
+            self._late = LATE_SECONDS
             boxes.asked(drawn.releases)
             lost += isinstance(drawn.ending, requests.LostError)
             seedable = self._load.content[0][request.lane].seedable
-            is_lost = isinstance(drawn.ending, requests.LostError) and seedable and lost < TRIES
+            is_lost = (
+                isinstance(drawn.ending, requests.LostError) and seedable and lost < MOST_TRIES
+            )
             if not (is_lost or isinstance(drawn.ending, requests.RunCancelled)):
                 return drawn
         raise requests.RunCancelled

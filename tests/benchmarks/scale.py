@@ -78,13 +78,13 @@ def played(tasks: int, seconds: float, cores: int, cost: float) -> tuple[float, 
 
 def main() -> None:
     """Prints both."""
-    from dpframe.cluster.executor import COST, enlarged
+    from dpframe.cluster.executor import TASK_SECONDS, enlarged
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tasks", type=int, default=4000)
     parser.add_argument("--measure", action=argparse.BooleanOptionalAction, default=True)
     arguments = parser.parse_args()
-    cost = COST
+    cost = TASK_SECONDS
     if arguments.measure:
         cost, driver = measured(arguments.tasks)
         print(f"scheduler {1e3 * cost:.2f} ms, driver {1e3 * driver:.2f} ms a segment")
