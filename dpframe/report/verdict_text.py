@@ -316,11 +316,11 @@ def headline(record: Record) -> Headline:
         other = "one" if consistent == 1 else consistent
         rest = f"the other {other}" if violated + consistent == m else consistent
         parts = [f"no violation found for {rest}"] * (consistent > 0) + left
-        others = "; " + ", ".join(parts) if parts else ""
+        others = "".join(f"; {part}" for part in parts)
     elif consistent:  # "0 violated" would imply that all claims hold
         answer = "No violation found"
         every = "the claim" if m == 1 else f"any of {m} claims"
-        others = " for " + ", ".join([f"{consistent} of {m} claims" if left else every, *left])
+        others = " for " + "; ".join([f"{consistent} of {m} claims" if left else every, *left])
         others += ", as expected" if met else ""
     elif not m:
         answer = "No claim was tested"
