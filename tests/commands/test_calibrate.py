@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import io
 import json
-import re
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from rich.console import Console
-from support import ROOT
 from support.known_truths import KNOWN, spec
 
 import dpframe
 from dpframe import DpframeError
-from dpframe.calibration.experiment import experiments_of
 from dpframe.commands import audit as auditing
-from dpframe.commands.calibrate import SETTINGS, calibration, exit_code
+from dpframe.commands.calibrate import calibration, exit_code
 from dpframe.report.calibration import calibration_page
 from dpframe.report.terminal.measures import render_calibration
 from dpframe.results.store import dumps
@@ -207,34 +204,6 @@ def test_an_estimator_that_cannot_be_asked_at_a_corner_says_why(
     assert exit_code(found) == 0
     text = shown(found, width=200)
     assert "at the corner: not computed: estimate raised RuntimeError: too many" in text
-
-
-ELSEWHERE = ("At the corner of a curve", "Audits as a whole")
-"""Sections that are not about a mechanism."""
-
-
-@pytest.mark.parametrize("name", ["calibration", "calibration-estimates"])
-def test_the_documented_pages_have_every_line_of_their_specs(name: str) -> None:
-    """So that a page cannot fall behind the estimators unnoticed."""
-    page = (ROOT / "docs" / "explanation" / f"{name}.md").read_text(encoding="utf-8")
-    assert re.search(rf"^dpframe calibrate specs/{name}.toml --repeats \d+ --markdown$", page, re.M)
-    shown = []
-    for line in page.splitlines():
-        if line.startswith("## "):
-            mechanism = line.removeprefix("## ").split(" · ")[0]
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if cells[-1] in ("kept", "nothing") and mechanism not in ELSEWHERE:
-            shown.append((mechanism, int(cells[0].replace(" ", "")), cells[1]))
-    loaded = auditing.load(ROOT / "specs" / f"{name}.toml", SETTINGS)
-    found = experiments_of([auditing.make_plan(loaded)])
-    planned = []
-    for one in (part for own in found.experiments for part in own.parts):
-        label = f"{one.cell.attack.label} · {one.cell.estimator.label}"
-        label += " · raw scores" if one.raw else ""
-        planned.append((one.cell.mechanism.label, one.cell.trials, label))
-    assert sorted(shown) == sorted(planned)
-    assert "| BROKEN |" not in page
-    assert "| failed |" not in page
 
 
 @pytest.mark.slow
