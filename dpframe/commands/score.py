@@ -18,8 +18,8 @@ from dpframe.interfaces.estimator import Estimate, Estimator, Query
 from dpframe.interfaces.plugin import Plugin, names_in_specs, problems_of
 from dpframe.interfaces.registry import Entry, Registry
 from dpframe.report.scores import headline
-from dpframe.results.answer import checked
 from dpframe.results.build import curve_points, estimate_record
+from dpframe.results.estimate_checks import checked
 from dpframe.results.model import SCHEMA
 from dpframe.results.strict_json import plain
 from dpframe.sampling.address import PILOT, Stream, host_generator

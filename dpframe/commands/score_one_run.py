@@ -16,8 +16,8 @@ from dpframe.common.types import HostArray
 from dpframe.errors import DpframeError
 from dpframe.interfaces.estimator import Estimate, Estimator, Query
 from dpframe.interfaces.plugin import Plugin
-from dpframe.results.answer import checked
 from dpframe.results.build import basis_of, estimate_record
+from dpframe.results.estimate_checks import checked
 from dpframe.results.model import CellRecord
 from dpframe.results.verdict import CONSISTENT, INCONCLUSIVE, NOTHING_TESTED, VIOLATED, judged
 from dpframe.sampling.address import PILOT, Stream, host_generator

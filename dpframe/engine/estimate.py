@@ -19,8 +19,8 @@ from dpframe.engine.schedule import NEVER
 from dpframe.errors import CellError
 from dpframe.interfaces.checks import certifies, exact_shares, guarded
 from dpframe.interfaces.estimator import Estimate, Estimator, Query, Settled
-from dpframe.results.answer import checked
 from dpframe.results.build import cell_record
+from dpframe.results.estimate_checks import checked
 from dpframe.results.model import CellRecord, SlackRecord
 from dpframe.results.strict_json import plain
 from dpframe.results.verdict import Looks, equal_scores, is_in_one_bin

@@ -199,7 +199,7 @@ def query_of(
     )
 
 
-def asked_of(form: Callable[..., str], cell: Cell, plan: Plan) -> str:
+def question_digest(form: Callable[..., str], cell: Cell, plan: Plan) -> str:
     """Return the digest of a question about a cell; raise CellError if it cannot be asked."""
     together = [plan.audit.multiplicity, plan.m, plan.certifying_cells]
     about = plan.audit.run, share_of_error(cell, plan), resolution_of(cell, plan), together
@@ -217,7 +217,7 @@ class LookCounter:
     def look(self, cell: Cell, trials: tuple[int, int], counts: Any, layout: Tree) -> Looks:
         """Note the question to all draws at once; counts are JSON values. Raises CellError."""
         fixed = [np.asarray(leaf).tobytes().hex() for leaf in trees.leaves(layout)]
-        asked = digest([asked_of(question, cell, self.plan), trials, counts, fixed])
+        asked = digest([question_digest(question, cell, self.plan), trials, counts, fixed])
         return self.ledger.look(Asked(self._draws(cell), asked, trials), self.recorded_as)
 
     def before(self, cell: Cell, rounds: Sequence[Tree]) -> tuple[Query, Looks]:
@@ -245,7 +245,7 @@ class LookCounter:
         return looks
 
     def _bets(self, cell: Cell, rounds: Sequence[Tree], trials: Trials) -> Asked:
-        asked = asked_of(question, cell, self.plan)
+        asked = question_digest(question, cell, self.plan)
         return Asked(self._draws(cell), asked, trials, rounds_in(rounds), _seeded(cell))
 
     def _draws(self, cell: Cell) -> Draws:

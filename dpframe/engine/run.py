@@ -14,7 +14,7 @@ from dpframe.common.arrays import jax
 from dpframe.common.types import HostArray
 from dpframe.engine import checkpoint, fingerprint, power
 from dpframe.engine.estimate import estimate_cell
-from dpframe.engine.ledger import Asked, Ledger, LookCounter, asked_of, rounds_in
+from dpframe.engine.ledger import Asked, Ledger, LookCounter, question_digest, rounds_in
 from dpframe.engine.plan import Pass, PassPosition, Plan
 from dpframe.engine.schedule import CountedSegment, Event, Finished, GaveUpError, Paused, Schedule
 from dpframe.engine.work import PassWork, TracedPass
@@ -345,7 +345,7 @@ class Runner:
         works = []
         for cell in cells:
             try:
-                question = asked_of(fingerprint.question_of_search, cell, self.plan)
+                question = question_digest(fingerprint.question_of_search, cell, self.plan)
             except CellError as error:
                 self.results[cell.id] = cell_record(cell, reason=str(error))
                 continue

@@ -1,7 +1,7 @@
 """Run plugin code and check its results.
 
 A wrong result is reported here, with the name of the method, rather than as an error of NumPy or
-JAX further on. Answers of estimators are checked in `dpframe.results.answer`.
+JAX further on. Answers of estimators are checked in `dpframe.results.estimate_checks`.
 """
 
 from __future__ import annotations

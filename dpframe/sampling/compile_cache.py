@@ -31,8 +31,7 @@ from dpframe.common.files import write_whole
 from dpframe.sampling import address, threefry
 from dpframe.sampling.content import is_found_by_name
 
-SWITCH = "DPFRAME_CACHE"
-"""Environment variable: a directory, or "off". Default: the user's cache directory."""
+SWITCH = "DPFRAME_CACHE"  # environment variable: a directory, or "off"
 
 QUIET = (0, 10, 2)
 """The first JAX that loads a program without printing the features of the processor."""

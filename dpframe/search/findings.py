@@ -18,8 +18,8 @@ from dpframe.interfaces.attack import Attack
 from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.estimator import Contrast, Estimate, Query
 from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.results.answer import checked
 from dpframe.results.build import cell_record, choice_record, pair_record
+from dpframe.results.estimate_checks import checked
 from dpframe.results.model import CellRecord, FindingRecord, SearchRecord
 from dpframe.results.strict_json import text
 from dpframe.search.coverage import coverage_of

@@ -16,7 +16,7 @@ from dpframe.common.types import HostArray, Tree
 from dpframe.engine.power import TwoValued
 from dpframe.interfaces.checks import statistic_of, zero_of
 from dpframe.interfaces.estimator import Estimate, Estimator, Query
-from dpframe.results.answer import checked
+from dpframe.results.estimate_checks import checked
 from dpframe.scores.count import compiled_update, padded
 from dpframe.stats.binomial import PROBABILITY_ROUNDING, probability_of
 from dpframe.testing.plugins import ERROR, LeftOut, Trial

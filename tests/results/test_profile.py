@@ -4,7 +4,7 @@ import pytest
 
 from dpframe.errors import CellError
 from dpframe.interfaces.estimator import Estimate
-from dpframe.results.answer import checked
+from dpframe.results.estimate_checks import checked
 from dpframe.results.strict_json import profile_problem
 
 WRONG = [

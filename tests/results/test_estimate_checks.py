@@ -17,8 +17,8 @@ from dpframe.commands.audit import make_plan, make_record
 from dpframe.engine.run import run
 from dpframe.errors import CellError
 from dpframe.plugins import Estimate, Estimator, Evidence, Mechanism, PureDP
-from dpframe.results.answer import MOST_NOTES, checked
 from dpframe.results.consistency import disagreement
+from dpframe.results.estimate_checks import MOST_NOTES, checked
 from dpframe.results.store import dumps
 from dpframe.results.verdict import exit_code
 
@@ -261,7 +261,9 @@ def test_a_claim_that_raises_fails_its_own_cell() -> None:
     boaster, nan, flip = (record := make_record(plan, run(plan), 0.0)).cells
     assert (boaster.status, nan.status, flip.status) == ("failed", "failed", "ok")
     assert nan.reason == "the claim has an ε or a δ that is NaN or negative; ε = nan at δ = 0"
-    assert boaster.reason.startswith("claim raised RuntimeError: speechless (test_answer.py:")
+    assert boaster.reason.startswith(
+        "claim raised RuntimeError: speechless (test_estimate_checks.py:"
+    )
     assert disagreement(record, json.loads(dumps(record))) is None
 
 
