@@ -85,10 +85,6 @@ def mixture_tv(q: float, sigma: float) -> float:
     return q * (2 * PHI(1 / (2 * sigma)) - 1)
 
 
-def sigma_of_tv(tv: float, q: float) -> float:
-    return 1 / (2 * QUANTILE((tv / q + 1) / 2))
-
-
 def gaussian_delta(epsilon: float, mu: float) -> float:
     return float(PHI(mu / 2 - epsilon / mu) - np.exp(epsilon) * PHI(-mu / 2 - epsilon / mu))
 
@@ -106,12 +102,6 @@ def matching_mu(epsilon: float, delta: float) -> float:
 def threshold_rates(z: float, q: float, sigma: float) -> tuple[float, float]:
     """(FPR, FNR) of {x > z}."""
     return float(PHI(-z / sigma)), float(q * PHI((z - 1) / sigma) + (1 - q) * PHI(z / sigma))
-
-
-def sigma_through(fpr: float, fnr: float, q: float) -> float:
-    """σ of the mixture whose curve, the mixture being P, passes through a point."""
-    w = -QUANTILE(fpr)
-    return float(1 / (w - QUANTILE((fnr - (1 - q) * PHI(w)) / q)))
 
 
 def threshold_mu(fpr: float, fnr: float) -> float:
@@ -141,17 +131,6 @@ def binned_tv(edges: np.ndarray, q: float, sigma: float) -> float:
     base = np.diff(PHI(inner / sigma))
     moved = np.diff(PHI((inner - 1) / sigma))
     return float(q * np.abs(moved - base).sum() / 2)
-
-
-def sigma_scatter(order: float, sigma: float, trials: float) -> float:
-    """Standard deviation of the σ that the divergence of one order gives, to first order."""
-    epsilon = math.log(order)
-    t = 0.5 + sigma**2 * epsilon
-    p, q = PHI((1 - t) / sigma), PHI(-t / sigma)
-    slope = np.exp(-((1 / (2 * sigma) - epsilon * sigma) ** 2) / 2) / (
-        math.sqrt(2 * math.pi) * sigma**2
-    )
-    return float(math.sqrt((p * (1 - p) + order**2 * q * (1 - q)) / trials) / slope)
 
 
 @functools.cache
@@ -282,11 +261,7 @@ def credible_miss_rate(p: float, n: int, error: float) -> float:
 
 
 # --------------------------------------------------------------------------------------------------
-# Canonne's lemma
-
-
-def canonne(n: float, k: int, error: float) -> float:
-    return math.sqrt(max(k, 2 * math.log(2 / error)) / n)
+# The one-sided radius of a histogram
 
 
 def sharp(n: float, k: int, error: float) -> float:
