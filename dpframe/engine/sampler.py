@@ -289,8 +289,8 @@ class BlackBoxSampler(Sampler):
 
     def _note(self, drawn: Drawn, dataset: int) -> None:
         with self._lock:
-            self.natives |= drawn.told.natives
-            self.paces[dataset].extend(drawn.told.paces)
+            self.natives |= drawn.natives
+            self.paces[dataset].extend(drawn.paces)
 
     def _joined(self, parts: Iterator[HostArray] | Sequence[HostArray]) -> HostArray:
         parts = list(parts)

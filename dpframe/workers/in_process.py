@@ -59,7 +59,7 @@ class _Inline(requests.WorkerLease):
             while (frame := self._next(drawing)) is not None:
                 drawn = requests.drawn(frame, left, what)
                 assert drawn is not None
-                self.here.note(drawn.told)
+                self.here.note(drawn.words)
                 left = left._replace(first=left.first + len(drawn.outputs) // request.rows)
                 yield drawn
                 if deadline is not None and time.monotonic() >= deadline:

@@ -242,7 +242,7 @@ class _Worker(requests.WorkerLease):
                 if found is None:
                     return
                 self.workers.asked(len(found.outputs) - begun)
-                self.workers.note(found.told)
+                self.workers.note(found.words)
                 left = left._replace(first=left.first + len(found.outputs) // request.rows)
                 yield found
         except NoFrameError as error:

@@ -72,7 +72,7 @@ class DrawBox(Task):
         if not isinstance(found, BoxOutputs):
             raise WrongResultError("no outputs")
         request, done = self.request, 0
-        for outputs, _ in found.outputs:
+        for outputs, *_ in found.outputs:
             shape = request.shape
             if shape and (outputs.dtype, outputs.shape[1:]) != (shape.dtype, shape.dims):
                 what = f"{outputs.dtype} of shape {outputs.shape[1:]}"
@@ -264,7 +264,7 @@ class _Remote(requests.WorkerLease):
             raise
         except CellError as error:
             raise SampleError(str(error)) from None
-        boxes.note(requests.OutputDescription(words=drawn.words))
+        boxes.note(drawn.words)
         yield from drawn.outputs
         if drawn.ending is not None:
             raise drawn.ending

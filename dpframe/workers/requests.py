@@ -221,22 +221,16 @@ class Request(NamedTuple):
         }
 
 
-class OutputDescription(NamedTuple):
-    """Information that a worker sends with outputs."""
+class Drawn(NamedTuple):
+    """Outputs of one or several chunks, shape [chunks × rows, *output dims]."""
 
+    outputs: HostArray
     answering: bool = False  # True if they are answers of any kind, as rows of 64-bit words
     natives: frozenset[tuple[int, ...] | None] = frozenset()
     """Shapes of answers that are numbers; None stands for all other answers except exceptions."""
     words: Mapping[int, str] = {}  # texts of some codes
     paces: tuple[float, ...] = ()
     """Seconds per answer, each averaged over a few answers, by the worker's clock."""
-
-
-class Drawn(NamedTuple):
-    """Outputs of one or several chunks, shape [chunks × rows, *output dims]."""
-
-    outputs: HostArray
-    told: OutputDescription
 
 
 # The workers that serve requests.
@@ -296,11 +290,11 @@ class WorkerSource(ABC):
         with self._counting:
             self._calls += releases
 
-    def note(self, told: OutputDescription) -> None:
+    def note(self, words: Mapping[int, str]) -> None:
         """Take in the texts of codes, unless there are too many."""
         with self._counting:
             if len(self.words) < MOST_WORDS:
-                self.words.update(told.words)
+                self.words.update(words)
 
     @abstractmethod
     def lend(self, load: BoxPayload, number: int = 1) -> AbstractContextManager[list[WorkerLease]]:
@@ -354,7 +348,7 @@ def drawn(frame: Frame, left: Request, method: str) -> Drawn | None:
         raise NoFrameError("its outputs have a different shape or type than before")
     if answering and (len(shape) != 2 or shape[1] < BEFORE or dtype != np.uint64):
         raise NoFrameError("its answers have a different form than requested")
-    return Drawn(outputs, OutputDescription(answering, natives, words, paces))
+    return Drawn(outputs, answering, natives, words, paces)
 
 
 def problem(frame: Frame, method: str) -> SampleError:

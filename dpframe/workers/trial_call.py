@@ -78,7 +78,7 @@ class _Trial:
     def shape(self, asking: address.Asking | None, *, messages: bool) -> address.Shape:
         if asking is None:
             arrays = self._call(0, None, ROWS)
-            if not arrays[0].told.answering:
+            if not arrays[0].answering:
                 both = (arrays[0].outputs, arrays[-1].outputs)
                 first, second = (address.Shape(one.shape[1:], one.dtype) for one in both)
                 if first != second:
@@ -98,7 +98,7 @@ class _Trial:
             check_sides(sides, self.source.words, explicit=self.explicit)
         found = [one for side in sides for one in side]
         widest = max(one.outputs.shape[1] - BEFORE for one in found)
-        natives = {shape for one in found for shape in one.told.natives}
+        natives = {shape for one in found for shape in one.natives}
         return address.of_answers(asking, widest, natives.pop() if len(natives) == 1 else None)
 
     def answers(self, asking: address.Asking, index: int) -> list[requests.Drawn]:
@@ -124,7 +124,7 @@ class _Trial:
         def call(worker: requests.WorkerLease) -> requests.Drawn:
             parts = [*worker.draw(request, self.deadline)]
             outputs = np.concatenate([part.outputs for part in parts])
-            return requests.Drawn(outputs, parts[-1].told)
+            return parts[-1]._replace(outputs=outputs)
 
         return at_once([partial(call, one) for one in self.workers], self.source.most)
 

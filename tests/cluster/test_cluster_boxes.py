@@ -37,7 +37,6 @@ from dpframe.workers.requests import (
     DeadlinePassed,
     Drawn,
     LostError,
-    OutputDescription,
     RaisedError,
     Request,
     RunCancelled,
@@ -241,11 +240,11 @@ def test_what_a_box_does_there_is_what_it_does_here(given: Any, error: Any) -> N
 def test_outputs_of_another_type_fail_the_box() -> None:
     request = Request(0, 0, *WHERE, shape=Shape((), np.dtype("f8")))
     task = DrawBox(Shared("near", BoxPayload((Box(),), DATA)), request, None)
-    right = BoxOutputs((Drawn(np.zeros(4), OutputDescription()),), None, 4, {})
+    right = BoxOutputs((Drawn(np.zeros(4)),), None, 4, {})
     assert task.checked(right) is right
     for wrong in (np.zeros(3), np.zeros(4, np.float32), np.zeros((4, 1))):
         with pytest.raises(WrongResultError):
-            task.checked(right._replace(outputs=(Drawn(wrong, OutputDescription()),)))
+            task.checked(right._replace(outputs=(Drawn(wrong),)))
 
 
 @pytest.mark.slow

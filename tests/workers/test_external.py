@@ -326,8 +326,8 @@ def drawn(workers: Workers, box: str, what: str, seconds: float = 30) -> Any:
     request = Request(0, 1, stream, 1, 0, 1, 4, Asking())
     with workers.lend(load) as (worker, *_):
         (drawn,) = worker.draw(request, time.monotonic() + seconds)
-        assert drawn.told.paces == ()  # four are too few
-        return Answers(drawn.outputs, drawn.told.words)
+        assert drawn.paces == ()  # four are too few
+        return Answers(drawn.outputs, drawn.words)
 
 
 def test_a_process_answers_as_the_server_does(workers: Workers, box: str) -> None:

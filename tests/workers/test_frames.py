@@ -122,8 +122,8 @@ def test_an_answer_that_fits_is_taken() -> None:
     rows = np.ones((16, *ANSWERS.dims), np.uint64)
     more = {"shape": [*rows.shape], "dtype": "<u8", "answering": True, "words": [[3, "a"]]}
     found = taken({**OUTPUTS, **more, "natives": [[3], None]}, ANSWERS, rows.tobytes())
-    assert found.told.words == {3: "a"}
-    assert found.told.natives == {(3,), None}
+    assert found.words == {3: "a"}
+    assert found.natives == {(3,), None}
 
 
 @pytest.mark.parametrize(
