@@ -1,4 +1,16 @@
-"""Run a plan from the first draw to the last estimate, or count one shard of it."""
+"""Run a plan from the first draw to the last estimate, or count one shard of it.
+
+`commands.audit.recorded` is the whole audit: it plans a loaded spec, calls `run` and makes the
+record. Here, for each pass,
+
+1. `PassWork.prepare` lets attacks learn and checks the plugins,
+2. `Schedule` hands segments to threads, and `PassWork.count` draws, scores and counts one,
+3. `PassWork.add` adds the counts up, and
+4. `estimate_cell` asks the ledger for the look and the estimator for its bound.
+
+A search is one piece of work of the same schedule: `SearchRun` draws by the engine's passes and
+samplers, and bets round by round.
+"""
 
 import contextlib
 import dataclasses
