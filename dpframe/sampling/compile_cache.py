@@ -123,7 +123,7 @@ class CompiledProgram:
         traced = self._jit().trace(*args, **static)  # the options take long to find
         try:
             file = _kept_in[0] / f"{_key(traced)}-program"
-        except _UnknownError:
+        except Exception:  # an unknown part, or a version of JAX whose traces are other objects
             return traced.lower().compile(compiler_options())
         from jax.experimental.serialize_executable import deserialize_and_load, serialize
 
@@ -157,14 +157,12 @@ def _found_by_jax() -> _FoundByJax:
 # The key of a program.
 
 
-class _UnknownError(Exception):
-    """A trace contains something that a key would not cover."""
-
-
 def _key(traced: Any) -> str:
     """Return a digest of a trace and of everything that lowers and compiles it."""
     settings = [f"{k}={v}" for k, v in jax.config.values.items() if not re.search(_NO_EFFECT, k)]
     description = _Description([_surroundings(), *sorted(settings)])
+    if not isinstance(traced.jaxpr, description.core.ClosedJaxpr):
+        raise TypeError("not a trace of this version of JAX")
     description.add(traced.jaxpr, {})
     return hashlib.blake2b("\0".join(description.parts).encode(), digest_size=16).hexdigest()
 
@@ -204,7 +202,7 @@ class _Description:
     def add(self, value: Any, numbers: dict[Any, int]) -> None:
         """Add a value inside the trace; variables have no names, so they get numbers.
 
-        Raises _UnknownError for code of others, and for a value without a unique description.
+        Raises ValueError for code of others, and for a value without a unique description.
         """
         if isinstance(value, self.core.Var):
             self.parts.append(f"{numbers.setdefault(value, len(numbers))} {_text(value.aval)}")
@@ -220,8 +218,8 @@ class _Description:
             self.add([value.constvars, value.invars], numbers)
             for equation in value.eqns:
                 kept = [item for item in equation.params.items() if item[0] not in _DERIVATIVES]
-                self.add([equation.primitive.name, equation.invars, equation.outvars], numbers)
-                self.add(kept, numbers)
+                name = [equation.primitive.name, _text(equation.ctx)]
+                self.add([*name, equation.invars, equation.outvars, kept], numbers)
             self.add(value.outvars, numbers)
         elif isinstance(value, np.ndarray | np.generic) or is_jax_array(value):
             array = np.asarray(value)
@@ -229,12 +227,12 @@ class _Description:
         elif isinstance(value, types.FunctionType):
             name = f"{value.__module__}:{value.__qualname__}"
             if not name.startswith(("jax.", "dpframe.")) or not is_found_by_name(value):
-                raise _UnknownError(name)
+                raise ValueError(name)
             self.parts.append(name)
         else:
             text = repr(value)
             if " at 0x" in text or "..." in text:
-                raise _UnknownError(text)
+                raise ValueError(text)
             self.parts.append(f"{type(value).__qualname__} {text}")
 
 
