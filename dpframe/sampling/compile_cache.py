@@ -218,8 +218,8 @@ class _Description:
             self.add([value.constvars, value.invars], numbers)
             for equation in value.eqns:
                 kept = [item for item in equation.params.items() if item[0] not in _DERIVATIVES]
-                name = [equation.primitive.name, _text(equation.ctx)]
-                self.add([*name, equation.invars, equation.outvars, kept], numbers)
+                operation = equation.primitive.name, _text(equation.ctx)
+                self.add([operation, equation.invars, equation.outvars, kept], numbers)
             self.add(value.outvars, numbers)
         elif isinstance(value, np.ndarray | np.generic) or is_jax_array(value):
             array = np.asarray(value)
