@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("coarse_bounds_of_module")
 
 TRIALS = 2_000
-OWN = np.random.default_rng(5)
 
 
 class Noisy(HostMechanism):
@@ -56,7 +55,7 @@ class Unseeded(Noisy, name="unseeded"):
     seedable = False
 
     def release(self, rng: np.random.Generator, data: Any) -> float:
-        return super().release(OWN, data)
+        return super().release(np.random.default_rng(), data)
 
 
 class Killed(Here):
