@@ -213,6 +213,7 @@ def test_an_interval_stands_in_parentheses_and_notes_are_shown_on_demand(records
     found = as_record(records.record([cell], m=0))
     render_notes(found, Console(file=out, width=120, color_system=None))
     assert "assumes a lot" in out.getvalue()
+    assert "Attacks: majority-vote. A stronger one may show more." in out.getvalue()
     assert "mechanism.q 0.5 · estimator.q 0.25" in out.getvalue()
     assert short("mechanism.q", ["mechanism.q", "pair.dim"]) == "q"
 

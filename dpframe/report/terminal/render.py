@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dpframe.report import verdict_text
-from dpframe.report.findings import ATTENTION, Finding, Kind, findings, mechanisms
+from dpframe.report.findings import ATTENTION, Finding, Kind, findings, mechanisms, of
 from dpframe.report.group import (
     Group,
     Map,
@@ -316,9 +316,11 @@ def _matrix(record: Record) -> Iterator[Text | Table]:
 
 
 def render_notes(record: Record, console: Console) -> None:
-    """Print the notes of estimators and of the engine on every cell."""
+    """Print the notes of estimators and of the engine on every cell, and what was not tried."""
     for cell in record.cells:
         place = settings(cell.swept, cell.swept)
         show(console, Text(), literal(" · ".join([*names(cell), *place]), "bold"))
         for note in cell.estimate.notes if cell.estimate else []:
             show(console, literal(f"  {note}"))
+    show(console, Text(), literal(Kind.UNTRIED.title, "bold"))
+    show(console, *(literal(f"  {finding}") for finding in of(record, Kind.UNTRIED)))
