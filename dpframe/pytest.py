@@ -311,6 +311,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Read the seconds of the session, and offer the functions as fixtures."""
     import pytest
 
+    # JAX warns if it meets an entry of its cache that another process is writing, and compiles.
+    unread = "ignore:Error (reading|writing) persistent compilation cache:UserWarning"
+    config.addinivalue_line("filterwarnings", unread)
     given = config.getoption(OPTION) or config.getini(OPTION)
     if given:
         try:
