@@ -161,11 +161,12 @@ class Tracer:
             check_scores(np.asarray(scores), ROWS, attack.gives)
             return
 
-        outputs = guarded(
-            "an attack cannot read these outputs: JAX",
-            lambda: jax.eval_shape(lambda: jnp.zeros(dims, seen)),
-        )
-        scores = guarded("score", jax.eval_shape, _stateless, leaves, outputs)
+        with precision_of(run):  # of a black box, if nothing has imported JAX before
+            outputs = guarded(
+                "an attack cannot read these outputs: JAX",
+                lambda: jax.eval_shape(lambda: jnp.zeros(dims, seen)),
+            )
+            scores = guarded("score", jax.eval_shape, _stateless, leaves, outputs)
         check_scores(scores, ROWS, attack.gives)
 
 
