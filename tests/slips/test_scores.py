@@ -545,15 +545,13 @@ def test_scores_of_models_and_points() -> None:
     rng = np.random.default_rng(5)
     members = rng.random((40, 50)) < 0.5
     np.savez("shadow.npz", scores=rng.normal(size=(40, 50)) + 2 * members, members=members)
-    done = invoke("score", "shadow.npz", "--estimator", "one-run-fdp", "--claim", "epsilon=1")
-    assert done.exit_code == 1, done.output
-    assert "50 canaries in each of 40 runs" in done.stdout
-    assert (
-        done.stdout
-        == invoke(
-            "score", "--one-run", "shadow.npz", "--estimator", "one-run-fdp", "--claim", "epsilon=1"
-        ).stdout
-    )
+    options = ["shadow.npz", "--estimator=one-run-fdp", "--claim=epsilon=1", "--json"]
+    answers = [invoke("score", *options), invoke("score", "--one-run", *options)]
+    assert {answer.exit_code for answer in answers} == {1}, answers[0].output
+    one, other = ({**json.loads(answer.stdout)["rows"][0], "seconds": 0} for answer in answers)
+    assert one == other
+    scores = json.loads(answers[0].stdout)["scores"]
+    assert (scores["canaries"], scores["runs"]) == (50, 40)
     for flat in (members[:1].repeat(40, axis=0), np.arange(40)[:, None] % 2 + np.zeros((40, 50))):
         np.savez("shadow.npz", scores=rng.normal(size=(40, 50)) + 2 * flat, members=flat)
         refused("shadow.npz", "--claim", "epsilon=1", says=("runs",))
