@@ -17,6 +17,7 @@ import re
 import stat
 import threading
 import types
+import warnings
 import zlib
 from collections.abc import Callable
 from importlib.metadata import version
@@ -52,7 +53,7 @@ def keep_compiled_programs(warn: Callable[[str], None] = lambda _: None) -> Path
     has_its_own = jax.config.values["jax_compilation_cache_dir"]
     if wanted.lower() in ("off", "0") or has_its_own or jax.__version_info__ < QUIET:
         return None
-    directory = Path(wanted) if wanted else Path(platformdirs.user_cache_dir("dpframe")) / "jax"
+    directory = Path(wanted or f"{platformdirs.user_cache_dir('dpframe')}/programs")
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = directory.stat()
@@ -65,6 +66,8 @@ def keep_compiled_programs(warn: Callable[[str], None] = lambda _: None) -> Path
         return None
     if not os.access(directory, os.W_OK):
         return None
+    # A run that was killed may leave half an entry, which JAX never replaces.
+    warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation", UserWarning)
     for name, value in (
         ("jax_compilation_cache_dir", str(directory)),
         ("jax_persistent_cache_min_compile_time_secs", 0.0),
