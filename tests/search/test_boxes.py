@@ -213,7 +213,7 @@ OTHER = np.random.default_rng(7)
 @pytest.mark.slow
 def test_what_was_drawn_without_a_seed_is_another_look_every_time(tmp_path: Path) -> None:
     looks = [
-        searched(boxes.clipped_mean, 1.0, 200, seed=seed, box=Unseeded, ledger=Ledger([tmp_path]))
+        searched(boxes.clipped_mean, 1.0, 200, seed=seed, box=Unseeded, ledger=Ledger(tmp_path))
         for seed in (0, 0, 1)
     ]
     assert [one.basis.look for one in looks] == [1, 2, 3]
@@ -224,7 +224,7 @@ def test_what_was_drawn_without_a_seed_is_another_look_every_time(tmp_path: Path
 def test_other_chunks_are_another_look(tmp_path: Path) -> None:
     """The same with a seed is none."""
     looks = [
-        searched(boxes.clipped_mean, 1.0, 200, run=run, ledger=Ledger([tmp_path]))
+        searched(boxes.clipped_mean, 1.0, 200, run=run, ledger=Ledger(tmp_path))
         for run in ({}, {}, {"chunk": 16}, {"chunk": 16, "seconds": 60.0})
     ]
     assert [one.basis.look for one in looks] == [1, 1, 2, 3]

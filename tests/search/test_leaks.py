@@ -245,7 +245,7 @@ def test_what_is_ignored_is_part_of_the_question(tmp_path: Path) -> None:
     def looked(**search: Any) -> Any:
         tables = three("laplace", trials=3_000, search={"use": "three", **search})
         loaded = load(tables, plugins=[Three])
-        (result,) = engine.run(make_plan(loaded), ledger=Ledger([tmp_path]))
+        (result,) = engine.run(make_plan(loaded), ledger=Ledger(tmp_path))
         return result
 
     assert [looked().basis.look, looked(ignore=["decides"]).basis.look] == [1, 2]

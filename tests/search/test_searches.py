@@ -147,7 +147,7 @@ def test_an_interrupted_search_goes_on_and_earns_the_same(
 def test_another_search_of_the_same_draws_is_another_look(tmp_path: Path) -> None:
     def looked(**more: Any) -> Any:
         loaded = load(spec("laplace", trials=3_000, **more), plugins=[Three])
-        (result,) = engine.run(make_plan(loaded), ledger=Ledger([tmp_path]))
+        (result,) = engine.run(make_plan(loaded), ledger=Ledger(tmp_path))
         return result
 
     first, same = looked(), looked()
