@@ -12,7 +12,7 @@ from typing import Any
 
 import tomli
 
-from dpframe.common.text import shown, toml, toml_key
+from dpframe.common.text import escape, shown, toml, toml_key
 from dpframe.errors import DpframeError
 from dpframe.report.number_format import quantity
 from dpframe.results.model import CellRecord, ChoiceRecord, PairRecord, Record, WitnessRecord
@@ -94,7 +94,7 @@ def next_of(record: Record) -> str:
         files = dict.fromkeys(name for cell in cells for name in _files(cell, record))
         changes = [o for o in record.spec.overrides if not o.startswith("search.ignore=")]
         changes.append(f"search.ignore={listed}")
-        lines.insert(0, f"# {_command(path, changes, files)}")
+        lines.insert(0, f"# {escape(_command(path, changes, files))}")
     return "\n".join(lines)
 
 
@@ -178,7 +178,7 @@ def as_toml(cell: CellRecord, record: Record | None = None) -> str:
     lines = [f"# {line}" for line in _evidence(cell, record)]
     if files := _files(cell, record):
         options = " ".join(f"--plugin {shlex.quote(name)}" for name in files)
-        lines.append(f"# It needs code that a spec cannot contain: {options}")
+        lines.append(f"# It needs code that a spec cannot contain: {escape(options)}")
     for key, value in as_tables(cell, record).items():
         if not isinstance(value, dict | list):
             lines += ["", f"{key} = {toml(value)}"]
@@ -194,7 +194,8 @@ def as_test(cell: CellRecord, record: Record | None = None) -> str:
     tables = {k: v for k, v in as_tables(cell, record).items() if k != "expect"}
     files = _files(cell, record)
     name = re.sub(r"\W+", "_", cell.mechanism.label).strip("_").lower() or "mechanism"
-    evidence = "\n".join(_evidence(cell, record))
+    # The record may be a stranger's: no label ends the docstring.
+    evidence = "\n".join(_evidence(cell, record)).replace("\\", "\\\\").replace('"', "'")
     body = pprint.pformat(_in_python(tables), width=96, sort_dicts=False)
     exact = "    assert not (cell.exact and cell.exact.exceeding), cell.exact\n"
     # If "math." occurs only in a text of the body, the import is harmless.
@@ -210,6 +211,7 @@ def as_test(cell: CellRecord, record: Record | None = None) -> str:
 
 
 def _evidence(cell: CellRecord, record: Record | None) -> list[str]:
+    """Describe the evidence in lines that nothing in a record breaks."""
     lines = [f"{cell.mechanism.label}: {cell.verdict or 'no verdict'}. {cell.reason or ''}".strip()]
     lines += needs(cell, record)
     if exceeds(cell):
@@ -223,7 +225,7 @@ def _evidence(cell: CellRecord, record: Record | None) -> list[str]:
             f"It needs objects that a program passed in ({names}): repeat the test, or run this "
             "there with dpframe.audit(…, plugins=[…])."
         )
-    return lines
+    return list(map(escape, lines))
 
 
 def _files(cell: CellRecord, record: Record | None) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 import subprocess
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import tomli
+from support import made_records
 from support.searches import Three, spec
 
 import dpframe
@@ -103,3 +105,14 @@ def test_reports_tell_the_witness_in_words(record: Record) -> None:
     untried = [str(one) for one in of(record, Kind.UNTRIED)]
     assert any("Up to 2 pairs" in one for one in untried)
     assert "Attacks: logistic. A stronger one may show more." in untried
+
+
+def test_no_text_of_a_record_gets_out_of_its_place() -> None:
+    hostile = '"""\nraise SystemExit\n[[mechanism]]\n"""\\'
+    cell = made_records.typed(made_records.cell() | {"reason": hostile, "verdict": "violated"})
+    mechanism = cell.mechanism.model_copy(update={"label": hostile})
+    odd = cell.model_copy(update={"mechanism": mechanism})
+    (entry,) = tomli.loads(witness.as_toml(odd))["mechanism"]
+    assert entry["label"] == hostile
+    found = ast.parse(witness.as_test(odd)).body
+    assert [type(one) for one in found] == [ast.Expr, ast.Import, ast.Assign, ast.FunctionDef]
