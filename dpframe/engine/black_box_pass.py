@@ -91,7 +91,7 @@ class BlackBoxDraws(draws.Draws):
 
 
 class Noted(NamedTuple):
-    """What is known of the answers of a segment, besides their counts."""
+    """Facts about the answers of a segment, besides their counts."""
 
     answers: set[tuple[int, int]]  # all, or two different ones
     number: int
@@ -174,7 +174,7 @@ class BlackBoxPass(PassWork):
         self._answers = [(set[tuple[int, int]](), 0)] * self.lanes
         """By lane: the answers that were counted here, or two different ones, and their number."""
         self._noted: dict[tuple[int, int, int], Noted] = {}
-        """What is known of segments not added yet, by lane, dataset and first chunk."""
+        """Facts about segments that are not added yet, by lane, dataset and first chunk."""
         self._kinds: list[set[int]] = [set() for _ in range(self.lanes)]
         """Kinds of exceptions by lane: not all, but two or more if there are several."""
         start = 0 if self.window is None else self.window.start

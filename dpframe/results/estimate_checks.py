@@ -37,7 +37,7 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
         "trials are whole and ascend, and a logarithm of wealth is a number",
     ),
 }
-"""What must hold of a field that is not None, and how to say it."""
+"""Rules for fields that are not None, each with its message."""
 
 
 def checked(estimate: Any, *, certified: bool, tested: bool) -> Estimate:

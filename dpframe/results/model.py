@@ -355,7 +355,7 @@ class FindingRecord(WitnessRecord):
 
 
 class CoverageRecord(RecordPart):
-    """What a search tried, what ended it, and the loss that it would have shown."""
+    """The coverage of a search: its attempts, its end, and the loss that it would have shown."""
 
     ended_by: Literal["decided", "trials", "seconds", "pairs", "lost"]
     """what ended the search: `decided` if the claim is refuted, `trials` or `seconds` if they were

@@ -120,7 +120,7 @@ def test_other_versions_and_other_code_are_refused() -> None:
 
 @pytest.mark.slow
 def test_a_worker_of_other_versions_counts_nothing(processes: Processes, tmp_path: Path) -> None:
-    """Whether it is there from the beginning or joins later; it is named once."""
+    """A worker of other versions is named once, at the start or when it joins."""
     (tmp_path / "jax-0.0.1.dist-info").mkdir()
     (tmp_path / "jax-0.0.1.dist-info" / "METADATA").write_text("Name: jax\nVersion: 0.0.1\n")
     told: list[str] = []

@@ -93,7 +93,7 @@ class Chunk(NamedTuple):
     shape: tuple[int, ...]
     dtype: str = "<u8"
     natives: frozenset[tuple[int, ...] | None] | None = None
-    """Of answers of any kind, laid out as 64-bit words: see `native_shapes`."""
+    """Shapes of answers of any kind, laid out as 64-bit words: see `native_shapes`."""
 
 
 def joined(chunks: Sequence[Chunk]) -> Chunk:

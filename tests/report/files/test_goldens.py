@@ -1,4 +1,4 @@
-"""What each format says of one small record, as reviewed."""
+"""Each format of one small record is as it was reviewed."""
 
 from __future__ import annotations
 
