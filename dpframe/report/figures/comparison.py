@@ -1,27 +1,24 @@
-"""Figures that compare estimators or orders of divergences, and of power and slack."""
+"""Figures that compare estimators, numbers of releases, slack, wealth and power."""
 
 import math
 from typing import Any, NamedTuple
 
-import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.patches import Patch
 
 from dpframe.errors import DpframeError
 from dpframe.report import verdict_text
-from dpframe.report.figures import curves, drawing, scales
-from dpframe.report.figures.drawing import CLAIMED, INK, TRUTH, Picture, entry
+from dpframe.report.figures import drawing, points, scales
+from dpframe.report.figures.drawing import CLAIMED, INK, TRUTH, Picture, Sign, named, shorten
+from dpframe.report.figures.points import Published, by_setting, named_cells, one_release
 from dpframe.report.figures.scales import Scale
-from dpframe.report.group import groups, same, telling
-from dpframe.report.number_format import brief, setting
+from dpframe.report.group import Group, Spot, groups, same, telling
+from dpframe.report.number_format import brief, number, quantity
 from dpframe.report.terminal.plan import Outlook
 from dpframe.results.model import CellRecord, EstimateRecord, Record
-from dpframe.stats import histograms, tradeoff
+from dpframe.results.verdict import look_price
 
 MOST_PANELS = 6
 MOST_ROWS = 24  # in a panel
-ROW = 0.17  # height of a row, in inches
-BLUE, ORANGE = "#0072B2", "#D55E00"
 
 
 class ComparisonRow(NamedTuple):
@@ -31,229 +28,87 @@ class ComparisonRow(NamedTuple):
     cell: CellRecord
     estimate: EstimateRecord
 
+    @property
+    def references(self) -> dict[Sign, float]:
+        """The claimed and the true value of the estimated loss."""
+        claim, truth = self.cell.claim, self.cell.truth
+        found = {} if claim is None else {CLAIMED: claim.epsilon}
+        if truth is not None and truth.epsilon != found.get(CLAIMED):
+            found[TRUTH] = truth.epsilon
+        return found if one_release(self.cell) else {}
 
-class ComparisonPanel(NamedTuple):
-    """Rows about one mechanism."""
-
-    title: str
-    rows: list[ComparisonRow]
-
-
-def draw_comparison(record: Record, found: list[ComparisonPanel]) -> Picture:
-    """Draw a panel for each mechanism and swept value, with a row for each estimator."""
-    panels = [panel._replace(rows=panel.rows[:MOST_ROWS]) for panel in found[:MOST_PANELS]]
-    heights = [len(panel.rows) + 2.4 for panel in panels]
-    picture = drawing.new(drawing.PAGE, ROW * sum(heights) + 0.3)
-    axes = picture.subplots(len(panels), 1, squeeze=False, height_ratios=heights).ravel()
-    for ax, panel in zip(axes, panels, strict=True):
-        _draw(ax, panel)
-    axes[-1].set_xlabel("loss ε")
-    cut = sum(max(len(p.rows) - MOST_ROWS, 0) for p in found[:MOST_PANELS])
-    return drawing.finish(
-        picture,
-        _legend([row for panel in panels for row in panel.rows]),
-        record,
-        f"Estimators of {drawing.audit_name(record)} on the same draws.",
-        drawing.promise(record),
-        "Intervals and point values are not bounds.",
-        drawing.more(len(found) - len(panels), "panel"),
-        drawing.more(cut, "row"),
-    )
+    @property
+    def limit(self) -> float | None:
+        """The most that the attack can show, if it is finite."""
+        limit = self.estimate.epsilon_upper
+        return limit if limit is not None and math.isfinite(limit) else None
 
 
-def find_comparison(record: Record) -> list[ComparisonPanel] | str:
+def find_comparison(record: Record) -> list[tuple[str, list[ComparisonRow]]] | str:
     """Return the rows of each panel, or why there is nothing to compare."""
-    found = groups(record.cells)
-    several = 1 in telling(found)
-    panels: dict[tuple[str, ...], ComparisonPanel] = {}
-    for group in found:
-        for spot in group.spots:
-            # The first replicate: replicates are not estimators to compare.
-            ran = ((c, c.estimate) for c in spot.done if c.estimate is not None)
-            if (cell := next(ran, None)) is None:
-                continue
-            own = [k for k in spot.values if k.startswith(("estimator.", "attack."))]
-            rest = [k for k in spot.values if k not in own]
-            who = (group.names[0], *(same(spot.values[k]) for k in rest))
-            title = drawing.shorten(" · ".join([group.names[0], *spot.texts(rest)]), 60)
-            names = [*group.names[1 if several else 2 :], *spot.texts(own)]
-            label = drawing.shorten(" · ".join(names), 40)
-            panels.setdefault(who, ComparisonPanel(title, [])).rows.append(
-                ComparisonRow(label, *cell)
-            )
+    several = 1 in telling(groups(record.cells))
+    panels: dict[tuple[str, ...], tuple[str, list[ComparisonRow]]] = {}
+    for place in by_setting(record, ("estimator.", "attack."), attack=False):
+        # The first replicate: replicates are not estimators to compare.
+        for cell in [cell for cell in place.spot.done if cell.estimate is not None][:1]:
+            assert cell.estimate is not None
+            labels = place.group.names[1 if several else 2 :]
+            label = shorten(" · ".join([*labels, *place.spot.texts(place.rest)]), 40)
+            _, rows = panels.setdefault(place.key, (place.title, []))
+            rows.append(ComparisonRow(label, cell, cell.estimate))
     if not panels:
         return "none of its cells has an estimate"
-    if max(len(panel.rows) for panel in panels.values()) < 2:
+    if max(len(rows) for _, rows in panels.values()) < 2:
         return "there is nothing to compare: one attack, one estimator"
     return list(panels.values())
 
 
-def _draw(ax: Axes, panel: ComparisonPanel) -> None:
-    ax.set_title(panel.title)
-    anchors = [value for row in panel.rows for value in _references(row.cell).values()]
-    scaled = scales.scale([*(v for row in panel.rows for v in _values(row)), *anchors], anchors)
-    for name, style in drawing.REFERENCES.items():
-        for value, first, end in _stretches(panel.rows, name):
-            at = scaled.place(value)
-            ax.plot([at, at], [first - 0.5, end - 0.5], **style, zorder=1)
-    for place, row in enumerate(panel.rows):
-        _draw_row(ax, place, row.estimate, scaled)
-    scales.dress(ax, "x", scaled)
-    drawing.name_rows(ax, [row.label for row in panel.rows])
+def draw_comparison(picture: Picture, found: list[tuple[str, list[ComparisonRow]]]) -> None:
+    """Draw a panel for each mechanism and swept value, with a row for each estimator."""
+    panels = picture.first(found, MOST_PANELS, "panel")
+    picture.leave_out(sum(max(len(rows) - MOST_ROWS, 0) for _, rows in panels), "row")
+    panels = [(title, rows[:MOST_ROWS]) for title, rows in panels]
+    axes = picture.stack([[row.label for row in rows] for _, rows in panels], "loss ε")
+    for ax, (title, rows) in zip(axes, panels, strict=True):
+        ax.set_title(shorten(title, 60))
+        anchors = [value for row in rows for value in row.references.values()]
+        values = [
+            value
+            for row in rows
+            for e in [row.estimate]
+            for value in (e.epsilon, e.epsilon_lower, *(e.interval or ()), row.limit)
+        ]
+        scaled = scales.scale([*values, *anchors], anchors)
+        for place, row in enumerate(rows):
+            for sign, value in row.references.items():
+                at = scaled.place(value)
+                picture.add(sign, ax.plot, [at, at], [place - 0.5, place + 0.5], zorder=1)
+            _draw_row(picture, ax, place, row, scaled)
+        scales.dress(ax, "x", scaled)
 
 
-def _stretches(rows: list[ComparisonRow], name: str) -> list[tuple[float, int, int]]:
-    """Return each claimed or true loss with the range of rows that share it."""
-    found: list[tuple[float, int, int]] = []
-    for place, row in enumerate(rows):
-        value = _references(row.cell).get(name)
-        if value is None:
-            continue
-        if found and found[-1][0] == value and found[-1][2] == place:
-            found[-1] = (value, found[-1][1], place + 1)
-        else:
-            found.append((value, place, place + 1))
-    return found
-
-
-def _draw_row(ax: Axes, place: int, estimate: EstimateRecord, scaled: Scale) -> None:
+def _draw_row(picture: Picture, ax: Axes, place: int, row: ComparisonRow, scaled: Scale) -> None:
+    estimate = row.estimate
     ax.axhline(place, color=drawing.FAINT, lw=0.4, zorder=0.5)
-    tick: Any = {"marker": "|", "markersize": 5, "zorder": 2}
     if estimate.interval is not None:
-        ax.plot(scaled.places(estimate.interval), [place, place], color=ORANGE, lw=1.0, **tick)
+        ends = scaled.places(estimate.interval)
+        picture.add(drawing.INTERVAL, ax.plot, ends, [place, place])
     if estimate.epsilon_lower is not None:
-        bound = scaled.place(estimate.epsilon_lower)
-        if (limit := _limit(estimate)) is not None:
-            ax.plot([bound, scaled.place(limit)], [place, place], color=BLUE, lw=0.8, zorder=2)
-            ax.plot(scaled.place(limit), place, color=BLUE, **tick)
-        ax.plot(bound, place, color=BLUE, marker=">", markersize=5, zorder=3)
+        bound: Any = {"color": drawing.BLUE, "marker": ">", "markersize": 5, "ls": "none"}
+        start = scaled.place(estimate.epsilon_lower)
+        if row.limit is not None:
+            end = scaled.place(row.limit)
+            picture.add(drawing.LIMIT, ax.plot, [start, end], [place, place], markevery=[1])
+        ax.plot(start, place, **bound, zorder=3)
+        picture.name(drawing.AT_LEAST, **bound)
     if not math.isnan(estimate.epsilon):
-        point = scaled.place(estimate.epsilon)
-        ax.plot(point, place, color=INK, marker="o", markerfacecolor="white", zorder=3)
+        picture.add(drawing.ESTIMATE, ax.plot, scaled.place(estimate.epsilon), place, zorder=3)
 
 
-def _limit(estimate: EstimateRecord) -> float | None:
-    limit = estimate.epsilon_upper
-    return limit if limit is not None and math.isfinite(limit) else None
-
-
-def _values(row: ComparisonRow) -> list[float]:
-    e = row.estimate
-    found = [e.epsilon, e.epsilon_lower, *(e.interval or ()), _limit(e)]
-    return [value for value in found if value is not None]
-
-
-def _references(cell: CellRecord) -> dict[str, float]:
-    """Return the claimed and the true value of the estimated loss."""
-    if cell.estimator.params.get("compositions", 1) != 1:
-        return {}
-    found = {}
-    if cell.claim is not None:
-        found[CLAIMED] = cell.claim.epsilon
-    if cell.truth is not None and (cell.claim is None or cell.truth.epsilon != cell.claim.epsilon):
-        found[TRUTH] = cell.truth.epsilon
-    return found
-
-
-def _legend(rows: list[ComparisonRow]) -> list[Any]:
-    drawn = {name for row in rows for name in _references(row.cell)}
-    found = [row.estimate for row in rows]
-    handles = []
-    if any(estimate.epsilon_lower is not None for estimate in found):
-        handles.append(entry(drawing.AT_LEAST, color=BLUE, marker=">", ls="none", markersize=5))
-    if any(_limit(estimate) is not None for estimate in found):
-        label = "the most that this attack can show"
-        handles.append(entry(label, color=BLUE, marker="|", lw=0.8, markersize=5))
-    handles.append(entry(drawing.ESTIMATE, **drawing.SIGN, markerfacecolor="white"))
-    if any(estimate.interval is not None for estimate in found):
-        handles.append(entry("interval, no bound", color=ORANGE, marker="|", markersize=5))
-    return handles + [entry(k, **style) for k, style in drawing.REFERENCES.items() if k in drawn]
-
-
-# The best order: the spread of σ if it is computed from the divergence of each order.
-
-FEWEST = 8  # replicates for a standard deviation, at least
-MOST = 6  # mechanisms in one figure
-ORDERS = np.geomspace(1, 10, 25)
-
-
-def draw_best_order(record: Record, found: dict[float, list[CellRecord]]) -> Picture:
-    """Draw a line for each σ, and where the slope of the divergence is steepest."""
-    shown = sorted(found)[:MOST]
-    picture = drawing.new(drawing.COLUMN, 2.4)
-    ax = picture.subplots()
-    star: Any = {"color": INK, "marker": "*", "markersize": 7, "ls": "none"}
-    handles = []
-    for place, sigma in enumerate(shown):
-        look = drawing.ordered(place, len(shown))
-        spread = np.array([_spread(found[sigma], order) / sigma for order in ORDERS])
-        ax.plot(ORDERS, spread, **look.sign, markevery=(place % 4, 4))
-        steepest = math.exp(1 / (2 * sigma**2))
-        if steepest <= ORDERS[-1]:
-            ax.plot(steepest, np.interp(steepest, ORDERS, spread), **star, zorder=4)
-        handles.append(entry(f"σ = {setting(sigma)}", **look.sign))
-    handles.append(entry("where the slope of the divergence is steepest", **star))
-    ax.set(xscale="log", yscale="log", xlabel="order α", ylabel="spread of σ / σ")
-    scales.log_ticks(ax.xaxis, (1, 2, 5, 10))
-    low, high = ax.get_ylim()
-    ticks = [m * 10.0**p for p in range(-4, 1) for m in (1, 3)]
-    scales.log_ticks(ax.yaxis, [tick for tick in ticks if low <= tick <= high])
-    return drawing.finish(
-        picture,
-        handles,
-        record,
-        f"Standard deviation of σ over the repeats of {drawing.audit_name(record)}, if it "
-        "is read off the hockey-stick divergence of one order; as a share of σ.",
-        drawing.more(len(found) - len(shown), "σ"),
-        proof=False,
-    )
-
-
-def find_best_order(record: Record) -> dict[float, list[CellRecord]] | str:
-    """Return the cells of each σ, of the first estimator that has enough of them."""
-    found: dict[tuple[float, str], list[CellRecord]] = {}
-    for cell in record.cells:
-        claim = cell.claim
-        if claim is None or claim.kind != "gaussian-dp" or "edges" not in cell.statistic:
-            continue
-        if cell.counts is not None and cell.status == "ok":
-            (mu,) = curves.numbers_in(claim.parameters, "mu") or (0.0,)
-            sigma = 1 / mu if mu else math.inf
-            found.setdefault((sigma, cell.estimator.label), []).append(cell)
-    enough: dict[float, list[CellRecord]] = {}
-    for (sigma, _), cells in found.items():
-        if len(cells) >= FEWEST and len({cell.repeat for cell in cells}) == len(cells):
-            enough.setdefault(sigma, cells)
-    return enough or f"no Gaussian claim has histograms of {FEWEST} repeats or more"
-
-
-def _spread(cells: list[CellRecord], order: float) -> float:
-    """Return the standard deviation of σ over replicates; NaN if some divergence is 0."""
-    sigmas = []
-    for cell in cells:
-        counts: Any = cell.counts
-        q, p = (np.array(row, float) / max(sum(row), 1) for row in counts)
-        divergence = float(histograms.hockey_stick(p, q, math.log(order)))
-        if not 0 < divergence < 1:
-            return math.nan
-        sigmas.append(1 / float(tradeoff.matching_mu(math.log(order), divergence)))
-    return float(np.std(sigmas, ddof=1))
-
+# Slack: certified ε and the parts of claimed − certified ε.
 
 MOST_BARS = 40
 BEYOND = 2.0  # claims: an axis ends here
-
-# Colours of the bars on the page of a report, in their order; hatches for print in grey.
-PARTS = {
-    "certified": ("#4477aa", ""),
-    "pair": ("#66ccee", "..."),
-    "attack": ("#228833", "////"),
-    "sampling": ("#ccbb44", ""),
-    "confidence": ("#ee6677", "\\\\\\\\"),
-    "cells": ("#aa3377", "xxxx"),
-    "looks": ("#bbbbbb", "----"),
-    "resolution": ("#000000", ""),
-}
 
 
 class Bar(NamedTuple):
@@ -266,16 +121,9 @@ class Bar(NamedTuple):
 
 def find_slack(record: Record) -> list[Bar] | str:
     """Return a bar for each certified cell with slack, or the reason for none."""
-    found, bars = groups(record.cells), []
-    naming = telling(found)
-    for group in found:
-        for spot in group.spots:
-            names = [*(group.names[part] for part in naming), *spot.texts(spot.values)]
-            for cell in spot.done:
-                name = drawing.shorten(" · ".join(names + spot.repeat(cell)), 44)
-                if (bar := _bar(cell, name)) is not None:
-                    bars.append(bar)
-    return bars or "none of its cells has slack: a certified bound below or above a finite claim"
+    bars = [_bar(cell, shorten(name)) for name, cell in named_cells(record)]
+    known = [bar for bar in bars if bar is not None]
+    return known or "none of its cells has slack: a certified bound below or above a finite claim"
 
 
 def _bar(cell: CellRecord, label: str) -> Bar | None:
@@ -291,79 +139,215 @@ def _bar(cell: CellRecord, label: str) -> Bar | None:
     return Bar(label, shares, any(part.size is None or part.sign for part in parts))
 
 
-def draw_slack(record: Record, found: list[Bar]) -> Picture:
+def draw_slack(picture: Picture, found: list[Bar]) -> None:
     """Draw a bar for each cell: certified ε and the parts of the slack, which add up to 1."""
-    bars = found[:MOST_BARS]
-    picture = drawing.new(drawing.PAGE, ROW * (len(bars) + 2.4) + 0.3)
-    ax = picture.subplots()
+    bars = picture.first(found, MOST_BARS, "bar")
+    (ax,) = picture.stack([[bar.label for bar in bars]], "ε / claimed ε")
     low, high = 0.0, 1.0
     for row, bar in enumerate(bars):
         ends = {True: 0.0, False: 0.0}  # right end of positive parts, left end of negative parts
         for name, size in bar.parts.items():
-            color, hatch = PARTS[name]
-            ax.barh(row, size, 0.72, ends[size > 0], color=color, hatch=hatch, ec=INK, lw=0.3)
+            ax.barh(row, size, 0.72, ends[size > 0], **_part(name))
             ends[size > 0] += size
         low, high = min(low, ends[False]), max(high, ends[True])
-    cut = low < -BEYOND or high > BEYOND + 1
+    for name in drawing.PARTS:
+        if any(name in bar.parts for bar in bars):
+            picture.name(name, **_part(name))
+    picture.add(CLAIMED, ax.axvline, 1, zorder=3)
     ax.set_xlim(max(1.03 * low, -BEYOND), min(1.03 * high, BEYOND + 1))
-    claimed = drawing.REFERENCES[CLAIMED]
-    ax.axvline(1, **claimed, zorder=3)
-    drawing.name_rows(ax, [bar.label for bar in bars])
-    ax.set_xlabel("ε / claimed ε")
-    drawn = {name for bar in bars for name in bar.parts}
-    handles = [
-        Patch(facecolor=color, hatch=hatch, edgecolor=INK, lw=0.3, label=name)
-        for name, (color, hatch) in PARTS.items()
-        if name in drawn
-    ]
-    return drawing.finish(
-        picture,
-        [*handles, entry(CLAIMED, **claimed)],
-        record,
-        f"Slack of {drawing.audit_name(record)}: certified ε and the parts of claimed − certified "
-        "ε, as shares of the claimed ε. They add up to 1; parts below 0 are drawn left of 0.",
-        "An unknown part is contained in the next one; if the limit of an attack is learned, "
-        "attack is at least, and sampling at most, what is drawn."
-        if any(bar.partial for bar in bars)
-        else "",
-        "Bars that pass the ends of the axis are cut." if cut else "",
-        drawing.promise(record),
-        drawing.more(len(found) - len(bars), "bar"),
-    )
+    if any(bar.partial for bar in bars):
+        picture.remarks.append(
+            "An unknown part is contained in the next one; if the limit of an attack is learned, "
+            "attack is at least, and sampling at most, what is drawn."
+        )
+    if low < -BEYOND or high > BEYOND + 1:
+        picture.remarks.append("Bars that pass the ends of the axis are cut.")
 
 
-def draw_power(plan: Outlook) -> Picture:
+def _part(name: str) -> dict[str, Any]:
+    color, hatch = drawing.PARTS[name]
+    return {"facecolor": color, "hatch": hatch, "edgecolor": INK, "lw": 0.3}
+
+
+# Compositions: the loss of several releases, estimated from one.
+
+MOST_ESTIMATORS = 8  # lines of a panel
+
+
+class CompositionPanel(NamedTuple):
+    """One mechanism behind one attack."""
+
+    title: str
+    lines: dict[str, list[tuple[float, Spot]]]  # by estimator; numbers of releases, ascending
+    single: list[Spot]  # certified cells of a single release
+
+    @property
+    def marks(self) -> list[tuple[float, Spot]]:
+        """The marks of all lines."""
+        return [mark for line in self.lines.values() for mark in line]
+
+
+def find_compositions(record: Record) -> list[CompositionPanel] | str:
+    """Return the lines of each panel, or the reason for none."""
+    found = groups(record.cells)
+    several = 1 in telling(found)
+    panels: dict[tuple[str, ...], CompositionPanel] = {}
+    for group in found:
+        who = group.names[: 2 if several else 1]
+        panel = panels.setdefault(who, CompositionPanel(" · ".join(who), {}, []))
+        for spot in group.spots:
+            count = number(spot.cells[0].estimator.params.get("compositions"))
+            if count is not None and 1 <= count < math.inf:
+                panel.lines.setdefault(_line_name(found, group), []).append((count, spot))
+            elif points.certified(spot) is not None:
+                panel.single.append(spot)
+    for line in (line for panel in panels.values() for line in panel.lines.values()):
+        line.sort(key=lambda mark: mark[0])
+    drawn = [panel for panel in panels.values() if panel.lines]
+    if not any(len(line) > 1 for panel in drawn for line in panel.lines.values()):
+        return "no estimator has results for several numbers of releases"
+    return drawn
+
+
+def _line_name(found: list[Group], group: Group) -> str:
+    """Return the label, or the plugin's name if labels differ only in the number of releases."""
+
+    def settings(one: Group) -> str:
+        estimator = one.spots[0].cells[0].estimator
+        params = {k: v for k, v in estimator.params.items() if k != "compositions"}
+        return same([estimator.use, params])
+
+    labels = {other.names[2] for other in found if settings(other) == settings(group)}
+    if len(group.spots) == 1 and len(labels) > 1:
+        return group.spots[0].cells[0].estimator.use
+    return group.names[2]
+
+
+def draw_compositions(
+    picture: Picture,
+    found: list[CompositionPanel],
+    beside: Published | None = None,
+) -> None:
+    """Draw a line for each estimator, and the claim and the bound of one release."""
+    shown = picture.first(found, MOST_PANELS, "panel")
+    labels = dict.fromkeys(name for panel in shown for name in panel.lines)
+    spots = [spot for p in shown for spot in (*p.single, *(spot for _, spot in p.marks))]
+    published = beside.losses(spots) if beside else []
+    scaled = scales.scale([*points.losses(spots), *published], map(points.claimed, spots))
+    axes = picture.grid([panel.title for panel in shown], "releases", "loss ε", height=2.2)
+    looks = {name: named(place) for place, name in enumerate([*labels][:MOST_ESTIMATORS])}
+    for ax, panel in zip(axes, shown, strict=True):
+        for name in (name for name in looks if name in panel.lines):
+            means = scaled.columns((x, spot.mean("epsilon")) for x, spot in panel.lines[name])
+            label = f"{shorten(name, 40)}, {drawing.ESTIMATE.label}"
+            picture.add(label, ax.plot, *means, **looks[name].estimate)
+        claims = {points.claimed(s) for s in (*panel.single, *(s for _, s in panel.marks))}
+        bounds = map(points.certified, panel.single)
+        for sign, values in ((drawing.CLAIMED_ONCE, claims), (drawing.CERTIFIED_ONCE, bounds)):
+            xs, ys = scaled.columns((1.0, value) for value in values)
+            if xs:
+                picture.add(sign, ax.plot, xs, ys)
+        if beside:
+            beside.draw(picture, ax, panel.marks, scaled)
+        scales.dress_swept(ax, sorted({1.0, *(x for x, _ in panel.marks)}))
+        scales.dress(ax, "y", scaled)
+
+
+# Wealth: what bets against a claim earned, over draws.
+
+MOST_BETS = 6  # lines in one figure: those of the cells that earned most
+DEEP = 2.0  # the axis ends at minus this multiple of the level that refutes a claim
+
+
+class Growth(NamedTuple):
+    """The wealth of the bets against the claim of one cell."""
+
+    name: str
+    verdict: str | None
+    draws: list[float]  # on each dataset; two or more
+    wealth: list[float]  # logarithms
+    level: float  # logarithm of the wealth that refutes this claim at the cell's share of the error
+
+
+def needed(record: Record, look: int = 1) -> float:
+    """Return the logarithm of the wealth that refutes a claim at its share of the error.
+
+    `look` is the number of the look at the draws of the cell, from 1.
+    """
+    divide = max(1, record.summary.m) if record.audit.multiplicity != "none" else 1
+    return math.log(divide * look_price(look) / (1 - record.audit.confidence))
+
+
+def find_wealth(record: Record) -> list[Growth] | str:
+    """Return the wealth of each cell whose estimator bets, or the reason for none."""
+    shown = []
+    for name, cell in named_cells(record):
+        earned = cell.estimate.wealth if cell.estimate is not None else []
+        marks = [(float(n), float(y)) for n, y in earned if float(n) > 0]
+        if len(marks) > 1:
+            draws, wealth = map(list, zip(*marks, strict=True))
+            level = needed(record, cell.basis.look if cell.basis is not None else 1)
+            shown.append(Growth(name, cell.verdict, draws, wealth, level))
+    return shown or "no cell has bets; only the estimator betting and searches make them"
+
+
+def draw_wealth(picture: Picture, found: list[Growth]) -> None:
+    """Draw the wealth of each cell up to its verdict, and the wealth that refutes a claim."""
+    (ax,) = picture.grid([""], "draws on each dataset", "ln wealth", height=2.1)
+    most = sorted(range(len(found)), key=lambda place: -max(found[place].wealth))
+    shown = [found[place] for place in sorted(most[:MOST_BETS])]
+    if len(shown) < len(found):
+        picture.remarks.append("Only the cells that earned most are drawn.")
+        picture.leave_out(len(found) - len(shown), "cell")
+    for place, growth in enumerate(shown):
+        look = named(place)
+        ax.plot(growth.draws, growth.wealth, color=look.color, ls=look.dashes, zorder=2)
+        end: Any = {"color": look.color, "marker": drawing.mark(growth.verdict), "markersize": 5}
+        ax.plot(growth.draws[-1:], growth.wealth[-1:], ls="none", zorder=3, **end)
+        label = f"{shorten(growth.name, 48)}: {growth.verdict or 'no verdict'}"
+        picture.name(label, ls=look.dashes, **end)
+    levels = dict.fromkeys(growth.level for growth in shown)  # each further look raises it
+    for level in levels:
+        ax.axhline(level, **drawing.REFUTED.look, zorder=1)
+    refuted = " or ".join(f"{level:.3g}" for level in levels)
+    picture.name(f"{drawing.REFUTED.label}: {refuted}", **drawing.REFUTED.look)
+    ax.set(xscale="log")
+    lowest = -DEEP * max(levels)
+    if min(min(growth.wealth) for growth in shown) < lowest:
+        ax.set_ylim(bottom=lowest)
+    ends = [n for growth in shown for n in (growth.draws[0], growth.draws[-1])]
+    ticks = scales.decades(min(ends), max(ends))
+    scales.fix_ticks(ax.xaxis, ticks, [quantity(int(tick)) for tick in ticks])
+
+
+# Power: of a plan.
+
+
+def draw_power(picture: Picture, plan: Outlook) -> None:
     """Draw a panel for each claim of a plan: power against trials, a line for each true loss."""
     rows = [row for row in plan["power"] if row["by_trials"]]
     if not rows:
         raise DpframeError("no claim of this plan has a power that can be drawn against trials")
-    picture, axes = drawing.grid(len(rows), across=2)
+    titles = [f"{row['label']}: ε = {brief(row['claimed'])}" for row in rows]
+    axes = picture.grid(titles, "trials per dataset", "power", across=2)
     losses = list(rows[0]["by_trials"])
-    handles = []
-    for place, multiple in enumerate(losses):
-        look = drawing.ordered(place, len(losses))
-        style = look.sign | {"ls": look.dashes}
-        for ax, row in zip(axes, rows, strict=True):
-            ax.plot(*zip(*row["by_trials"][multiple], strict=True), **style)
-        handles.append(entry(f"true loss {multiple:g} × claimed", **style))
     sizes = [n for row in rows for n, _ in row["by_trials"][losses[0]]]
-    planned = {"color": drawing.QUIET, "lw": 0.8, "ls": drawing.DOTTED}
     for ax, row in zip(axes, rows, strict=True):
-        ax.axvline(row["trials"], **planned, zorder=0.5)
+        for place, multiple in enumerate(losses):
+            look = drawing.ordered(place, len(losses))
+            sizes_and_power = zip(*row["by_trials"][multiple], strict=True)
+            label = f"true loss {multiple:g} × claimed"
+            picture.add(label, ax.plot, *sizes_and_power, **look.sign, ls=look.dashes)
+        picture.add(drawing.PLANNED, ax.axvline, row["trials"], zorder=0.5)
         ax.axhline(row["probability"], color=drawing.FAINT, lw=0.6, zorder=0.5)
         ax.set(xscale="log", ylim=(-0.03, 1.03))
-        scales.log_ticks(ax.xaxis, scales.decades(min(sizes), max(sizes)))
-        ax.set_title(drawing.shorten(f"{row['label']}: ε = {brief(row['claimed'])}", 44))
-    handles.append(entry("planned trials", **planned))
-    drawing.name_axes(axes, "trials per dataset", "power")
-    drawing.legend(picture, handles)
+        scales.fix_ticks(ax.xaxis, scales.decades(min(sizes), max(sizes)))
+    picture.leave_out(len(plan["power"]) - len(rows), "claim")
     models = " or ".join(sorted({row["model"] for row in rows}))
-    said = [
-        f"Probability that {drawing.shorten(plan['name'], 60)} refutes a claim, against trials; "
+    picture.finish(
+        f"Probability that {shorten(plan['name'], 60)} refutes a claim, against trials; "
         f"the grey line is {rows[0]['probability']:g}. Model of the true loss: {models}, for an "
         "attack that sees all of it. With a weaker attack, another pair, or a search of more "
         "pairs, it is detected less often.",
-        drawing.more(len(plan["power"]) - len(rows), "claim"),
-    ]
-    picture.caption = " ".join(filter(None, said))
-    return picture
+        *picture.remarks,
+    )

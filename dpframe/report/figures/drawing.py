@@ -1,46 +1,107 @@
-"""Style, axes, keys, captions and files of figures."""
+"""Style, panels, legend, caption and file of a figure."""
 
 import contextlib
+import dataclasses
 import functools
 import io
 import math
 import re
 import warnings
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import matplotlib as mpl
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.path import Path
+from matplotlib.textpath import TextPath
 
-from dpframe.common.types import Floats
-from dpframe.report.number_format import percent
-from dpframe.results.model import Record
+from dpframe.results.model import CellRecord
 
-# Figures are printed in grey, so lines differ not only in colour but also in marker and dashes, and
-# ordered lines in darkness.
+T = TypeVar("T")
 
 COLUMN, PAGE = 3.4, 7.0  # widths of one column and of two, in inches
+ROW = 0.17  # height of a row of text, in inches
+LETTER, HANDLE, LEGEND_ROW = 0.052, 0.5, 0.15  # sizes of a legend, in inches
+LABEL = 44  # letters of a title or label, at most
 
 INK, QUIET, FAINT = "#000000", "#6b6b6b", "#bdbdbd"
+BLUE, ORANGE = "#0072B2", "#D55E00"
 DOTTED: Any = (0, (1, 1.2))
-CLAIMED, TRUTH = "claimed", "exact (truth)"
-ESTIMATE, CERTIFIED = "estimate, no bound", "certified"
-AT_LEAST = f"{CERTIFIED}: at least this"
+HOLLOW: Any = {"markerfacecolor": "white"}
 
-# The marker of a drawing style in a legend: black without a line, unlike any estimator.
-SIGN: Any = {"color": INK, "marker": "o", "ls": "none"}
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sign:
+    """Something with one look in all figures: its name in legends, and settings of matplotlib."""
+
+    label: str
+    look: dict[str, Any]
+
+
+_POINT: Any = {"color": INK, "marker": "o", "ls": "none"}
+_DOT: Any = {**_POINT, "markersize": 1.9, "markeredgewidth": 0.5}
+_THIN: Any = {"color": INK, "lw": 0.9, "ls": DOTTED}
+
+CLAIMED = Sign("claimed", {"color": INK, "lw": 1.6, "ls": "-"})
+TRUTH = Sign("exact (truth)", {"color": QUIET, "lw": 1.4, "ls": DOTTED})
+CLAIMED_ONCE = Sign(
+    "claimed, of one release",
+    {**_POINT, "marker": "_", "markersize": 10, "markeredgewidth": 1.6},
+)
+CERTIFIED_ONCE = Sign(
+    "certified, of one release", {**_POINT, "marker": "^", "markersize": 5, "zorder": 4}
+)
+AT_LEAST = Sign("certified: at least this", _POINT)
+LARGEST_BOUND = Sign("largest certified bound", {"facecolor": FAINT, "alpha": 0.55, "lw": 0})
+LIMIT = Sign(
+    "the most that this attack can show", {"color": BLUE, "lw": 0.8, "marker": "|", "markersize": 5}
+)
+ESTIMATE = Sign("estimate, no bound", {**_POINT, **HOLLOW})
+INTERVAL = Sign("interval, no bound", {"color": ORANGE, "lw": 1.0, "marker": "|", "markersize": 5})
+GAUSSIAN_INTERVAL = Sign(
+    "interval if the noise is Gaussian", {"color": BLUE, "lw": 0.9, "marker": "_"}
+)
+COUNTED = Sign("these scores, no bound", {"color": QUIET, "lw": 0.7})
+ON_D = Sign("D", {"color": BLUE, "lw": 1.0})
+ON_D1 = Sign("D′", {"color": ORANGE, "lw": 1.0, "ls": (0, (3, 1))})
+EXACT_ON_D = Sign("exactly, on D", _DOT)
+EXACT_ON_D1 = Sign("exactly, on D′", _DOT | HOLLOW)
+NAN = Sign("NaN", {"facecolor": "none", "edgecolor": FAINT, "hatch": "////"})
+THRESHOLD = Sign("threshold that was used", {"color": INK, "lw": 0.9, "ls": (0, (5, 1.5))})
+PLANNED = Sign("planned trials", {"color": QUIET, "lw": 0.8, "ls": DOTTED})
+STEEPEST = Sign(
+    "where the slope of the divergence is steepest",
+    {**_POINT, "marker": "*", "markersize": 7, "zorder": 4},
+)
+FASTEST = Sign("at least this fast in the limit: slope −⅓", _THIN)
+REFUTED = Sign("where the claim is refuted", _THIN)
 
 # Published values.
 BESIDE: Any = {"color": INK, "marker": "+", "markersize": 5.5, "ls": "none", "zorder": 4}
+# Parts of a claimed ε: colours as on the page of a report, hatches for print in grey.
+PARTS = {
+    "certified": ("#4477aa", ""),
+    "pair": ("#66ccee", "..."),
+    "attack": ("#228833", "////"),
+    "sampling": ("#ccbb44", ""),
+    "confidence": ("#ee6677", "\\\\\\\\"),
+    "cells": ("#aa3377", "xxxx"),
+    "looks": ("#bbbbbb", "----"),
+    "resolution": ("#000000", ""),
+}
+# Greys up to the claim, and beyond it reds that are darker, as on the page of a report.
+SHADE_COLORS = ("#ffffff", "#e7ebf3", "#adbcd8", "#ff9085", "#9c1c16")
 
-_MINOR = {"minor.size": 1.4, "minor.width": 0.4}
-_TICKS = {"labelsize": 7, "major.size": 2.5, "major.width": 0.6, **_MINOR}
+_TICKS = {"labelsize": 7, "major.size": 2.5, "major.width": 0.6}
+_TICKS |= {"minor.size": 1.4, "minor.width": 0.4}
 # Settings of matplotlib; the rest are its defaults, not those of a user.
 RC: dict[str, Any] = {
     "axes.axisbelow": True,
-    "axes.edgecolor": INK,
     "axes.labelpad": 2.5,
     "axes.labelsize": 7.5,
     "axes.linewidth": 0.6,
@@ -49,7 +110,6 @@ RC: dict[str, Any] = {
     "axes.titlelocation": "left",
     "axes.titlepad": 4.0,
     "axes.titlesize": 7.5,
-    "axes.unicode_minus": True,
     "figure.dpi": 150,
     "font.family": ["DejaVu Sans"],
     "font.size": 7.5,
@@ -64,13 +124,16 @@ RC: dict[str, Any] = {
     "savefig.dpi": 300,
     "svg.hashsalt": "dpframe",
     "text.parse_math": False,
-    "text.usetex": False,
     **{f"{axis}tick.{key}": value for axis in "xy" for key, value in _TICKS.items()},
 }
 
 
 class LineStyle(NamedTuple):
-    """The colour, marker and dashes of a line."""
+    """The colour, marker and dashes of a line.
+
+    Figures are printed in grey, so lines differ also in marker and dashes, ordered ones in
+    darkness.
+    """
 
     color: str
     marker: str
@@ -84,21 +147,22 @@ class LineStyle(NamedTuple):
     @property
     def hollow(self) -> dict[str, Any]:
         """The same with an empty marker, as for estimates."""
-        return self.sign | {"markerfacecolor": "white"}
+        return self.sign | HOLLOW
+
+    @property
+    def estimate(self) -> dict[str, Any]:
+        """The look of an estimate: dotted, with empty markers."""
+        return self.hollow | {"ls": DOTTED, "zorder": 3}
 
 
 # Okabe and Ito's colours without yellow, which is lost on paper, and black, which marks the claim.
-_NAMED = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+_NAMED = (BLUE, ORANGE, "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 # From cividis, dark to light, not so light that a thin line is lost on paper.
 _ORDERED = ("#00224e", "#32406c", "#575d6d", "#7d7c78", "#a49d6f", "#c9b75f")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
 _DASHES: tuple[Any, ...] = (
-    "-",
-    (0, (5, 1.5)),
-    (0, (2, 1.2)),
-    (0, (6, 1.5, 1.2, 1.5)),
-    (0, (1, 1)),
-    (0, (8, 2, 1.2, 1.2, 1.2, 2)),
+    *("-", (0, (5, 1.5)), (0, (2, 1.2)), (0, (6, 1.5, 1.2, 1.5))),
+    *((0, (1, 1)), (0, (8, 2, 1.2, 1.2, 1.2, 2))),
 )
 
 
@@ -117,26 +181,19 @@ def _look(color: str, index: int) -> LineStyle:
     return LineStyle(color, _MARKERS[index % len(_MARKERS)], _DASHES[index % len(_DASHES)])
 
 
+@functools.cache
 def mark(verdict: str | None) -> Any:
     """Return the marker of a verdict, after the report's symbols; a dot for none."""
-    shapes = {"violated": "X", "consistent": "o", None: "."}
-    return shapes.get(verdict) or _letter({"inconclusive": "?"}.get(verdict or "", "!"))
-
-
-@functools.cache
-def _letter(letter: str) -> Any:
-    """Return a letter as the shape of a marker, centred."""
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.path import Path
-    from matplotlib.textpath import TextPath
-
-    drawn = TextPath((0, 0), letter, 1, prop=FontProperties(family="DejaVu Sans", weight="bold"))
-    box = drawn.get_extents()
+    if verdict in (shapes := {"violated": "X", "consistent": "o", None: "."}):
+        return shapes[verdict]
+    bold = FontProperties(family="DejaVu Sans", weight="bold")
+    letter = TextPath((0, 0), "?" if verdict == "inconclusive" else "!", 1, prop=bold)
+    box = letter.get_extents()
     middle = [(box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2]
-    return Path((drawn.vertices - middle) / box.height, drawn.codes)
+    return Path((letter.vertices - middle) / box.height, letter.codes)
 
 
-def shorten(text: str, most: int) -> str:
+def shorten(text: str, most: int = LABEL) -> str:
     """Shorten a label to `most` characters; the middle is left out."""
     shown = "".join(c if c.isprintable() else "�" for c in text)
     if len(shown) <= most:
@@ -148,100 +205,11 @@ def shorten(text: str, most: int) -> str:
 NO_PROOF = "No violation found does not rule one out: another attack may show more."
 
 
-def promise(record: Record) -> str:
-    """Say with which confidence the certified bounds of a record hold."""
-    if not any(cell.estimate and cell.estimate.certified for cell in record.cells):
-        return "Estimates only: nothing here is certified."
-    confidence = record.audit.confidence
-    if record.audit.multiplicity == "none":
-        return f"Each certified bound holds only on its own, with {percent(confidence)} confidence."
-    error = (1 - confidence) * (1.5 if record.audit.looks > 1 else 1)
-    return f"All certified bounds hold together with {percent(1 - error)} confidence."
-
-
-def left_out(record: Record) -> list[str]:
-    """Say which cells of a record no figure shows."""
-    failed, skipped = sum(cell.status == "failed" for cell in record.cells), len(record.skipped)
-    sentences = []
-    if failed:
-        sentences.append(f"{_count(failed, 'cell', 'failed and is', 'failed and are')} not shown.")
-    if skipped:
-        sentences.append(f"{_count(skipped, 'combination', 'was', 'were')} skipped.")
-    return sentences
-
-
-def repeats(record: Record) -> str:
-    """Say how replicates are drawn; empty if there are none."""
-    count = 1 + max((cell.repeat for cell in record.cells), default=0)
-    return f"Means of {count} repeats; bars from the smallest to the largest." if count > 1 else ""
-
-
-def more(count: int, what: str) -> str:
-    """Say how many items were left out for lack of room; empty if the count is not positive."""
-    return f"{_count(count, f'more {what}', 'is', 'are')} left out." if count > 0 else ""
-
-
-def _count(count: int, noun: str, one: str, several: str) -> str:
-    return f"1 {noun} {one}" if count == 1 else f"{count} {noun}s {several}"
-
-
-def audit_name(record: Record) -> str:
-    """Return the name of the audit, shortened for a caption."""
-    return shorten(record.audit.name, 60)
-
-
-REFERENCES: dict[str, dict[str, Any]] = {
-    CLAIMED: {"color": INK, "lw": 1.6, "ls": "-"},
-    TRUTH: {"color": QUIET, "lw": 1.4, "ls": DOTTED},
-}
-
-
-def draw_references(ax: Axes, x: Floats, claimed: Floats | None, exact: Floats | None) -> set[str]:
-    """Draw the claimed and the exact curve if they are known; return the names of those drawn."""
-    known = {CLAIMED: claimed, TRUTH: exact}
-    for name, style in REFERENCES.items():
-        if (y := known[name]) is not None:
-            ax.plot(x, y, **style, zorder=2)
-    return {name for name, y in known.items() if y is not None}
-
-
-def draw_estimate(ax: Axes, x: Floats, y: Floats, place: int, every: tuple[int, int]) -> None:
-    """Draw the estimate of the estimator at a place in the legend: dotted, with empty signs."""
-    style: Any = named(place).hollow | {"markevery": every}
-    ax.plot(x, y, lw=0.9, ls=DOTTED, zorder=3, **style)
-
-
-def draw_bound(ax: Axes, x: Floats, y: Floats, place: int, **marks: Any) -> None:
-    """Draw a certified curve: a line, and full signs if `marks` say so."""
-    ax.plot(x, y, color=named(place).color, **{"lw": 1.0, "zorder": 3.1, **marks})
-
-
-def entry(label: str, **style: Any) -> Line2D:
-    """Return a line of a legend."""
-    return Line2D([], [], label=label, **style)
-
-
-def curve_key(labels: Sequence[str], drawn: Collection[object]) -> list[Line2D]:
-    """Return a handle for each estimator and each style in `drawn`.
-
-    `drawn` holds any of `CLAIMED`, `TRUTH`, `CERTIFIED` and `ESTIMATE`, and `(label,)` for each
-    estimator.
-    """
-    looks = {label: named(index) for index, label in enumerate(labels) if (label,) in drawn}
-    handles = [entry(shorten(label, 40), **look.sign) for label, look in looks.items()]
-    ways = {**REFERENCES, CERTIFIED: SIGN, ESTIMATE: SIGN | {"markerfacecolor": "white"}}
-    said = {CERTIFIED: AT_LEAST}
-    return handles + [entry(said.get(way, way), **ways[way]) for way in ways if way in drawn]
-
-
-# Sizes of a legend in inches: a letter, the sign before it, the height of a row.
-LETTER, HANDLE, LEGEND_ROW = 0.052, 0.5, 0.15
-# No dates, and no names of versions: a record that did not change is drawn in the same bytes.
-_METADATA: dict[str, dict[str, None]] = {
-    "svg": {"Date": None, "Creator": None},
-    "png": {"Software": None},
-    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
-}
+def counted(count: int, noun: str, one: str, several: str) -> list[str]:
+    """Return a sentence about a number of things; [] if there are none."""
+    if count <= 0:
+        return []
+    return [f"1 {noun} {one}." if count == 1 else f"{count} {noun}s {several}."]
 
 
 class Picture(Figure):
@@ -249,8 +217,103 @@ class Picture(Figure):
 
     caption: str = ""  # what is shown, and what was left out
 
+    def __init__(self, cells: Sequence[CellRecord] = ()) -> None:
+        """Make an empty figure of some cells, to be filled with `grid` or `stack`."""
+        super().__init__(layout="constrained")
+        self.cells = cells
+        self.remarks: list[str] = []  # sentences of the caption
+        self._handles: dict[Sign | str, Artist] = {}
+
     def _repr_svg_(self) -> str:
         return inline(self)
+
+    def grid(
+        self,
+        titles: Sequence[str],
+        along: str = "",
+        up: str = "",
+        *,
+        across: int = 3,
+        height: float = 1.75,
+        shared: bool = True,
+        width: float | None = None,
+    ) -> list[Axes]:
+        """Make a panel for each title, at most `across` in a row.
+
+        `height` is that of a row and `width` that of the figure, in inches. By default a single
+        panel is as wide as one column of a page, and several as wide as two. `along` and `up` name
+        the axes at the lower and the left edge. If `shared`, all panels have the same axes.
+        """
+        count = len(titles)
+        columns = min(count, across) if count != across + 1 else max(2, (across + 2) // 2)
+        rows = math.ceil(count / columns)
+        self.set_size_inches(width or (COLUMN if count == 1 else PAGE), rows * height + 0.5)
+        axes = self.subplots(rows, columns, sharex=shared, sharey=shared, squeeze=False).ravel()
+        for place, ax in enumerate(axes):
+            if place >= count:
+                ax.set_axis_off()
+                continue
+            ax.set_title(shorten(titles[place]))
+            ax.set_ylabel(up if place % columns == 0 else "")
+            if place + columns >= count:
+                ax.set_xlabel(along)
+                ax.xaxis.set_tick_params(labelbottom=True)
+        return list(axes[:count])
+
+    def stack(self, rows: Sequence[Sequence[str]], along: str) -> list[Axes]:
+        """Make panels below each other, from the labels of their rows."""
+        heights = [len(labels) + 2.4 for labels in rows]
+        self.set_size_inches(PAGE, ROW * sum(heights) + 0.3)
+        axes = self.subplots(len(rows), 1, squeeze=False, height_ratios=heights).ravel()
+        for ax, labels in zip(axes, rows, strict=True):
+            ax.set_ylim(len(labels) - 0.4, -0.6)
+            ax.set_yticks(range(len(labels)), labels)
+            ax.tick_params(axis="y", length=0)
+        axes[-1].set_xlabel(along)
+        return list(axes)
+
+    def add(self, of: Sign | str, plot: Callable[..., Any], *data: Any, **look: Any) -> None:
+        """Draw with `plot`, such as `ax.plot`, and enter what is drawn into the legend, once.
+
+        `of` is a sign, some of whose look can be replaced, or the label of something else.
+        """
+        own = of.look if isinstance(of, Sign) else {}
+        plot(*data, **{"zorder": 2, **own, **look})
+        self.name(of, **({} if own else look))
+
+    def name(self, of: Sign | str, **look: Any) -> None:
+        """Enter a sign, or the label and look of something else, into the legend, once.
+
+        The panels must have been made: they set the width.
+        """
+        label, look = (of.label, look or of.look) if isinstance(of, Sign) else (of, look)
+        kind = Patch if "facecolor" in look else functools.partial(Line2D, [], [])
+        most = int((self.get_figwidth() - HANDLE) / LETTER)  # letters that fit
+        self._handles.setdefault(of, kind(label=shorten(label, min(most, 60)), **look))
+
+    def first(self, found: Sequence[T], most: int, noun: str) -> Sequence[T]:
+        """Return the first items, and say in the caption how many are left out."""
+        self.leave_out(len(found) - most, noun)
+        return found[:most]
+
+    def leave_out(self, count: int, noun: str) -> None:
+        """Say in the caption how many items are left out."""
+        self.remarks += counted(count, f"more {noun}", "is left out", "are left out")
+
+    def finish(self, *sentences: str) -> None:
+        """Add the legend below the panels, in as many columns as fit, and the caption."""
+        self.caption = " ".join(filter(None, sentences))
+        if self._handles:
+            # Lines of this figure come before what all figures have.
+            names = sorted(self._handles, key=lambda name: isinstance(name, Sign))
+            handles: list[Any] = [self._handles[name] for name in names]
+            widest = max(len(handle.get_label()) for handle in handles)
+            room = self.get_figwidth() / (LETTER * widest + HANDLE)
+            columns = min(max(1, int(room)), 5, len(handles))
+            rows = math.ceil(len(handles) / columns)
+            self.set_figheight(self.get_figheight() + LEGEND_ROW * rows)
+            self.legend(handles=handles, loc="outside lower center", ncols=columns)
+        self.draw_without_rendering()  # this makes the ticks, which need our settings
 
 
 @contextlib.contextmanager
@@ -271,82 +334,15 @@ def settings(**more: Any) -> Iterator[None]:
             context.__exit__(None, None, None)
 
 
-def new(width: float, height: float) -> Picture:
-    """Return an empty figure; sizes are in inches."""
-    return Picture(figsize=(width, height), layout="constrained")
+# No dates, and no names of versions: a record that did not change is drawn in the same bytes.
+_METADATA: dict[str, dict[str, None]] = {
+    "svg": {"Date": None, "Creator": None},
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
 
 
-def grid(
-    count: int,
-    *,
-    across: int = 3,
-    height: float = 1.75,
-    shared: bool = True,
-    width: float | None = None,
-) -> tuple[Picture, list[Axes]]:
-    """Return an empty figure with `count` panels, at most `across` of them in a row.
-
-    `height` is that of a row and `width` that of the figure, in inches. By default a single panel
-    is as wide as one column of a page, and several as wide as two. If `shared`, all panels have the
-    same axes.
-    """
-    columns = min(count, across) if count != across + 1 else max(2, (across + 2) // 2)
-    rows = math.ceil(count / columns)
-    picture = new(width or (COLUMN if count == 1 else PAGE), rows * height + 0.5)
-    drawn = picture.subplots(rows, columns, sharex=shared, sharey=shared, squeeze=False).ravel()
-    for spare in drawn[count:]:
-        spare.set_axis_off()
-    for place in range(max(0, count - columns), count):
-        drawn[place].xaxis.set_tick_params(labelbottom=True)
-    return picture, list(drawn[:count])
-
-
-def legend(picture: Figure, handles: list[Any]) -> None:
-    """Add a legend below a figure, in as many columns as fit."""
-    if not handles:
-        return
-    widest = max(len(handle.get_label()) for handle in handles)
-    room = picture.get_figwidth() / (LETTER * widest + HANDLE)
-    columns = min(max(1, int(room)), 5, len(handles))
-    rows = math.ceil(len(handles) / columns)
-    picture.set_figheight(picture.get_figheight() + LEGEND_ROW * rows)
-    picture.legend(handles=handles, loc="outside lower center", ncols=columns)
-
-
-def finish(
-    picture: Picture, handles: Sequence[Any], record: Record, *sentences: str, proof: bool = True
-) -> Picture:
-    """Add the legend and the caption to a figure whose panels are drawn.
-
-    Empty sentences are dropped. `proof` is False if the figure says nothing about violations.
-    """
-    legend(picture, list(handles))
-    proof = proof and any(cell.verdict == "consistent" for cell in record.cells)
-    said = [*sentences, *left_out(record), NO_PROOF if proof else ""]
-    picture.caption = " ".join(filter(None, said))
-    return picture
-
-
-def name_axes(axes: list[Axes], along: str, up: str) -> None:
-    """Name the axes that panels of a grid share, at its lower and its left edge."""
-    for ax in axes:
-        place = ax.get_subplotspec()
-        assert place is not None
-        if place.is_first_col():
-            ax.set_ylabel(up)
-        below = place.rowspan.stop * place.get_gridspec().ncols + place.colspan.start
-        if below >= len(axes):
-            ax.set_xlabel(along)
-
-
-def name_rows(ax: Axes, labels: list[str]) -> None:
-    """Name the rows of a panel, from the top."""
-    ax.set_ylim(len(labels) - 0.4, -0.6)
-    ax.set_yticks(range(len(labels)), labels)
-    ax.tick_params(axis="y", length=0)
-
-
-def content(picture: Figure, kind: str) -> bytes:
+def content(picture: Picture, kind: str) -> bytes:
     """Return the figure as a file of a kind: svg, png or pdf."""
     out = io.BytesIO()
     with settings():
@@ -358,13 +354,13 @@ _ID = re.compile(r' id="([^"]*)"')
 _USED = re.compile(r'"#([^"]*)"|url\(#([^)]*)\)')
 
 
-def inline(picture: Figure) -> str:
+def inline(picture: Picture) -> str:
     """Return the figure as an element of a page: no prolog, text as text, no unused ids.
 
     A style sheet can read its natural width from `--inches`.
     """
     out = io.StringIO()
-    with settings(**{"svg.fonttype": "none", "svg.hashsalt": getattr(picture, "caption", "")}):
+    with settings(**{"svg.fonttype": "none", "svg.hashsalt": picture.caption}):
         picture.savefig(out, format="svg", metadata=_METADATA["svg"])
     text = out.getvalue()
     text = re.sub(r"\s*<metadata>.*?</metadata>", "", text[text.index("<svg") :], flags=re.DOTALL)

@@ -1,59 +1,150 @@
 """The kinds of figures, and the choice of those that fit a record."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 from dpframe.common.text import did_you_mean
 from dpframe.errors import DpframeError
-from dpframe.report.figures import (
-    comparison,
-    compositions,
-    curves,
-    histograms,
-    roc,
-    sweep,
-    wealth,
-)
-from dpframe.report.figures.drawing import Picture, settings
+from dpframe.report.figures import comparison, curves, histograms, sweep
+from dpframe.report.figures.drawing import NO_PROOF, Picture, counted, settings, shorten
 from dpframe.report.figures.points import Published, kept
+from dpframe.report.number_format import percent
 from dpframe.report.terminal.plan import Outlook
 from dpframe.results.model import Record
+
+
+def promise(record: Record) -> str:
+    """Say with which confidence the certified bounds of a record hold."""
+    if not any(cell.estimate and cell.estimate.certified for cell in record.cells):
+        return "Estimates only: nothing here is certified."
+    confidence = record.audit.confidence
+    if record.audit.multiplicity == "none":
+        return f"Each certified bound holds only on its own, with {percent(confidence)} confidence."
+    error = (1 - confidence) * (1.5 if record.audit.looks > 1 else 1)
+    return f"All certified bounds hold together with {percent(1 - error)} confidence."
+
+
+def repeats(record: Record) -> str:
+    """Say how replicates are drawn; empty if there are none."""
+    count = 1 + max((cell.repeat for cell in record.cells), default=0)
+    return f"Means of {count} repeats; bars from the smallest to the largest." if count > 1 else ""
+
+
+def no_proof(record: Record) -> str:
+    """Say that no violation found proves nothing; empty if there is no such verdict."""
+    return NO_PROOF if any(cell.verdict == "consistent" for cell in record.cells) else ""
 
 
 class FigureKind(NamedTuple):
     """A kind of figure."""
 
     find: Callable[[Record], Any]  # returns the content, or a text with the reason for none
-    draw: Callable[..., Picture]  # takes the record and the content
+    draw: Callable[..., None]  # takes the picture and the content
+    caption: str  # `audit` is the name of the audit, `found` the content
+    sentences: Sequence[Callable[[Record], str]] = (promise, no_proof)
 
 
 # The first that fits a record is its default.
 KINDS = {
-    "sweep": FigureKind(sweep.find, sweep.draw),
-    "heat-map": FigureKind(sweep.find_heat_map, sweep.draw_heat_map),
-    "trade-off": FigureKind(curves.find_curves, curves.draw_tradeoff),
-    "profile": FigureKind(curves.find_curves, curves.draw_profile),
-    "comparison": FigureKind(comparison.find_comparison, comparison.draw_comparison),
-    "compositions": FigureKind(compositions.find_compositions, compositions.draw_compositions),
-    "threshold-curve": FigureKind(roc.find_threshold_curve, roc.draw_threshold_curve),
-    "total-variation": FigureKind(histograms.find_total_variation, histograms.draw_total_variation),
-    "convergence": FigureKind(compositions.find_convergence, compositions.draw_convergence),
-    "slack": FigureKind(comparison.find_slack, comparison.draw_slack),
-    "best-order": FigureKind(comparison.find_best_order, comparison.draw_best_order),
-    "scores": FigureKind(histograms.find_histograms, histograms.draw_scores),
-    "inverse-cdf": FigureKind(histograms.find_histograms, histograms.draw_inverse_cdf),
-    "wealth": FigureKind(wealth.find_wealth, wealth.draw_wealth),
+    "sweep": FigureKind(
+        sweep.find_sweep,
+        sweep.draw_sweep,
+        "Loss of {audit} against {found.along}; between the swept values, lines and areas only "
+        "guide the eye.",
+        (promise, repeats, no_proof),
+    ),
+    "heat-map": FigureKind(
+        sweep.find_heat_map,
+        sweep.draw_heat_map,
+        "Certified ε / claimed ε of {audit}, a cell each; above 1 the claim is refuted.",
+    ),
+    "trade-off": FigureKind(
+        curves.find_curves,
+        curves.draw_tradeoff,
+        "Trade-off curves of {audit}: false-negative rate against false-positive rate; on the "
+        "right, the true-positive rate, where a higher curve means more loss. The mechanism's "
+        "curve runs through each certified point or below it, on the right above it.",
+    ),
+    "profile": FigureKind(
+        curves.find_curves,
+        curves.draw_profile,
+        "Privacy profiles of {audit}: δ against ε. The mechanism's profile is nowhere below the "
+        "certified one.",
+    ),
+    "comparison": FigureKind(
+        comparison.find_comparison,
+        comparison.draw_comparison,
+        "Estimators of {audit} on the same draws. Intervals and point values are not bounds.",
+    ),
+    "compositions": FigureKind(
+        comparison.find_compositions,
+        comparison.draw_compositions,
+        "Loss of {audit} after several releases, estimated from one: not a bound in either "
+        "direction. Claimed and certified values are for one release.",
+        (repeats, no_proof),
+    ),
+    "threshold-curve": FigureKind(
+        histograms.find_threshold_curve,
+        histograms.draw_threshold_curve,
+        "μ of {audit} against the threshold, read as that of a Gaussian; nothing here is a bound "
+        "for other noise.",
+        (no_proof,),
+    ),
+    "total-variation": FigureKind(
+        histograms.find_total_variation,
+        histograms.draw_total_variation,
+        "Total variation distance of {audit} between two histograms, against their number of "
+        "bins: an estimate, not a bound.",
+        (repeats, no_proof),
+    ),
+    "convergence": FigureKind(
+        histograms.find_convergence,
+        histograms.draw_convergence,
+        "Error of the total variation distance of {audit}, as its histograms have it, against the "
+        "number of draws. Means over repeats, bars from the lower to the upper quartile.",
+        (),
+    ),
+    "slack": FigureKind(
+        comparison.find_slack,
+        comparison.draw_slack,
+        "Slack of {audit}: certified ε and the parts of claimed − certified ε, as shares of the "
+        "claimed ε. They add up to 1; parts below 0 are drawn left of 0.",
+    ),
+    "best-order": FigureKind(
+        histograms.find_best_order,
+        histograms.draw_best_order,
+        "Standard deviation of σ over the repeats of {audit}, if it is read off the hockey-stick "
+        "divergence of one order; as a share of σ.",
+        (),
+    ),
+    "scores": FigureKind(
+        histograms.find_histograms,
+        histograms.draw_scores,
+        "Scores of {audit} on D and on D′, as counted; beyond the ends of a panel are 0.05 % of "
+        "them or fewer.",
+        (),
+    ),
+    "inverse-cdf": FigureKind(
+        histograms.find_histograms,
+        histograms.draw_inverse_cdf,
+        "Inverse distribution functions of the scores of {audit}: a share u of the draws is below "
+        "the curve's height. NaN scores come last.",
+        (),
+    ),
+    "wealth": FigureKind(
+        comparison.find_wealth,
+        comparison.draw_wealth,
+        "Growth of the evidence in {audit}: the log wealth of the bets against the claim, over "
+        "draws on each dataset. The symbol at the end of a line is its verdict.",
+        (no_proof,),
+    ),
 }
 
 
 def kinds(record: Record) -> dict[str, str | None]:
     """Return all kinds of figures, each with None if it fits the record, else the reason."""
-    return _reasons({name: kind.find(record) for name, kind in KINDS.items()})
-
-
-def _reasons(found: Mapping[str, Any]) -> dict[str, str | None]:
-    return {name: one if isinstance(one, str) else None for name, one in found.items()}
+    found = {name: kind.find(record) for name, kind in KINDS.items()}
+    return {name: content if isinstance(content, str) else None for name, content in found.items()}
 
 
 def draw(
@@ -64,28 +155,42 @@ def draw(
     panels: Sequence[Sequence[str]] = (),
     beside: Published | None = None,
 ) -> Picture:
-    """Draw one figure.
+    """Draw one figure of a record, with a `caption`; arguments are as for `dpframe.plot`.
 
-    Args:
-        record: of a run.
-        kind: one of `kinds(record)`; default: the first that fits.
-        where: only these cells: `mechanism`, `attack` or `estimator` with a label, or a swept key
-            with a value.
-        panels: labels of mechanisms that share a panel, for the kind `sweep`; default: a panel for
-            each.
-        beside: numbers from elsewhere, for the kinds `sweep` and `compositions`.
-
-    Returns:
-        A matplotlib Figure, with a `caption`.
-
-    Raises:
-        DpframeError: no such figure can be made of this record.
+    Raises DpframeError if no such figure can be made.
     """
     record = kept(record, where or {})
     if not record.cells:
         raise DpframeError("this record has no cells, so there is nothing to draw")
-    found = {name: kind.find(record) for name, kind in KINDS.items()}
-    reasons = _reasons(found)
+    name = _chosen(record, kind)
+    if beside is not None and name not in ("sweep", "compositions"):
+        raise DpframeError(
+            f"other numbers can be drawn in the kinds sweep and compositions, not in {name}"
+        )
+    if panels and name != "sweep":
+        raise DpframeError(f"panels can be combined in the kind sweep, not in {name}")
+    more: dict[str, Any] = {"together": panels} if panels else {}
+    more |= {"beside": beside} if beside is not None else {}
+    one = KINDS[name]
+    found = one.find(record)
+    with settings():
+        picture = Picture(record.cells)
+        one.draw(picture, found, **more)
+        failed = sum(cell.status == "failed" for cell in record.cells)
+        picture.finish(
+            one.caption.format(audit=shorten(record.audit.name, 60), found=found),
+            *picture.remarks,
+            *(say(record) for say in one.sentences if say is not no_proof),
+            *counted(failed, "cell", "failed and is not shown", "failed and are not shown"),
+            *counted(len(record.skipped), "combination", "was skipped", "were skipped"),
+            no_proof(record) if no_proof in one.sentences else "",
+        )
+    return picture
+
+
+def _chosen(record: Record, kind: str | None) -> str:
+    """Return the kind to draw, or raise DpframeError with the reasons against it."""
+    reasons = kinds(record)
     unfit = [f"   {name}: {reason}" for name, reason in reasons.items() if reason is not None]
     fit = [name for name, reason in reasons.items() if reason is None]
     fitting = f"kinds that fit it: {', '.join(fit) or 'none'}"
@@ -97,20 +202,14 @@ def draw(
         raise DpframeError("\n".join([*head, *(["these do not fit:"] if unfit else []), *unfit]))
     if (reason := reasons[name]) is not None:
         raise DpframeError(f"{name} does not fit this record: {reason}\n{fitting}")
-    if beside is not None and name not in ("sweep", "compositions"):
-        raise DpframeError(
-            f"other numbers can be drawn in the kinds sweep and compositions, not in {name}"
-        )
-    if panels and name != "sweep":
-        raise DpframeError(f"panels can be combined in the kind sweep, not in {name}")
-    more: dict[str, Any] = {"together": panels} if panels else {}
-    more |= {"beside": beside} if beside is not None else {}
-    return _finished(partial(KINDS[name].draw, record, found[name], **more))
+    return name
 
 
 def draw_power(plan: Outlook) -> Picture:
     """Draw power against trials from a plan; raise DpframeError if the plan has no curve."""
-    return _finished(partial(comparison.draw_power, plan))
+    with settings():
+        comparison.draw_power(picture := Picture(), plan)
+    return picture
 
 
 def draw_scores(found: Mapping[str, Any]) -> Picture:
@@ -119,13 +218,8 @@ def draw_scores(found: Mapping[str, Any]) -> Picture:
     Raises DpframeError if it is something else.
     """
     try:
-        return _finished(partial(roc.draw_roc, found))
+        with settings():
+            curves.draw_scores(picture := Picture(), found)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DpframeError(f"not a complete output of dpframe score: {error!r}") from None
-
-
-def _finished(draw: Callable[[], Picture]) -> Picture:
-    with settings():
-        picture = draw()
-        picture.draw_without_rendering()  # this makes the ticks, which need our settings
     return picture

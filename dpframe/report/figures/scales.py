@@ -12,7 +12,11 @@ from dpframe.report.figures.drawing import FAINT, INK
 from dpframe.report.number_format import setting
 
 DECADES = 3.0  # decades that a logarithmic axis reaches below the smallest claim, at most
+MOST_TICKS = 8  # swept values that each have a tick
 WIDE = 20.0  # ratio of the largest value to the smallest from which an axis is logarithmic
+
+
+Mark = tuple[float, float | None]  # a place on the other axis, and a loss if it is known
 
 
 class Scale(NamedTuple):
@@ -65,24 +69,25 @@ class Scale(NamedTuple):
         """Return the positions of several values."""
         return [self.place(value) for value in values]
 
-    def columns(
-        self, marks: Iterable[tuple[float, float | None]]
-    ) -> tuple[list[float], list[float]]:
+    def columns(self, marks: Iterable[Mark]) -> tuple[list[float], list[float]]:
         """Return x and the positions of the values that are known."""
         known = [(x, self.place(value)) for x, value in marks if value is not None]
         return [x for x, _ in known], [y for _, y in known]
 
 
 def scale(
-    values: Iterable[float], anchors: Iterable[float] = (), *, log: bool | None = None
+    values: Iterable[float | None],
+    anchors: Iterable[float | None] = (),
+    *,
+    log: bool | None = None,
 ) -> Scale:
-    """Return a scale for losses, which may be 0 or ∞.
+    """Return a scale for losses, which may be 0 or ∞; None is skipped.
 
     A logarithmic axis reaches `DECADES` below the smallest of the anchors, which are claimed and
     exact losses. By default the axis is logarithmic if the values are far apart.
     """
-    known = [value for value in values if not math.isnan(value)]
-    fixed = [a for a in anchors if math.isfinite(a) and a > 0]
+    known = [value for value in values if value is not None and not math.isnan(value)]
+    fixed = [a for a in anchors if a is not None and math.isfinite(a) and a > 0]
     positive = [v for v in (*known, *fixed) if math.isfinite(v) and v > 0]
     infinite = math.inf in known
     if not positive:
@@ -100,7 +105,7 @@ def scale(
 
 
 def dress(ax: Axes, which: str, scaled: Scale) -> None:
-    """Set the limits and ticks of an axis, "x" or "y", and mark where it is broken."""
+    """Set the limits and ticks of an axis, "x" or "y", and mark its breaks."""
     getattr(ax, f"set_{which}scale")("log" if scaled.log else "linear")
     getattr(ax, f"set_{which}lim")(*scaled.limits)
     axis: Axis = getattr(ax, f"{which}axis")
@@ -114,10 +119,10 @@ def dress(ax: Axes, which: str, scaled: Scale) -> None:
         ticks = [*ticks, scaled.place(-math.inf)]
         texts = [*texts, f"<{setting(rounded)}"]
         _cut(ax, which, scaled.shifted(scaled.low, -scaled.band * 0.12))
-    log_ticks(axis, ticks, texts)
+    fix_ticks(axis, ticks, texts)
 
 
-def log_ticks(axis: Axis, values: Sequence[float], texts: Sequence[str] | None = None) -> None:
+def fix_ticks(axis: Axis, values: Sequence[float], texts: Sequence[str] | None = None) -> None:
     """Set ticks at these values and nowhere else."""
     axis.set_major_locator(FixedLocator(list(values)))
     axis.set_major_formatter(FixedFormatter(list(texts or map(setting, values))))
@@ -127,23 +132,29 @@ def log_ticks(axis: Axis, values: Sequence[float], texts: Sequence[str] | None =
 
 def _cut(ax: Axes, which: str, at: float) -> None:
     """Draw two short strokes across the axis where it is broken."""
-    across = ax.get_yaxis_transform() if which == "y" else ax.get_xaxis_transform()
-    place = ([0.0], [at]) if which == "y" else ([at], [0.0])
+    upright = which == "y"
     strokes = [(-1.0, -0.9), (1.0, 0.1), (1.0, 0.9), (-1.0, -0.1), (-1.0, -0.9)]
-    marker: Any = [(x, y) if which == "y" else (y, x) for x, y in strokes]
-    ax.plot(
-        *place,
-        marker=marker,
-        transform=across,
-        clip_on=False,
-        markersize=5,
-        color="white",
-        markeredgecolor=INK,
-        markeredgewidth=0.5,
-        zorder=5,
-    )
-    line = ax.axhline if which == "y" else ax.axvline
+    marker: Any = [(x, y) if upright else (y, x) for x, y in strokes]
+    look: Any = {"color": "white", "markeredgecolor": INK, "markeredgewidth": 0.5, "zorder": 5}
+    transform = ax.get_yaxis_transform() if upright else ax.get_xaxis_transform()
+    look |= {"marker": marker, "markersize": 5, "transform": transform, "clip_on": False}
+    ax.plot(*((0.0, at) if upright else (at, 0.0)), **look)
+    line = ax.axhline if upright else ax.axvline
     line(at, color=FAINT, lw=0.5, ls=(0, (1, 1)), zorder=0.5)
+
+
+def dress_swept(ax: Axes, values: Sequence[float]) -> None:
+    """Set the horizontal axis to ascending swept values: logarithmic if they are far apart."""
+    first, last = values[0], values[-1]
+    if first > 0 and last / first >= WIDE:
+        ax.set_xscale("log")
+        margin = (last / first) ** 0.05
+        ax.set_xlim(first / margin, last * margin)
+    else:
+        margin = 0.05 * (last - first) or 0.5
+        ax.set_xlim(first - margin, last + margin)
+    if len(values) <= MOST_TICKS:
+        fix_ticks(ax.xaxis, values)
 
 
 def decades(low: float, high: float) -> list[float]:

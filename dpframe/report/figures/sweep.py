@@ -1,206 +1,226 @@
 """Figures of a sweep: loss and claim against the swept parameter, and the heat map."""
 
 import bisect
+import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import BoundaryNorm, ListedColormap
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 
+from dpframe.common.text import did_you_mean
+from dpframe.errors import DpframeError
 from dpframe.report.figures import drawing, points, scales
-from dpframe.report.figures.drawing import CLAIMED, FAINT, INK, QUIET, TRUTH, Picture, shorten
-from dpframe.report.figures.points import Published, SweepLayout, SweepLine, SweepPanel
+from dpframe.report.figures.drawing import CLAIMED, INK, QUIET, TRUTH, Picture, Sign, shorten
+from dpframe.report.figures.points import Published
 from dpframe.report.figures.scales import Scale
-from dpframe.report.group import Map, groups, maps, repeated
-from dpframe.report.number_format import lower
+from dpframe.report.group import FIRST_KEYS, Group, Map, Spot, groups, maps, same, telling
+from dpframe.report.number_format import lower, number, setting
 from dpframe.report.verdict_text import SHADES, WORDS
-from dpframe.results.model import Record
+from dpframe.results.model import CellRecord, Record
 
 MOST_PANELS = 12
+MOST_LINES = 8  # lines of a panel; of more, evenly chosen ones are shown
+TITLE = 38  # letters that fit above a panel
 COINCIDING = 0.012  # lines nearer than this share of the axis hide each other
 VARIANTS = ("-", (0, (4, 1.5)), (0, (1, 1)))
 
 
-def find(record: Record) -> SweepLayout | str:
+class SweepLine(NamedTuple):
+    """Cells along the swept key, all else fixed."""
+
+    label: str
+    place: int  # index of the line in the figure; lines with one index look alike in all panels
+    variant: int  # index of its mechanism among those that share the panel
+    marks: list[tuple[float, Spot]]  # value of the swept key, ascending, and the cells there
+
+    def losses(self, sign: Sign) -> list[tuple[float, float]]:
+        """Return the known claimed or true losses."""
+        pick = points.claimed if sign is CLAIMED else points.exact
+        return [(x, value) for x, spot in self.marks if (value := pick(spot)) is not None]
+
+
+class SweepPanel(NamedTuple):
+    """Lines that are drawn together."""
+
+    title: str
+    lines: list[SweepLine]
+
+    @property
+    def marks(self) -> list[tuple[float, Spot]]:
+        """The marks of all lines."""
+        return [mark for line in self.lines for mark in line.marks]
+
+
+class SweepLayout(NamedTuple):
+    """The layout of a figure over a swept parameter."""
+
+    key: str  # the swept key along the horizontal axis
+    line_key: str | None  # the key that distinguishes the lines: a swept key, `estimator`, or None
+    labels: list[str]  # labels of the lines, by index
+    ordered: bool  # true if the lines are ordered, as numbers are
+    panels: list[SweepPanel]
+    dropped: int  # lines left out, because there are too many
+
+    @property
+    def along(self) -> str:
+        """The name of the horizontal axis."""
+        return _name(self.key)
+
+    def look(self, place: int) -> drawing.LineStyle:
+        """Return the look of a line."""
+        return drawing.ordered(place, len(self.labels)) if self.ordered else drawing.named(place)
+
+
+def find_sweep(record: Record) -> SweepLayout | str:
     """Return the layout of the figure, or the reason for none."""
     if not any(cell.estimate for cell in record.cells):
         return "none of its cells has an estimate"
-    plan = points.planned(record)
+    plan = _lay_out(record.cells)
     return plan if plan.panels else "no parameter that is a number is swept"
 
 
-def draw(
-    record: Record,
+def draw_sweep(
+    picture: Picture,
     plan: SweepLayout,
     together: Sequence[Sequence[str]] = (),
     beside: Published | None = None,
-) -> Picture:
-    """Draw the losses.
-
-    `together` are labels of mechanisms that share a panel; default: a panel for each. Raises
-    DpframeError if there are numbers from elsewhere (`beside`), but none for any cell.
-    """
-    if together:
-        plan = points.planned(record, together)
-    panels = plan.panels[:MOST_PANELS]
+) -> None:
+    """Draw the losses in a panel for each mechanism, or for those that are listed `together`."""
+    plan = _lay_out(picture.cells, together) if together else plan
+    panels = picture.first(plan.panels, MOST_PANELS, "panel")
+    picture.leave_out(plan.dropped, "line")
     spots = [spot for panel in panels for _, spot in panel.marks]
-    published = points.all_published(spots, beside)
-    references = [value for s in spots for value in (points.claimed(s), points.exact(s))]
     scaled = scales.scale(
-        [*published, *(value for spot in spots for value in points.values(spot))],
-        [value for value in references if value is not None],
+        points.losses(spots) + (beside.losses(spots) if beside else []),
+        [value for spot in spots for value in (points.claimed(spot), points.exact(spot))],
     )
-    picture, axes = drawing.grid(len(panels))
+    axes = picture.grid([panel.title for panel in panels], plan.along, "loss ε")
+    bounded = {line.place for panel in panels for line in panel.lines if _bounds(line)}
+    apart = plan.line_key in ("estimator", None)
+    for place, label in enumerate(plan.labels if plan.line_key else ()):
+        look = plan.look(place)
+        text = shorten(f"{_name(plan.line_key or '')} {label}" if plan.ordered else label, 40)
+        style = look.sign if apart and place in bounded else look.hollow
+        picture.name(text, **style, ls="-" if plan.ordered or apart else look.dashes)
     for ax, panel in zip(axes, panels, strict=True):
-        _draw(ax, panel, plan, scaled)
-        found = scaled.columns((x, points.published(spot, beside)) for x, spot in panel.marks)
-        if found[0]:
-            ax.plot(*found, **drawing.BESIDE)
-    _set_horizontal_axis(axes, sorted({x for panel in panels for x, _ in panel.marks}))
-    drawing.name_axes(axes, _name(plan.key), "loss ε")
-    return drawing.finish(
-        picture,
-        [*_legend(plan, panels), *points.handles(beside)],
-        record,
-        f"Loss of {drawing.audit_name(record)} against {_name(plan.key)}; between the swept "
-        "values, lines and areas only guide the eye.",
-        drawing.promise(record),
-        _own_claims(panels),
-        drawing.repeats(record),
-        drawing.more(len(plan.panels) - MOST_PANELS, "panel"),
-        drawing.more(plan.dropped, "line"),
-    )
+        _draw_panel(picture, ax, panel, plan, scaled)
+        if beside:
+            beside.draw(picture, ax, panel.marks, scaled)
+        scales.dress_swept(ax, sorted({x for one in panels for x, _ in one.marks}))
+        scales.dress(ax, "y", scaled)
+    if any(len({tuple(c) for ln in p.lines if (c := ln.losses(CLAIMED))}) > 1 for p in panels):
+        picture.remarks.append(
+            "Thick lines without markers: the claim for the line of the same shade."
+        )
 
 
-def _look(place: int, plan: SweepLayout) -> drawing.LineStyle:
-    return drawing.ordered(place, len(plan.labels)) if plan.ordered else drawing.named(place)
+def _bounds(line: SweepLine) -> list[tuple[float, float]]:
+    return [(x, b) for x, spot in line.marks if (b := points.certified(spot)) is not None]
 
 
-def _draw(ax: Axes, panel: SweepPanel, plan: SweepLayout, scaled: Scale) -> None:
-    ax.set_title(panel.title)
+def _draw_panel(
+    picture: Picture, ax: Axes, panel: SweepPanel, plan: SweepLayout, scaled: Scale
+) -> None:
+    """Draw a line for each estimator with its bounds, or a band of the largest bounds of all."""
     apart = plan.line_key == "estimator" or len(panel.lines) == 1
-    if not apart:
-        _draw_band(ax, panel, scaled)
-    for name in (CLAIMED, TRUTH):
-        _draw_reference(ax, panel, plan, name, scaled)
+    best = sorted(dict(sorted(b for line in panel.lines for b in _bounds(line))).items())
+    if best and not apart:
+        xs, tops = scaled.columns(best)
+        low = scaled.limits[0]
+        picture.add(drawing.LARGEST_BOUND, ax.fill_between, xs, low, tops, zorder=1)
+        ax.plot(xs, tops, color=QUIET, lw=0.6, zorder=1.1)
+    for sign in (CLAIMED, TRUTH):
+        _draw_reference(picture, ax, panel, plan, sign, scaled)
     for line in panel.lines:
-        look = _look(line.place, plan)
+        look = plan.look(line.place)
         style = VARIANTS[line.variant % 3] if plan.ordered else look.dashes
         if apart:
-            bounds = [(x, points.certified(spot)) for x, spot in line.marks]
-            ax.plot(*scaled.columns(bounds), **look.sign, ls="-", label=None, zorder=3)
             style = drawing.DOTTED
+            if bounds := _bounds(line):
+                ax.plot(*scaled.columns(bounds), **look.sign, zorder=3)
+                picture.name(drawing.AT_LEAST)
         means = [(x, spot.mean("epsilon")) for x, spot in line.marks]
         ax.plot(*scaled.columns(means), color=look.color, ls=style, lw=0.9, zorder=3)
-        for (x, spot), (_, mean) in zip(line.marks, means, strict=True):
-            if mean is not None:
-                face = _face(None if apart else spot.verdict, look.color)
-                ax.plot([x], [scaled.place(mean)], **look.sign, **face, zorder=3.5)
         for x, spot in line.marks:
-            values = scaled.places(spot.estimates("epsilon"))
-            if len(values) > 1:  # from the least to the largest of the replicates
-                ax.plot([x, x], [min(values), max(values)], color=look.color, lw=0.8, zorder=2.9)
-    _name_coinciding(ax, panel, plan, scaled)
-    scales.dress(ax, "y", scaled)
+            places = scaled.places(spot.estimates("epsilon"))
+            if len(places) > 1:  # from the least to the largest of the replicates
+                ax.plot([x, x], [min(places), max(places)], color=look.color, lw=0.8, zorder=2.9)
+            if (mean := spot.mean("epsilon")) is None:
+                continue
+            face = _face(None if apart else spot.verdict, look.color)
+            ax.plot([x], [scaled.place(mean)], **look.sign, **face, zorder=3.5)
+            if apart:
+                picture.name(drawing.ESTIMATE)
+            else:
+                filled = drawing.AT_LEAST.look | _face(spot.verdict, INK)
+                picture.name(f"estimate; {WORDS[spot.verdict]}", **filled)
+    _name_coinciding(ax, panel, scaled)
 
 
 def _face(verdict: str | None, color: str) -> dict[str, Any]:
     """Return the fill of a sign: full if violated, half if inconclusive, else empty."""
     if verdict not in ("violated", "inconclusive"):
-        return {"markerfacecolor": "white"}
+        return drawing.HOLLOW
     half = {"fillstyle": "bottom", "markerfacecoloralt": "white"}
     return {"markerfacecolor": color, **(half if verdict == "inconclusive" else {})}
 
 
-def _name_coinciding(ax: Axes, panel: SweepPanel, plan: SweepLayout, scaled: Scale) -> None:
+def _draw_reference(
+    picture: Picture, ax: Axes, panel: SweepPanel, plan: SweepLayout, sign: Sign, scaled: Scale
+) -> None:
+    """Draw the claimed or true loss, once for lines that share it."""
+    known: dict[tuple[tuple[float, float], ...], SweepLine] = {}
+    for line in panel.lines:
+        known.setdefault(tuple(line.losses(sign)), line)
+    for losses, line in known.items():
+        if not losses or (sign is TRUTH and list(losses) == line.losses(CLAIMED)):
+            continue
+        own = {"color": plan.look(line.place).color} if len({*known} - {()}) > 1 else {}
+        one = "_" if len(losses) == 1 else None  # a line of one point would be invisible
+        ax.plot(
+            *scaled.columns(losses),
+            **sign.look | own,
+            **{"marker": one, "markersize": 9, "zorder": 2},
+        )
+        picture.name(sign)
+
+
+def _name_coinciding(ax: Axes, panel: SweepPanel, scaled: Scale) -> None:
     """Name lines that coincide, because only the last of them is visible."""
-    together: list[tuple[dict[float, float], list[SweepLine]]] = []
+    together: list[tuple[dict[float, float], list[str]]] = []
     for line in panel.lines:
         means = {x: m for x, spot in line.marks if (m := spot.mean("epsilon")) is not None}
         heights = {x: scaled.height(mean) for x, mean in means.items() if not math.isnan(mean)}
-        for other, lines in together:
-            same = other.keys() == heights.keys()
-            if same and all(abs(other[x] - heights[x]) < COINCIDING for x in other):
-                lines.append(line)
+        for other, labels in together:
+            equal = other.keys() == heights.keys()
+            if equal and all(abs(other[x] - heights[x]) < COINCIDING for x in other):
+                labels.append(line.label)
                 break
         else:
-            together.append((heights, [line]))
-    for heights, lines in together:
-        if len(lines) > 1 and heights:
-            middle = sorted(heights)[len(heights) // 2]
-            above = heights[middle] < 0.5
-            names = ", ".join(line.label for line in lines)
-            if len(lines) == len(panel.lines):
-                names = "both" if len(lines) == 2 else f"all {len(lines)}"
-            ax.annotate(
-                f"{shorten(names, 24)} coincide",
-                (middle, heights[middle]),
-                xycoords=ax.get_xaxis_transform(),
-                xytext=(0, 5 if above else -5),
-                textcoords="offset points",
-                ha="center",
-                va="bottom" if above else "top",
-                fontsize=6.5,
-                bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.8},
-                zorder=4,
-            )
-
-
-def _draw_band(ax: Axes, panel: SweepPanel, scaled: Scale) -> None:
-    """Fill the area below the largest certified bound of all lines."""
-    best: dict[float, float] = {}
-    for x, spot in panel.marks:
-        if (bound := points.certified(spot)) is not None:
-            best[x] = max(best.get(x, 0.0), bound)
-    if best:
-        xs, tops = scaled.columns(sorted(best.items()))
-        ax.fill_between(xs, scaled.limits[0], tops, color=FAINT, lw=0, alpha=0.55, zorder=1)
-        ax.plot(xs, tops, color=QUIET, lw=0.6, zorder=1.1)
-
-
-def _draw_reference(
-    ax: Axes, panel: SweepPanel, plan: SweepLayout, name: str, scaled: Scale
-) -> None:
-    """Draw the claimed or true loss, once for lines that share it."""
-    known = [(line, _known(line, name)) for line in panel.lines]
-    different = len({tuple(found) for _, found in known if found}) > 1
-    drawn = set()
-    for line, found in known:
-        claims = [(x, spot.claim) for x, spot in line.marks]
-        if not found or (name == TRUTH and found == claims) or tuple(found) in drawn:
+            together.append((heights, [line.label]))
+    for heights, labels in together:
+        if len(labels) < 2 or not heights:
             continue
-        drawn.add(tuple(found))
-        style = drawing.REFERENCES[name]
-        if different:
-            style = style | {"color": _look(line.place, plan).color}
-        one = "_" if len(found) == 1 else None  # a line of one point would be invisible
-        ax.add_line(Line2D(*scaled.columns(found), **style, marker=one, markersize=9, zorder=2))
-
-
-def _known(line: SweepLine, name: str) -> list[tuple[float, float]]:
-    """Return the claimed or true losses along a line."""
-    pick = points.claimed if name == CLAIMED else points.exact
-    return [(x, value) for x, spot in line.marks if (value := pick(spot)) is not None]
-
-
-def _set_horizontal_axis(axes: Sequence[Axes], values: list[float]) -> None:
-    """Set the horizontal axis, the same in all panels."""
-    first, last = values[0], values[-1]
-    log = first > 0 and last / first >= scales.WIDE
-    for ax in axes:
-        if log:
-            ax.set_xscale("log")
-            margin = (last / first) ** 0.05
-            ax.set_xlim(first / margin, last * margin)
-        else:
-            margin = 0.05 * (last - first)
-            ax.set_xlim(first - margin, last + margin)
-        if len(values) <= 8:
-            scales.log_ticks(ax.xaxis, values)
+        x = sorted(heights)[len(heights) // 2]
+        text = ", ".join(labels)
+        if len(labels) == len(panel.lines):
+            text = "both" if len(labels) == 2 else f"all {len(labels)}"
+        above = heights[x] < 0.5
+        ax.annotate(
+            f"{shorten(text, 24)} coincide",
+            (x, heights[x]),
+            xycoords=ax.get_xaxis_transform(),
+            xytext=(0, 5 if above else -5),
+            textcoords="offset points",
+            ha="center",
+            va="bottom" if above else "top",
+            fontsize=6.5,
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.8},
+            zorder=4,
+        )
 
 
 def _name(key: str) -> str:
@@ -209,54 +229,109 @@ def _name(key: str) -> str:
     return {"audit.delta": "δ"}.get(key, (key.partition(".")[2] or key).replace("_", " "))
 
 
-def _legend(plan: SweepLayout, panels: Sequence[SweepPanel]) -> list[Line2D | Patch]:
-    lines = [line for panel in panels for line in panel.lines]
-    spots = [spot for panel in panels for _, spot in panel.marks]
-    bounded = {
-        line.place for line in lines for _, s in line.marks if points.certified(s) is not None
+def _lay_out(cells: Sequence[CellRecord], together: Sequence[Sequence[str]] = ()) -> SweepLayout:
+    """Lay out cells with a swept parameter; the layout has no panels if none is swept.
+
+    `together` lists the labels of mechanisms that share a panel; default: a panel for each. Raises
+    DpframeError if it names an unknown mechanism.
+    """
+    found = groups(list(cells))
+    key = _along(found)
+    found = [g for g in found if any(number(_value(g, s, key)) is not None for s in g.spots)]
+    line_key = _between(found, key)
+    every = [_value(group, spot, line_key) for group in found for spot in group.spots]
+    values = list({same(value): value for value in every}.values())
+    ordered = line_key != "estimator" and all(number(value) is not None for value in values)
+    if ordered:
+        values.sort(key=float)
+    dropped = max(len(values) - MOST_LINES, 0)
+    if dropped:
+        step = (len(values) - 1) / (MOST_LINES - 1)
+        values = [values[round(index * step)] for index in range(MOST_LINES)]
+    places = {same(value): place for place, value in enumerate(values)}
+    mechanisms = list(dict.fromkeys(group.names[0] for group in found))
+    for label in itertools.chain(*together):
+        if label not in mechanisms:
+            raise DpframeError(
+                f"no mechanism {label!r} to make a panel of{did_you_mean(mechanisms, label)} "
+                f"There are: {', '.join(mechanisms)}"
+            )
+    members = [list(one) for one in together] or [[label] for label in mechanisms]
+    attacks, estimators = (len({group.names[part] for group in found}) > 1 for part in (1, 2))
+    lines: dict[tuple[int, str], dict[tuple[int, int], list[tuple[float, Spot]]]] = {}
+    for group in found:
+        fixed = [group.names[1]] if attacks else []
+        fixed += [group.names[2]] if estimators and line_key != "estimator" else []
+        rest = [k for k in group.keys if k not in (key, line_key)]
+        for spot in group.spots:
+            x = number(_value(group, spot, key))
+            place = places.get(same(_value(group, spot, line_key)))
+            if x is None or place is None or not math.isfinite(x):
+                continue
+            texts = ", ".join(spot.texts(rest, group.swept)).replace("_", " ")
+            panel = " · ".join(filter(None, [*fixed, texts]))
+            for index, labels in enumerate(members):
+                if group.names[0] in labels:
+                    line = labels.index(group.names[0]), place
+                    lines.setdefault((index, panel), {}).setdefault(line, []).append((x, spot))
+    panels = []
+    for (index, panel), by_line in sorted(lines.items(), key=lambda item: item[0][0]):
+        names = [shorten(label, TITLE // len(members[index])) for label in members[index]]
+        if len(mechanisms) == 1 and panel:
+            names = []  # it does not distinguish panels
+        title = shorten(" · ".join(filter(None, [", ".join(names), panel])), TITLE)
+        drawn = [
+            SweepLine(setting(values[place]), place, variant, sorted(marks, key=lambda m: m[0]))
+            for (variant, place), marks in sorted(by_line.items())
+        ]
+        panels.append(SweepPanel(title, drawn))
+    return SweepLayout(key, line_key, [*map(setting, values)], ordered, panels, dropped)
+
+
+def _value(group: Group, spot: Spot, key: str | None) -> Any:
+    """Return the value of a swept key, even if all remaining cells of a group share it."""
+    if key == "estimator":
+        return group.names[2]
+    return spot.values.get(key, spot.cells[0].swept.get(key)) if key else ""
+
+
+def _longest_axes(found: list[Group]) -> dict[str, list[Any]]:
+    """Return the values of each key in the group that has most of them."""
+    axes: dict[str, list[Any]] = {}
+    for group in found:
+        for key in group.keys:
+            axes[key] = max(axes.get(key, []), group.axis(key), key=len)
+    return axes
+
+
+def _along(found: list[Group]) -> str:
+    """Return the key along the axis: the claim's ε, else the one with most values."""
+    numbers = {key: [*map(number, axis)] for key, axis in _longest_axes(found).items()}
+    fit = {
+        key: len(axis)
+        for key, axis in numbers.items()
+        if len(axis) > 1 and all(value is not None and math.isfinite(value) for value in axis)
     }
-    apart = plan.line_key in ("estimator", None)
-    handles: list[Line2D | Patch] = []
-    for place, label in enumerate(plan.labels if plan.line_key else ()):
-        look = _look(place, plan)
-        text = f"{_name(plan.line_key or '')} {label}" if plan.ordered else label
-        style = look.sign if apart and place in bounded else look.hollow
-        dashes = "-" if plan.ordered or apart else look.dashes
-        handles.append(drawing.entry(shorten(text, 40), **style, ls=dashes))
-    if any(points.claimed(spot) is not None for spot in spots):
-        handles.append(drawing.entry(CLAIMED, **drawing.REFERENCES[CLAIMED]))
-    if any(points.exact(spot) not in (None, points.claimed(spot)) for spot in spots):
-        handles.append(drawing.entry(TRUTH, **drawing.REFERENCES[TRUTH]))
-    if bounded and apart:
-        handles.append(drawing.entry(drawing.AT_LEAST, **drawing.SIGN))
-    elif bounded:
-        handles.append(Patch(color=FAINT, alpha=0.55, label="largest certified bound"))
-    signs = {drawing.ESTIMATE: _face(None, INK)}
-    if not apart:
-        verdicts = dict.fromkeys(spot.verdict for spot in spots)
-        signs = {f"estimate; {WORDS.get(v, 'failed')}": _face(v, INK) for v in verdicts}
-    return handles + [drawing.entry(label, **drawing.SIGN | face) for label, face in signs.items()]
+    first = next((key for key in FIRST_KEYS if key in fit), None)
+    return first or max(fit, key=fit.__getitem__, default="")
 
 
-def _own_claims(panels: Sequence[SweepPanel]) -> str:
-    """Say that claims have the colours of the lines if they differ."""
-    for panel in panels:
-        if len({tuple(found) for line in panel.lines if (found := _known(line, CLAIMED))}) > 1:
-            return "Thick lines without markers: the claim for the line of the same shade."
-    return ""
+def _between(found: list[Group], along: str) -> str | None:
+    """Return the key that distinguishes the lines: that with most values, up to `MOST_LINES`."""
+    counts = {key: len(axis) for key, axis in _longest_axes(found).items() if key != along}
+    few = {key: count for key, count in counts.items() if count <= MOST_LINES}
+    chosen = max(few or counts, key=counts.__getitem__, default=None)
+    return "estimator" if chosen is None and 2 in telling(found) else chosen
 
 
-MOST_MAPS = 12
-# The colours of the page: greys up to the claim, and beyond it reds that are darker.
-_COLORS = ("#ffffff", "#e7ebf3", "#adbcd8", "#ff9085", "#9c1c16")
+# The heat map.
+
 _MEANINGS = (
     "nothing certified",
     *(f"{text} × the claim" for *_, text in SHADES[1:-1]),
     f"over {SHADES[-2][0]:g} × the claim",
 )
 _ENDS = [0.0, 1e-9, *(most for most, *_ in SHADES[1:-1]), 1e300]
-
-
 CELL = 0.27  # least width of a cell with a number in it, in inches
 
 
@@ -268,9 +343,9 @@ def find_heat_map(record: Record) -> list[Map] | str:
     return found
 
 
-def draw_heat_map(record: Record, found: list[Map]) -> Picture:
+def draw_heat_map(picture: Picture, found: list[Map]) -> None:
     """Draw certified ε / claimed ε of every cell, with its verdict."""
-    panels = [_cut(panel) for panel in found[:MOST_MAPS]]
+    panels = [_cut(panel) for panel in picture.first(found, MOST_PANELS, "panel")]
     single = len(panels) == 1
     column = single and _room(panels[0], drawing.COLUMN) >= CELL
     width = drawing.COLUMN if column else drawing.PAGE
@@ -279,45 +354,34 @@ def draw_heat_map(record: Record, found: list[Map]) -> Picture:
     height = min(max(0.2 * down + 0.2, 0.6), 3.2)
     sides = {(p.directions, *p.heads, *(label for label, _ in p.rows)) for p in panels}
     letters = max(len(name) for p in panels for name in p.heads) if _upright(panels[0]) else 0
-    norm = BoundaryNorm(_ENDS, len(_COLORS))
-    picture, axes = drawing.grid(
-        len(panels), height=height + 0.055 * letters, shared=len(sides) == 1, width=width
-    )
+    room = height + 0.055 * letters
+    titles = [panel.title for panel in panels]
+    axes = picture.grid(titles, height=room, shared=len(sides) == 1, width=width)
     wide = _room(panels[0], width) if single else 1.9 / across
     for ax, panel in zip(axes, panels, strict=True):
-        _draw_map(ax, panel, norm, 72 * min(wide, height / down), numbers=numbers)
-        ax.set(xlabel=_named(panel.across), ylabel=_named(panel.down))
+        _draw_map(ax, panel, 72 * min(wide, height / down), numbers=numbers)
+        names = ("claimed ε" if k == "ε" else k for k in (panel.across, panel.down))
+        ax.set(**dict(zip(("xlabel", "ylabel"), names, strict=True)))
         if len(sides) == 1:
             ax.label_outer()
-    there = {spot.verdict for panel in panels for spot in panel.spots}
-    handles: list[Line2D | Patch] = [_handle(verdict) for verdict in WORDS if verdict in there]
-    shades = {_shade(spot.share) for panel in panels for spot in panel.spots}
-    handles += [
-        Patch(facecolor=color, edgecolor=QUIET, lw=0.4, label=text)
-        for place, (color, text) in enumerate(zip(_COLORS, _MEANINGS, strict=True))
-        if place in shades
-    ]
-    return drawing.finish(
-        picture,
-        handles,
-        record,
-        f"Certified ε / claimed ε of {drawing.audit_name(record)}, a cell each; above 1 "
-        "the claim is refuted.",
-        "Of repeats, the worst." if repeated(record.cells) else "",
-        drawing.promise(record),
-        drawing.more(len(found) - len(panels), "panel"),
-    )
+    spots = [spot for panel in panels for spot in panel.spots]
+    for verdict in (verdict for verdict in WORDS if verdict in {spot.verdict for spot in spots}):
+        face = "none" if verdict == "consistent" else INK
+        style = {"marker": drawing.mark(verdict), "color": INK, "ls": "none"}
+        picture.name(WORDS[verdict], **style, markerfacecolor=face)
+    for shade in sorted({_shade(s.share) for s in spots if s.share is not None}):
+        color = drawing.SHADE_COLORS[shade]
+        picture.name(_MEANINGS[shade], facecolor=color, edgecolor=QUIET, lw=0.4)
+    if any(cell.repeat for cell in picture.cells):
+        picture.remarks.append("Of repeats, the worst.")
 
 
 def _cut(panel: Map) -> Map:
     """Shorten names to the room that a panel has."""
     rows = [(shorten(label, 14 if panel.down else 34), row) for label, row in panel.rows]
     heads = [shorten(head, 18) for head in panel.heads]
-    return panel._replace(title=shorten(panel.title, 30), heads=heads, rows=rows)
-
-
-def _named(key: str) -> str:
-    return "claimed ε" if key == "ε" else "" if key == "estimator" else key
+    across = "" if panel.across == "estimator" else panel.across
+    return panel._replace(title=shorten(panel.title, 30), across=across, heads=heads, rows=rows)
 
 
 def _room(panel: Map, width: float) -> float:
@@ -326,50 +390,49 @@ def _room(panel: Map, width: float) -> float:
     return (width - labels - 1.0) / len(panel.heads)
 
 
-def _draw_map(ax: Axes, panel: Map, norm: BoundaryNorm, side: float, *, numbers: bool) -> None:
+def _draw_map(ax: Axes, panel: Map, side: float, *, numbers: bool) -> None:
     """Draw one map; `side` is the shorter side of a cell in points."""
-    ax.set_title(panel.title)
-    spots = [row for _, row in panel.rows]
-    shares = [[None if spot is None else spot.share for spot in row] for row in spots]
     most = _ENDS[-1] / 2
-    filled = np.array([[np.nan if s is None else min(s, most) for s in row] for row in shares])
-    edges: Any = {"edgecolors": "white", "linewidth": 0.6} if side > 5 else {}
-    ax.pcolormesh(
-        filled, cmap=ListedColormap(_COLORS), norm=norm, rasterized=filled.size > 2500, **edges
-    )
-    at: dict[tuple[str | None, bool], list[tuple[float, float]]] = {}
-    for y, row in enumerate(spots):
+    filled = np.full((len(panel.rows), len(panel.heads)), np.nan)
+    at: dict[tuple[str | None, str], list[tuple[float, float]]] = {}
+    for y, (_, row) in enumerate(panel.rows):
         for x, spot in enumerate(row):
-            if spot is not None:
-                place = (x + (0.2 if numbers else 0.5), y + 0.5)
-                at.setdefault((spot.verdict, _is_dark(shares[y][x])), []).append(place)
-    for (verdict, dark), places in at.items():
-        color = "white" if dark else INK
-        xs, ys = zip(*places, strict=True)
+            if spot is None:
+                continue
+            share = spot.share
+            dark = share is not None and _shade(share) == len(_MEANINGS) - 1
+            color = "white" if dark else INK
+            place = (x + (0.2 if numbers else 0.5), y + 0.5)
+            at.setdefault((spot.verdict, color), []).append(place)
+            if share is not None:
+                filled[y, x] = min(share, most)
+                if numbers:
+                    text = "∞" if math.isinf(share) else lower(share)
+                    style: Any = {"ha": "center", "va": "center", "fontsize": 6, "color": color}
+                    ax.text(x + 0.62, y + 0.53, text, **style)
+    edges: Any = {"edgecolors": "white", "linewidth": 0.6} if side > 5 else {}
+    colors = {
+        "cmap": ListedColormap(drawing.SHADE_COLORS),
+        "norm": BoundaryNorm(_ENDS, len(_MEANINGS)),
+    }
+    ax.pcolormesh(filled, rasterized=filled.size > 2500, **colors, **edges)
+    for (verdict, color), places in at.items():
         ax.scatter(
-            xs,
-            ys,
+            *zip(*places, strict=True),
             s=min(max(0.35 * side, 0.6), 3.7) ** 2,
             marker=drawing.mark(verdict),
             facecolors="none" if verdict == "consistent" else color,
             edgecolors=color,
             linewidths=min(0.05 * side, 0.6),
         )
-    for y, shown in enumerate(shares if numbers else []):
-        for x, value in enumerate(shown):
-            if value is not None:
-                color = "white" if _is_dark(value) else INK
-                text = "∞" if math.isinf(value) else lower(value)
-                ax.text(x + 0.62, y + 0.53, text, ha="center", va="center", fontsize=6, color=color)
     sides = ((ax.xaxis, panel.heads, 12), (ax.yaxis, [label for label, _ in panel.rows], 20))
-    for axis, labels, most in sides:
-        step = math.ceil(len(labels) / most)
+    for axis, labels, fitting in sides:
+        step = math.ceil(len(labels) / fitting)
         axis.set_ticks([i + 0.5 for i in range(0, len(labels), step)], labels[::step])
         axis.set_tick_params(length=0)
     if _upright(panel):
         ax.tick_params(axis="x", labelrotation=90)
-    ax.set_xlim(0, len(panel.heads))
-    ax.set_ylim(len(panel.rows), 0)
+    ax.set(xlim=(0, len(panel.heads)), ylim=(len(panel.rows), 0))
     for spine in ax.spines.values():
         spine.set_visible(False)
 
@@ -379,16 +442,6 @@ def _upright(panel: Map) -> bool:
     return max(map(len, panel.heads)) * min(len(panel.heads), 12) > 45
 
 
-def _is_dark(share: float | None) -> bool:
-    return _shade(share) == len(_COLORS) - 1
-
-
-def _shade(share: float | None) -> int | None:
+def _shade(share: float) -> int:
     """Return the place of a share in `SHADES`."""
-    return None if share is None else bisect.bisect_left([most for most, *_ in SHADES], share)
-
-
-def _handle(verdict: str | None) -> Line2D:
-    style = {"marker": drawing.mark(verdict), "color": INK, "ls": "none"}
-    face = "none" if verdict == "consistent" else INK
-    return drawing.entry(WORDS[verdict], **style, markerfacecolor=face)
+    return bisect.bisect_left([most for most, *_ in SHADES], share)

@@ -12,7 +12,7 @@ from support.made_cells import EDGES, asked, counted, silent
 
 from dpframe.errors import DpframeError
 from dpframe.report import figures
-from dpframe.report.figures import histograms, histograms as scores
+from dpframe.report.figures import histograms
 from dpframe.results.store import as_record
 
 
@@ -46,7 +46,7 @@ def test_one_estimator_is_no_comparison():
 def test_scores_are_drawn_as_densities_with_their_threshold():
     record = as_record(made_records.record([counted()]))
     (found,) = histograms.histograms(record)
-    places, density, exact = scores._bars(found)
+    places, density, exact = histograms._bars(found)
     assert exact is None
     widths = np.diff(places)
     assert (density * widths).sum(axis=1) == pytest.approx([1, 1], abs=0.01)
@@ -129,7 +129,7 @@ def test_the_share_of_draws_below_a_score_counts_those_that_are_nan():
     ):
         assert u == pytest.approx(numbers * stats.norm.cdf(np.array(x) - mean), abs=1e-3)
     said = [text.get_text() for text in picture.legends[0].get_texts()]
-    assert said == ["D", "D′", "exactly, on D", "exactly, on D′", "NaN"]
+    assert said == ["D", "exactly, on D", "D′", "exactly, on D′", "NaN"]
 
 
 def test_shares_of_another_shape_are_not_drawn():

@@ -11,6 +11,7 @@ from support import made_records
 from dpframe.claims import GaussianDP, LaplaceDP, PureDP
 from dpframe.report import figures
 from dpframe.report.figures import curves
+from dpframe.report.figures.drawing import CLAIMED
 from dpframe.results.build import claim_record
 from dpframe.results.store import as_record
 from dpframe.stats.tradeoff import certified_profile
@@ -47,7 +48,7 @@ def record():
 
 def test_the_claimed_profile_is_drawn_where_it_is(record):
     epsilons = np.linspace(0, 4, 50)
-    found = curves.claimed_profile(record.cells[0], epsilons)
+    found = curves.references(record.cells[0])[CLAIMED].profile(epsilons)
     exact = [GaussianDP(1.0).delta_at(e) for e in epsilons]
     assert found == pytest.approx(exact, rel=0.06)
 
@@ -60,11 +61,10 @@ def test_pure_claims_and_exact_curves_end_at_their_epsilon(claim):
     (read,) = as_record(made_records.record([cell])).cells
     epsilons = np.linspace(0, 1, 20)
     exact = [claim.delta_at(e) for e in epsilons]
-    assert curves.claimed_profile(read, epsilons)[:-1] == pytest.approx(exact[:-1], rel=0.1)
-    beyond = curves.claimed_profile(read, np.array([1.01, 2.0]))
-    assert np.nan_to_num(beyond).max() < 1e-9
-    curve = curves.claimed_curve(read)
-    assert curve(0.1) == pytest.approx(1 - math.e * 0.1, abs=1e-3)
+    claimed = curves.references(read)[CLAIMED]
+    assert claimed.profile(epsilons)[:-1] == pytest.approx(exact[:-1], rel=0.1)
+    assert np.nan_to_num(claimed.profile(np.array([1.01, 2.0]))).max() < 1e-9
+    assert claimed.tradeoff(np.array([0.1])) == pytest.approx(1 - math.e * 0.1, abs=1e-3)
 
 
 def test_the_certified_profile_is_never_above_what_the_boxes_say(record):

@@ -8,7 +8,7 @@ from support.html_pages import Page
 
 from dpframe.errors import DpframeError
 from dpframe.report import figures
-from dpframe.report.figures import comparison
+from dpframe.report.figures import comparison, drawing
 from dpframe.report.files import html
 from dpframe.results.store import as_record
 
@@ -37,8 +37,8 @@ def test_bars_of_slack_add_up_to_the_claim_and_look_as_on_the_page():
     assert drawn == [pytest.approx(one) for one in expected]
     style = STYLE.read_text(encoding="utf-8")
     page = dict(re.findall(r"\.bar \.part-(\w+) { background: (#\w+)", style))
-    assert page == {name: color for name, (color, _) in comparison.PARTS.items() if name in page}
-    assert [*page] == list(comparison.PARTS)[1:]
+    assert page == {name: color for name, (color, _) in drawing.PARTS.items() if name in page}
+    assert [*page] == list(drawing.PARTS)[1:]
     assert "slack" in figures.kinds(as_record(made_records.record([made_records.cell()])))["slack"]
 
 

@@ -7,7 +7,7 @@ import pytest
 from support import made_records
 
 from dpframe.report import figures
-from dpframe.report.figures import wealth
+from dpframe.report.figures import comparison
 from dpframe.results.store import as_record
 
 
@@ -71,7 +71,7 @@ def test_what_did_not_bet_is_not_drawn(small):
     assert "no cell has bets" in figures.kinds(small)["wealth"]
     lone = as_record(made_records.record([bet("laplace", 0.0)], m=7))
     assert "no cell has bets" in figures.kinds(lone)["wealth"]
-    assert wealth.needed(small) > 0
+    assert comparison.needed(small) > 0
 
 
 @pytest.mark.parametrize("count", [1, 6])
