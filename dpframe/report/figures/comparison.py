@@ -246,7 +246,7 @@ def draw_compositions(
         for sign, values in ((drawing.CLAIMED_ONCE, claims), (drawing.CERTIFIED_ONCE, bounds)):
             xs, ys = scaled.columns((1.0, value) for value in values)
             if xs:
-                picture.add(sign, ax.plot, xs, ys)
+                picture.add(sign, ax.plot, xs, ys, zorder=4)
         if beside:
             beside.draw(picture, ax, panel.marks, scaled)
         scales.dress_swept(ax, sorted({1.0, *(x for x, _ in panel.marks)}))

@@ -1,7 +1,6 @@
 """Style, panels, legend, caption and file of a figure."""
 
 import contextlib
-import dataclasses
 import functools
 import io
 import math
@@ -35,51 +34,38 @@ DOTTED: Any = (0, (1, 1.2))
 HOLLOW: Any = {"markerfacecolor": "white"}
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class Sign:
     """Something with one look in all figures: its name in legends, and settings of matplotlib."""
 
-    label: str
-    look: dict[str, Any]
+    def __init__(self, label: str, **look: Any) -> None:
+        """Take the settings; an area has a `facecolor`."""
+        self.label, self.look = label, look
 
 
 _POINT: Any = {"color": INK, "marker": "o", "ls": "none"}
-_DOT: Any = {**_POINT, "markersize": 1.9, "markeredgewidth": 0.5}
-_THIN: Any = {"color": INK, "lw": 0.9, "ls": DOTTED}
+_DOT: Any = _POINT | {"markersize": 1.9, "markeredgewidth": 0.5}
+_BAR: Any = _POINT | {"marker": "_", "markersize": 10, "markeredgewidth": 1.6}
 
-CLAIMED = Sign("claimed", {"color": INK, "lw": 1.6, "ls": "-"})
-TRUTH = Sign("exact (truth)", {"color": QUIET, "lw": 1.4, "ls": DOTTED})
-CLAIMED_ONCE = Sign(
-    "claimed, of one release",
-    {**_POINT, "marker": "_", "markersize": 10, "markeredgewidth": 1.6},
-)
-CERTIFIED_ONCE = Sign(
-    "certified, of one release", {**_POINT, "marker": "^", "markersize": 5, "zorder": 4}
-)
-AT_LEAST = Sign("certified: at least this", _POINT)
-LARGEST_BOUND = Sign("largest certified bound", {"facecolor": FAINT, "alpha": 0.55, "lw": 0})
-LIMIT = Sign(
-    "the most that this attack can show", {"color": BLUE, "lw": 0.8, "marker": "|", "markersize": 5}
-)
-ESTIMATE = Sign("estimate, no bound", {**_POINT, **HOLLOW})
-INTERVAL = Sign("interval, no bound", {"color": ORANGE, "lw": 1.0, "marker": "|", "markersize": 5})
-GAUSSIAN_INTERVAL = Sign(
-    "interval if the noise is Gaussian", {"color": BLUE, "lw": 0.9, "marker": "_"}
-)
-COUNTED = Sign("these scores, no bound", {"color": QUIET, "lw": 0.7})
-ON_D = Sign("D", {"color": BLUE, "lw": 1.0})
-ON_D1 = Sign("D′", {"color": ORANGE, "lw": 1.0, "ls": (0, (3, 1))})
-EXACT_ON_D = Sign("exactly, on D", _DOT)
-EXACT_ON_D1 = Sign("exactly, on D′", _DOT | HOLLOW)
-NAN = Sign("NaN", {"facecolor": "none", "edgecolor": FAINT, "hatch": "////"})
-THRESHOLD = Sign("threshold that was used", {"color": INK, "lw": 0.9, "ls": (0, (5, 1.5))})
-PLANNED = Sign("planned trials", {"color": QUIET, "lw": 0.8, "ls": DOTTED})
-STEEPEST = Sign(
-    "where the slope of the divergence is steepest",
-    {**_POINT, "marker": "*", "markersize": 7, "zorder": 4},
-)
-FASTEST = Sign("at least this fast in the limit: slope −⅓", _THIN)
-REFUTED = Sign("where the claim is refuted", _THIN)
+CLAIMED = Sign("claimed", color=INK, lw=1.6, ls="-")
+TRUTH = Sign("exact (truth)", color=QUIET, lw=1.4, ls=DOTTED)
+CLAIMED_ONCE = Sign("claimed, of one release", **_BAR)
+CERTIFIED_ONCE = Sign("certified, of one release", **_POINT | {"marker": "^", "markersize": 5})
+AT_LEAST = Sign("certified: at least this", **_POINT)
+LARGEST_BOUND = Sign("largest certified bound", facecolor=FAINT, alpha=0.55, lw=0)
+LIMIT = Sign("the most that this attack can show", color=BLUE, lw=0.8, marker="|", markersize=5)
+ESTIMATE = Sign("estimate, no bound", **_POINT, **HOLLOW)
+INTERVAL = Sign("interval, no bound", color=ORANGE, lw=1.0, marker="|", markersize=5)
+GAUSSIAN_INTERVAL = Sign("interval if the noise is Gaussian", color=BLUE, lw=0.9, marker="_")
+COUNTED = Sign("these scores, no bound", color=QUIET, lw=0.7)
+ON_D = Sign("D", color=BLUE, lw=1.0)
+ON_D1 = Sign("D′", color=ORANGE, lw=1.0, ls=(0, (3, 1)))
+EXACT_ON_D, EXACT_ON_D1 = Sign("exactly, on D", **_DOT), Sign("exactly, on D′", **_DOT | HOLLOW)
+NAN = Sign("NaN", facecolor="none", edgecolor=FAINT, hatch="////")
+THRESHOLD = Sign("threshold that was used", color=INK, lw=0.9, ls=(0, (5, 1.5)))
+PLANNED = Sign("planned trials", color=QUIET, lw=0.8, ls=DOTTED)
+STEEPEST = Sign("steepest slope of the divergence", **_POINT | {"marker": "*", "markersize": 7})
+FASTEST = Sign("at least this fast in the limit: slope −⅓", color=INK, lw=0.9, ls=DOTTED)
+REFUTED = Sign("where the claim is refuted", color=INK, lw=0.9, ls=DOTTED)
 
 # Published values.
 BESIDE: Any = {"color": INK, "marker": "+", "markersize": 5.5, "ls": "none", "zorder": 4}
@@ -319,19 +305,12 @@ class Picture(Figure):
 @contextlib.contextmanager
 def settings(**more: Any) -> Iterator[None]:
     """Replace the user's settings of matplotlib by ours."""
-    kept = {"backend", "backend_fallback", "interactive", "toolbar", "timezone"}
-    ours: dict[Any, Any] = {k: v for k, v in mpl.rcParamsDefault.items() if k not in kept}
-    with warnings.catch_warnings():
+    with mpl.rc_context(), warnings.catch_warnings():
         # Labels are the user's, and a box in place of a missing letter is visible.
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .*missing from")
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", category=mpl.MatplotlibDeprecationWarning)
-            context = mpl.rc_context(ours | RC | more)
-            context.__enter__()
-        try:
-            yield
-        finally:
-            context.__exit__(None, None, None)
+        mpl.rcdefaults()
+        mpl.rcParams.update(RC | more)
+        yield
 
 
 # No dates, and no names of versions: a record that did not change is drawn in the same bytes.

@@ -43,8 +43,8 @@ class HistogramPanel(NamedTuple):
     exact: Floats | None = None  # exact probability of each bin, if known; shape [2, k]
 
 
-def histograms(record: Record) -> list[HistogramPanel]:
-    """List the histograms with the finest bins of each mechanism, attack and swept values."""
+def find_histograms(record: Record) -> list[HistogramPanel] | str:
+    """Return the finest histograms of each mechanism, attack and swept values, or why not."""
     kept: dict[tuple[str, ...], HistogramPanel] = {}
     cuts: dict[tuple[str, ...], set[float]] = {}
     for place in by_setting(record, ("audit.", "estimator.")):
@@ -54,12 +54,8 @@ def histograms(record: Record) -> list[HistogramPanel]:
             before = kept.get(place.key)
             if made and (before is None or len(made.edges) > len(before.edges)):
                 kept[place.key] = made
-    return [h._replace(thresholds=tuple(sorted(cuts[key]))) for key, h in kept.items()]
-
-
-def find_histograms(record: Record) -> list[HistogramPanel] | str:
-    """Return the histograms of a record, or the reason for none."""
-    return histograms(record) or "none of its cells counted scores in bins"
+    found = [h._replace(thresholds=tuple(sorted(cuts[key]))) for key, h in kept.items()]
+    return found or "none of its cells counted scores in bins"
 
 
 def _histogram(title: str, cell: CellRecord) -> HistogramPanel | None:
@@ -311,7 +307,7 @@ def draw_best_order(picture: Picture, found: dict[float, list[CellRecord]]) -> N
         steepest = math.exp(1 / (2 * sigma**2))
         if steepest <= ORDERS[-1]:
             height = np.interp(steepest, ORDERS, spread)
-            picture.add(drawing.STEEPEST, ax.plot, steepest, height)
+            picture.add(drawing.STEEPEST, ax.plot, steepest, height, zorder=4)
     ax.set(xscale="log", yscale="log")
     scales.fix_ticks(ax.xaxis, (1, 2, 5, 10))
     low, high = ax.get_ylim()

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import BoundaryNorm, ListedColormap
+from matplotlib.colors import ListedColormap
 
 from dpframe.common.text import did_you_mean
 from dpframe.errors import DpframeError
@@ -31,7 +31,6 @@ VARIANTS = ("-", (0, (4, 1.5)), (0, (1, 1)))
 class SweepLine(NamedTuple):
     """Cells along the swept key, all else fixed."""
 
-    label: str
     place: int  # index of the line in the figure; lines with one index look alike in all panels
     variant: int  # index of its mechanism among those that share the panel
     marks: list[tuple[float, Spot]]  # value of the swept key, ascending, and the cells there
@@ -157,7 +156,7 @@ def _draw_panel(
             else:
                 filled = drawing.AT_LEAST.look | _face(spot.verdict, INK)
                 picture.name(f"estimate; {WORDS[spot.verdict]}", **filled)
-    _name_coinciding(ax, panel, scaled)
+    _name_coinciding(ax, panel, plan, scaled)
 
 
 def _face(verdict: str | None, color: str) -> dict[str, Any]:
@@ -188,7 +187,7 @@ def _draw_reference(
         picture.name(sign)
 
 
-def _name_coinciding(ax: Axes, panel: SweepPanel, scaled: Scale) -> None:
+def _name_coinciding(ax: Axes, panel: SweepPanel, plan: SweepLayout, scaled: Scale) -> None:
     """Name lines that coincide, because only the last of them is visible."""
     together: list[tuple[dict[float, float], list[str]]] = []
     for line in panel.lines:
@@ -197,10 +196,10 @@ def _name_coinciding(ax: Axes, panel: SweepPanel, scaled: Scale) -> None:
         for other, labels in together:
             equal = other.keys() == heights.keys()
             if equal and all(abs(other[x] - heights[x]) < COINCIDING for x in other):
-                labels.append(line.label)
+                labels.append(plan.labels[line.place])
                 break
         else:
-            together.append((heights, [line.label]))
+            together.append((heights, [plan.labels[line.place]]))
     for heights, labels in together:
         if len(labels) < 2 or not heights:
             continue
@@ -281,7 +280,7 @@ def _lay_out(cells: Sequence[CellRecord], together: Sequence[Sequence[str]] = ()
             names = []  # it does not distinguish panels
         title = shorten(" · ".join(filter(None, [", ".join(names), panel])), TITLE)
         drawn = [
-            SweepLine(setting(values[place]), place, variant, sorted(marks, key=lambda m: m[0]))
+            SweepLine(place, variant, sorted(marks, key=lambda m: m[0]))
             for (variant, place), marks in sorted(by_line.items())
         ]
         panels.append(SweepPanel(title, drawn))
@@ -331,7 +330,6 @@ _MEANINGS = (
     *(f"{text} × the claim" for *_, text in SHADES[1:-1]),
     f"over {SHADES[-2][0]:g} × the claim",
 )
-_ENDS = [0.0, 1e-9, *(most for most, *_ in SHADES[1:-1]), 1e300]
 CELL = 0.27  # least width of a cell with a number in it, in inches
 
 
@@ -350,18 +348,20 @@ def draw_heat_map(picture: Picture, found: list[Map]) -> None:
     column = single and _room(panels[0], drawing.COLUMN) >= CELL
     width = drawing.COLUMN if column else drawing.PAGE
     numbers = single and _room(panels[0], width) >= CELL
-    down, across = (max(len(p.rows) for p in panels), max(len(p.heads) for p in panels))
+    down, across = max(len(p.rows) for p in panels), max(len(p.heads) for p in panels)
     height = min(max(0.2 * down + 0.2, 0.6), 3.2)
     sides = {(p.directions, *p.heads, *(label for label, _ in p.rows)) for p in panels}
     letters = max(len(name) for p in panels for name in p.heads) if _upright(panels[0]) else 0
-    room = height + 0.055 * letters
-    titles = [panel.title for panel in panels]
-    axes = picture.grid(titles, height=room, shared=len(sides) == 1, width=width)
+    axes = picture.grid(
+        [panel.title for panel in panels],
+        height=height + 0.055 * letters,
+        shared=len(sides) == 1,
+        width=width,
+    )
     wide = _room(panels[0], width) if single else 1.9 / across
     for ax, panel in zip(axes, panels, strict=True):
         _draw_map(ax, panel, 72 * min(wide, height / down), numbers=numbers)
-        names = ("claimed ε" if k == "ε" else k for k in (panel.across, panel.down))
-        ax.set(**dict(zip(("xlabel", "ylabel"), names, strict=True)))
+        ax.set(xlabel=panel.across, ylabel=panel.down)
         if len(sides) == 1:
             ax.label_outer()
     spots = [spot for panel in panels for spot in panel.spots]
@@ -377,11 +377,12 @@ def draw_heat_map(picture: Picture, found: list[Map]) -> None:
 
 
 def _cut(panel: Map) -> Map:
-    """Shorten names to the room that a panel has."""
+    """Name the axes of a panel, and shorten names to the room that it has."""
     rows = [(shorten(label, 14 if panel.down else 34), row) for label, row in panel.rows]
     heads = [shorten(head, 18) for head in panel.heads]
-    across = "" if panel.across == "estimator" else panel.across
-    return panel._replace(title=shorten(panel.title, 30), across=across, heads=heads, rows=rows)
+    named = {"estimator": "", "ε": "claimed ε"}
+    across, down = (named.get(key, key) for key in (panel.across, panel.down))
+    return Map(shorten(panel.title, 30), down, across, heads, rows)
 
 
 def _room(panel: Map, width: float) -> float:
@@ -392,7 +393,7 @@ def _room(panel: Map, width: float) -> float:
 
 def _draw_map(ax: Axes, panel: Map, side: float, *, numbers: bool) -> None:
     """Draw one map; `side` is the shorter side of a cell in points."""
-    most = _ENDS[-1] / 2
+    darkest = len(_MEANINGS) - 1
     filled = np.full((len(panel.rows), len(panel.heads)), np.nan)
     at: dict[tuple[str | None, str], list[tuple[float, float]]] = {}
     for y, (_, row) in enumerate(panel.rows):
@@ -400,21 +401,16 @@ def _draw_map(ax: Axes, panel: Map, side: float, *, numbers: bool) -> None:
             if spot is None:
                 continue
             share = spot.share
-            dark = share is not None and _shade(share) == len(_MEANINGS) - 1
-            color = "white" if dark else INK
+            filled[y, x] = np.nan if share is None else _shade(share)
+            color = "white" if filled[y, x] == darkest else INK
             place = (x + (0.2 if numbers else 0.5), y + 0.5)
             at.setdefault((spot.verdict, color), []).append(place)
-            if share is not None:
-                filled[y, x] = min(share, most)
-                if numbers:
-                    text = "∞" if math.isinf(share) else lower(share)
-                    style: Any = {"ha": "center", "va": "center", "fontsize": 6, "color": color}
-                    ax.text(x + 0.62, y + 0.53, text, **style)
+            if numbers and share is not None:
+                text = "∞" if math.isinf(share) else lower(share)
+                style: Any = {"ha": "center", "va": "center", "fontsize": 6, "color": color}
+                ax.text(x + 0.62, y + 0.53, text, **style)
     edges: Any = {"edgecolors": "white", "linewidth": 0.6} if side > 5 else {}
-    colors = {
-        "cmap": ListedColormap(drawing.SHADE_COLORS),
-        "norm": BoundaryNorm(_ENDS, len(_MEANINGS)),
-    }
+    colors: Any = {"cmap": ListedColormap(drawing.SHADE_COLORS), "vmin": 0, "vmax": darkest}
     ax.pcolormesh(filled, rasterized=filled.size > 2500, **colors, **edges)
     for (verdict, color), places in at.items():
         ax.scatter(

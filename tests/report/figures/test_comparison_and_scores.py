@@ -45,7 +45,7 @@ def test_one_estimator_is_no_comparison():
 
 def test_scores_are_drawn_as_densities_with_their_threshold():
     record = as_record(made_records.record([counted()]))
-    (found,) = histograms.histograms(record)
+    (found,) = histograms.find_histograms(record)
     places, density, exact = histograms._bars(found)
     assert exact is None
     widths = np.diff(places)
@@ -66,7 +66,7 @@ def test_the_finest_bins_are_drawn_and_all_thresholds_kept():
     coarse["estimate"] = coarse["estimate"] | {"notes": []}
     coarse["counts"] = [[9, 1], [2, 8]]
     for cells in ([coarse, counted()], [counted(), coarse]):
-        (found,) = histograms.histograms(as_record(made_records.record(cells)))
+        (found,) = histograms.find_histograms(as_record(made_records.record(cells)))
         assert len(found.edges) == len(EDGES)
         assert found.thresholds == (0.5, 1.25)
 
@@ -85,7 +85,7 @@ def test_edges_at_the_ends_of_float32_are_outer_bins():
     cell["statistic"]["edges"] = [-3.4028235e38, *EDGES.tolist(), "inf"]
     rows = cell["counts"]
     cell["counts"] = [[row[0], 0, *row[1:-1]] for row in rows]
-    (found,) = histograms.histograms(as_record(made_records.record([cell])))
+    (found,) = histograms.find_histograms(as_record(made_records.record([cell])))
     assert math.isfinite(found.edges[0])
     assert found.counts.sum() == sum(map(sum, rows))
 
@@ -135,5 +135,5 @@ def test_the_share_of_draws_below_a_score_counts_those_that_are_nan():
 def test_shares_of_another_shape_are_not_drawn():
     cell = known()
     cell["exact_shares"] = [[0.5, 0.5], [1.0]]
-    (found,) = histograms.histograms(as_record(made_records.record([cell])))
+    (found,) = histograms.find_histograms(as_record(made_records.record([cell])))
     assert found.exact is None
