@@ -179,7 +179,7 @@ def _through(points: Iterable[Sequence[float]]) -> Curve:
         # Beyond the inner points the distance from guessing is kept: a Gaussian curve is exact.
         beyond = z - np.clip(z, zx[0], zx[-1])
         curve = special.ndtr(np.interp(z, zx, zy) - beyond)
-        return np.minimum(curve, np.interp(fpr, xs, ys))  # convex: no chord is below it
+        return np.asarray(np.minimum(curve, np.interp(fpr, xs, ys)))  # convex: no chord is below it
 
     return at
 

@@ -31,7 +31,7 @@ LABEL = 44  # letters of a title or label, at most
 INK, QUIET, FAINT = "#000000", "#6b6b6b", "#bdbdbd"
 BLUE, ORANGE = "#0072B2", "#D55E00"
 DOTTED: Any = (0, (1, 1.2))
-HOLLOW: Any = {"markerfacecolor": "white"}
+HOLLOW: dict[str, Any] = {"markerfacecolor": "white"}
 
 
 class Sign:
@@ -42,7 +42,7 @@ class Sign:
         self.label, self.look = label, look
 
 
-_POINT: Any = {"color": INK, "marker": "o", "ls": "none"}
+_POINT: dict[str, Any] = {"color": INK, "marker": "o", "ls": "none"}
 _DOT: Any = _POINT | {"markersize": 1.9, "markeredgewidth": 0.5}
 _BAR: Any = _POINT | {"marker": "_", "markersize": 10, "markeredgewidth": 1.6}
 
@@ -86,7 +86,7 @@ SHADE_COLORS = ("#ffffff", "#e7ebf3", "#adbcd8", "#ff9085", "#9c1c16")
 _TICKS = {"labelsize": 7, "major.size": 2.5, "major.width": 0.6}
 _TICKS |= {"minor.size": 1.4, "minor.width": 0.4}
 # Settings of matplotlib; the rest are its defaults, not those of a user.
-RC: dict[str, Any] = {
+RC: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.labelpad": 2.5,
     "axes.labelsize": 7.5,

@@ -11,9 +11,9 @@ from scipy import special
 from dpframe.common.types import Floats
 from dpframe.report.figures import drawing, scales
 from dpframe.report.figures.curves import numbers_in
-from dpframe.report.figures.drawing import CLAIMED, NAN, TRUTH, Picture, named
+from dpframe.report.figures.drawing import CLAIMED, NAN, TRUTH, Picture, Sign, named
 from dpframe.report.figures.points import by_setting, series, shares
-from dpframe.report.group import groups, telling
+from dpframe.report.group import group_name, groups, telling
 from dpframe.report.number_format import setting
 from dpframe.results.model import CellRecord, Record
 from dpframe.stats import histograms as stats
@@ -168,12 +168,12 @@ def draw_inverse_cdf(picture: Picture, found: list[HistogramPanel]) -> None:
 
 
 def _draw_inverse(
-    picture: Picture, ax: Axes, name: str, below: Floats, edges: Floats, **marks: Any
+    picture: Picture, ax: Axes, sign: Sign, below: Floats, edges: Floats, **marks: Any
 ) -> None:
     """Draw from the last edge without scores below it to the first with all scores below it."""
     first = max(int(np.searchsorted(below, NOTHING, "right")) - 1, 0)
     last = int(np.searchsorted(below, below[-1] - NOTHING, "left")) + 1
-    picture.add(name, ax.plot, below[first:last], edges[first:last], **marks)
+    picture.add(sign, ax.plot, below[first:last], edges[first:last], **marks)
 
 
 # Total variation: the distance of two histograms against their number of bins.
@@ -189,7 +189,9 @@ def find_total_variation(record: Record) -> Series | str:
         table = shares(cell)
         return None if table is None else float(np.abs(table[0] - table[1]).sum() / 2)
 
-    found = series(record, lambda cell: cell.swept.get("estimator.bins"), distance)
+    found: Series = {}
+    for group, points in series(record, lambda c: c.swept.get("estimator.bins"), distance):
+        found.setdefault(group.names[0], points)
     if not any(len(points) > 1 for points in found.values()):
         return "the number of bins of a histogram is not swept"
     return found
@@ -228,14 +230,12 @@ MOST_CONVERGENCES = 6  # lines in one figure
 
 def find_convergence(record: Record) -> Series | str:
     """Return the errors of the distance by number of draws on either dataset, or why not."""
-    parts = [part for part in telling(groups(record.cells)) if part != 1]
-    found = series(record, lambda cell: cell.swept.get("audit.trials"), _error, parts)
-    lines = {
-        name: {n: errors for n, errors in points.items() if n > 0 and sum(errors) > 0}
-        for name, points in found.items()
-    }
-    several = {name: points for name, points in lines.items() if len(points) > 1}
-    return several or "no histogram with a known distance has several numbers of trials"
+    naming, found = telling(groups(record.cells)), {}
+    for group, points in series(record, lambda c: c.swept.get("audit.trials"), _error):
+        known = {n: errors for n, errors in points.items() if n > 0 and sum(errors) > 0}
+        if len(known) > 1:
+            found[group_name(group, naming)] = known
+    return found or "no histogram with a known distance has several numbers of trials"
 
 
 def _error(cell: CellRecord) -> float | None:
@@ -344,12 +344,10 @@ class Cut(NamedTuple):
 
 def find_threshold_curve(record: Record) -> dict[str, list[Cut]] | str:
     """Return the cuts of each mechanism with several of them, or the reason for none."""
-    found = series(record, lambda cell: cell.statistic.get("threshold"), _cut)
-    several = {
-        name: [cuts[0] for cuts in points.values()]
-        for name, points in found.items()
-        if len(points) > 1
-    }
+    found: dict[str, list[Cut]] = {}
+    for group, points in series(record, lambda c: c.statistic.get("threshold"), _cut):
+        found.setdefault(group.names[0], []).extend(cuts[0] for cuts in points.values())
+    several = {name: sorted(cuts) for name, cuts in found.items() if len(cuts) > 1}
     return several or "no estimator with the Gaussian assumption has several thresholds"
 
 
@@ -380,9 +378,10 @@ def draw_threshold_curve(picture: Picture, found: dict[str, list[Cut]]) -> None:
     """Draw a panel for each mechanism."""
     shown = picture.first(list(found.items()), MOST_CURVES, "panel")
     claims = {
-        cell.mechanism.label: float(cell.claim.parameters["mu"])
+        cell.mechanism.label: mu
         for cell in picture.cells
         if cell.claim is not None and cell.claim.kind == "gaussian-dp"
+        for mu in numbers_in(cell.claim.parameters, "mu")
     }
     values = [value for _, cuts in shown for cut in cuts for value in cut[1:]]
     scaled = scales.scale(values, claims.values(), log=False)

@@ -140,17 +140,12 @@ def shares(cell: CellRecord) -> tuple[Floats, Floats] | None:
 
 
 def series(
-    record: Record,
-    place: Callable[[CellRecord], object],
-    value: Callable[[CellRecord], T | None],
-    parts: Sequence[int] = (0,),
-) -> dict[str, dict[float, list[T]]]:
-    """Return known values of all replicates by mechanism, and by place, in ascending order.
+    record: Record, place: Callable[[CellRecord], object], value: Callable[[CellRecord], T | None]
+) -> Iterator[tuple[Group, dict[float, list[T]]]]:
+    """Yield the known values of each group, of all replicates, by place in ascending order.
 
-    `parts` are the labels that distinguish series; of several groups with the same labels the
-    first that has values counts. A place is a finite number.
+    A place is a finite number. Groups without values are left out.
     """
-    found: dict[str, dict[float, list[T]]] = {}
     for group in groups(record.cells):
         values: dict[float, list[T]] = {}
         for cell in (cell for spot in group.spots for cell in spot.done):
@@ -158,9 +153,7 @@ def series(
             if at is not None and math.isfinite(at) and known is not None:
                 values.setdefault(at, []).append(known)
         if values:
-            name = " · ".join(group.names[part] for part in parts)
-            found.setdefault(name, dict(sorted(values.items())))
-    return found
+            yield group, dict(sorted(values.items()))
 
 
 MECHANISM, EPSILON = "mechanism", "epsilon"

@@ -179,12 +179,7 @@ def _draw_reference(
             continue
         own = {"color": plan.look(line.place).color} if len({*known} - {()}) > 1 else {}
         one = "_" if len(losses) == 1 else None  # a line of one point would be invisible
-        ax.plot(
-            *scaled.columns(losses),
-            **sign.look | own,
-            **{"marker": one, "markersize": 9, "zorder": 2},
-        )
-        picture.name(sign)
+        picture.add(sign, ax.plot, *scaled.columns(losses), marker=one, markersize=9, **own)
 
 
 def _name_coinciding(ax: Axes, panel: SweepPanel, plan: SweepLayout, scaled: Scale) -> None:
@@ -413,8 +408,10 @@ def _draw_map(ax: Axes, panel: Map, side: float, *, numbers: bool) -> None:
     colors: Any = {"cmap": ListedColormap(drawing.SHADE_COLORS), "vmin": 0, "vmax": darkest}
     ax.pcolormesh(filled, rasterized=filled.size > 2500, **colors, **edges)
     for (verdict, color), places in at.items():
+        xs, ys = zip(*places, strict=True)
         ax.scatter(
-            *zip(*places, strict=True),
+            xs,
+            ys,
             s=min(max(0.35 * side, 0.6), 3.7) ** 2,
             marker=drawing.mark(verdict),
             facecolors="none" if verdict == "consistent" else color,
