@@ -57,10 +57,14 @@ def test_mu_is_read_off_the_error_rates_at_each_threshold():
 
 
 def test_the_exact_mu_is_that_of_the_exact_rates():
-    """A share of .1 reaches the threshold on D and .9 on D′; counted were other ones."""
+    """A share of .1 reaches the threshold on D and .9 on D′; counted were other ones.
+
+    Each threshold is an estimator of its own, and all are one curve.
+    """
     cells = []
     for cut in (0.5, 1.5):
-        cell = gaussian("gdp", **{"estimator.threshold": cut})
+        cell = gaussian("gdp") | {"id": str(cut)}
+        cell["estimator"] = cell["estimator"] | {"label": f"gdp at {cut}"}
         cell["counts"] = [[80, 20], [20, 80]]
         cell["statistic"] = {"name": "ThresholdCounts", "threshold": cut}
         cells.append(cell | {"exact_shares": [[0.9, 0.1], [0.1, 0.9]]})
