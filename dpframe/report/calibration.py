@@ -3,7 +3,7 @@
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dpframe.report import number_format
@@ -16,9 +16,6 @@ OWN_KEYS = ("attack.", "estimator.")
 """Prefixes of swept keys that distinguish the lines of a table, as audit.trials does."""
 MANY = 10_000  # repeats from which hundredths of a percent are shown
 WIDTH = 110  # of a page
-HEADS = ("n", "attack · estimator", "above the truth", "typical", "of true ε", "promise")
-CORNER_HEADS = ("estimator", "reads", "above", "promised", "one event", "share", "promise")
-WHOLE_HEADS = ("audits", "error", "observed", "expected", "promised", "promise")
 PROMISES = {"kept": "kept", "broken": "BROKEN", "failed": "failed", None: "nothing"}
 
 
@@ -34,37 +31,30 @@ class Section(NamedTuple):
 
 def calibration_page(found: dict[str, Any], command: str, day: str) -> str:
     """Return the page in docs/ on a result of `dpframe.calibrate`, its command and its day."""
-    return "\n".join(_lines(found, command, day)) + "\n"
-
-
-def _lines(found: dict[str, Any], command: str, day: str) -> Iterator[str]:
     bounds = any(row["certified"] for row in found["rows"])
-    yield f"# How often {'bounds exceed' if bounds else 'estimates are above'} the truth"
-    yield ""
-    yield from _wrapped(f"{conclusion(found)} This page is the output of the command below.")
-    yield from ("", "<!-- no-run: takes minutes -->", "```sh", command, "```")
-    for paragraph in explanation(found):
-        yield ""
-        yield from _wrapped(paragraph)
+    parts = [
+        f"# How often {'bounds exceed' if bounds else 'estimates are above'} the truth",
+        _wrapped(f"{conclusion(found)} This page is the output of the command below."),
+        f"<!-- no-run: takes minutes -->\n```sh\n{command}\n```",
+        *map(_wrapped, explanation(found)),
+    ]
     for section in sections(found):
-        title = section.title.capitalize() if section.explanation else section.title
-        yield from ("", f"## {title}", "")
-        if section.explanation:
-            yield from (*_wrapped(section.explanation), "")
-        yield _line(section.heads)
-        yield _line(["---"] * len(section.heads))
-        yield from (_line(texts) for _, texts in section.rows)
-    yield from ("", "## Result", "", *_wrapped(conclusion(found)))
+        parts.append(f"## {section.title.capitalize() if section.explanation else section.title}")
+        parts += [_wrapped(section.explanation)] if section.explanation else []
+        lines = [section.heads, ["---"] * len(section.heads), *(texts for _, texts in section.rows)]
+        parts.append("\n".join(map(_line, lines)))
+    parts += ["## Result", _wrapped(conclusion(found))]
     if left := list(failures(found)):
-        yield from ("", *(f"* {line}" for line in left))
-    yield ""
+        parts.append("\n".join(f"* {line}" for line in left))
     environment = found["environment"]
     versions = ", ".join(f"{name} {environment[name]}" for name in ("dpframe", "jax", "scipy"))
-    yield f"Seed {found['seed']}; {versions}; {day}."
+    parts.append(f"Seed {found['seed']}; {versions}; {day}.")
+    return "\n\n".join(parts) + "\n"
 
 
-def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+def _wrapped(text: str) -> str:
+    lines = textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines)
 
 
 def _line(texts: Sequence[str]) -> str:
@@ -110,6 +100,78 @@ def explanation(found: dict[str, Any]) -> Iterator[str]:
         )
 
 
+def _above(row: Row) -> str:
+    return "–" if row["rate"] is None else _rate(row, 1 if row["repeats"] < MANY else 2)
+
+
+def _rate(row: Row, decimals: int) -> str:
+    """Write a rate in percent with its interval, which is rounded outwards."""
+    scale = 10**decimals
+    low = math.floor(100 * row["rate_low"] * scale) / scale
+    high = math.ceil(100 * row["rate_high"] * scale) / scale
+    return f"{100 * row['rate']:.{decimals}f} % ({low:.{decimals}f} to {high:.{decimals}f})"
+
+
+def _share(row: Row, value: float) -> str:
+    """Write a number of the corner in percent; "–" if it was not computed."""
+    return "–" if row["reason"] is not None else f"{100 * value:.2f} %"
+
+
+def _name(row: Row) -> str:
+    return row_name(row) + (" · raw scores" if row["reads"] == "scores" else "")
+
+
+def row_name(row: Row) -> str:
+    """Name a line of a table by attack, estimator and their own swept values."""
+    own = {key: value for key, value in row["swept"].items() if key.startswith(OWN_KEYS)}
+    return " · ".join([row["attack"]["label"], row["estimator"]["label"], *settings(own)])
+
+
+# The tables: each column has a title and writes its cell of a row. The promise comes last.
+
+Columns = Mapping[str, Callable[[Row], str]]
+
+LINES: Columns = {
+    "n": lambda row: quantity(row["trials"]),
+    "attack · estimator": _name,
+    "above the truth": _above,
+    "typical": lambda row: (
+        f"⌀ {lower(row['mean_lower'])}"
+        if row["certified"]
+        else f"~ {point(number_format.number(row['median_epsilon']))}"
+    ),
+    "of true ε": lambda row: (
+        f"{math.floor(100 * row['share'])} %"
+        if row["certified"] and row["share"] is not None
+        else "–"
+    ),
+}
+CORNERS: Columns = {
+    "estimator": lambda row: row["estimator"]["label"],
+    "reads": lambda row: row["reads"],
+    "above": lambda row: _share(row, row["exceedance"]),
+    "promised": lambda row: _share(row, row["promised"]),
+    "one event": lambda row: _share(row, row["of_share"]),
+    "share": lambda row: _share(row, row["reason"] is None and row["share"] * row["promised"]),
+}
+WHOLE: Columns = {
+    "audits": lambda row: quantity(row["audits"]),
+    "error": lambda row: row["what"],
+    "observed": lambda row: _rate(row, 1),
+    "expected": lambda row: f"{100 * row['expected']:.2f} %",
+    "promised": lambda row: f"{100 * row['promised']:.2f} %",
+}
+
+
+def _section(title: str, text: str, columns: Columns, rows: list[Row]) -> Section:
+    lines: list[tuple[str | None, tuple[str, ...]]] = []
+    for row in rows:
+        kind = "failed" if row.get("status") == "failed" else row["promise"]
+        promise = PROMISES[kind] if "of_share" not in row or row["reason"] is None else "–"
+        lines.append((kind, (*(write(row) for write in columns.values()), promise)))
+    return Section(title, text, (*columns, "promise"), lines)
+
+
 def sections(found: dict[str, Any]) -> Iterator[Section]:
     """Return the tables: one for each known truth, the computed corner, and whole audits."""
     for rows in tables(found["rows"], (*OWN_KEYS, "audit.trials")):
@@ -118,10 +180,8 @@ def sections(found: dict[str, Any]) -> Iterator[Section]:
             key=lambda row: (row["trials"], not row["certified"], -(row["mean_lower"] or 0.0))
         )
         place = place_of(rows[0], (*OWN_KEYS, "audit.trials"))
-        title = " · ".join([rows[0]["mechanism"]["label"], *settings(place)])
-        if truth := truth_of(rows[0]):
-            title += f" · {truth}"
-        yield Section(title, "", HEADS, list(map(_cells, rows)))
+        title = [rows[0]["mechanism"]["label"], *settings(place), truth_of(rows[0])]
+        yield _section(" · ".join(filter(None, title)), "", LINES, rows)
     if corners := found["corners"]:
         text = (
             "This table is computed without draws, for a mechanism with two outputs at the "
@@ -133,9 +193,7 @@ def sections(found: dict[str, Any]) -> Iterator[Section]:
             "other events use less than theirs. Estimators that do not report their shares are "
             "not listed."
         )
-        yield Section(
-            "at the corner of a curve", text, CORNER_HEADS, list(map(_corner_cells, corners))
-        )
+        yield _section("at the corner of a curve", text, CORNERS, corners)
     if whole := found["together"]:
         text = (
             "An audit corrects for the number of its bounds and claims, for repeated looks, and "
@@ -144,67 +202,7 @@ def sections(found: dict[str, Any]) -> Iterator[Section]:
             "a larger and a smaller one would be a mistake. Counts are simulated; everything else "
             "is as in a run. A correct engine fails with probability below one in a million."
         )
-        yield Section("audits as a whole", text, WHOLE_HEADS, list(map(_whole_cells, whole)))
-
-
-def _cells(row: Row) -> tuple[str | None, tuple[str, ...]]:
-    kind = "failed" if row["status"] == "failed" else row["promise"]
-    above, typical, share = (
-        "–",
-        f"~ {point(number_format.number(row['median_epsilon']))}",
-        "–",
-    )
-    if row["rate"] is not None:
-        decimals = 1 if row["repeats"] < MANY else 2
-        scale = 10**decimals
-        low = math.floor(100 * row["rate_low"] * scale) / scale
-        high = math.ceil(100 * row["rate_high"] * scale) / scale
-        rate = f"{100 * row['rate']:.{decimals}f} %"
-        above = f"{rate} ({low:.{decimals}f} to {high:.{decimals}f})"
-    if row["certified"]:
-        typical = f"⌀ {lower(row['mean_lower'])}"
-        if row["share"] is not None:
-            share = f"{math.floor(100 * row['share'])} %"
-    return kind, (
-        quantity(row["trials"]),
-        _name(row),
-        above,
-        typical,
-        share,
-        PROMISES[kind],
-    )
-
-
-def _corner_cells(row: Row) -> tuple[str | None, tuple[str, ...]]:
-    start = (row["estimator"]["label"], row["reads"])
-    if row["reason"] is not None:
-        return row["promise"], (*start, "–", "–", "–", "–", "–")
-    share = row["share"] * row["promised"]
-    numbers = (row["exceedance"], row["promised"], row["of_share"], share)
-    shown = (f"{100 * number:.2f} %" for number in numbers)
-    return row["promise"], (*start, *shown, PROMISES[row["promise"]])
-
-
-def _whole_cells(row: Row) -> tuple[str | None, tuple[str, ...]]:
-    low, high = math.floor(1000 * row["rate_low"]) / 10, math.ceil(1000 * row["rate_high"]) / 10
-    return row["promise"], (
-        quantity(row["audits"]),
-        row["what"],
-        f"{100 * row['rate']:.1f} % ({low:.1f} to {high:.1f})",
-        f"{100 * row['expected']:.2f} %",
-        f"{100 * row['promised']:.2f} %",
-        PROMISES[row["promise"]],
-    )
-
-
-def _name(row: Row) -> str:
-    return row_name(row) + (" · raw scores" if row["reads"] == "scores" else "")
-
-
-def row_name(row: Row) -> str:
-    """Name a line of a table by attack, estimator and their own swept values."""
-    own = {key: value for key, value in row["swept"].items() if key.startswith(OWN_KEYS)}
-    return " · ".join([row["attack"]["label"], row["estimator"]["label"], *settings(own)])
+        yield _section("audits as a whole", text, WHOLE, whole)
 
 
 def tables(rows: list[Row], own: tuple[str, ...] = OWN_KEYS) -> list[list[Row]]:

@@ -46,17 +46,10 @@ class Matches(NamedTuple):
     new: list[CellRecord]
 
 
-class VerdictChange(NamedTuple):
-    """A verdict that has changed."""
-
-    match: Match
-    worse: str | None  # the reason why it is worse; None if it is not
-
-
 class Changes(NamedTuple):
     """All differences between two records."""
 
-    verdicts: list[VerdictChange]
+    verdicts: list[tuple[Match, str | None]]  # with the reason why a verdict is worse, or None
     claims: list[Match]
     bounds: list[Match]  # cells that differ beyond noise
     matches: Matches
@@ -66,7 +59,7 @@ class Changes(NamedTuple):
     @property
     def worse(self) -> int:
         """Verdicts that got worse, and those that are missing because a cell is gone."""
-        return sum(change.worse is not None for change in self.verdicts) + len(self.lost)
+        return sum(why is not None for _, why in self.verdicts) + len(self.lost)
 
     @property
     def lost(self) -> list[CellRecord]:
@@ -77,21 +70,22 @@ class Changes(NamedTuple):
 def changes(old: Record, new: Record) -> Changes:
     """Compare an earlier record with a later one."""
     found = match(old.cells, new.cells)
-    same_events = [pair for pair in found.both if _comparable(pair)]
-    beyond = {pair.new.id for pair in same_events if differ(pair, len(same_events))}
-    compared = {pair.new.id for pair in same_events}
-    beyond |= {p.new.id for p in found.both if p.new.id not in compared and _apart(p)}
+    comparable = {pair.new.id for pair in found.both if _comparable(pair)}
     before, after = _settings(old), _settings(new)
     return Changes(
         verdicts=[
-            VerdictChange(pair, worse(pair))
-            for pair in found.both
-            if state(pair.old) != state(pair.new) or worse(pair)
+            (pair, why)
+            for pair, why in ((pair, worse(pair)) for pair in found.both)
+            if why or state(pair.old) != state(pair.new)
         ],
         claims=[pair for pair in found.both if not _same_claim(pair.old.claim, pair.new.claim)],
-        bounds=[pair for pair in found.both if pair.new.id in beyond],
+        bounds=[
+            pair
+            for pair in found.both
+            if (differ(pair, len(comparable)) if pair.new.id in comparable else _apart(pair))
+        ],
         matches=found,
-        tested=len(same_events),
+        tested=len(comparable),
         settings={key: (before[key], after[key]) for key in before if before[key] != after[key]},
     )
 
@@ -168,11 +162,12 @@ def _by_content(cells: Iterable[CellRecord]) -> dict[str, list[CellRecord]]:
 def _comparable(match: Match) -> bool:
     """True if both runs counted the same events, so that their counts can be compared."""
     old, new = match
+    counts, others = _counts(old), _counts(new)
     return (
         old.statistic == new.statistic
         and str(old.statistic.get("name")) in _AT_MOST_ONE
-        and (counts := _counts(old)) is not None
-        and (others := _counts(new)) is not None
+        and counts is not None
+        and others is not None
         and counts.shape == others.shape
     )
 
@@ -242,11 +237,11 @@ def _limits(counts: Floats, cell: CellRecord, error: float) -> tuple[Floats, Flo
 def _same_claim(old: ClaimRecord | None, new: ClaimRecord | None) -> bool:
     if old is None or new is None:
         return old is new
-    close = math.isclose(old.epsilon, new.epsilon, rel_tol=SAME) or old.epsilon == new.epsilon
     keys = (old.parameters.keys() | new.parameters.keys()) - {"delta"}
     return (
         old.kind == new.kind
-        and (close or old.delta != new.delta)  # the δ of the cell is not part of the claim
+        # The δ of the cell is not part of the claim.
+        and (_same(old.epsilon, new.epsilon) or old.delta != new.delta)
         and all(_same(old.parameters.get(key), new.parameters.get(key)) for key in keys)
     )
 
@@ -263,32 +258,26 @@ def lines(old: Record, new: Record, found: Changes) -> Iterator[str]:
     yield f"old: {old.audit.name}: {headline(old)}"
     yield f"new: {new.audit.name}: {headline(new)}"
     if found.settings:
-        asked = "; ".join(
-            f"{key} {setting(before)} → {setting(after)}"
-            for key, (before, after) in found.settings.items()
-        )
-        yield f"asked differently: {asked}"
+        turns = ((key, *map(setting, both)) for key, both in found.settings.items())
+        yield "asked differently: " + "; ".join(f"{key} {a} → {b}" for key, a, b in turns)
     yield ""
-    gone = [cell for cell in found.matches.gone if cell.verdict is None]
+    both, gone, added = found.matches
+    silent = [cell for cell in gone if cell.verdict is None]
     lists = {
-        "Verdicts that got worse": [
-            f"{_turn(change.match)} ({change.worse})" for change in found.verdicts if change.worse
-        ],
+        "Verdicts that got worse": [f"{_turn(p)} ({why})" for p, why in found.verdicts if why],
         "Verdicts of cells that no longer exist": map(_with_verdict, found.lost),
-        "Verdicts that changed otherwise": [
-            _turn(change.match) for change in found.verdicts if not change.worse
-        ],
+        "Verdicts that changed otherwise": [_turn(p) for p, why in found.verdicts if not why],
         "Claims that changed": [
-            f"{cell_name(p.new)}: {_claim(p.old.claim)} → {_claim(p.new.claim)}"
-            for p in found.claims
+            f"{cell_name(new)}: {_claim(old.claim)} → {_claim(new.claim)}"
+            for old, new in found.claims
         ],
         "Bounds that changed beyond noise": [
-            f"{cell_name(p.new)}: {_bound(p.old)} → {_bound(p.new)}" for p in found.bounds
+            f"{cell_name(new)}: {_bound(old)} → {_bound(new)}" for old, new in found.bounds
         ],
-        "Cells without a verdict that no longer exist": map(_with_verdict, gone),
-        "New cells": map(_with_verdict, found.matches.new),
+        "Cells without a verdict that no longer exist": map(_with_verdict, silent),
+        "New cells": map(_with_verdict, added),
         "Cells with other labels": [
-            f"{cell_name(p.old)} → {cell_name(p.new)}" for p in found.matches.both if p.renamed
+            f"{cell_name(p.old)} → {cell_name(p.new)}" for p in both if p.renamed
         ],
     }
     for title, every in lists.items():
@@ -298,11 +287,10 @@ def lines(old: Record, new: Record, found: Changes) -> Iterator[str]:
             if len(entries) > MOST:
                 yield f"  … and {len(entries) - MOST} more; --json has them all"
             yield ""
-    matched = plural(len(found.matches.both), "cell")
-    changed = (found.verdicts, found.claims, found.bounds, found.matches.gone, found.matches.new)
+    matched = plural(len(both), "cell")
     if found.worse:
         yield f"{plural(found.worse, 'verdict')} got worse, of {matched} in both."
-    elif any(changed):
+    elif any((found.verdicts, found.claims, found.bounds, gone, added)):
         yield f"No verdict got worse, of {matched} in both."
     else:
         yield f"No verdict, claim or bound changed beyond noise, of {matched} in both."
@@ -312,7 +300,7 @@ def lines(old: Record, new: Record, found: Changes) -> Iterator[str]:
             f"other; with {percent(1 - LEVEL)} confidence, none of those listed differs "
             "by chance."
         )
-    if rest := len(found.matches.both) - found.tested:
+    if rest := len(both) - found.tested:
         yield (
             f"{plural(rest, 'cell')} counted different events from before, or none; they are "
             "listed only if their limits do not overlap."
@@ -325,12 +313,6 @@ def as_json(old: Record, new: Record, found: Changes) -> dict[str, Any]:
     def ids(pair: Match) -> dict[str, Any]:
         return {"id": pair.new.id, "old_id": pair.old.id, "cell": cell_name(pair.new)}
 
-    def epsilon(cell: CellRecord) -> float | None:
-        return None if cell.claim is None else cell.claim.epsilon
-
-    def lower(cell: CellRecord) -> float | None:
-        return None if cell.estimate is None else cell.estimate.epsilon_lower
-
     def turn(pair: Match, value: Callable[[CellRecord], object]) -> dict[str, Any]:
         return {**ids(pair), "old": value(pair.old), "new": value(pair.new)}
 
@@ -342,11 +324,13 @@ def as_json(old: Record, new: Record, found: Changes) -> dict[str, Any]:
         "settings": {key: {"old": a, "new": b} for key, (a, b) in found.settings.items()},
         "worse": found.worse,
         "verdicts": [
-            {**turn(pair, state), "worse": reason, "reason": pair.new.reason}
-            for pair, reason in found.verdicts
+            {**turn(pair, state), "worse": why, "reason": pair.new.reason}
+            for pair, why in found.verdicts
         ],
-        "claims": [turn(pair, epsilon) for pair in found.claims],
-        "bounds": [turn(pair, lower) for pair in found.bounds],
+        "claims": [turn(pair, lambda c: c.claim and c.claim.epsilon) for pair in found.claims],
+        "bounds": [
+            turn(pair, lambda c: c.estimate and c.estimate.epsilon_lower) for pair in found.bounds
+        ],
         "gone": [{"id": cell.id, "old": state(cell)} for cell in found.matches.gone],
         "added": [{"id": cell.id, "new": state(cell)} for cell in found.matches.new],
         "renamed": [ids(pair) for pair in found.matches.both if pair.renamed],

@@ -5,13 +5,15 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import Enum
+from functools import partial
 from typing import NamedTuple
 
+from dpframe.common.text import cut
 from dpframe.report import group, verdict_text
+from dpframe.report.cells import LIMITED
 from dpframe.report.group import Group, cell_name, repeated
 from dpframe.report.number_format import lower, percent, plural, quantity, setting
 from dpframe.report.verdict_text import (
-    LIMITED,
     NO_REASON,
     SYMBOL,
     UNEXPECTED,
@@ -40,10 +42,7 @@ POWER = 0.8  # the probability of detection in the command that a report names
 
 
 class Kind(Enum):
-    """The subject of a finding; a reader needs them in this order.
-
-    The value is a title, the sign before each finding, and the verdict whose colour they have.
-    """
+    """The subject of a finding; a reader needs them in this order."""
 
     WARNING = ("Warning", "!", "failed")
     WORST = ("Worst", "", None)
@@ -58,20 +57,10 @@ class Kind(Enum):
     MEANING = ("What the verdict means", "", None)
     UNTRIED = ("What was not tried", "", None)
 
-    @property
-    def title(self) -> str:
-        """The heading above findings of this kind."""
-        return str(self.value[0])
-
-    @property
-    def sign(self) -> str:
-        """The sign before each finding; "" for sentences."""
-        return str(self.value[1])
-
-    @property
-    def state(self) -> str | None:
-        """The verdict whose colour they have."""
-        return self.value[2] and str(self.value[2])
+    def __init__(self, title: str, sign: str, state: str | None) -> None:
+        self.title = title  # the heading above findings of this kind
+        self.sign = sign  # before each finding; "" for sentences
+        self.state = state  # the verdict whose colour they have
 
 
 ATTENTION = (
@@ -96,19 +85,17 @@ class Finding(NamedTuple):
         return " ".join(filter(None, [f"{self.what}{at}", self.remedy]))
 
 
+_warning, _evidence = partial(Finding, Kind.WARNING), partial(Finding, Kind.EVIDENCE)
+_meaning, _untried = partial(Finding, Kind.MEANING), partial(Finding, Kind.UNTRIED)
+
+
 def findings(record: Record) -> list[Finding]:
     """Return all findings of a record, by kind."""
-    found = [
-        *_warnings(record),
-        *([Finding(Kind.WORST, text, cells=1)] if (text := _worst(record)) else []),
-        *_of_cells(record),
-        *_exact(record),
-        *_events(record),
-        *_meaning(record),
-        *_untried(record),
-    ]
-    order = list(Kind)
-    return sorted(found, key=lambda finding: order.index(finding.kind))
+    found: dict[Kind, list[Finding]] = {kind: [] for kind in Kind}
+    for about in (_warnings, _worst, _of_cells, _exact, _events, _meanings, _limits):
+        for finding in about(record):
+            found[finding.kind].append(finding)
+    return [finding for every in found.values() for finding in every]
 
 
 def of(record: Record, *kinds: Kind) -> list[Finding]:
@@ -124,23 +111,23 @@ def caveats(record: Record) -> list[str]:
 def _warnings(record: Record) -> Iterator[Finding]:
     m = record.summary.m
     if m > 1 and record.audit.multiplicity == "none":
-        yield Finding(Kind.WARNING, verdict_text.unadjusted(m, record.audit.confidence))
+        yield _warning(verdict_text.unadjusted(m, record.audit.confidence))
     found = verdict_text.expectations(record)
     if found is not None and (not found.met or found.surprises):
-        yield Finding(Kind.WARNING, " ".join(filter(None, [found.sentence, found.surprises])))
+        yield _warning(" ".join(filter(None, [found.sentence, found.surprises])))
 
 
-def _worst(record: Record) -> str | None:
-    """Name the worst cell of an audit and say what was certified there; None if nothing was."""
+def _worst(record: Record) -> Iterator[Finding]:
+    """Name the worst cell of an audit and what was certified there, if anything was."""
     cell = verdict_text.worst(record.cells)
     found = None if cell is None else verdict_text.weight(cell)
     if cell is None or (found is not None and found.lower <= 0):
-        return None
-    if len(record.cells) == 1:
-        return f"{cell.mechanism.label}: {verdict_text.measure(cell)}"
-    naming = group.telling(group.groups(record.cells))
-    name = group.telling_name(cell, naming, repeated=repeated(record.cells))
-    return f"{name}: {verdict_text.measure(cell)}"
+        return
+    name = cell.mechanism.label
+    if len(record.cells) > 1:
+        naming = group.telling(group.groups(record.cells))
+        name = group.telling_name(cell, naming, repeated=repeated(record.cells))
+    yield Finding(Kind.WORST, f"{name}: {verdict_text.measure(cell)}", cells=1)
 
 
 # Findings about single cells; cells with the same reason share one.
@@ -152,30 +139,26 @@ Names = tuple[str, str, str]  # labels of a mechanism, an attack and an estimato
 
 def _of_cells(record: Record) -> Iterator[Finding]:
     """Describe the cells that need attention."""
-    places: dict[Kind, dict[str, dict[Names, list[Place]]]] = {kind: {} for kind in ATTENTION}
-
-    def collect(kind: Kind, text: str, names: Names, place: Iterable[str]) -> None:
-        places[kind].setdefault(text, {}).setdefault(names, []).append(tuple(place))
-
+    places: dict[tuple[Kind, str], dict[Names, list[Place]]] = {}
     for one in group.groups(record.cells):
         for spot in one.spots:
             for cell in spot.cells:
-                place = [*group.settings(spot.values), *spot.repeat(cell)]
-                for kind, text in _reasons(cell):
-                    collect(kind, text, one.names, place)
+                place = (*group.settings(spot.values), *spot.repeat(cell))
+                for reason in _reasons(cell):
+                    places.setdefault(reason, {}).setdefault(one.names, []).append(place)
     for skip in record.skipped:
         names = (skip.mechanism, skip.attack, skip.estimator)
-        kind = Kind.SKIPPED if skip.expected is None else Kind.LOST
-        collect(kind, outcome(skip).message, names, group.settings(skip.swept))
-    for kind, found in places.items():
-        for text, members in found.items():
-            at: dict[str, list[Names]] = {}
-            for names, listed in members.items():
-                at.setdefault(_listed([place for place in listed if place]), []).append(names)
-            for where, several in at.items():
-                count = sum(len(members[names]) for names in several)
-                cells = f" ({count} cells)" if count > 1 else ""
-                yield Finding(kind, f"{_together(several)}: {text}{cells}", where, count)
+        reason = (Kind.SKIPPED if skip.expected is None else Kind.LOST, outcome(skip).message)
+        place = tuple(group.settings(skip.swept))
+        places.setdefault(reason, {}).setdefault(names, []).append(place)
+    for (kind, text), members in places.items():
+        at: dict[str, list[Names]] = {}
+        for names, listed in members.items():
+            at.setdefault(_listed([place for place in listed if place]), []).append(names)
+        for where, several in at.items():
+            count = sum(len(members[names]) for names in several)
+            cells = f" ({count} cells)" if count > 1 else ""
+            yield Finding(kind, f"{_together(several)}: {text}{cells}", where, count)
 
 
 def _reasons(cell: CellRecord) -> Iterator[tuple[Kind, str]]:
@@ -214,21 +197,18 @@ def _listed(places: list[Place]) -> str:
     """List places; a full grid of values is listed key by key."""
     places = list(dict.fromkeys(places))
     axes = [list(dict.fromkeys(parts)) for parts in zip(*places, strict=False)]
-    full = math.prod(map(len, axes)) == len(places)
-    if len(places) > 1 == len({len(place) for place in places}) and full:
-        return "; ".join(map(_values, axes))
-    return "; ".join(" ".join(place) for place in places[:MOST_PLACES]) + _more(places)
+    full = math.prod(map(len, axes)) == len(places) > 1 == len({len(place) for place in places})
+    if not full:
+        return _first("; ", [" ".join(place) for place in places])
+    # The key is written once: `dim 1, 2, 8`.
+    values = ([first, *(part.partition(" ")[2] for part in rest)] for first, *rest in axes)
+    return "; ".join(_first(", ", texts) for texts in values)
 
 
-def _values(parts: list[str]) -> str:
-    """Join settings of one key: `dim 1, 2, 8`."""
-    first, *others = parts[:MOST_PLACES]
-    return ", ".join([first, *(part.partition(" ")[2] for part in others)]) + _more(parts)
-
-
-def _more(every: list[Place] | list[str]) -> str:
-    rest = len(every) - MOST_PLACES
-    return f" … and {rest} more" if rest > 0 else ""
+def _first(separator: str, texts: list[str]) -> str:
+    """Join the first texts, and count the rest."""
+    rest = len(texts) - MOST_PLACES
+    return separator.join(texts[:MOST_PLACES]) + (f" … and {rest} more" if rest > 0 else "")
 
 
 def _together(several: list[Names]) -> str:
@@ -244,31 +224,26 @@ def _together(several: list[Names]) -> str:
 def _exact(record: Record) -> Iterator[Finding]:
     """Describe the exact comparison of the query in the first cell of each mechanism."""
     wrong: dict[str, CellRecord] = {}
-    kept: dict[str, CellRecord] = {}
+    kept: dict[str, int] = {}  # mechanism and the pairs on which its query was compared
     for cell in record.cells:
         if exceeds(cell):
             wrong.setdefault(cell.mechanism.label, cell)
         elif cell.exact is not None:
-            kept[cell.mechanism.label] = cell
+            kept[cell.mechanism.label] = cell.exact.pairs
     for label, cell in list(wrong.items())[:MOST]:
-        found = cell.exact
-        assert found is not None
-        for witness in found.witnesses:
+        assert cell.exact is not None
+        for witness in cell.exact.witnesses:
             text = f"Exact: {label}: {witness.words} (pair {witness.pair.use})."
-            remedy = " ".join(needs(cell, record, witness.pair))
-            yield Finding(Kind.EVIDENCE, text, remedy=remedy)
-        text = f"It does so on {found.exceeding} of {plural(found.pairs, 'pair')}."
-        yield Finding(Kind.EVIDENCE, text)
+            yield _evidence(text, remedy=" ".join(needs(cell, record, witness.pair)))
+        pairs = plural(cell.exact.pairs, "pair")
+        yield _evidence(f"It does so on {cell.exact.exceeding} of {pairs}.")
     if len(wrong) > MOST:
-        text = f"{len(wrong) - MOST} more mechanisms exceed their sensitivity."
-        yield Finding(Kind.EVIDENCE, text)
-    for label, cell in [item for item in kept.items() if item[0] not in wrong][:MOST]:
-        if cell.exact and cell.exact.pairs:
-            yield Finding(
-                Kind.EVIDENCE,
-                f"The query of {label} keeps to its sensitivity on "
-                f"{plural(cell.exact.pairs, 'pair')}, exactly; this says nothing about other "
-                "pairs or about its noise.",
+        yield _evidence(f"{len(wrong) - MOST} more mechanisms exceed their sensitivity.")
+    for label, number in [one for one in kept.items() if one[0] not in wrong][:MOST]:
+        if number:
+            yield _evidence(
+                f"The query of {label} keeps to its sensitivity on {plural(number, 'pair')}, "
+                "exactly; this says nothing about other pairs or about its noise."
             )
 
 
@@ -278,29 +253,22 @@ def _events(record: Record) -> Iterator[Finding]:
     worst = verdict_text.worst(cell for cell in refuted if cell.event is not None)
     if worst is not None and worst.event is not None:
         place = " at ".join(filter(None, (worst.mechanism.label, group.place(worst))))
-        yield from _evidence(event_in_words(f"Event against {place}", worst.event))
-    searched = [cell for cell in refuted if cell.search is not None]
-    for cell in searched[:MOST]:
-        found = cell.search
-        assert found is not None
-        for number in range(1, 2 + len(found.findings)):
+        yield from map(_evidence, event_in_words(f"Event against {place}", worst.event))
+    searched = [(cell, cell.search) for cell in refuted if cell.search is not None]
+    for cell, search in searched[:MOST]:
+        for number in range(1, 2 + len(search.findings)):
             one = with_finding(cell, number)
-            yield from _evidence(_witness(one, number if found.findings else 0))
-            yield from _evidence(needs(one, record))
-        if found.ignored:
-            yield Finding(Kind.EVIDENCE, f"Ignored as known: {_some(found.ignored)}.")
+            yield from map(_evidence, _witness(one, number if search.findings else 0))
+            yield from map(_evidence, needs(one, record))
+        if search.ignored:
+            yield _evidence(f"Ignored as known: {_some(search.ignored)}.")
     if len(searched) > MOST:
-        yield Finding(Kind.EVIDENCE, f"There are {len(searched) - MOST} more witnesses.")
+        yield _evidence(f"There are {len(searched) - MOST} more witnesses.")
     if searched:
-        yield Finding(
-            Kind.EVIDENCE,
+        yield _evidence(
             "dpframe show --witness prints this pair and attack as a spec.",
             remedy="dpframe show --next prints a search for other leaks.",
         )
-
-
-def _evidence(sentences: Iterable[str]) -> Iterator[Finding]:
-    yield from (Finding(Kind.EVIDENCE, sentence) for sentence in sentences)
 
 
 def _witness(cell: CellRecord, number: int) -> Iterator[str]:
@@ -311,60 +279,52 @@ def _witness(cell: CellRecord, number: int) -> Iterator[str]:
     settings = [f"at {key} = {setting(value)}" for key, value in at]
     yield from event_in_words(f"{which} against {cell.mechanism.label}", found, settings)
     given = cell.pair.params
-    if told := given.get("description"):
-        yield f"Its datasets: {told}."
+    if description := given.get("description"):
+        yield f"Its datasets: {description}."
     elif {"d0", "d1"} <= given.keys():
-        yield f"Its datasets: D = {_dataset(given['d0'])}; D′ = {_dataset(given['d1'])}."
-
-
-def _dataset(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} …"
+        one, two = (cut(str(given[key]), LONGEST) for key in ("d0", "d1"))
+        yield f"Its datasets: D = {one}; D′ = {two}."
 
 
 # The meaning of the verdict, and its limits.
 
 
-def _meaning(record: Record) -> Iterator[Finding]:
-    cells, m, confidence = record.cells, record.summary.m, record.audit.confidence
-    if any(cell.verdict == "consistent" for cell in cells):
+def _meanings(record: Record) -> Iterator[Finding]:
+    cells, m, sure = record.cells, record.summary.m, percent(record.audit.confidence)
+    consistent = [cell for cell in cells if cell.verdict == "consistent"]
+    if consistent:
         known = any(cell.power for cell in cells)
-        yield Finding(
-            Kind.MEANING,
+        yield _meaning(
             "No violation found means that this attack, at this number of draws, certifies no more "
             "loss than claimed; a stronger attack may.",
             remedy="" if known else _power_command(record),
         )
-    searched = [(cell, covered(cell)) for cell in cells if cell.verdict == "consistent"]
-    for cell, extent in [one for one in searched if one[1]][:MOST]:
-        yield Finding(Kind.MEANING, f"The search of {cell.mechanism.label} was {extent}.")
-    adjusted = record.audit.multiplicity != "none"
+    searched = [(cell.mechanism.label, covered(cell)) for cell in consistent]
+    for label, extent in [one for one in searched if one[1]][:MOST]:
+        yield _meaning(f"The search of {label} was {extent}.")
     certified = [cell.estimate for cell in cells if cell.estimate and cell.estimate.certified]
-    if m and certified and (adjusted or m == 1):
-        levels = sorted({percent(estimate.confidence) for estimate in certified})
-        sure = percent(confidence)
+    if m and certified and (m == 1 or record.audit.multiplicity != "none"):
         text = f"The certified bound holds with {sure} confidence."
         if len(certified) > 1 or m > 1:
+            levels = sorted({percent(estimate.confidence) for estimate in certified})
             each = f" ({' or '.join(levels)} each)" if m > 1 else ""
             number = "Both" if len(certified) == 2 else f"All {len(certified)}"
             every = f"{number} bounds hold" if len(certified) > 1 else "The bound holds"
             text = f"{every} simultaneously with {sure} confidence{each}."
-        yield Finding(Kind.MEANING, text)
+        yield _meaning(text)
     if (looks := record.audit.looks) > 1:
-        yield Finding(
-            Kind.MEANING,
+        together = percent(1 - 1.5 * (1 - record.audit.confidence))
+        yield _meaning(
             f"This is look {looks} at the same draws, with a correspondingly smaller error. The "
-            f"results of all looks hold together with {percent(1 - 1.5 * (1 - confidence))} "
-            "confidence.",
+            f"results of all looks hold together with {together} confidence."
         )
     silent = [cell for cell in cells if cell.status == "ok" and cell.verdict is None]
     unclaimed = sum(cell.estimate is not None and cell.estimate.certified for cell in silent)
-    if estimates := len(silent) - unclaimed:
-        text = f"{plural(estimates, 'cell')} without a verdict: an estimate, not a bound."
-        yield Finding(Kind.MEANING, text, cells=estimates)
-    if unclaimed:
-        text = f"{plural(unclaimed, 'cell')} without a verdict: nothing is claimed."
-        yield Finding(Kind.MEANING, text, cells=unclaimed)
+    reasons = {"an estimate, not a bound": len(silent) - unclaimed, "nothing is claimed": unclaimed}
+    for why, number in reasons.items():
+        if number:
+            text = f"{plural(number, 'cell')} without a verdict: {why}."
+            yield _meaning(text, cells=number)
 
 
 def _power_command(record: Record) -> str:
@@ -377,53 +337,47 @@ def _power_command(record: Record) -> str:
     return f"Its power: {shlex.join(command)}"
 
 
-def _untried(record: Record) -> Iterator[Finding]:
+def _limits(record: Record) -> Iterator[Finding]:
     """List what an audit did not try, so that "no violation found" is not read as "private"."""
-    yield from (Finding(Kind.UNTRIED, sentence) for sentence in _untried_sentences(record))
-
-
-def _untried_sentences(record: Record) -> Iterator[str]:
     cells = record.cells
     about = "and the claim covers all of them: another may show more."
     if searched := [cell.search for cell in cells if cell.search is not None]:
         names = _some(search.neighbourhood.label for search in searched)
         most = plural(max(search.pairs for search in searched), "pair")
-        yield (
+        yield _untried(
             f"Up to {most} of neighbouring datasets searched for each mechanism ({names}), {about}"
         )
     fixed = [cell.pair for cell in cells if cell.search is None]
     if pairs := {(pair.use, setting(list(pair.params.items()))) for pair in fixed}:
         names = _some(use for use, _ in sorted(pairs))
         tried = "One pair" if len(pairs) == 1 else f"{len(pairs)} pairs"
-        yield f"{tried} of neighbouring datasets tried ({names}), {about}"
+        yield _untried(f"{tried} of neighbouring datasets tried ({names}), {about}")
     if relations := _some(cell.pair.relation for cell in cells if cell.pair.relation):
-        yield f"Neighbours: {relations}."
+        yield _untried(f"Neighbours: {relations}.")
     if cells:
         labels = [cell.search.attacks if cell.search else [cell.attack.label] for cell in cells]
         attacks = _some(label for of_cell in labels for label in of_cell)
-        yield f"Attacks: {attacks}. A stronger one may show more."
-    if amounts := {max(cell.trials) for cell in cells} - {0}:
-        most = quantity(max(amounts))
-        yield f"At most {most} draws from each dataset. More draws certify more of the loss."
-    chosen = sum(
-        cell.estimate is not None and cell.estimate.epsilon_upper_of == "chosen thresholds"
-        for cell in cells
-    )
-    if chosen:
-        yield (
+        yield _untried(f"Attacks: {attacks}. A stronger one may show more.")
+    if trials := max((max(cell.trials) for cell in cells), default=0):
+        most = f"At most {quantity(trials)} draws from each dataset."
+        yield _untried(f"{most} More draws certify more of the loss.")
+    estimates = [cell.estimate for cell in cells if cell.estimate is not None]
+    if chosen := sum(one.epsilon_upper_of == "chosen thresholds" for one in estimates):
+        yield _untried(
             f"{plural(chosen, 'cell')} looked only at thresholds that the spec or a pilot chose. "
             "Others may show more."
         )
     if failed := sum(cell.status == "failed" for cell in cells):
-        yield f"{plural(failed, 'cell')} could not be run: nothing is known about them."
+        yield _untried(f"{plural(failed, 'cell')} could not be run: nothing is known about them.")
     if undecided := sum(cell.verdict == "inconclusive" for cell in cells):
-        yield f"{plural(undecided, 'cell')} could not have decided either way: inconclusive."
+        number = plural(undecided, "cell")
+        yield _untried(f"{number} could not have decided either way: inconclusive.")
     if record.skipped:
         reasons = Counter(skip.reason for skip in record.skipped)
         text = "; ".join(f"{reason} ({number})" for reason, number in reasons.most_common(MOST))
         rest = len(reasons) - MOST
         more = f"; and {rest} more reasons" if rest > 0 else ""
-        yield f"{plural(len(record.skipped), 'combination')} skipped: {text}{more}."
+        yield _untried(f"{plural(len(record.skipped), 'combination')} skipped: {text}{more}.")
 
 
 def _some(names: Iterable[str]) -> str:
@@ -451,15 +405,15 @@ def mechanisms(record: Record) -> Iterator[MechanismResults]:
         members.setdefault(one.names[0], []).append(one)
     for label, found in members.items():
         cells = [cell for one in found for spot in one.spots for cell in spot.cells]
-        ran = [cell for cell in cells if cell.status == "ok"]
-        yield MechanismResults(label, group.tallies(cells), _worst_of(ran, found))
+        yield MechanismResults(label, group.tallies(cells), _worst_of(cells, found))
     for label in dict.fromkeys(skip.mechanism for skip in record.skipped):
         if label not in members:
             yield MechanismResults(label, [("failed", "– skipped")], "nothing was tested")
 
 
-def _worst_of(ran: list[CellRecord], found: list[Group]) -> str:
-    """Describe the worst of the cells that ran."""
+def _worst_of(cells: list[CellRecord], found: list[Group]) -> str:
+    """Describe the worst of the cells that ran; name attack and estimator if they differ."""
+    ran = [cell for cell in cells if cell.status == "ok"]
     cell = verdict_text.worst(ran)
     if cell is None:
         return "nothing was tested"
@@ -467,30 +421,24 @@ def _worst_of(ran: list[CellRecord], found: list[Group]) -> str:
     if len(ran) > 1 and weight is not None and weight.lower <= 0:
         return "nothing certified in any cell"
     mixed = cell.verdict == "inconclusive" and len({other.verdict for other in ran}) > 1
-    return f"{verdict_text.measure(cell)}{', inconclusive' * mixed}{_place(cell, found)}"
-
-
-def _place(cell: CellRecord, found: list[Group]) -> str:
-    """Name attack and estimator, if they differ, and the swept values."""
-    parts = [part for part in group.telling(found) if part]
-    if cell.is_searched:
-        parts = [1, *(part for part in parts if part != 1)]
-    labels = (cell.mechanism.label, cell.attack.label, cell.estimator.label)
-    by = " · ".join(labels[part] for part in parts)
+    telling = {*group.telling(found), *([1] if cell.is_searched else [])}
+    by = [part.label for n, part in ((1, cell.attack), (2, cell.estimator)) if n in telling]
     keys = dict.fromkeys(key for one in found for key in one.keys if key in cell.swept)
-    place = group.settings({key: cell.swept[key] for key in keys}, keys)
+    at = group.settings({key: cell.swept[key] for key in keys}, keys)
     if any(len(spot.cells) > 1 for one in found for spot in one.spots):
-        place.append(f"repeat {cell.repeat}")
-    return (f", by {by}" if by else "") + (f", at {' '.join(place)}" if place else "")
+        at.append(f"repeat {cell.repeat}")
+    return (
+        f"{verdict_text.measure(cell)}{', inconclusive' * mixed}"
+        + (f", by {' · '.join(by)}" if by else "")
+        + (f", at {' '.join(at)}" if at else "")
+    )
 
 
 def outcomes(record: Record) -> Iterator[tuple[CellRecord | SkipRecord, str, CellOutcome]]:
     """Return every cell and every skipped combination with its name and outcome."""
     several = repeated(record.cells)
-    for cell in record.cells:
+    for cell in (*record.cells, *record.skipped):
         yield cell, cell_name(cell, repeated=several), outcome(cell)
-    for skip in record.skipped:
-        yield skip, cell_name(skip), outcome(skip)
 
 
 class EstimatorNote(NamedTuple):

@@ -108,11 +108,14 @@ class Group:
 
     def axis(self, key: str) -> list[Any]:
         """Return the values of a swept key: numbers ascend, others keep the record's order."""
-        unique = {same(spot.values[key]): spot.values[key] for spot in self.spots}
-        values = list(unique.values())
+        values = list({same(spot.values[key]): spot.values[key] for spot in self.spots}.values())
         if all(number(value) is not None for value in values):
             values.sort(key=float)
         return values
+
+    def at(self, *keys: str) -> dict[tuple[str, ...], Spot]:
+        """Return the spots by their values of some keys, each as `same` writes it."""
+        return {tuple(same(spot.values[key]) for key in keys): spot for spot in self.spots}
 
 
 def groups(cells: list[CellRecord]) -> list[Group]:
@@ -159,19 +162,6 @@ def _separating(swept: list[dict[str, Any]]) -> tuple[str, ...]:
     return tuple(chosen)
 
 
-def parts(group: Group) -> Iterator[tuple[str, Group]]:
-    """Split a group into named tables of at most two keys, one for each value of the other keys."""
-    rest = group.keys[TABLE_KEYS:]
-    spots: dict[tuple[str, ...], list[Spot]] = {}
-    for spot in group.spots:
-        spots.setdefault(tuple(same(spot.values[key]) for key in rest), []).append(spot)
-    for values in itertools.product(*(group.axis(key) for key in rest)):
-        if found := spots.get(tuple(map(same, values))):
-            name = ", ".join(settings(dict(zip(rest, values, strict=True)), group.swept))
-            keys = group.keys[:TABLE_KEYS]
-            yield name, dataclasses.replace(group, keys=keys, spots=tuple(found))
-
-
 def same(value: Any) -> str:
     """Return a dictionary key that is equal for equal values, lists included."""
     return json.dumps(value, sort_keys=True, default=str)
@@ -190,7 +180,7 @@ def names(cell: CellRecord) -> tuple[str, str, str]:
     return cell.mechanism.label, attack, cell.estimator.label
 
 
-def telling(found: list[Group]) -> list[int]:
+def telling(found: Sequence[Group]) -> list[int]:
     """Return which of mechanism, attack and estimator distinguish groups; always the mechanism."""
     return [0, *(part for part in (1, 2) if len({group.names[part] for group in found}) > 1)]
 
@@ -232,7 +222,7 @@ def cell_name(cell: CellRecord | SkipRecord, *, repeated: bool = False) -> str:
         labels, repeat = (cell.mechanism, cell.attack, cell.estimator), ""
     else:
         labels, repeat = names(cell), f"repeat {cell.repeat}" if repeated else ""
-    return " · ".join(part for part in (*labels, place(cell), repeat) if part)
+    return " · ".join(filter(None, (*labels, place(cell), repeat)))
 
 
 def telling_name(cell: CellRecord, naming: list[int], *, repeated: bool = False) -> str:
@@ -288,50 +278,53 @@ class Map(NamedTuple):
 
 def maps(found: Sequence[Group]) -> Iterator[Map]:
     """Lay out groups in maps: groups that sweep the same single key share one."""
-    naming = telling(list(found))
-    yield from _unswept([one for one in found if not one.keys])
-    yield from _bands([one for one in found if len(one.keys) == 1], naming)
-    for one in found:
-        for name, part in parts(one) if len(one.keys) > 1 else ():
-            down, across = part.keys
-            # ε goes down, else the key with more values.
-            if not down.endswith(".epsilon") and len(part.axis(down)) < len(part.axis(across)):
-                down, across = across, down
-            rows, columns = part.axis(down), part.axis(across)
-            at = {(same(s.values[down]), same(s.values[across])): s for s in part.spots}
-            yield Map(
-                ", ".join(filter(None, [group_name(one, naming), name])),
-                short(down, one.swept),
-                short(across, one.swept),
-                list(map(setting, columns)),
-                [
-                    (setting(row), [at.get((same(row), same(column))) for column in columns])
-                    for row in rows
-                ],
-            )
-
-
-def _unswept(found: list[Group]) -> Iterator[Map]:
-    """Put groups that sweep nothing into one map, estimators across."""
-    if found:
-        at = {one.names: one.spots[0] for one in found}
-        heads = list(dict.fromkeys(one.names[2] for one in found))
-        sides = dict.fromkeys(one.names[:2] for one in found)
-        rows = [(" · ".join(side), [at.get((*side, head)) for head in heads]) for side in sides]
+    naming = telling(found)
+    if unswept := {one.names: one.spots[0] for one in found if not one.keys}:
+        heads = list(dict.fromkeys(name for *_, name in unswept))
+        rows = [
+            (" · ".join(side), [unswept.get((*side, head)) for head in heads])
+            for side in dict.fromkeys((first, second) for first, second, _ in unswept)
+        ]
         yield Map("", "", "estimator", heads, rows)
-
-
-def _bands(found: list[Group], naming: list[int]) -> Iterator[Map]:
-    """Put groups that sweep one key over the same values into the rows of one map."""
-    bands: dict[str, list[Group]] = {}
+    bands: dict[str, list[Group]] = {}  # groups that sweep one key over the same values
     for one in found:
-        bands.setdefault(same([one.keys, one.axis(one.keys[0])]), []).append(one)
-    for members in bands.values():
-        key = members[0].keys[0]
-        values = members[0].axis(key)
+        if len(one.keys) == 1:
+            bands.setdefault(same([one.keys, one.axis(one.keys[0])]), []).append(one)
+    for first, *others in bands.values():
+        (key,) = first.keys
+        values = first.axis(key)
         rows = []
-        for one in members:
-            at = {same(spot.values[key]): spot for spot in one.spots}
-            rows.append((group_name(one, naming), [at.get(same(value)) for value in values]))
-        across = short(key, members[0].swept)
-        yield Map("", "", across, list(map(setting, values)), rows)
+        for one in (first, *others):
+            at = one.at(key)
+            rows.append((group_name(one, naming), [at.get((same(value),)) for value in values]))
+        yield Map("", "", short(key, first.swept), list(map(setting, values)), rows)
+    for one in found:
+        yield from _grids(one, naming) if len(one.keys) > 1 else ()
+
+
+def _grids(one: Group, naming: list[int]) -> Iterator[Map]:
+    """Draw two keys of a group down and across, with a map for each value of its other keys."""
+    rest = one.keys[TABLE_KEYS:]
+    members: dict[tuple[str, ...], list[Spot]] = {}
+    for spot in one.spots:
+        members.setdefault(tuple(same(spot.values[key]) for key in rest), []).append(spot)
+    for fixed in itertools.product(*map(one.axis, rest)):
+        if not (spots := members.get(tuple(map(same, fixed)))):
+            continue
+        part = dataclasses.replace(one, spots=tuple(spots))
+        down, across = one.keys[:TABLE_KEYS]
+        # ε goes down, else the key with more values.
+        if not down.endswith(".epsilon") and len(part.axis(down)) < len(part.axis(across)):
+            down, across = across, down
+        at, columns = part.at(down, across), part.axis(across)
+        name = ", ".join(settings(dict(zip(rest, fixed, strict=True)), one.swept))
+        yield Map(
+            ", ".join(filter(None, [group_name(one, naming), name])),
+            short(down, one.swept),
+            short(across, one.swept),
+            list(map(setting, columns)),
+            [
+                (setting(row), [at.get((same(row), same(column))) for column in columns])
+                for row in part.axis(down)
+            ],
+        )

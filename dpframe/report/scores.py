@@ -16,9 +16,14 @@ DEFAULT = "order-statistics"  # the estimator of the headline, fixed before any 
 LOW_RATES = (0.01, 0.001)  # false-positive rates at which the headline names the true-positive rate
 
 
+def answered(found: Found) -> list[Row]:
+    """Return the rows of estimators that answered."""
+    return [row for row in found["rows"] if row["status"] == "ok"]
+
+
 def certified_rows(found: Found) -> list[Row]:
     """Return the rows of estimators that certify a bound."""
-    return [row for row in found["rows"] if row["status"] == "ok" and row["estimate"]["certified"]]
+    return [row for row in answered(found) if row["estimate"]["certified"]]
 
 
 def headline(found: Found) -> list[str]:
@@ -28,17 +33,14 @@ def headline(found: Found) -> list[str]:
 
 def conclusion(found: Found) -> str:
     """Say if the claim is refuted; empty if nothing tested one."""
-    if found["refuted"] is None:
+    one_run, refuted = found["kind"] == ONE_RUN, found["refuted"]
+    if refuted is None or (one_run and not refuted):  # then each line has a verdict of its own
         return ""
     tests = sum(row["p_value"] is not None or row["status"] == "failed" for row in found["rows"])
-    paid = f", corrected for {tests} estimators (Bonferroni)" if tests > 1 else ""
-    if found["kind"] == ONE_RUN:  # each line has a verdict, which may be inconclusive
-        paid = ""
-        if not found["refuted"]:
-            return ""
-    verdict, word = ("violated", "") if found["refuted"] else ("consistent", "not ")
+    paid = f", corrected for {tests} estimators (Bonferroni)" if tests > 1 and not one_run else ""
+    sign, word = (SYMBOL["violated"], "") if refuted else (SYMBOL["consistent"], "not ")
     sure = percent(found["audit"]["confidence"])
-    return f"{SYMBOL[verdict]} The claim is {word}refuted at {sure} confidence{paid}."
+    return f"{sign} The claim is {word}refuted at {sure} confidence{paid}."
 
 
 def best(found: Found) -> str:
@@ -63,10 +65,8 @@ def best(found: Found) -> str:
             "There is no headline bound: with so many estimators, none would hold if picked "
             "after looking."
         )
-    return (
-        f"ε ≥ {number_format.lower(number_format.number(bound))} at δ = {setting(delta)}, "
-        f"{percent(confidence)} ({top['estimator']['label']})"
-    )
+    at = f"at δ = {setting(delta)}, {percent(confidence)} ({top['estimator']['label']})"
+    return f"ε ≥ {_lower(bound)} {at}"
 
 
 def larger(found: Found) -> str:
@@ -79,8 +79,7 @@ def larger(found: Found) -> str:
     if bound_of(top) <= max(named):
         return ""
     return (
-        f"{top['estimator']['label']} alone certifies more, "
-        f"ε ≥ {number_format.lower(bound_of(top))}; that "
+        f"{top['estimator']['label']} alone certifies more, ε ≥ {_lower(bound_of(top))}; that "
         "holds only if you chose this estimator before you saw the scores."
     )
 
@@ -92,6 +91,14 @@ def bound_of(row: Row) -> float:
 
 def _number(value: Any) -> float:
     return number_format.number(value) or 0.0
+
+
+def _lower(value: Any) -> str:
+    return number_format.lower(number_format.number(value))
+
+
+def _point(value: Any) -> str:
+    return point(number_format.number(value))
 
 
 def rates(found: Found) -> str:
@@ -160,18 +167,16 @@ def sources(found: Found) -> Iterator[str]:
             f"({sides})"
         )
     if found["kind"] == ONE_RUN:
-        yield (
-            f"{scores['name']}: {canaries(scores)}, "
-            f"{quantity(scores['members'])} of them members"
-            f"{_lacking(scores['nan'], 'scores NaN')}"
-        )
+        members = f"{quantity(scores['members'])} of them members"
+        missing = f", {quantity(scores['nan'])} scores NaN" if scores["nan"] else ""
+        yield f"{scores['name']}: {canaries(scores)}, {members}{missing}"
     else:
         for key, name in (("in", "D′, with the record"), ("out", "D, without the record")):
             side = scores[key]
             kind = "decisions" if side["type"] == "bool" else "scores"
-            amount = f"{quantity(side['scores'])} {kind}"
             column = f", column {side['column']}" if "column" in side else ""
-            yield f"{side['name']}{column}: {amount}{_lacking(side['nan'], 'of them NaN')} ({name})"
+            missing = f", {quantity(side['nan'])} of them NaN" if side["nan"] else ""
+            yield f"{side['name']}{column}: {quantity(side['scores'])} {kind}{missing} ({name})"
     yield from _stated(direction)
     if aside := sum(direction["set_aside"]):
         yield f"{quantity(aside)} scores were held out to check the direction."
@@ -186,42 +191,32 @@ def canaries(scores: Found) -> str:
 
 def _stated(direction: Found) -> Iterator[str]:
     """Say if larger or lower scores indicate the record, and who said so."""
-    by = direction["stated_by"]
+    by_option = direction["stated_by"] == "option"
     if direction["lower_is_member"]:
-        why = "--lower-is-member" if by == "option" else "the column is called a loss"
-        other = "" if by == "option" else " If larger is member, add --higher-is-member."
+        why = "--lower-is-member" if by_option else "the column is called a loss"
+        other = "" if by_option else " If larger is member, add --higher-is-member."
         yield (
             f"Direction: lower is member ({why}). The scores are negated, because lower scores "
             f"indicate the record.{other}"
         )
-    elif by == "option":
+    elif by_option:
         although = ", although the column is called a loss" if direction["called_loss"] else ""
         yield f"Direction: larger is member (--higher-is-member{although})."
     else:
         yield "Direction: larger is member (the default)."
 
 
-def _lacking(number: int, text: str) -> str:
-    return f", {quantity(number)} {text}" if number else ""
-
-
 def terms(found: Found) -> str:
     """Name the claim, the δ and the confidence."""
-    audit, claim = found["audit"], found["claim"]
+    audit, claim, one_run = found["audit"], found["claim"], found["kind"] == ONE_RUN
     claimed, sure = "", percent(audit["confidence"])
     if claim is not None:
-        epsilon = point(number_format.number(claim["epsilon"]))
-        claimed = f" · claimed ε {epsilon} at δ = {setting(claim['delta'])}"
-    how = f"all bounds together at {sure}"
-    if found["kind"] != ONE_RUN:
-        how = f"each bound alone at {sure} (multiplicity none)"
-        claimed = claimed or f" at δ = {setting(audit['delta'])}"
-    return f"ε in nats{claimed} · {how}"
-
-
-def verdict(found: str | None) -> str:
-    """Write the verdict of an estimator with its sign."""
-    return "none" if found is None else f"{SYMBOL[found]} {WORDS[found]}"
+        at = setting(claim["delta"])
+        claimed = f" · claimed ε {_point(claim['epsilon'])} at δ = {at}"
+    elif not one_run:
+        claimed = f" at δ = {setting(audit['delta'])}"
+    how = f"each bound alone at {sure} (multiplicity none)"
+    return f"ε in nats{claimed} · {f'all bounds together at {sure}' if one_run else how}"
 
 
 def meaning(found: Found) -> str:
@@ -240,6 +235,19 @@ def meaning(found: Found) -> str:
     )
 
 
+def failures(found: Found) -> list[str]:
+    """Name the estimators that failed, with the reasons."""
+    failed = [row for row in found["rows"] if row["status"] == "failed"]
+    return [
+        f"{SYMBOL['failed']} {row['estimator']['label']} failed: {row['reason']}" for row in failed
+    ]
+
+
+def left_out(found: Found) -> list[str]:
+    """Name the estimators that were left out, with the reasons."""
+    return [f"{skip['estimator']}: left out: {skip['reason']}" for skip in found["skipped"]]
+
+
 class Line(NamedTuple):
     """A line of the table of bounds."""
 
@@ -254,30 +262,37 @@ def table(found: Found, rows: Sequence[Row]) -> tuple[list[str], list[Line]]:
     For canaries there is a line for each δ, beside the largest possible bound of these canaries.
     """
     judged, one_run = found["claim"] is not None, found["kind"] == ONE_RUN
-    heads = ["estimator", *["δ"] * one_run, "bound", *["can show"] * one_run, "estimate"]
-    heads += [*["p-value"] * judged, *["verdict"] * (judged and one_run), "time", "assumes"]
+    columns = {
+        **{"estimator": True, "δ": one_run, "bound": True, "can show": one_run, "estimate": True},
+        **{"p-value": judged, "verdict": judged and one_run, "time": True, "assumes": True},
+    }
+    heads = [title for title, is_shown in columns.items() if is_shown]
     lines = []
-    rows = sorted(
+    for row in sorted(
         rows, key=lambda r: (not r["estimate"]["certified"], 0.0 if one_run else -bound_of(r))
-    )
-    for row in rows:
+    ):
         estimate, p_value = row["estimate"], number_format.number(row["p_value"])
-        certified, verdict_of = estimate["certified"], row.get("verdict")
+        certified, verdict = estimate["certified"], row.get("verdict")
         if not one_run and p_value is not None and p_value <= 1 - found["audit"]["confidence"]:
-            verdict_of = "violated"
+            verdict = "violated"
+        sign = f"{SYMBOL['violated']} " * (verdict == "violated" and not one_run)
+        word = f"{SYMBOL[verdict]} {WORDS[verdict]}" if verdict else "none"
         for place, each in enumerate(row.get("bounds") or [estimate]):
             first = place == 0  # p-value and verdict are those of the first δ
-            least = f"≥ {number_format.lower(number_format.number(each['epsilon_lower']))}"
             most = number_format.number(each.get("ceiling")) if certified else None
-            texts = [row["estimator"]["label"], *[setting(each["delta"])] * one_run]
-            texts.append(least if certified else "no bound")
-            texts += ["–" if most is None else f"≤ {point(most)}"] * one_run
-            texts.append(estimate_text(number_format.number(each["epsilon"]), each.get("interval")))
-            sign = f"{SYMBOL['violated']} " * (verdict_of == "violated" and not one_run)
-            texts += [f"{sign}{point(p_value)}" if first else "–"] * judged
-            texts += [verdict(verdict_of) if first else ""] * (judged and one_run)
-            texts.append(duration(row["seconds"]) if first else "")
-            lines.append(Line([*texts, estimate["assumption"]], certified, verdict_of))
+            point_value = number_format.number(each["epsilon"])
+            texts = {
+                "estimator": row["estimator"]["label"],
+                "δ": setting(each.get("delta")),
+                "bound": f"≥ {_lower(each['epsilon_lower'])}" if certified else "no bound",
+                "can show": "–" if most is None else f"≤ {point(most)}",
+                "estimate": estimate_text(point_value, each.get("interval")),
+                "p-value": f"{sign}{point(p_value)}" if first else "–",
+                "verdict": word if first else "",
+                "time": duration(row["seconds"]) if first else "",
+                "assumes": estimate["assumption"],
+            }
+            lines.append(Line([texts[title] for title in heads], certified, verdict))
     return heads, lines
 
 
@@ -285,5 +300,5 @@ def estimate_text(value: float | None, interval: Any) -> str:
     """Write a point value, with limits that promise nothing."""
     if not interval or interval[0] is None:
         return point(value)
-    low, high = (point(number_format.number(end)) for end in interval)
+    low, high = map(_point, interval)
     return f"{point(value)} ({low} to {high})"

@@ -16,12 +16,10 @@ from dpframe.report.number_format import (
     point,
     quantity,
     setting,
-    upper,
 )
 from dpframe.report.witness import noise_too_small
 from dpframe.results.model import CellRecord, Record, SkipRecord, SlackRecord
-from dpframe.results.rows import share
-from dpframe.results.verdict import exceeds, saw_nothing, surprising
+from dpframe.results.verdict import exceeds, surprising
 
 SYMBOL: dict[str | None, str] = {
     "violated": "✗",
@@ -42,17 +40,6 @@ WORDS: dict[str | None, str] = {
 UNEXPECTED = "▶"
 NO_REASON = "no reason given"
 BLIND = "saw nothing"  # stands for the bounds of a cell whose attack saw nothing
-NUMBERS = (
-    *("claimed ε", "empirical ε", "certified ε ≥", "certified ÷ claimed", "attack shows ≤"),
-    "adjusted p",
-)
-"""Titles of `numbers`."""
-LIMITED = {
-    "every event": "any event of its decisions",
-    "every cut": "any cut of its scores",
-    "chosen thresholds": "the chosen thresholds",
-}
-"""Upper limits, by `epsilon_upper_of`."""
 SHADES = (
     (0.0, "·", "0"),
     (0.5, "░", "up to 0.5"),
@@ -74,8 +61,7 @@ def state(cell: CellRecord) -> str | None:
 
 def is_unexpected(cell: CellRecord) -> bool:
     """True if the cell ran and its verdict differs from the spec's expectation."""
-    expected = cell.expected
-    return expected is not None and cell.status == "ok" and cell.verdict != expected
+    return cell.status == "ok" and cell.expected not in (None, cell.verdict)
 
 
 def verdict(cell: CellRecord) -> str:
@@ -114,34 +100,29 @@ class CellOutcome(NamedTuple):
 
 def outcome(cell: CellRecord | SkipRecord) -> CellOutcome:
     """Return the outcome of a cell, or of a combination that was skipped."""
+    expected, reason = WORDS[cell.expected], cell.reason or NO_REASON
     if isinstance(cell, SkipRecord):
-        text = f"skipped: {cell.reason or NO_REASON}"
         if cell.expected is None:
-            return CellOutcome(OutcomeKind.UNDECIDED, text)
-        return CellOutcome(OutcomeKind.FAILED, f"expected {WORDS[cell.expected]}, but {text}")
+            return CellOutcome(OutcomeKind.UNDECIDED, f"skipped: {reason}")
+        text = f"expected {expected}, but skipped: {reason}"
+        return CellOutcome(OutcomeKind.FAILED, text)
     if cell.status == "failed":
-        return CellOutcome(OutcomeKind.BROKEN, f"could not be run: {cell.reason or NO_REASON}")
-    found = _by_draws(cell)
+        return CellOutcome(OutcomeKind.BROKEN, f"could not be run: {reason}")
+    found = WORDS[cell.verdict]
+    if cell.verdict is None:
+        bound = cell.estimate is not None and cell.estimate.certified
+        found += ": nothing is claimed" if bound else ": an estimate, not a bound"
+    elif cell.reason:  # it may begin with the verdict itself
+        found = reason if reason.startswith(found) else f"{found}: {reason}"
     if exceeds(cell):
         found = f"{noise_too_small(cell)}; by its draws: {found}"
     if surprising(cell):
-        wanted = f"expected {WORDS[cell.expected]}, found: " if cell.expected else ""
+        wanted = f"expected {expected}, found: " if cell.expected else ""
         return CellOutcome(OutcomeKind.FAILED, f"{wanted}{found}")
     if cell.expected is not None:
         return CellOutcome(OutcomeKind.PASSED, f"as expected: {found}")
     decided = cell.verdict == "consistent"
     return CellOutcome(OutcomeKind.PASSED if decided else OutcomeKind.UNDECIDED, found)
-
-
-def _by_draws(cell: CellRecord) -> str:
-    """State the verdict and its reason, which may begin with the verdict itself."""
-    word, reason = WORDS[cell.verdict], cell.reason or ""
-    if cell.verdict is None:
-        bound = cell.estimate is not None and cell.estimate.certified
-        return f"{word}: {'nothing is claimed' if bound else 'an estimate, not a bound'}"
-    if reason.startswith(word):
-        return reason
-    return f"{word}: {reason}" if reason else word
 
 
 # Certified ε beside claimed ε, and the worst of several cells.
@@ -218,36 +199,12 @@ def measure(cell: CellRecord) -> str:
 
 def told_apart(lower: float, claimed: float) -> tuple[str, str]:
     """Write a bound and a claim with enough digits to show which is larger."""
-
-    def as_float(text: str) -> float:
-        return float(text.replace("∞", "inf").replace("–", "nan"))
-
     for digits in range(3, MOST_DIGITS):
         shown = number_format.lower(lower, digits), brief(claimed, digits)
-        if (lower > claimed) == (as_float(shown[0]) > as_float(shown[1])):
+        low, high = (float(text.replace("∞", "inf").replace("–", "nan")) for text in shown)
+        if (lower > claimed) == (low > high):
             break
     return shown
-
-
-def bound(cell: CellRecord) -> str:
-    """Write the bound with enough digits to distinguish it from the claim."""
-    lower = cell.estimate.epsilon_lower if cell.estimate else None
-    if lower is None:
-        return "–"
-    return told_apart(lower, cell.claim.epsilon)[0] if cell.claim else number_format.lower(lower)
-
-
-def numbers(cell: CellRecord) -> list[str]:
-    """Write the numbers of a cell, in the order of `NUMBERS`."""
-    estimate, claim = cell.estimate, cell.claim
-    limit = upper(estimate.epsilon_upper) if estimate else "–"
-    shown = (bound(cell), number_format.lower(share(cell)), limit)
-    return [
-        brief(claim.epsilon) if claim else "–",
-        point(estimate.epsilon) if estimate else "–",
-        *((BLIND, "–", "–") if saw_nothing(cell) else shown),
-        "–" if cell.p_adjusted is None else f"{cell.p_adjusted:.2g}",
-    ]
 
 
 class SlackPart(NamedTuple):
@@ -301,18 +258,16 @@ class Headline(NamedTuple):
 
 def headline(record: Record) -> Headline:
     """Return the answer of an audit, which every report begins with."""
-    m, verdicts = record.summary.m, Counter[str | None](c.verdict for c in record.cells)
-    violated, consistent = verdicts["violated"], verdicts["consistent"]
-    undecided = verdicts["inconclusive"]
-    missing = m - violated - consistent - undecided
-    left = [f"{undecided} inconclusive"] * (undecided > 0) + [f"{missing} not tested"] * (
-        missing > 0
-    )
+    m, counts = record.summary.m, Counter[str | None](cell.verdict for cell in record.cells)
+    violated, consistent = counts["violated"], counts["consistent"]
+    missing = m - violated - consistent - counts["inconclusive"]
+    amounts = {"inconclusive": counts["inconclusive"], "not tested": missing}
+    left = [f"{number} {what}" for what, number in amounts.items() if number > 0]
     met = (found := expectations(record)) is not None and found.met and not found.surprises
     others = ""
     if violated:
-        every = "all expected" if violated > 1 else "as expected"
-        answer = f"{violated} of {plural(m, 'claim')} violated" + (f", {every}" if met else "")
+        answer = f"{violated} of {plural(m, 'claim')} violated"
+        answer += f", {'all' if violated > 1 else 'as'} expected" if met else ""
         other = "one" if consistent == 1 else consistent
         rest = f"the other {other}" if violated + consistent == m else consistent
         parts = [f"no violation found for {rest}"] * (consistent > 0) + left
@@ -325,13 +280,15 @@ def headline(record: Record) -> Headline:
     elif not m:
         answer = "No claim was tested"
     elif m == 1:
-        answer = "No verdict: the only claim " + (
-            "could not be tested" if missing else "could not be decided"
-        )
+        answer = f"No verdict: the only claim could not be {'tested' if missing else 'decided'}"
     else:
         answer = f"No verdict on any of {m} claims: {', '.join(left)}"
     answer += raised(record)
-    if exact := _exact_answer(record):
+    checked = {cell.mechanism.label for cell in record.cells if cell.exact is not None}
+    wrong = {cell.mechanism.label for cell in record.cells if exceeds(cell)}
+    if wrong:
+        of = f"{len(wrong)} of {len(checked)} mechanisms" if len(checked) > 1 else "The mechanism"
+        exact = f"{of} changes by more than its noise is scaled for (exact, no false alarm)"
         answer = f"{exact}; {answer[:1].lower()}{answer[1:]}"
     draws = f"{quantity(record.summary.draws)} draws in " if record.summary.draws else "Duration: "
     return Headline(
@@ -339,7 +296,7 @@ def headline(record: Record) -> Headline:
         f"{others}.",
         _confidence(record, violated) if missing < m else "",
         f"{draws}{duration(record.summary.seconds)}.",
-        violated > 0 or exact is not None,
+        bool(violated or wrong),
     )
 
 
@@ -353,16 +310,6 @@ def raised(record: Record) -> str:
         return ""
     shares = f"{100 * zero:.3g} % of the answers on D and {100 * one:.3g} % on D′"
     return f" ({'in one cell ' if len(record.cells) > 1 else ''}{shares} were exceptions)"
-
-
-def _exact_answer(record: Record) -> str | None:
-    """Count the mechanisms that exceed their sensitivity; None if none does."""
-    checked = {cell.mechanism.label for cell in record.cells if cell.exact is not None}
-    wrong = {cell.mechanism.label for cell in record.cells if exceeds(cell)}
-    if not wrong:
-        return None
-    of = f"{len(wrong)} of {len(checked)} mechanisms" if len(checked) > 1 else "The mechanism"
-    return f"{of} changes by more than its noise is scaled for (exact, no false alarm)"
 
 
 def _confidence(record: Record, violated: int) -> str:
@@ -387,22 +334,18 @@ class Expectations(NamedTuple):
 
 def expectations(record: Record) -> Expectations | None:
     """Count the expectations that are met; None if the spec has none."""
-    with_rule = [cell for cell in record.cells if cell.expected is not None]
+    cells = [cell for cell in record.cells if cell.expected is not None]
     skipped = sum(skip.expected is not None for skip in record.skipped)
-    if not with_rule and not skipped:
+    if not cells and not skipped:
         return None
-    ran = [cell for cell in with_rule if cell.status == "ok"]
-    met, count = sum(not surprising(cell) for cell in ran), len(with_rule) + skipped
-    parts = [f"Expectations: {met} of {count} met"]
-    if wrong := len(ran) - met:
-        parts.append(f"{wrong} not met")
-    if lost := len(with_rule) - len(ran):
-        parts.append(f"{lost} could not be run")
-    if skipped:
-        parts.append(f"{skipped} skipped")
+    ran = [cell for cell in cells if cell.status == "ok"]
+    met, count = sum(not surprising(cell) for cell in ran), len(cells) + skipped
+    others = {"not met": len(ran) - met, "could not be run": len(cells) - len(ran)}
+    others["skipped"] = skipped
+    parts = [f"{number} {what}" for what, number in others.items() if number]
     surprises = sum(surprising(c) and c.expected is None for c in record.cells)
     return Expectations(
-        ", ".join(parts) + ".",
+        ", ".join([f"Expectations: {met} of {count} met", *parts]) + ".",
         met == count,
         f"{plural(surprises, 'violation')} without an expectation." if surprises else None,
     )

@@ -3,7 +3,7 @@
 import itertools
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from dpframe.report.verdict_text import SYMBOL, WORDS, measure, state
@@ -25,60 +25,57 @@ class VersionResult(NamedTuple):
     text: str
 
 
+UNTRIED = VersionResult(None, "–")
+
+
 class Versions(NamedTuple):
-    """The table."""
+    """A table of versions."""
 
-    mechanisms: tuple[str, ...]  # titles of the columns
-    rows: tuple[tuple[str, tuple[VersionResult | None, ...]], ...]
-    """Environment, and the result of each mechanism there; None if it was not tried."""
-
-
-def versions(record: Record) -> Versions | None:
-    """Return the matrix of a record; None if no mechanism ran in two environments."""
-    places: dict[tuple[str, str], list[CellRecord]] = {}
-    titles = _titles(record.cells)
-    for cell in record.cells:
-        places.setdefault((_environment(cell), titles[cell.mechanism.label]), []).append(cell)
-    rows = list(dict.fromkeys(row for row, _ in places))
-    columns = tuple(dict.fromkeys(titles.values()))
-    if all(sum((row, column) in places for row in rows) < VERSIONS for column in columns):
-        return None
-    return Versions(
-        columns,
-        tuple(
-            (row, tuple(_shown(places.get((row, column), ())) for column in columns))
-            for row in rows
-        ),
-    )
+    mechanisms: list[str]  # titles of the columns
+    rows: list[tuple[str, list[VersionResult]]]  # environment, and the result of each mechanism
 
 
-def blocks(found: Versions) -> list[Versions]:
-    """Split a sparse matrix into tables of environments and mechanisms that were tried together.
+def versions(record: Record) -> list[Versions]:
+    """Return the matrix of a record; [] if no mechanism ran in two environments.
 
-    If several libraries were audited, most mechanisms ran in a few of the environments only.
+    A sparse matrix is split into tables of environments and mechanisms that were tried together: if
+    several libraries were audited, most mechanisms ran in a few of the environments only.
     """
-    filled = sum(place is not None for _, places in found.rows for place in places)
-    if SPARSE * filled >= len(found.rows) * len(found.mechanisms):
-        return [found]
-    together: list[tuple[set[int], list[int]]] = []
-    for row, (_, places) in enumerate(found.rows):
-        columns = {n for n, place in enumerate(places) if place is not None}
-        rows = [row]
-        for other in [other for other in together if other[0] & columns]:
+    titles = _titles(record.cells)
+    members: dict[str, dict[str, list[CellRecord]]] = {}
+    for cell in record.cells:
+        row = members.setdefault(_environment(cell), {})
+        row.setdefault(titles[cell.mechanism.label], []).append(cell)
+    columns = list(dict.fromkeys(titles.values()))
+    used = Counter(column for row in members.values() for column in row)
+    if max(used.values(), default=0) < VERSIONS:
+        return []
+    if SPARSE * used.total() >= len(members) * len(columns):
+        return [_table(members, columns)]
+    together: list[tuple[list[str], set[str]]] = []  # environments and mechanisms of a table
+    for name, row in members.items():
+        rows, tried = [name], set(row)
+        for other in [other for other in together if other[1] & tried]:
             together.remove(other)
-            columns, rows = columns | other[0], rows + other[1]
-        together.append((columns, sorted(rows)))
+            rows, tried = other[0] + rows, tried | other[1]
+        together.append((rows, tried))
+    order = list(members).index
+    blocks = [(sorted(rows, key=order), tried) for rows, tried in together]
     return [
-        Versions(
-            tuple(found.mechanisms[n] for n in sorted(columns)),
-            tuple(
-                (found.rows[n][0], tuple(found.rows[n][1][k] for k in sorted(columns)))
-                for n in rows
-            ),
-        )
-        for columns, rows in sorted(together, key=lambda part: part[1])
+        _table({name: members[name] for name in rows}, [c for c in columns if c in tried])
+        for rows, tried in sorted(blocks, key=lambda block: order(block[0][0]))
         if len(rows) >= VERSIONS
     ]
+
+
+def _table(members: dict[str, dict[str, list[CellRecord]]], columns: list[str]) -> Versions:
+    return Versions(
+        columns,
+        [
+            (name, [_shown(row[column]) if column in row else UNTRIED for column in columns])
+            for name, row in members.items()
+        ],
+    )
 
 
 def _environment(cell: CellRecord) -> str:
@@ -86,7 +83,7 @@ def _environment(cell: CellRecord) -> str:
     return name if isinstance(name, str) else OWN
 
 
-def _titles(cells: Sequence[CellRecord]) -> dict[str, str]:
+def _titles(cells: Iterable[CellRecord]) -> dict[str, str]:
     """Return the column of each label; a mechanism may have another label in each environment."""
     environments: dict[str, dict[str, None]] = {}
     content: dict[str, str] = {}
@@ -118,23 +115,18 @@ def _prefix(split: Sequence[Sequence[str]]) -> list[str]:
     return [column[0] for column in columns]
 
 
-def _shown(cells: Sequence[CellRecord]) -> VersionResult | None:
-    if not cells:
-        return None
-    cell = min(cells, key=lambda one: GRAVITY.index(_verdict(one)))
-    verdict = _verdict(cell)
+def _shown(cells: Sequence[CellRecord]) -> VersionResult:
+    """Return the gravest result of some cells."""
+    verdicts = ["violated" if exceeds(cell) else state(cell) for cell in cells]
+    verdict = min(verdicts, key=GRAVITY.index)
+    cell = cells[verdicts.index(verdict)]
     if exceeds(cell):
         return VersionResult(verdict, f"{SYMBOL[verdict]} {noise_too_small(cell)}")
-    same = sum(_verdict(one) == verdict for one in cells)
-    share = f" in {same} of {len(cells)} cells" if len(cells) > 1 else ""
-    text = f"{SYMBOL[verdict]} {WORDS[verdict]}{share}"
+    share = f" in {verdicts.count(verdict)} of {len(cells)} cells" if len(cells) > 1 else ""
     why = ""
     if verdict == "failed":
         why = cell.reason or ""
     elif verdict == "violated":
         why = cell.search.event if cell.search is not None else measure(cell)
+    text = f"{SYMBOL[verdict]} {WORDS[verdict]}{share}"
     return VersionResult(verdict, f"{text}: {why}" if why else text)
-
-
-def _verdict(cell: CellRecord) -> str | None:
-    return "violated" if exceeds(cell) else state(cell)

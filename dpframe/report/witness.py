@@ -1,9 +1,7 @@
 """Write the evidence against a claim as a spec or a test that others can run."""
 
 import contextlib
-import itertools
 import json
-import math
 import pprint
 import re
 import shlex
@@ -100,8 +98,9 @@ def next_of(record: Record) -> str:
 
 def _command(path: str, changes: Iterable[str], files: Iterable[str] = ()) -> str:
     """Return the command that runs a spec with changes and files of plugins."""
-    options = [*(("--plugin", name) for name in files), *(("--set", change) for change in changes)]
-    return shlex.join(["dpframe", "run", path, *itertools.chain.from_iterable(options)])
+    options = [word for name in files for word in ("--plugin", name)]
+    options += [word for change in changes for word in ("--set", change)]
+    return shlex.join(["dpframe", "run", path, *options])
 
 
 def event_in_words(title: str, found: WitnessRecord, told: Sequence[str] = ()) -> Iterator[str]:
@@ -144,33 +143,31 @@ def as_tables(cell: CellRecord, record: Record | None = None) -> dict[str, Any]:
     pair = cell.pair
     if cell.exact is not None and cell.exact.witnesses and cell.verdict != "violated":
         pair = cell.exact.witnesses[0].pair
-    spent = max(cell.trials)
-    spec: dict[str, Any] = {
+    trials = max(cell.trials)
+    if cell.is_searched:  # it learned on draws that do not count here
+        trials = max(MORE * trials, LEAST)
+    name = f"witness-{re.sub(r'[^0-9A-Za-z_.+-]+', '-', cell.mechanism.label)}"
+    audit: dict[str, Any] = {"name": name, "seed": cell.seed + 1, "trials": trials}
+    if cell.claim is not None and cell.estimate is not None:
+        audit["delta"] = cell.estimate.delta
+    if record is not None:
+        audit["confidence"] = record.audit.confidence
+    where = cell.mechanism.params.get("environment")
+    environments = record.environments if record is not None else []
+    built = {one.name: one.requirements for one in environments if one.name == where}
+    refuted = cell.verdict == "violated" or exceeds(cell)
+    spec = {
         "schema": 1,
-        "audit": {
-            "name": f"witness-{re.sub(r'[^0-9A-Za-z_.+-]+', '-', cell.mechanism.label)}",
-            "seed": cell.seed + 1,
-            # A search learned on draws that do not count here.
-            "trials": max(MORE * spent, LEAST) if cell.is_searched else spent,
-        },
+        "audit": audit,
         "pair": {"use": pair.use, "params": _given(pair.params)},
         "mechanism": [_entry(cell.mechanism) | _asked(cell)],
         "attack": [_entry(cell.attack)],
         "estimator": [_entry(cell.estimator)],
+        "run": _run(cell, record),
+        "expect": [{"verdict": "violated"}] if refuted else [],
+        "environments": built if any(built.values()) else {},
     }
-    if cell.claim is not None and cell.estimate is not None:
-        spec["audit"]["delta"] = cell.estimate.delta
-    if record is not None:
-        spec["audit"]["confidence"] = record.audit.confidence
-    if run := _run(cell, record):
-        spec["run"] = run
-    if cell.verdict == "violated" or exceeds(cell):
-        spec["expect"] = [{"verdict": "violated"}]
-    where = cell.mechanism.params.get("environment")
-    for one in record.environments if record else ():
-        if one.name == where and one.requirements:
-            spec["environments"] = {one.name: one.requirements}
-    return spec
+    return {key: value for key, value in spec.items() if value}
 
 
 def as_toml(cell: CellRecord, record: Record | None = None) -> str:
@@ -196,12 +193,13 @@ def as_test(cell: CellRecord, record: Record | None = None) -> str:
     name = re.sub(r"\W+", "_", cell.mechanism.label).strip("_").lower() or "mechanism"
     # The record may be a stranger's: no label ends the docstring.
     evidence = "\n".join(_evidence(cell, record)).replace("\\", "\\\\").replace('"', "'")
-    body = pprint.pformat(_in_python(tables), width=96, sort_dicts=False)
+    body = pprint.pformat(tables, width=96, sort_dicts=False)
+    # Python has no literals for these numbers. If a text contains the word, the import is harmless.
+    odd = ", ".join(word for word in ("inf", "nan") if re.search(rf"\b{word}\b", body))
+    imports = f"from math import {odd}\n\n" if odd else ""
     exact = "    assert not (cell.exact and cell.exact.exceeding), cell.exact\n"
-    # If "math." occurs only in a text of the body, the import is harmless.
-    needs = "import math\n\n" if "math." in body else ""
     return (
-        f'"""{evidence}"""\n\n{needs}import dpframe\n\nSPEC = {body}\n\n\n'
+        f'"""{evidence}"""\n\n{imports}import dpframe\n\nSPEC = {body}\n\n\n'
         f"def test_{name}_keeps_its_claim() -> None:\n"
         f"    (cell,) = dpframe.audit(SPEC{f', plugins={files}' if files else ''}).cells\n"
         '    assert cell.status == "ok", cell.reason\n'
@@ -250,8 +248,7 @@ def _entry(choice: ChoiceRecord) -> dict[str, Any]:
 
 def _asked(cell: CellRecord) -> dict[str, Any]:
     """Return the settings of a black box that differ from their default, as in its table."""
-    asked = cell.asked
-    if asked is None:
+    if (asked := cell.asked) is None:
         return {}
     seen = {name: True for name in ("time", "bits", "messages") if getattr(asked, name)}
     found = {"raises": asked.raises, "limit": asked.limit, "outputs": seen or None}
@@ -300,19 +297,3 @@ def _read(value: Any) -> Any:
     if isinstance(value, dict):
         return _given(value)
     return _NUMBERS.get(value, value) if isinstance(value, str) else value
-
-
-class _Expression(float):
-    """A number that Python has no literal for."""
-
-    def __repr__(self) -> str:
-        return f"{'-' * (self < 0)}math.{'nan' if math.isnan(self) else 'inf'}"
-
-
-def _in_python(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _in_python(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_in_python(part) for part in value]
-    odd = isinstance(value, float) and not math.isfinite(value)
-    return _Expression(value) if odd else value

@@ -6,9 +6,9 @@ import re
 import pytest
 from rich.console import Console
 
+from dpframe.report.cells import numbers
 from dpframe.report.group import short
 from dpframe.report.terminal.render import render_notes
-from dpframe.report.verdict_text import numbers
 from dpframe.results.store import as_record
 from dpframe.results.verdict import saw_nothing
 

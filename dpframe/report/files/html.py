@@ -5,7 +5,6 @@ script, which sorts and filters the table and shows the numbers of a cell beside
 """
 
 import bisect
-import json
 import math
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
@@ -21,17 +20,14 @@ from dpframe import __version__
 from dpframe.common.text import escape
 from dpframe.errors import DpframeError
 from dpframe.report import findings, group, number_format, verdict_text
+from dpframe.report.cells import NUMBERS, CellTable, bound, cell_table, facts
 from dpframe.report.findings import ATTENTION, Finding, Kind
-from dpframe.report.group import Spot, attack_of, maps, short
+from dpframe.report.group import Spot, maps
 from dpframe.report.number_format import (
     duration,
-    percent,
     plural,
-    point,
     quantity,
-    setting,
     together,
-    upper,
 )
 from dpframe.report.verdict_text import (
     SHADES,
@@ -42,10 +38,8 @@ from dpframe.report.verdict_text import (
     outcome,
     state,
 )
-from dpframe.report.versions import blocks, versions
+from dpframe.report.versions import versions
 from dpframe.results.model import CellRecord, Record
-from dpframe.results.strict_json import strict
-from dpframe.results.verdict import SAW_NOTHING, saw_nothing
 
 MOST_ROWS = 2_000  # rows of the table of all cells
 MOST_DETAILS = 300  # cells that are shown in full: those that need attention first
@@ -55,7 +49,6 @@ MOST_SPEC = 100_000  # characters of the spec
 MOST_PLACES = 10_000  # places of all maps together
 MOST_BYTES = 400_000  # size of all figures together
 MOST_CELLS = 2_000  # cells of a figure; with more, they cannot be distinguished
-LONGEST = 400  # characters of a value, such as counts or thresholds; the record has all of it
 
 LEFT_OUT = ("heat-map", "inverse-cdf")
 """Figures left out: the page has its own map, with links, and histograms show the same scores."""
@@ -90,25 +83,32 @@ def summary(record: Record) -> str:
 
 def power(plan: Any) -> str:
     """Return a page with a plan's powers as a table, and against trials if they are drawn."""
-    from dpframe.report.terminal.plan import facts, meaning_of_power, power_table
+    from dpframe.report.terminal.plan import facts_of, meaning_of_power, power_table
 
     heads, rows, rest = [""], list[list[str]](), list[str]()
     if plan["power"]:
         (heads, rows), rest = power_table(plan["power"]), [meaning_of_power(plan["power"])]
+    for skip in plan["without_power"]:
+        rest.append(f"Power unknown, {plural(skip['cells'], 'cell')}: {skip['reason']}.")
     picture, caption = figure("draw_power", plan)
-    unknown = [
-        f"Power unknown, {plural(skip['cells'], 'cell')}: {skip['reason']}."
-        for skip in plan["without_power"]
-    ]
-    shown = {
-        "title": "Plan of an audit",
-        "headline": [f"Power of {plan['name']}", *(f"{key}: {text}." for key, text in facts(plan))],
-        **{"heads": heads, "rows": rows, "picture": picture, "caption": caption},
-        "looks": ["", *[Markup(' class="number"')] * len(heads)],
-        "rest": rest + unknown,
-        **{"warnings": [], "grave": False, "notes": [], "versions": f"dpframe {__version__}"},
-    }
-    return environment().get_template("scores.html").render(shown) + "\n"
+    page = environment().get_template("scores.html")
+    return (
+        page.render(
+            title="Plan of an audit",
+            headline=[f"Power of {plan['name']}", *(f"{k}: {text}." for k, text in facts_of(plan))],
+            heads=heads,
+            rows=rows,
+            looks=["", *[Markup(' class="number"')] * len(heads)],
+            picture=picture,
+            caption=caption,
+            rest=rest,
+            warnings=[],
+            grave=False,
+            notes=[],
+            versions=f"dpframe {__version__}",
+        )
+        + "\n"
+    )
 
 
 def figure(draw: str, found: Any) -> tuple[Markup, str]:
@@ -139,11 +139,9 @@ def environment() -> Environment:
 
 def _shown(value: Any) -> Any:
     """Escape control and bidirectional characters of an expression; our own markup stays."""
-    if isinstance(value, Finding):
-        value = str(value)
-    if isinstance(value, Markup) or not isinstance(value, str):
-        return value
-    return escape(value, "\n\t")
+    text = str(value) if isinstance(value, Finding) else value
+    plain = isinstance(text, str) and not isinstance(text, Markup)
+    return escape(text, "\n\t") if plain else text
 
 
 def values(record: Record) -> dict[str, Any]:
@@ -163,15 +161,15 @@ def _body(record: Record, said: dict[str, list[Finding]]) -> dict[str, Any]:
     """Return the values that only the page has."""
     cells = record.cells
     detailed, several = _detailed(cells), group.repeated(cells)
-    heads, rows, common = _table(cells, detailed)
+    table = cell_table(cells, MOST_ROWS)
     shown, notes = pictures(record)
     drawn, left = _maps(cells, {id(cells[index]): index for index in detailed})
     places = [place for one in drawn for _, row in one["rows"] for place in row if place]
     used = {place["class"] for place in places}
     used |= {"unexpected" for place in places if UNEXPECTED in place["sign"]}
     script = (_TEMPLATES / "cells.js").read_text(encoding="utf-8")
-    matrix = versions(record)
     return {
+        "record": record,
         # The policy of the page allows this script by its digest, and no other.
         "script": Markup(script),
         "digest_of_script": b64encode(sha256(script.encode()).digest()).decode(),
@@ -180,28 +178,25 @@ def _body(record: Record, said: dict[str, list[Finding]]) -> dict[str, Any]:
         "first": FIRST,
         "procedure": verdict_text.PROCEDURES.get(record.audit.multiplicity),
         "expectations": verdict_text.expectations(record),
-        "matrices": [] if matrix is None else blocks(matrix),
+        "matrices": versions(record),
         "several_repeats": several,
         "maps": drawn,
         "maps_left": left,
         "legend": [row for row in LEGEND if row[0] in used],
         "pictures": shown,
         "picture_notes": notes,
-        "heads": heads,
-        "rows": rows,
+        "heads": [*table.heads, "slack"],
+        "rows": _rows(cells, table, detailed),
         "rows_left": max(len(cells) - MOST_ROWS, 0),
         "details": [_detail(cells[i], i, several=several) for i in sorted(detailed)],
         "details_left": len(cells) - len(detailed),
         "slack": verdict_text.meanings_of_slack(),
         "number": plural(len(cells), "cell"),
-        "common": common,
+        "common": table.common,
         "estimators": list(findings.estimators(record))[:MOST_ISSUES],
         "environment": list(_run(record)),
-        "plugins": record.plugins,
-        "spec": record.spec,
         "text": record.spec.text[:MOST_SPEC],
         "text_left": max(len(record.spec.text) - MOST_SPEC, 0),
-        "digest": record.digest,
     }
 
 
@@ -218,9 +213,8 @@ def _detailed(cells: list[CellRecord]) -> set[int]:
 
 def _run(record: Record) -> Iterator[tuple[str, str]]:
     environment, total = record.environment, record.summary
-    for name in ("dpframe", "jax", "numpy", "scipy", "python"):
+    for name in ("dpframe", "jax", "numpy", "scipy", "python", "platform"):
         yield name, getattr(environment, name)
-    yield "platform", environment.platform
     yield "devices", ", ".join(environment.devices)
     yield "random number generator", environment.prng
     yield "seed", str(record.seed)
@@ -235,37 +229,18 @@ def _run(record: Record) -> Iterator[tuple[str, str]]:
 # One cell: as a row of the table, and in full.
 
 
-def _table(
-    cells: list[CellRecord], linked: set[int]
-) -> tuple[list[str], list[dict[str, Any]], str]:
-    """Lay out all cells: titles, rows, and the attack and estimator that all have in common.
-
-    `linked` are the indices of the cells whose details are on the page.
-    """
-    columns = [("mechanism", [cell.mechanism.label for cell in cells])]
-    labels = {
-        "attack": list(map(attack_of, cells)),
-        "estimator": [cell.estimator.label for cell in cells],
-    }
-    columns += [(part, found) for part, found in labels.items() if len(set(found)) > 1]
-    common = [f"{part} {found[0]}" for part, found in labels.items() if len(set(found)) == 1]
-    keys = list(dict.fromkeys(key for cell in cells for key in cell.swept))
-    for key in keys:
-        texts = [setting(c.swept[key]) if key in c.swept else "–" for c in cells]
-        columns.append((short(key, keys), texts))
-    if group.repeated(cells):
-        columns.append(("repeat", [str(cell.repeat) for cell in cells]))
-    rows = [
+def _rows(cells: list[CellRecord], table: CellTable, linked: set[int]) -> list[dict[str, Any]]:
+    """Return the rows of the table; `linked` are the indices of cells with details on the page."""
+    numbers = len(NUMBERS)
+    return [
         _head(cell)
         | {
             "link": f"#cell-{index}" if index in linked else None,
-            "texts": [texts[index] for _, texts in columns],
-            "numbers": [*verdict_text.numbers(cell), _bar(cell)],
+            "texts": texts[1:-numbers],
+            "numbers": [*texts[-numbers:], _bar(cell)],
         }
-        for index, cell in enumerate(cells[:MOST_ROWS])
+        for index, (cell, texts) in enumerate(zip(cells, table.rows, strict=False))
     ]
-    heads = ["verdict", *(title for title, _ in columns), *verdict_text.NUMBERS, "slack"]
-    return heads, rows, ", ".join(common)
 
 
 def _head(cell: CellRecord) -> dict[str, Any]:
@@ -277,50 +252,8 @@ def _detail(cell: CellRecord, index: int, *, several: bool) -> dict[str, Any]:
     return _head(cell) | {
         "id": f"cell-{index}",
         "name": group.cell_name(cell, repeated=several),
-        "facts": [(name, value) for name, value in _facts(cell) if value],
+        "facts": facts(cell),
     }
-
-
-def _facts(cell: CellRecord) -> Iterator[tuple[str, str]]:
-    estimate, claim = cell.estimate, cell.claim
-    yield "Outcome", outcome(cell).message
-    if claim:
-        at = setting(claim.delta)
-        yield "Claimed", f"ε = {number_format.brief(claim.epsilon)} at δ = {at} ({claim.kind})"
-        yield "Claim's parameters", _value(claim.parameters)
-    if cell.truth:
-        yield "Exact loss, if known", f"ε = {point(cell.truth.epsilon)}"
-    if estimate:
-        at = setting(estimate.delta)
-        yield "Empirical", f"ε = {point(estimate.epsilon)} at δ = {at}; not a bound"
-        if saw_nothing(cell):
-            yield "Certified", SAW_NOTHING
-        elif estimate.epsilon_lower is not None:
-            level = percent(estimate.confidence)
-            yield "Certified", f"ε ≥ {verdict_text.bound(cell)} with {level} confidence"
-        if estimate.epsilon_upper is not None and not saw_nothing(cell):
-            of = estimate.epsilon_upper_of
-            by = f", by {verdict_text.LIMITED[of]}" if of else ""
-            yield "This attack shows at most", f"{upper(estimate.epsilon_upper)}{by}"
-        if estimate.interval:
-            low, high = map(point, estimate.interval)
-            yield "Interval, approximate or assuming more; not a bound", f"{low} – {high}"
-        yield "Assumes", estimate.assumption
-    yield "Slack: claimed − certified", ", ".join(map(str, verdict_text.slack(cell)))
-    if cell.p_value is not None and cell.p_adjusted is not None:
-        yield "p-value", f"{cell.p_value:.3g}; adjusted for all tests {cell.p_adjusted:.3g}"
-    for part in ("mechanism", "pair", "attack", "estimator"):
-        choice = getattr(cell, part)
-        given = _value(choice.params) if choice.params else ""
-        yield part.capitalize(), f"{choice.use} {given}".strip()
-    yield "Statistic, thresholds or edges", _value(cell.statistic) if cell.statistic else ""
-    yield "Counts on D", _counts(cell, 0)
-    yield "Counts on D′", _counts(cell, 1)
-    yield "Draws", f"{cell.trials[0]:,} from D, {cell.trials[1]:,} from D′, seed {cell.seed}"
-    if cell.looks is not None and len(cell.looks) > 1:
-        yield "Looks at these draws", str(len(cell.looks))
-    yield "Notes", "; ".join(estimate.notes)[: 3 * LONGEST] if estimate else ""
-    yield "Id", cell.id
 
 
 def _bar(cell: CellRecord) -> Markup | str:
@@ -328,28 +261,13 @@ def _bar(cell: CellRecord) -> Markup | str:
     if cell.slack is None or cell.estimate is None or cell.verdict == "violated":
         return "–"
     parts = verdict_text.slack(cell)
-    label = ", ".join([f"certified {verdict_text.bound(cell)}", *map(str, parts)])
+    label = ", ".join([f"certified {bound(cell)}", *map(str, parts)])
     sizes = {"certified": cell.estimate.epsilon_lower} | {part.name: part.size for part in parts}
     drawn = {name: size for name, size in sizes.items() if size is not None and size > 0}
     span = Markup('<span class="part-{}" style="flex-grow:{:.4f}"></span>')
     spans = [span.format(name, size / sum(drawn.values())) for name, size in drawn.items()]
     bar = Markup('<div class="bar" role="img" aria-label="{0}" title="{0}">{1}</div>')
     return bar.format(label, Markup("").join(spans))
-
-
-def _counts(cell: CellRecord, dataset: int) -> str:
-    counts = cell.counts
-    if not (isinstance(counts, list) and len(counts) == 2):
-        return ""
-    row = counts[dataset]
-    if cell.statistic.get("name") == "DecisionCounts" and isinstance(row, list) and len(row) == 2:
-        return f"the attack guessed D {row[0]} times, and D′ {row[1]} times"
-    return _value(row)
-
-
-def _value(value: Any) -> str:
-    text = json.dumps(strict(value), ensure_ascii=False)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} … (the record has all)"
 
 
 # The heat maps.

@@ -6,13 +6,12 @@ is a skipped case.
 """
 
 from collections import Counter
-from collections.abc import Iterator
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 from dpframe.common.text import escape
+from dpframe.report.cells import facts
 from dpframe.report.findings import Kind, caveats, of, outcomes
-from dpframe.report.number_format import lower, percent, point, setting
 from dpframe.report.verdict_text import CellOutcome, OutcomeKind, headline, state
 from dpframe.results.model import CellRecord, Record, SkipRecord
 from dpframe.results.verdict import exit_code
@@ -22,6 +21,9 @@ ELEMENTS = {
     OutcomeKind.BROKEN: "error",
     OutcomeKind.UNDECIDED: "skipped",
 }
+
+FACTS = ("Claimed", "Empirical", "Certified", "Assumes", "p-value", "Id")
+"""The facts about a cell in the text of its case."""
 
 
 def document(record: Record) -> str:
@@ -69,7 +71,8 @@ def _case(
     kind, seconds, text = "nothing" if cell is None else "skipped", 0.0, ""
     if isinstance(cell, CellRecord):
         kind, seconds = state(cell) or "no verdict", cell.seconds
-        text = "\n".join([found.message, *_numbers(cell)])
+        known = [f"{name}: {value}" for name, value in facts(cell) if name in FACTS]
+        text = "\n".join([found.message, *known])
     attributes = {"name": _text(name), "classname": suite, "time": f"{seconds:.3f}"}
     element = ElementTree.Element("testcase", attributes)
     if tag := ELEMENTS.get(found.kind):
@@ -79,21 +82,6 @@ def _case(
     if text:
         _within(element, "system-out", text)
     return element
-
-
-def _numbers(cell: CellRecord) -> Iterator[str]:
-    estimate, claim = cell.estimate, cell.claim
-    if claim:
-        yield f"claimed: ε = {point(claim.epsilon)} at δ = {setting(claim.delta)}"
-    if estimate:
-        yield f"empirical: ε = {point(estimate.epsilon)}, a point estimate, not a bound"
-        if estimate.epsilon_lower is not None:
-            level = percent(estimate.confidence)
-            bound = lower(estimate.epsilon_lower)
-            yield f"certified: ε ≥ {bound} with {level} confidence; assumes {estimate.assumption}"
-    if cell.p_adjusted is not None:
-        yield f"p-value: {cell.p_value:.3g}, adjusted for all tests {cell.p_adjusted:.3g}"
-    yield f"cell: {cell.id}"
 
 
 def _within(element: Element, name: str, text: str) -> None:

@@ -5,24 +5,20 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from dpframe.common.text import escape
-from dpframe.report import group, verdict_text
+from dpframe.report.cells import cell_table
 from dpframe.report.findings import ATTENTION, Kind, caveats, estimators, mechanisms, of
 from dpframe.report.number_format import plural
 from dpframe.report.verdict_text import expectations, headline
-from dpframe.report.versions import blocks, versions
+from dpframe.report.versions import versions
 from dpframe.results.model import CellRecord, Record
 
 MOST_BYTES = 1 << 20  # largest summary of a step on GitHub
 _CAPS = (5_000, 1_000, 200, 50, 10, 0)  # rows of a table, tried until the page is small enough
 _MOST_ALARMS = 200
 MOST_ESTIMATORS = 20
-HEADS = (
-    *("", "mechanism", "attack", "estimator", "at", "claimed ε", "empirical ε", "certified"),
-    *("certified ÷ claimed", "p"),
-)
 _LEGEND = (
     "ε in nats. Empirical is the point value of the estimator, not a bound; certified means that "
-    "the loss is at least this; p is the p-value of the claim, adjusted for all tests."
+    "the loss is at least this; adjusted p is the p-value of the claim, adjusted for all tests."
 )
 
 
@@ -43,7 +39,7 @@ def _sections(record: Record, cap: int) -> Iterator[str]:
     yield from _versions(record, cap)
     yield from _alarms(record, min(cap, _MOST_ALARMS))
     if record.cells:
-        rows = _table(record, record.cells, cap)
+        rows = _table(record.cells, cap)
         yield folded(f"All {plural(len(record.cells), 'cell')}", rows)
     if limits := list(map(str, of(record, Kind.UNTRIED))):
         yield folded("What was not tried", _listed(limits))
@@ -73,50 +69,30 @@ def _overview(record: Record, cap: int) -> str:
 
 def _versions(record: Record, cap: int) -> Iterator[str]:
     """Return the version matrix."""
-    found = versions(record)
-    if found is None:
-        return
-    yield "## Versions"
-    for part in blocks(found):
+    for number, part in enumerate(versions(record)):
         heads = ("environment", *map(plain, part.mechanisms))
-        rows = [
-            (plain(name), *("–" if place is None else plain(place.text) for place in places))
-            for name, places in part.rows[:cap]
-        ]
-        yield table(heads, rows) + _left_out(len(part.rows) - len(rows), "environment")
+        rows = [(plain(name), *(plain(one.text) for one in row)) for name, row in part.rows[:cap]]
+        title = "## Versions\n\n" if number == 0 else ""
+        yield title + table(heads, rows) + _left_out(len(part.rows) - cap, "environment")
 
 
 def _alarms(record: Record, cap: int) -> Iterator[str]:
     """Return a table of violated cells, and lists of the other issues."""
     violated = [cell for cell in record.cells if cell.verdict == "violated"]
     if violated:
-        yield f"## Violated\n\n{_table(record, violated, cap)}"
+        yield f"## Violated\n\n{_table(violated, cap)}"
     for kind in (kind for kind in ATTENTION if kind.state == "failed"):
         if found := list(map(str, of(record, kind))):
             left = _left_out(len(found) - cap, "reason")
             yield f"## {kind.title}\n\n{_listed(found[:cap])}{left}"
 
 
-def _table(record: Record, cells: Sequence[CellRecord], cap: int) -> str:
-    several = group.repeated(record.cells)
-    rows = [_row(cell, several=several) for cell in cells[:cap]]
-    return table(HEADS, rows) + _left_out(len(cells) - cap, "cell")
-
-
-def _row(cell: CellRecord, *, several: bool) -> tuple[str, ...]:
-    claimed, empirical, bound, share, _, p_value = verdict_text.numbers(cell)
-    return (
-        plain(verdict_text.verdict(cell)),
-        plain(cell.mechanism.label),
-        plain(group.attack_of(cell)),
-        plain(cell.estimator.label),
-        plain(group.place(cell, repeated=several)),
-        claimed,
-        empirical,
-        bound if bound in ("–", verdict_text.BLIND) else f"≥ {bound}",
-        share,
-        p_value,
-    )
+def _table(cells: Sequence[CellRecord], cap: int) -> str:
+    found = cell_table(cells, cap)
+    rows = [list(map(plain, row)) for row in found.rows]
+    common = f"All with {plain(found.common)}.\n\n" if found.common else ""
+    heads = list(map(plain, found.heads))
+    return f"{common}{table(heads, rows)}{_left_out(len(cells) - cap, 'cell')}"
 
 
 def _means(record: Record) -> Iterator[str]:

@@ -11,7 +11,6 @@ from dpframe.errors import DpframeError, OutputError
 from dpframe.report import scores
 from dpframe.report.files import markdown
 from dpframe.report.scores import ONE_RUN, Found, Row
-from dpframe.report.verdict_text import SYMBOL
 from dpframe.results.rows import field
 
 SUFFIXES = (".html", ".md", ".csv")
@@ -68,30 +67,22 @@ def _csv(found: Found) -> str:
 
 def _table(found: Found) -> tuple[list[str], list[list[str]]]:
     """Return titles and rows of the estimators that answered."""
-    heads, lines = scores.table(found, [row for row in found["rows"] if row["status"] == "ok"])
+    heads, lines = scores.table(found, scores.answered(found))
     return heads, [line.texts for line in lines]
 
 
 def _rest(found: Found) -> list[str]:
     """Return the sentences below the table."""
-    failed = [
-        f"{SYMBOL['failed']} {row['estimator']['label']} failed: {row['reason']}"
-        for row in found["rows"]
-        if row["status"] == "failed"
-    ]
-    said = [scores.unadjusted(found), scores.meaning(found), *failed, *scores.sources(found)]
-    return [line for line in (*said, scores.terms(found)) if line]
+    said = [scores.unadjusted(found), scores.meaning(found), *scores.failures(found)]
+    return [line for line in (*said, *scores.sources(found), scores.terms(found)) if line]
 
 
 def _markdown(found: Found) -> str:
     plain = markdown.plain
     first, *more = scores.headline(found) or ["No bound"]
     heads, rows = _table(found)
-    parts = [
-        f"## {plain(first)}",
-        *map(plain, more),
-        *(f"**{plain(line)}**" for line in scores.warnings(found)),
-    ]
+    parts = [f"## {plain(first)}", *map(plain, more)]
+    parts += [f"**{plain(line)}**" for line in scores.warnings(found)]
     parts.append(markdown.table(heads, [[plain(cell) for cell in row] for row in rows]))
     return "\n\n".join([*parts, *(plain(line, 1000) for line in _rest(found))]) + "\n"
 
@@ -107,32 +98,29 @@ def _rendered(template: str, found: Found, **values: Any) -> str:
     heads, rows = _table(found)
     # The estimator is first, its assumption last.
     looks = ["", *[' class="number"'] * (len(heads) - 2), ' style="min-width: 14rem"']
-    return (
-        environment()
-        .get_template(template)
-        .render(
-            headline=scores.headline(found) or ["No bound"],
-            warnings=scores.warnings(found),
-            grave=found["refuted"],
-            heads=heads,
-            rows=rows,
-            looks=list(map(Markup, looks)),
-            **values,
-        )
-    )
+    values |= {"headline": scores.headline(found) or ["No bound"], "heads": heads, "rows": rows}
+    values |= {"warnings": scores.warnings(found), "grave": found["refuted"]}
+    return environment().get_template(template).render(values, looks=list(map(Markup, looks)))
 
 
 def _page(found: Found) -> str:
+    from dpframe.report.files.html import figure
+
     notes = [
         f"{row['estimator']['label']}: {note}"
         for row in found["rows"]
         for note in (row["estimate"] or {}).get("notes", ())
     ]
-    notes += [f"{skip['estimator']}: left out: {skip['reason']}" for skip in found["skipped"]]
     versions = ", ".join(f"{name} {found['environment'][name]}" for name in ("dpframe", "numpy"))
-    from dpframe.report.files.html import figure
-
     picture, caption = figure("draw_scores", found)
-    shown = {"picture": picture, "caption": caption, "rest": _rest(found), "notes": notes}
-    shown |= {"title": "Scores made elsewhere", "versions": f"Seed {found['seed']}; {versions}"}
-    return _rendered("scores.html", found, **shown) + "\n"
+    page = _rendered(
+        "scores.html",
+        found,
+        title="Scores made elsewhere",
+        picture=picture,
+        caption=caption,
+        rest=_rest(found),
+        notes=notes + scores.left_out(found),
+        versions=f"Seed {found['seed']}; {versions}",
+    )
+    return page + "\n"

@@ -5,7 +5,7 @@ Certified bounds come first, the largest on top; estimates follow separately.
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -19,7 +19,7 @@ from dpframe.report.scores import ONE_RUN
 from dpframe.report.terminal.text import STYLE, literal, show, table
 from dpframe.report.verdict_text import SYMBOL
 
-NO_BOUND = "no bound"
+FAILED = SYMBOL["failed"]
 
 
 class Assumptions(dict[str, int]):
@@ -35,24 +35,31 @@ class Assumptions(dict[str, int]):
             yield literal(f"[{number}] assumes {text}", "dim")
 
 
+def _line(texts: list[str], style: str | None, *, certified: bool) -> list[Text]:
+    """Return a line of a table, with the name of a bound in bold."""
+    name, *rest = texts
+    named = literal(name, "bold" if certified else "dim")
+    return [named, *(literal(text, style) for text in rest)]
+
+
 def render_comparison(found: dict[str, Any], console: Console) -> None:
     """Print the result of `dpframe.compare`: a table for each mechanism and setting.
 
     If each has a single line, because there is one attack and one estimator, they share a table.
     """
     assumptions, audit = Assumptions(), found["audit"]
-    alone = f"each bound alone at {percent(audit['confidence'])} (multiplicity none)"
+    alone = f" · each bound alone at {percent(audit['confidence'])} (multiplicity none)"
     head = literal(audit["name"], "bold")
-    show(console, head.append_text(literal(f" · {alone} · ε in nats", "not bold")), Text())
+    show(console, head.append_text(literal(f"{alone} · ε in nats", "not bold")), Text())
     parts = tables([row for row in found["rows"] if row["status"] == "ok"])
     if len(parts) > 1 and all(len(part) == 1 for part in parts):
-        lines = [(f"{_title(part[0])} · {row_name(part[0])}", part[0]) for part in parts]
-        show(console, _comparison_table("mechanism", lines, assumptions), Text())
+        named = [(f"{_title(row)} · {row_name(row)}", row) for (row,) in parts]
+        show(console, _comparison_table("mechanism", named, assumptions), Text())
     else:
         for part in parts:
-            show(console, literal(_title(part[0]), "bold"))
-            lines = [(row_name(row), row) for row in part]
-            show(console, _comparison_table("attack · estimator", lines, assumptions), Text())
+            named = [(row_name(row), row) for row in part]
+            made = _comparison_table("attack · estimator", named, assumptions)
+            show(console, literal(_title(part[0]), "bold"), made, Text())
     show(console, *assumptions.lines(), *_remarks(found))
 
 
@@ -61,28 +68,23 @@ def _title(row: Row) -> str:
     return " · ".join([row["mechanism"]["label"], *settings(place_of(row)), truth])
 
 
-def _comparison_table(title: str, lines: list[tuple[str, Row]], assumptions: Assumptions) -> Table:
+def _comparison_table(title: str, named: list[tuple[str, Row]], assumptions: Assumptions) -> Table:
     """Return a table of certified bounds, the largest on top, and then of estimates."""
-    lines.sort(key=lambda line: (not line[1]["certified"], -(line[1]["epsilon_lower"] or 0.0)))
-    known = any(row["truth"] for _, row in lines)
+    named.sort(key=lambda one: (not one[1]["certified"], -(one[1]["epsilon_lower"] or 0.0)))
+    known = any(row["truth"] for _, row in named)
     heads = [title, "bound", *["of true ε"] * known, "estimate", "draws", "time", "assumes"]
-    shown = []
-    for name, row in lines:
+    lines = []
+    for name, row in named:
+        certified, share = row["certified"], row["share"]
         bound = f"{'⌀' if row['repeats'] > 1 else '≥'} {lower(row['epsilon_lower'])}"
-        share = row["share"]
-        texts = [
-            bound if row["certified"] else NO_BOUND,
-            *["–" if share is None or math.isinf(share) else f"{math.floor(100 * share)} %"]
-            * known,
-            scores.estimate_text(number_format.number(row["epsilon"]), row["interval"]),
-            quantity(row["draws"]["total"]),
-            "–" if row["seconds"] is None else duration(row["seconds"]),
-            assumptions.mark(row["assumption"]),
-        ]
-        style = "" if row["certified"] else "dim"
-        named = literal(name, "bold" if row["certified"] else "dim")
-        shown.append([named, *(literal(text, style) for text in texts)])
-    return table(heads, shown, right=("of true ε", "draws", "time"))
+        of_truth = "–" if share is None or math.isinf(share) else f"{math.floor(100 * share)} %"
+        texts = [name, bound if certified else "no bound", *[of_truth] * known]
+        texts.append(scores.estimate_text(number_format.number(row["epsilon"]), row["interval"]))
+        texts.append(quantity(row["draws"]["total"]))
+        texts.append("–" if row["seconds"] is None else duration(row["seconds"]))
+        texts.append(assumptions.mark(row["assumption"]))
+        lines.append(_line(texts, "" if certified else "dim", certified=certified))
+    return table(heads, lines, right=("of true ε", "draws", "time"))
 
 
 def _remarks(found: dict[str, Any]) -> Iterator[Text]:
@@ -105,20 +107,11 @@ def _remarks(found: dict[str, Any]) -> Iterator[Text]:
     for row in rows:
         if row["reason"] is not None:
             name = " · ".join(row[part]["label"] for part in ("mechanism", "attack", "estimator"))
-            yield literal(f"{SYMBOL['failed']} {name}: failed: {row['reason']}", STYLE["failed"])
-    for reason in left_out(found["skipped"]):
-        yield literal(f"– {reason}")
+            yield literal(f"{FAILED} {name}: failed: {row['reason']}", STYLE["failed"])
+    yield from (literal(f"– {reason}") for reason in left_out(found["skipped"]))
 
 
 # Scores that were made elsewhere: of two sides, or of the canaries of one run.
-
-
-class Shown(NamedTuple):
-    """The parts of a report on scores that a caller requests."""
-
-    remarks: bool  # the notes of estimators instead of their number
-    estimates: bool  # estimators that certify nothing, too
-    every: bool  # these and the skipped estimators
 
 
 def render_scores(
@@ -135,9 +128,8 @@ def render_scores(
     that certify nothing, which are also printed if no estimator certifies. `every` adds these, the
     skipped estimators and the notes.
     """
-    assumptions = Assumptions()
-    rows = [row for row in found["rows"] if row["status"] == "ok"]
-    certified = scores.certified_rows(found)
+    assumptions, one_run = Assumptions(), found["kind"] == ONE_RUN
+    rows, certified = scores.answered(found), scores.certified_rows(found)
     shown = rows if estimates or every or not certified else certified
     styles = {
         scores.conclusion(found): STYLE["violated"] if found["refuted"] else "",
@@ -147,52 +139,35 @@ def render_scores(
     show(console, *(literal(text, STYLE["failed"]) for text in scores.warnings(found)))
     show(console, *map(literal, scores.sources(found)), literal(scores.terms(found), "dim"))
     if shown:
-        show(console, Text(), _scores_table(found, shown, assumptions), Text())
-    asked = Shown(remarks, estimates, every)
-    show(console, *assumptions.lines(), *_score_remarks(found, shown, asked))
-
-
-def _scores_table(found: dict[str, Any], rows: list[Row], assumptions: Assumptions) -> Table:
-    heads, lines = scores.table(found, rows)
-    shown: list[list[Text]] = []
-    for line in lines:
-        style = STYLE[line.verdict] or ("" if line.certified else "dim")
-        name, *texts, assumption = line.texts
-        again = bool(shown) and shown[-1][0].plain == name
-        named = literal(name, "bold" if line.certified else "dim")
-        mark = literal("" if again else assumptions.mark(assumption), style)
-        shown.append([named, *(literal(text, style) for text in texts), mark])
-    return table(heads, shown, right=("time",))
-
-
-def _score_remarks(found: dict[str, Any], shown: list[Row], asked: Shown) -> Iterator[Text]:
-    rows = [row for row in found["rows"] if row["status"] == "ok"]
-    certified = scores.certified_rows(found)
-    for row in shown if found["kind"] == ONE_RUN else ():
+        heads, lines = scores.table(found, shown)
+        made: list[list[Text]] = []
+        for line in lines:
+            again = bool(made) and made[-1][0].plain == line.texts[0]
+            mark = "" if again else assumptions.mark(line.texts[-1])
+            style = STYLE[line.verdict] or ("" if line.certified else "dim")
+            made.append(_line([*line.texts[:-1], mark], style, certified=line.certified))
+        show(console, Text(), table(heads, made, right=("time",)), Text())
+    show(console, *assumptions.lines())
+    for row in shown if one_run else ():
         if row["reason"]:
-            yield literal(f"{row['estimator']['label']}: {row['reason']}", STYLE[row["verdict"]])
-    yield from _notes(shown, asked.remarks)
+            text = f"{row['estimator']['label']}: {row['reason']}"
+            show(console, literal(text, STYLE[row["verdict"]]))
+    show(console, *_notes(shown, remarks))
     if warning := scores.unadjusted(found):
-        yield literal(warning, STYLE["failed"])
-    if found["kind"] != ONE_RUN and any(line.verdict for line in scores.table(found, certified)[1]):
+        show(console, literal(warning, STYLE["failed"]))
+    if not one_run and any(line.verdict for line in scores.table(found, certified)[1]):
         text = f"{SYMBOL['violated']} a line that refutes the claim, taken alone"
-        yield literal(text, STYLE["violated"])
+        show(console, literal(text, STYLE["violated"]))
     if certified:
-        yield literal(scores.meaning(found))
-    for row in found["rows"]:
-        if row["status"] == "failed":
-            text = f"{SYMBOL['failed']} {row['estimator']['label']} failed: {row['reason']}"
-            yield literal(text, STYLE["failed"])
-    if asked.every or asked.estimates:
-        for skip in found["skipped"]:
-            yield literal(f"– {skip['estimator']}: left out: {skip['reason']}")
-    if asked.every:
-        return
+        show(console, literal(scores.meaning(found)))
+    show(console, *(literal(text, STYLE["failed"]) for text in scores.failures(found)))
+    if every or estimates:
+        show(console, *(literal(f"– {text}") for text in scores.left_out(found)))
     hidden = [f"{plural(len(rows) - len(shown), 'estimate')} without a bound"] * (rows != shown)
-    if left := len(found["skipped"]) * (not asked.estimates):
+    if (left := len(found["skipped"])) and not estimates:
         hidden.append(f"{plural(left, 'estimator')} left out")
-    if hidden:
-        yield literal(f"Shown with --all: {', '.join(hidden)}", "dim")
+    if hidden and not every:
+        show(console, literal(f"Shown with --all: {', '.join(hidden)}", "dim"))
 
 
 def _notes(rows: list[Row], every: bool) -> Iterator[Text]:
@@ -209,12 +184,8 @@ def _notes(rows: list[Row], every: bool) -> Iterator[Text]:
         yield literal(f"{', '.join(labels)}: {note}", "dim")
 
 
-_KEPT = {
-    "kept": (SYMBOL["consistent"], STYLE["consistent"]),
-    "broken": (SYMBOL["violated"], STYLE["violated"]),
-    "failed": (SYMBOL["failed"], STYLE["failed"]),
-    None: (SYMBOL[None], "dim"),
-}
+_KEPT = {"kept": "consistent", "broken": "violated", "failed": "failed", None: None}
+"""States of promises as verdicts, which have a sign and a colour."""
 
 
 def render_calibration(found: dict[str, Any], console: Console) -> None:
@@ -229,8 +200,9 @@ def render_calibration(found: dict[str, Any], console: Console) -> None:
             show(console, literal(section.explanation, "dim"))
         lines = []
         for kind, (*texts, promise) in section.rows:
-            sign, style = _KEPT[kind]
-            lines.append([literal(text, style) for text in (*texts, f"{sign} {promise}")])
+            verdict = _KEPT[kind]
+            texts.append(f"{SYMBOL[verdict]} {promise}")
+            lines.append([literal(text, STYLE[verdict] or "dim") for text in texts])
         show(console, table(section.heads, lines, right=("n", "audits")))
     show(console, Text(), *(literal(f"– {line}") for line in calibration.failures(found)))
     grave = found["summary"]["broken"] or found["summary"]["failed"]

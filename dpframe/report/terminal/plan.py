@@ -96,18 +96,17 @@ class Outlook(TypedDict):
 
 def render_plan(plan: Outlook, console: Console) -> None:
     """Print the plan of a run."""
-    size = [[literal(name, "bold"), text] for name, text in facts(plan)]
+    size = [[literal(name, "bold"), text] for name, text in facts_of(plan)]
     show(console, literal(plan["name"], "bold"), table(["", ""], size))
     if plan["m"] > 1 and plan["multiplicity"] == "none":
         warning = unadjusted(plan["m"], plan["confidence"])
         show(console, literal(f"! {warning}", STYLE["failed"]))
-    if plan["estimators"]:
-        show(console, Text(), _reach(plan["estimators"]))
+    if reached := plan["estimators"]:
         text = (
             "The largest ε is what perfectly separated outputs would certify: a larger claim "
             "cannot be refuted, and its verdict would be inconclusive."
         )
-        show(console, literal(text + _coarse(plan["estimators"]), "dim"))
+        show(console, Text(), _reach(reached), literal(text + _coarse(reached), "dim"))
     inconclusive = [
         f"{claim['reason']}, {plural(claim['cells'], 'cell')}: could only be inconclusive"
         for claim in plan["inconclusive"]
@@ -116,18 +115,18 @@ def render_plan(plan: Outlook, console: Console) -> None:
         inconclusive[MOST_LINES:] = [f"… and {rest} more such claims"]
     sign, style = SYMBOL["inconclusive"], STYLE["inconclusive"]
     show(console, *(literal(f"{sign} {line}", style) for line in inconclusive))
-    if plan["power"]:
-        heads, rows = power_table(plan["power"])
-        powers = [[literal(name, "bold"), *texts] for name, *texts in rows]
-        show(console, Text(), table(heads, powers, right=heads[1:]))
-        show(console, literal(meaning_of_power(plan["power"]), "dim"))
+    if powers := plan["power"]:
+        heads, rows = power_table(powers)
+        lines = [[literal(name, "bold"), *texts] for name, *texts in rows]
+        show(console, Text(), table(heads, lines, right=heads[1:]))
+        show(console, literal(meaning_of_power(powers), "dim"))
     for what, left in (("power unknown", plan["without_power"]), ("skipped", plan["skipped"])):
         for skip in left:
             cells = plural(skip["cells"], "cell")
             show(console, literal(f"– {what}, {cells}: {skip['reason']}"))
 
 
-def facts(plan: Outlook) -> Iterator[tuple[str, str]]:
+def facts_of(plan: Outlook) -> Iterator[tuple[str, str]]:
     """Yield names and values of the size and cost of a run."""
     repeats = f", {plan['repeats']} repeats of each" if plan["repeats"] > 1 else ""
     yield "cells", f"{plan['cells']}{repeats}; {plan['m']} with a claim that can be tested (m)"
@@ -138,14 +137,11 @@ def facts(plan: Outlook) -> Iterator[tuple[str, str]]:
         draws.append(f"at most, by {searches} search{'' if searches == 1 else 'es'}")
     yield "draws", ", ".join(draws)
     if plan["calls"]:
-        yield (
-            "calls",
-            f"{quantity(plan['calls'])} releases of black boxes, for all purposes",
-        )
+        yield "calls", f"{quantity(plan['calls'])} releases of black boxes, for all purposes"
     yield "memory", f"about {size(plan['memory_bytes'])} at the peak"
-    level = point(plan["level"])
     error = f"{1 - plan['confidence']:.2g}"
     how = f"{error} / {plan['m']}" if plan["multiplicity"] != "none" else f"{error}, not adjusted"
+    level = point(plan["level"])
     yield "level", f"{level} per cell ({how}; multiplicity {plan['multiplicity']})"
 
 
@@ -182,20 +178,14 @@ def power_table(rows: list[PowerRow]) -> tuple[list[str], list[list[str]]]:
 
 
 def _reach(rows: list[Reach]) -> Table:
-    heads = ["estimator", "trials", "δ", "largest ε", "assumption"]
     lines: list[list[Text | str]] = []
     for row in rows:
-        certifies = row["certifies"] and row["largest_epsilon"] is not None
-        reach = lower(row["largest_epsilon"]) if certifies else "no bound"
-        lines.append(
-            [
-                literal(row["label"], "bold"),
-                quantity(row["trials"]),
-                setting(row["delta"]),
-                literal(reach, "" if certifies else STYLE["inconclusive"]),
-                row["assumption"],
-            ]
-        )
+        largest = row["largest_epsilon"] if row["certifies"] else None
+        reach = literal("no bound", STYLE["inconclusive"])
+        reach = reach if largest is None else literal(lower(largest))
+        trials, delta = quantity(row["trials"]), setting(row["delta"])
+        lines.append([literal(row["label"], "bold"), trials, delta, reach, row["assumption"]])
+    heads = ["estimator", "trials", "δ", "largest ε", "assumption"]
     return table(heads, lines, right=heads[1:4])
 
 

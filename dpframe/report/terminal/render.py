@@ -1,7 +1,7 @@
 """The report of a run in the terminal, from the record alone."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from rich.columns import Columns
 from rich.console import Console, Group as Stacked
@@ -28,7 +28,7 @@ from dpframe.report.group import (
 from dpframe.report.number_format import lower, plural, point, quantity, setting, spread, upper
 from dpframe.report.terminal.text import STYLE, joined, least_width, literal, show, table
 from dpframe.report.verdict_text import BLIND, SHADES, SYMBOL, UNEXPECTED, WORDS, headline, weight
-from dpframe.report.versions import blocks, versions
+from dpframe.report.versions import versions
 from dpframe.results.model import Record
 from dpframe.results.rows import share
 from dpframe.results.verdict import saw_nothing
@@ -56,14 +56,10 @@ def render(record: Record, console: Console, *, numbers: bool = False, slack: bo
         show(console, *([Text()] if listed else []), *_slack(record, found))
     overview = list(mechanisms(record))
     if len(record.cells) != len(overview):  # else the table shows each mechanism's only cell
-        rows = [
-            (
-                literal(one.label, "bold"),
-                joined(literal(text, STYLE[state]) for state, text in one.tallies),
-                one.worst,
-            )
-            for one in overview
-        ]
+        rows = []
+        for one in overview:
+            tallies = joined(literal(text, STYLE[state]) for state, text in one.tallies)
+            rows.append((literal(one.label, "bold"), tallies, one.worst))
         blank = [] if drawn and not numbers and not slack else [Text()]
         show(console, *blank, table(["mechanism", "cells", "worst cell"], rows))
     show(console, *_matrix(record))
@@ -90,27 +86,23 @@ def _answer(record: Record, said: list[Finding]) -> Iterator[Text]:
 
 def _title(record: Record, found: list[Group], drawn: list[Group]) -> Text:
     """Name the audit, the trials and δ, and explain the signs that occur."""
-    parts = [f" · {label}" for label in _shared(drawn)]
+    naming = telling(drawn)
+    parts = [record.audit.name]
+    parts += [drawn[0].names[part] for part in (1, 2) if drawn and part not in naming]
     trials = {max(cell.trials) for cell in record.cells} - {0}
     if len(trials) == 1:
-        parts.append(f" · {quantity(trials.pop())} draws from each of D and D′ per cell")
-    deltas = {estimate.delta for group in found for s in group.spots for estimate in s.found}
+        parts.append(f"{quantity(trials.pop())} draws from each of D and D′ per cell")
+    spots = [spot for one in found for spot in one.spots]
+    deltas = {estimate.delta for spot in spots for estimate in spot.found}
     at = ""
     if not deltas <= {0.0}:
         at = f" at δ = {setting(deltas.pop())}" if len(deltas) == 1 else " at each cell's δ"
-    text = literal(record.audit.name, "bold").append_text(literal("".join(parts), "not bold"))
-    text.append_text(literal(f" · ε in nats{at}", "not bold")).append("\n")
-    cells = [cell for group in found for spot in group.spots for cell in spot.cells]
-    signs = [literal(f"{SYMBOL[v]} {WORDS[v]}", STYLE[v]) for v, _ in tallies(cells)]
-    if any(spot.unexpected for group in found for spot in group.spots):
+    name, *rest = [*parts, f"ε in nats{at}"]
+    signs = [literal(f"{SYMBOL[v]} {WORDS[v]}", STYLE[v]) for v, _ in tallies(record.cells)]
+    if any(spot.unexpected for spot in spots):
         signs.append(literal(f"{UNEXPECTED} not as expected", STYLE["failed"]))
-    return text.append_text(joined(signs))
-
-
-def _shared(found: list[Group]) -> list[str]:
-    """Return the attack and the estimator that all groups share."""
-    naming = telling(found)
-    return [found[0].names[part] for part in (1, 2) if found and part not in naming]
+    text = literal(name, "bold").append_text(literal("".join(f" · {r}" for r in rest), "not bold"))
+    return text.append("\n").append_text(joined(signs))
 
 
 def _listed(found: list[Finding]) -> Iterator[Text]:
@@ -119,11 +111,10 @@ def _listed(found: list[Finding]) -> Iterator[Text]:
         yield literal(f"{finding.kind.sign} {finding.what}", STYLE[finding.kind.state])
         if finding.where:
             yield literal(f"    at {finding.where}")
-    if (rest := sum(finding.cells for finding in found[MOST_LINES:])) > 0:
+    if rest := sum(finding.cells for finding in found[MOST_LINES:]):
         kind = found[0].kind
-        yield literal(
-            f"{kind.sign} … and {rest} more such cells; see the record", STYLE[kind.state]
-        )
+        text = f"{kind.sign} … and {rest} more such cells; see the record"
+        yield literal(text, STYLE[kind.state])
 
 
 # The maps of a sweep.
@@ -174,9 +165,8 @@ def _map_table(one: Map) -> Table:
 
 
 def _sign(spot: Spot) -> Text:
-    mark = UNEXPECTED if spot.unexpected else ""
-    sign = literal(SYMBOL[spot.verdict] + _shade(spot), STYLE[spot.verdict])
-    return literal(mark, STYLE["failed"]).append_text(sign)
+    mark = literal(UNEXPECTED if spot.unexpected else "", STYLE["failed"])
+    return mark.append_text(literal(SYMBOL[spot.verdict] + _shade(spot), STYLE[spot.verdict]))
 
 
 def _shade(spot: Spot) -> str:
@@ -194,22 +184,21 @@ HEADS = ("claimed", "empirical", "certified", "shows at most")
 def _numbers(found: list[Group], record: Record) -> Iterator[Text | Table]:
     """Print a table with a line for each combination of swept values."""
     keys = list(dict.fromkeys(key for one in found for key in one.keys))
-    naming = telling(found)
+    naming, titles = telling(found), [short(key, keys) for key in keys]
     searched = any(cell.is_searched for cell in record.cells)
-    titles = [("mechanism", "attack", "estimator")[part] for part in naming]
-    heads = [*titles, *(short(key, keys) for key in keys), *HEADS]
     rows, spots = [], []
     for one in found:
         for spot in one.spots:
-            lead = [one.names[part] for part in naming]
-            lead += [setting(spot.values[key]) if key in spot.values else "–" for key in keys]
             style = STYLE[spot.verdict]
-            texts = [*_cells(spot), *([found_by(spot) or "–"] if searched else [])]
-            cells = [literal(text, style) for text in (*texts, _verdict(spot))]
-            rows.append([literal(lead[0], "bold"), *lead[1:], *cells])
+            name, *names = [one.names[part] for part in naming]
+            places = [setting(spot.values[key]) if key in spot.values else "–" for key in keys]
+            texts = [*_cells(spot), *[found_by(spot) or "–"] * searched, _verdict(spot)]
+            cells = [literal(text, style) for text in texts]
+            rows.append([literal(name, "bold"), *names, *places, *cells])
             spots.append(spot)
-    heads += ["found by"] * searched + ["verdict"]
-    yield table(heads, rows, right=[*(short(key, keys) for key in keys), *HEADS])
+    heads = [("mechanism", "attack", "estimator")[part] for part in naming]
+    heads += [*titles, *HEADS, *["found by"] * searched, "verdict"]
+    yield table(heads, rows, right=[*titles, *HEADS])
     yield literal(" ".join(_meanings(spots)), "dim")
 
 
@@ -245,10 +234,10 @@ def _is_blind(spot: Spot) -> bool:
 def _verdict(spot: Spot) -> str:
     mark = f"{UNEXPECTED} " if spot.unexpected else ""
     text = f"{mark}{SYMBOL[spot.verdict]} {WORDS[spot.verdict]}"
-    if len(spot.cells) > 1 and spot.verdict == "violated":
-        violated = sum(cell.verdict == "violated" for cell in spot.done)
-        text += f" in {violated} of {len(spot.done)} repeats"
-    return text
+    if len(spot.cells) == 1 or spot.verdict != "violated":
+        return text
+    violated = sum(cell.verdict == "violated" for cell in spot.done)
+    return f"{text} in {violated} of {len(spot.done)} repeats"
 
 
 def _meanings(spots: list[Spot]) -> Iterator[str]:
@@ -282,35 +271,28 @@ def _slack(record: Record, found: list[Group]) -> Iterator[Text | Table]:
     meanings = verdict_text.meanings_of_slack()
     parts = [{part.name: part.amount for part in verdict_text.slack(cell)} for cell in cells]
     used = [name for name in meanings if any(name in amounts for amounts in parts)]
-    rows = [
-        [telling_name(cell, naming, repeated=several)]
-        + [amounts.get(name, "–") for name in used]
-        + [lower(share(cell))]
-        for cell, amounts in list(zip(cells, parts, strict=True))[:MOST_SLACK]
-    ]
-    heads = ["cell", *used, "certified ÷ claimed"]
     yield literal("Slack: the parts of claimed − certified ε", "bold")
-    if not rows:
+    if not cells:
         yield literal("No cell has slack: no bound lies below its claim.")
         return
+    rows = []
+    for cell, amounts in zip(cells[:MOST_SLACK], parts, strict=False):
+        name = telling_name(cell, naming, repeated=several)
+        rows.append([name, *(amounts.get(part, "–") for part in used), lower(share(cell))])
+    heads = ["cell", *used, "certified ÷ claimed"]
     yield table(heads, rows, right=heads[1:])
-    if len(cells) > MOST_SLACK:
-        yield literal(
-            f"… and {plural(len(cells) - MOST_SLACK, 'more cell')}; see the record", "dim"
-        )
+    if (rest := len(cells) - MOST_SLACK) > 0:
+        yield literal(f"… and {plural(rest, 'more cell')}; see the record", "dim")
     yield from (literal(f"{name}: {meanings[name]}", "dim") for name in used)
 
 
 def _matrix(record: Record) -> Iterator[Text | Table]:
     """Draw the version matrix: a row for each environment, a column for each mechanism."""
-    if (found := versions(record)) is None:
-        return
-    for part in blocks(found):
-        rows: Iterable[list[Text]] = (
-            [literal(name, "bold")]
-            + [literal(p.text, STYLE[p.verdict]) if p else literal("–") for p in places]
+    for part in versions(record):
+        rows = [
+            [literal(name, "bold"), *(literal(p.text, STYLE[p.verdict]) for p in places)]
             for name, places in part.rows
-        )
+        ]
         yield Text()
         yield table(["environment", *part.mechanisms], rows)
 

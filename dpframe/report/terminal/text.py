@@ -29,7 +29,6 @@ STYLE: dict[str | None, str] = {
     None: "",
 }
 
-
 GAP = 2  # columns between those of a table
 WORD = 24  # columns: words up to this length stay whole
 _GLUE = "⍽"  # a blank at which rich must not break: it breaks at every kind of blank
@@ -130,22 +129,23 @@ def table(
     """
     heads = list(heads)
     made = Table(
+        *(
+            Column(
+                literal(head),
+                justify="right" if head in right else "left",
+                overflow="fold",
+                no_wrap=head in whole,
+            )
+            for head in heads
+        ),
         box=box.SIMPLE_HEAD,
         show_edge=False,
         pad_edge=False,
         padding=(0, 1, 0, 0),
         show_header=any(heads),
     )
-    lines = [[c if isinstance(c, Text) else literal(str(c)) for c in row] for row in rows]
-    for head in heads:
-        made.add_column(
-            literal(head),
-            justify="right" if head in right else "left",
-            overflow="fold",
-            no_wrap=head in whole,
-        )
-    for row in lines:
-        made.add_row(*row)
+    for row in rows:
+        made.add_row(*(cell if isinstance(cell, Text) else literal(str(cell)) for cell in row))
     return made
 
 

@@ -1,0 +1,143 @@
+"""Cells in the tables of all cells, and every fact about one."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from dpframe.report import number_format
+from dpframe.report.group import attack_of, repeated, short
+from dpframe.report.number_format import brief, percent, point, setting, upper
+from dpframe.report.verdict_text import BLIND, outcome, slack, told_apart, verdict
+from dpframe.results.model import CellRecord
+from dpframe.results.rows import share
+from dpframe.results.strict_json import strict
+from dpframe.results.verdict import SAW_NOTHING, saw_nothing
+
+LONGEST = 400  # characters of a value, such as counts or thresholds; the record has all of it
+NUMBERS = (
+    *("claimed ε", "empirical ε", "certified ε ≥", "certified ÷ claimed", "attack shows ≤"),
+    "adjusted p",
+)
+"""Titles of `numbers`."""
+LIMITED = {
+    "every event": "any event of its decisions",
+    "every cut": "any cut of its scores",
+    "chosen thresholds": "the chosen thresholds",
+}
+"""Upper limits, by `epsilon_upper_of`."""
+
+
+class CellTable(NamedTuple):
+    """A table with a row for each cell."""
+
+    heads: list[str]
+    rows: list[list[str]]  # the verdict first, `NUMBERS` last
+    common: str  # the attack and the estimator that all cells have in common, which have no column
+
+
+def cell_table(cells: Sequence[CellRecord], most: int) -> CellTable:
+    """Lay out the first `most` cells; attack, estimator and repeat are columns if they differ."""
+    keys = list(dict.fromkeys(key for cell in cells for key in cell.swept))
+    labels = {
+        "attack": list(map(attack_of, cells)),
+        "estimator": [cell.estimator.label for cell in cells],
+    }
+    different = {part: found for part, found in labels.items() if len(set(found)) > 1}
+    common = [f"{part} {labels[part][0]}" for part in labels if cells and part not in different]
+    several = repeated(cells)
+    rows = [
+        [
+            verdict(cell),
+            cell.mechanism.label,
+            *(found[index] for found in different.values()),
+            *(setting(cell.swept[key]) if key in cell.swept else "–" for key in keys),
+            *[str(cell.repeat)] * several,
+            *numbers(cell),
+        ]
+        for index, cell in enumerate(cells[:most])
+    ]
+    heads = ["verdict", "mechanism", *different, *(short(key, keys) for key in keys)]
+    return CellTable([*heads, *["repeat"] * several, *NUMBERS], rows, ", ".join(common))
+
+
+def bound(cell: CellRecord) -> str:
+    """Write the bound with enough digits to distinguish it from the claim."""
+    lower = cell.estimate.epsilon_lower if cell.estimate else None
+    if lower is None:
+        return "–"
+    return told_apart(lower, cell.claim.epsilon)[0] if cell.claim else number_format.lower(lower)
+
+
+def numbers(cell: CellRecord) -> list[str]:
+    """Write the numbers of a cell, in the order of `NUMBERS`."""
+    estimate, claim = cell.estimate, cell.claim
+    limit = upper(estimate.epsilon_upper) if estimate else "–"
+    shown = (bound(cell), number_format.lower(share(cell)), limit)
+    return [
+        brief(claim.epsilon) if claim else "–",
+        point(estimate.epsilon) if estimate else "–",
+        *((BLIND, "–", "–") if saw_nothing(cell) else shown),
+        "–" if cell.p_adjusted is None else f"{cell.p_adjusted:.2g}",
+    ]
+
+
+def facts(cell: CellRecord) -> list[tuple[str, str]]:
+    """Return every fact about a cell that is known, as names and values."""
+    return [(name, value) for name, value in _facts(cell) if value]
+
+
+def _facts(cell: CellRecord) -> Iterator[tuple[str, str]]:
+    estimate, claim = cell.estimate, cell.claim
+    yield "Outcome", outcome(cell).message
+    if claim:
+        at = setting(claim.delta)
+        yield "Claimed", f"ε = {brief(claim.epsilon)} at δ = {at} ({claim.kind})"
+        yield "Claim's parameters", _value(claim.parameters)
+    if cell.truth:
+        yield "Exact loss, if known", f"ε = {point(cell.truth.epsilon)}"
+    if estimate:
+        at = setting(estimate.delta)
+        yield "Empirical", f"ε = {point(estimate.epsilon)} at δ = {at}; not a bound"
+        if saw_nothing(cell):
+            yield "Certified", SAW_NOTHING
+        elif estimate.epsilon_lower is not None:
+            level = percent(estimate.confidence)
+            yield "Certified", f"ε ≥ {bound(cell)} with {level} confidence"
+        if estimate.epsilon_upper is not None and not saw_nothing(cell):
+            of = estimate.epsilon_upper_of
+            by = f", by {LIMITED[of]}" if of else ""
+            yield "This attack shows at most", f"{upper(estimate.epsilon_upper)}{by}"
+        if estimate.interval:
+            low, high = map(point, estimate.interval)
+            yield "Interval, approximate or assuming more; not a bound", f"{low} – {high}"
+        yield "Assumes", estimate.assumption
+    yield "Slack: claimed − certified", ", ".join(map(str, slack(cell)))
+    if cell.p_value is not None and cell.p_adjusted is not None:
+        yield "p-value", f"{cell.p_value:.3g}; adjusted for all tests {cell.p_adjusted:.3g}"
+    for part in ("mechanism", "pair", "attack", "estimator"):
+        choice = getattr(cell, part)
+        given = _value(choice.params) if choice.params else ""
+        yield part.capitalize(), f"{choice.use} {given}".strip()
+    yield "Statistic, thresholds or edges", _value(cell.statistic) if cell.statistic else ""
+    yield "Counts on D", _counts(cell, 0)
+    yield "Counts on D′", _counts(cell, 1)
+    yield "Draws", f"{cell.trials[0]:,} from D, {cell.trials[1]:,} from D′, seed {cell.seed}"
+    if cell.looks is not None and len(cell.looks) > 1:
+        yield "Looks at these draws", str(len(cell.looks))
+    yield "Notes", "; ".join(estimate.notes)[: 3 * LONGEST] if estimate else ""
+    yield "Id", cell.id
+
+
+def _counts(cell: CellRecord, dataset: int) -> str:
+    counts = cell.counts
+    if not (isinstance(counts, list) and len(counts) == 2):
+        return ""
+    row = counts[dataset]
+    if cell.statistic.get("name") == "DecisionCounts" and isinstance(row, list) and len(row) == 2:
+        return f"the attack guessed D {row[0]} times, and D′ {row[1]} times"
+    return _value(row)
+
+
+def _value(value: Any) -> str:
+    text = json.dumps(strict(value), ensure_ascii=False)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} … (the record has all)"
