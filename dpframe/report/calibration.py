@@ -4,52 +4,60 @@ import math
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from dpframe.report import number_format
 from dpframe.report.group import same, settings
 from dpframe.report.number_format import lower, percent, plural, point, quantity, setting
+from dpframe.report.parts import Line, Part, Row, Table
+from dpframe.report.verdict_text import SYMBOL
 
-Row = dict[str, Any]
+Cells = dict[str, Any]
 
 OWN_KEYS = ("attack.", "estimator.")
 """Prefixes of swept keys that distinguish the lines of a table, as audit.trials does."""
 MANY = 10_000  # repeats from which hundredths of a percent are shown
 WIDTH = 110  # of a page
-PROMISES = {"kept": "kept", "broken": "BROKEN", "failed": "failed", None: "nothing"}
-
-
-class Section(NamedTuple):
-    """A table and its explanation."""
-
-    title: str
-    explanation: str  # "" if the beginning explains the table
-    heads: tuple[str, ...]
-    rows: list[tuple[str | None, tuple[str, ...]]]
-    """State of the promise ("kept", "broken", "failed" or None) and texts of each line."""
+PROMISES = {
+    "kept": ("kept", "consistent"),
+    "broken": ("BROKEN", "violated"),
+    "failed": ("failed", "failed"),
+    None: ("nothing", None),
+}
+"""States of a promise in words, and the verdict whose sign and colour each has."""
 
 
 def calibration_page(found: dict[str, Any], command: str, day: str) -> str:
     """Return the page in docs/ on a result of `dpframe.calibrate`, its command and its day."""
     bounds = any(row["certified"] for row in found["rows"])
-    parts = [
+    made = [
         f"# How often {'bounds exceed' if bounds else 'estimates are above'} the truth",
         _wrapped(f"{conclusion(found)} This page is the output of the command below."),
         f"<!-- no-run: takes minutes -->\n```sh\n{command}\n```",
         *map(_wrapped, explanation(found)),
     ]
-    for section in sections(found):
-        parts.append(f"## {section.title.capitalize() if section.explanation else section.title}")
-        parts += [_wrapped(section.explanation)] if section.explanation else []
-        lines = [section.heads, ["---"] * len(section.heads), *(texts for _, texts in section.rows)]
-        parts.append("\n".join(map(_line, lines)))
-    parts += ["## Result", _wrapped(conclusion(found))]
+    for one in sections(found):
+        made.append(f"## {one.title.capitalize() if one.explanation else one.title}")
+        made += [_wrapped(one.explanation)] if one.explanation else []
+        rows = ([*texts[:-1], texts[-1].partition(" ")[2]] for texts, _ in one.rows)  # no signs
+        made.append("\n".join(map(_line, [one.heads, ["---"] * len(one.heads), *rows])))
+    made += ["## Result", _wrapped(conclusion(found))]
     if left := list(failures(found)):
-        parts.append("\n".join(f"* {line}" for line in left))
+        made.append("\n".join(f"* {line}" for line in left))
     environment = found["environment"]
     versions = ", ".join(f"{name} {environment[name]}" for name in ("dpframe", "jax", "scipy"))
-    parts.append(f"Seed {found['seed']}; {versions}; {day}.")
-    return "\n\n".join(parts) + "\n"
+    made.append(f"Seed {found['seed']}; {versions}; {day}.")
+    return "\n\n".join(made) + "\n"
+
+
+def parts(found: dict[str, Any]) -> Iterator[Part]:
+    """Describe the result: how to read the tables, the tables, and the conclusion."""
+    yield Line(f"{found['audit']['name']} · {quantity(found['repeats'])} repeats", "bold")
+    yield from (Line(text, "dim") for text in explanation(found))
+    yield from sections(found)
+    yield from (Line(f"– {text}") for text in failures(found))
+    grave = found["summary"]["broken"] or found["summary"]["failed"]
+    yield Line(conclusion(found), "violated" if grave else "bold")
 
 
 def _wrapped(text: str) -> str:
@@ -100,11 +108,11 @@ def explanation(found: dict[str, Any]) -> Iterator[str]:
         )
 
 
-def _above(row: Row) -> str:
+def _above(row: Cells) -> str:
     return "–" if row["rate"] is None else _rate(row, 1 if row["repeats"] < MANY else 2)
 
 
-def _rate(row: Row, decimals: int) -> str:
+def _rate(row: Cells, decimals: int) -> str:
     """Write a rate in percent with its interval, which is rounded outwards."""
     scale = 10**decimals
     low = math.floor(100 * row["rate_low"] * scale) / scale
@@ -112,16 +120,16 @@ def _rate(row: Row, decimals: int) -> str:
     return f"{100 * row['rate']:.{decimals}f} % ({low:.{decimals}f} to {high:.{decimals}f})"
 
 
-def _share(row: Row, value: float) -> str:
+def _share(row: Cells, value: float) -> str:
     """Write a number of the corner in percent; "–" if it was not computed."""
     return "–" if row["reason"] is not None else f"{100 * value:.2f} %"
 
 
-def _name(row: Row) -> str:
+def _name(row: Cells) -> str:
     return row_name(row) + (" · raw scores" if row["reads"] == "scores" else "")
 
 
-def row_name(row: Row) -> str:
+def row_name(row: Cells) -> str:
     """Name a line of a table by attack, estimator and their own swept values."""
     own = {key: value for key, value in row["swept"].items() if key.startswith(OWN_KEYS)}
     return " · ".join([row["attack"]["label"], row["estimator"]["label"], *settings(own)])
@@ -129,7 +137,7 @@ def row_name(row: Row) -> str:
 
 # The tables: each column has a title and writes its cell of a row. The promise comes last.
 
-Columns = Mapping[str, Callable[[Row], str]]
+Columns = Mapping[str, Callable[[Cells], str]]
 
 LINES: Columns = {
     "n": lambda row: quantity(row["trials"]),
@@ -163,16 +171,17 @@ WHOLE: Columns = {
 }
 
 
-def _section(title: str, text: str, columns: Columns, rows: list[Row]) -> Section:
-    lines: list[tuple[str | None, tuple[str, ...]]] = []
+def _section(title: str, text: str, columns: Columns, rows: list[Cells]) -> Table:
+    lines = []
     for row in rows:
         kind = "failed" if row.get("status") == "failed" else row["promise"]
-        promise = PROMISES[kind] if "of_share" not in row or row["reason"] is None else "–"
-        lines.append((kind, (*(write(row) for write in columns.values()), promise)))
-    return Section(title, text, (*columns, "promise"), lines)
+        promise, verdict = PROMISES[kind]
+        texts = [*(write(row) for write in columns.values()), f"{SYMBOL[verdict]} {promise}"]
+        lines.append(Row(texts, verdict or "dim"))
+    return Table((*columns, "promise"), lines, ("n", "audits"), title, text, is_named=False)
 
 
-def sections(found: dict[str, Any]) -> Iterator[Section]:
+def sections(found: dict[str, Any]) -> Iterator[Table]:
     """Return the tables: one for each known truth, the computed corner, and whole audits."""
     for rows in tables(found["rows"], (*OWN_KEYS, "audit.trials")):
         # By trials, estimators that certify first, the best on top.
@@ -205,20 +214,20 @@ def sections(found: dict[str, Any]) -> Iterator[Section]:
         yield _section("audits as a whole", text, WHOLE, whole)
 
 
-def tables(rows: list[Row], own: tuple[str, ...] = OWN_KEYS) -> list[list[Row]]:
+def tables(rows: list[Cells], own: tuple[str, ...] = OWN_KEYS) -> list[list[Cells]]:
     """Sort rows into tables by mechanism and by the swept values that a table shares."""
-    found: dict[str, list[Row]] = {}
+    found: dict[str, list[Cells]] = {}
     for row in rows:
         found.setdefault(same([row["mechanism"]["label"], place_of(row, own)]), []).append(row)
     return list(found.values())
 
 
-def place_of(row: Row, own: tuple[str, ...] = OWN_KEYS) -> dict[str, Any]:
+def place_of(row: Cells, own: tuple[str, ...] = OWN_KEYS) -> dict[str, Any]:
     """Return the swept values whose keys do not begin with one of `own`."""
     return {key: value for key, value in row["swept"].items() if not key.startswith(own)}
 
 
-def truth_of(row: Row) -> str:
+def truth_of(row: Cells) -> str:
     """Write the true ε of a row, if it is known."""
     if not row["truth"]:
         return ""

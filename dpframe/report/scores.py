@@ -2,26 +2,87 @@
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from dpframe.report import number_format
-from dpframe.report.number_format import duration, percent, point, quantity, setting
+from dpframe.report.number_format import duration, percent, plural, point, quantity, setting
+from dpframe.report.parts import Assumptions, Line, Part, Row, Table
 from dpframe.report.verdict_text import SYMBOL, WORDS
 
 Found = Mapping[str, Any]
-Row = dict[str, Any]
+Cells = dict[str, Any]
 
 ONE_RUN = "score-one-run"  # the kind of answer about canaries, whose bounds hold together
 DEFAULT = "order-statistics"  # the estimator of the headline, fixed before any scores are seen
 LOW_RATES = (0.01, 0.001)  # false-positive rates at which the headline names the true-positive rate
 
 
-def answered(found: Found) -> list[Row]:
+def parts(
+    found: Found, *, remarks: bool = False, estimates: bool = False, every: bool = False
+) -> Iterator[Part]:
+    """Describe the answer of `dpframe.score` or `score_one_run`, with a row for each bound.
+
+    `remarks` includes the notes of estimators instead of their number. `estimates` adds estimators
+    that certify nothing, which are also shown if no estimator certifies. `every` adds these and the
+    skipped estimators.
+    """
+    assumptions, one_run = Assumptions(), found["kind"] == ONE_RUN
+    rows, certified = answered(found), certified_rows(found)
+    shown = rows if estimates or every or not certified else certified
+    styles = {conclusion(found): "violated" if found["refuted"] else None, best(found): "bold"}
+    yield from (Line(text, styles.get(text)) for text in headline(found) or ["No bound"])
+    yield from (Line(text, "failed") for text in warnings(found))
+    yield from map(Line, sources(found))
+    yield Line(terms(found), "dim")
+    if shown:
+        yield table(found, shown, assumptions)
+    yield from assumptions.lines()
+    for row in shown if one_run else ():
+        if row["reason"]:
+            yield Line(f"{row['estimator']['label']}: {row['reason']}", row["verdict"])
+    yield from _notes(shown, remarks)
+    if warning := unadjusted(found):
+        yield Line(warning, "failed")
+    alone = (number_format.number(row["p_value"]) for row in certified)
+    level = 1 - found["audit"]["confidence"]
+    if not one_run and any(p_value is not None and p_value <= level for p_value in alone):
+        yield Line(f"{SYMBOL['violated']} a line that refutes the claim, taken alone", "violated")
+    if certified:
+        yield Line(meaning(found))
+    for row in found["rows"]:
+        if row["status"] == "failed":
+            text = f"{SYMBOL['failed']} {row['estimator']['label']} failed: {row['reason']}"
+            yield Line(text, "failed")
+    skipped = found["skipped"]
+    if every or estimates:
+        for skip in skipped:
+            yield Line(f"– {skip['estimator']}: left out: {skip['reason']}", "note")
+    hidden = [f"{plural(len(rows) - len(shown), 'estimate')} without a bound"] * (rows != shown)
+    if skipped and not estimates:
+        hidden.append(f"{plural(len(skipped), 'estimator')} left out")
+    if hidden and not every:
+        yield Line(f"Shown with --all: {', '.join(hidden)}", "dim")
+
+
+def _notes(rows: list[Cells], every: bool) -> Iterator[Line]:
+    """Write the notes of estimators, or their number."""
+    notes: dict[str, list[str]] = {}
+    for row in rows:
+        for note in row["estimate"]["notes"]:
+            notes.setdefault(note, []).append(row["estimator"]["label"])
+    if notes and not every:
+        many = "1 note of an estimator" if len(notes) == 1 else f"{len(notes)} notes of estimators"
+        yield Line(f"{many}, shown with --notes", "dim")
+        return
+    yield from (Line(f"{', '.join(labels)}: {note}", "note") for note, labels in notes.items())
+
+
+def answered(found: Found) -> list[Cells]:
     """Return the rows of estimators that answered."""
     return [row for row in found["rows"] if row["status"] == "ok"]
 
 
-def certified_rows(found: Found) -> list[Row]:
+def certified_rows(found: Found) -> list[Cells]:
     """Return the rows of estimators that certify a bound."""
     return [row for row in answered(found) if row["estimate"]["certified"]]
 
@@ -84,7 +145,7 @@ def larger(found: Found) -> str:
     )
 
 
-def bound_of(row: Row) -> float:
+def bound_of(row: Cells) -> float:
     """Return the certified bound of an estimator."""
     return _number(row["estimate"]["epsilon_lower"])
 
@@ -235,29 +296,8 @@ def meaning(found: Found) -> str:
     )
 
 
-def failures(found: Found) -> list[str]:
-    """Name the estimators that failed, with the reasons."""
-    failed = [row for row in found["rows"] if row["status"] == "failed"]
-    return [
-        f"{SYMBOL['failed']} {row['estimator']['label']} failed: {row['reason']}" for row in failed
-    ]
-
-
-def left_out(found: Found) -> list[str]:
-    """Name the estimators that were left out, with the reasons."""
-    return [f"{skip['estimator']}: left out: {skip['reason']}" for skip in found["skipped"]]
-
-
-class Line(NamedTuple):
-    """A line of the table of bounds."""
-
-    texts: list[str]  # the estimator first, its assumption last
-    certified: bool
-    verdict: str | None  # that of the estimator, or "violated" if this line alone refutes
-
-
-def table(found: Found, rows: Sequence[Row]) -> tuple[list[str], list[Line]]:
-    """Return the titles and lines of a table of estimators: bounds first, the largest on top.
+def table(found: Found, rows: Sequence[Cells], assumptions: Assumptions) -> Table:
+    """Return a table of estimators: bounds first, the largest on top.
 
     For canaries there is a line for each δ, beside the largest possible bound of these canaries.
     """
@@ -290,10 +330,11 @@ def table(found: Found, rows: Sequence[Row]) -> tuple[list[str], list[Line]]:
                 "p-value": f"{sign}{point(p_value)}" if first else "–",
                 "verdict": word if first else "",
                 "time": duration(row["seconds"]) if first else "",
-                "assumes": estimate["assumption"],
+                "assumes": assumptions.mark(estimate["assumption"]) if first else "",
             }
-            lines.append(Line([texts[title] for title in heads], certified, verdict))
-    return heads, lines
+            style = verdict or (None if certified else "dim")
+            lines.append(Row([texts[title] for title in heads], style))
+    return Table(heads, lines, right=("time",))
 
 
 def estimate_text(value: float | None, interval: Any) -> str:

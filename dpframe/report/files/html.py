@@ -7,7 +7,7 @@ script, which sorts and filters the table and shows the numbers of a cell beside
 import bisect
 import math
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from dpframe.report.number_format import (
     quantity,
     together,
 )
+from dpframe.report.parts import Line, Part
 from dpframe.report.verdict_text import (
     SHADES,
     SYMBOL,
@@ -85,30 +86,30 @@ def power(plan: Any) -> str:
     """Return a page with a plan's powers as a table, and against trials if they are drawn."""
     from dpframe.report.terminal.plan import facts_of, meaning_of_power, power_table
 
-    heads, rows, rest = [""], list[list[str]](), list[str]()
+    parts: list[Part] = [Line(f"Power of {plan['name']}")]
+    parts += [Line(f"{name}: {text}.") for name, text in facts_of(plan)]
     if plan["power"]:
-        (heads, rows), rest = power_table(plan["power"]), [meaning_of_power(plan["power"])]
+        parts += [power_table(plan["power"]), Line(meaning_of_power(plan["power"]), "dim")]
     for skip in plan["without_power"]:
-        rest.append(f"Power unknown, {plural(skip['cells'], 'cell')}: {skip['reason']}.")
-    picture, caption = figure("draw_power", plan)
-    page = environment().get_template("scores.html")
-    return (
-        page.render(
-            title="Plan of an audit",
-            headline=[f"Power of {plan['name']}", *(f"{k}: {text}." for k, text in facts_of(plan))],
-            heads=heads,
-            rows=rows,
-            looks=["", *[Markup(' class="number"')] * len(heads)],
-            picture=picture,
-            caption=caption,
-            rest=rest,
-            warnings=[],
-            grave=False,
-            notes=[],
-            versions=f"dpframe {__version__}",
-        )
-        + "\n"
-    )
+        number = plural(skip["cells"], "cell")
+        parts.append(Line(f"Power unknown, {number}: {skip['reason']}."))
+    drawn = figure("draw_power", plan)
+    return page_of("Plan of an audit", parts, drawn, f"dpframe {__version__}")
+
+
+def page_of(
+    title: str,
+    parts: Iterable[Part],
+    drawn: tuple[Markup, str],
+    versions: str,
+    *,
+    grave: bool = False,
+) -> str:
+    """Return a page with the parts of a report, and a figure with its caption."""
+    (picture, caption), shown = drawn, list(parts)
+    values = {"title": title, "parts": shown, "picture": picture, "caption": caption}
+    page = environment().get_template("parts_page.html")
+    return page.render(values, versions=versions, grave=grave) + "\n"
 
 
 def figure(draw: str, found: Any) -> tuple[Markup, str]:

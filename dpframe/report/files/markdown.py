@@ -8,6 +8,7 @@ from dpframe.common.text import escape
 from dpframe.report.cells import cell_table
 from dpframe.report.findings import ATTENTION, Kind, caveats, estimators, mechanisms, of
 from dpframe.report.number_format import plural
+from dpframe.report.parts import Part, Table
 from dpframe.report.verdict_text import expectations, headline
 from dpframe.report.versions import versions
 from dpframe.results.model import CellRecord, Record
@@ -153,6 +154,21 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table of texts that are already Markdown."""
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def document_of(parts: Iterable[Part]) -> str:
+    """Return a page with the parts of a report; the first is its heading."""
+    made: list[str] = []
+    for part in parts:
+        if isinstance(part, Table):
+            rows = [list(map(plain, texts)) for texts, _ in part.rows]
+            made.append(table(list(map(plain, part.heads)), rows))
+        else:
+            mark = "**" if part.style == "failed" else ""
+            made.append(
+                f"{mark}{plain(part.text, 1000)}{mark}" if made else f"## {plain(part.text)}"
+            )
+    return "\n\n".join(made) + "\n"
 
 
 def folded(summary: str, body: str) -> str:

@@ -3,14 +3,11 @@
 import csv
 import io
 from collections.abc import Iterator
-from typing import Any
-
-from markupsafe import Markup
 
 from dpframe.errors import DpframeError, OutputError
 from dpframe.report import scores
 from dpframe.report.files import markdown
-from dpframe.report.scores import ONE_RUN, Found, Row
+from dpframe.report.scores import ONE_RUN, Cells, Found
 from dpframe.results.rows import field
 
 SUFFIXES = (".html", ".md", ".csv")
@@ -21,7 +18,7 @@ COLUMNS = (
 """The columns of the .csv report."""
 
 
-def _rows(found: Found) -> Iterator[Row]:
+def _rows(found: Found) -> Iterator[Cells]:
     """Yield a line for each estimator and δ, best bounds first."""
     best = scores.certified_rows(found)
     if found["kind"] != ONE_RUN:
@@ -65,62 +62,26 @@ def _csv(found: Found) -> str:
     return out.getvalue()
 
 
-def _table(found: Found) -> tuple[list[str], list[list[str]]]:
-    """Return titles and rows of the estimators that answered."""
-    heads, lines = scores.table(found, scores.answered(found))
-    return heads, [line.texts for line in lines]
-
-
-def _rest(found: Found) -> list[str]:
-    """Return the sentences below the table."""
-    said = [scores.unadjusted(found), scores.meaning(found), *scores.failures(found)]
-    return [line for line in (*said, *scores.sources(found), scores.terms(found)) if line]
-
-
 def _markdown(found: Found) -> str:
-    plain = markdown.plain
-    first, *more = scores.headline(found) or ["No bound"]
-    heads, rows = _table(found)
-    parts = [f"## {plain(first)}", *map(plain, more)]
-    parts += [f"**{plain(line)}**" for line in scores.warnings(found)]
-    parts.append(markdown.table(heads, [[plain(cell) for cell in row] for row in rows]))
-    return "\n\n".join([*parts, *(plain(line, 1000) for line in _rest(found))]) + "\n"
+    return markdown.document_of(scores.parts(found, remarks=True, every=True))
 
 
 def fragment(found: Found) -> str:
-    """Return headline and table as an element, for a notebook."""
-    return _rendered("scores_table.html", found)
-
-
-def _rendered(template: str, found: Found, **values: Any) -> str:
+    """Return what `dpframe score` prints as an element, for a notebook."""
     from dpframe.report.files.html import environment  # jinja2 takes long to import
 
-    heads, rows = _table(found)
-    # The estimator is first, its assumption last.
-    looks = ["", *[' class="number"'] * (len(heads) - 2), ' style="min-width: 14rem"']
-    values |= {"headline": scores.headline(found) or ["No bound"], "heads": heads, "rows": rows}
-    values |= {"warnings": scores.warnings(found), "grave": found["refuted"]}
-    return environment().get_template(template).render(values, looks=list(map(Markup, looks)))
+    shown = {"parts": list(scores.parts(found)), "grave": found["refuted"]}
+    return environment().get_template("parts.html").render(shown)
 
 
 def _page(found: Found) -> str:
-    from dpframe.report.files.html import figure
+    from dpframe.report.files.html import figure, page_of
 
-    notes = [
-        f"{row['estimator']['label']}: {note}"
-        for row in found["rows"]
-        for note in (row["estimate"] or {}).get("notes", ())
-    ]
     versions = ", ".join(f"{name} {found['environment'][name]}" for name in ("dpframe", "numpy"))
-    picture, caption = figure("draw_scores", found)
-    page = _rendered(
-        "scores.html",
-        found,
-        title="Scores made elsewhere",
-        picture=picture,
-        caption=caption,
-        rest=_rest(found),
-        notes=notes + scores.left_out(found),
-        versions=f"Seed {found['seed']}; {versions}",
+    return page_of(
+        "Scores made elsewhere",
+        scores.parts(found, remarks=True, every=True),
+        figure("draw_scores", found),
+        f"Seed {found['seed']}; {versions}",
+        grave=bool(found["refuted"]),
     )
-    return page + "\n"

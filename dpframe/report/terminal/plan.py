@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from dpframe.report import parts
 from dpframe.report.number_format import (
     brief,
     lower,
@@ -17,7 +18,7 @@ from dpframe.report.number_format import (
     size,
     upper,
 )
-from dpframe.report.terminal.text import STYLE, literal, show, table
+from dpframe.report.terminal.text import STYLE, literal, show, show_parts, table
 from dpframe.report.verdict_text import SYMBOL, unadjusted
 
 MOST_LINES = 12  # longer lists end in a count of the rest
@@ -116,10 +117,9 @@ def render_plan(plan: Outlook, console: Console) -> None:
     sign, style = SYMBOL["inconclusive"], STYLE["inconclusive"]
     show(console, *(literal(f"{sign} {line}", style) for line in inconclusive))
     if powers := plan["power"]:
-        heads, rows = power_table(powers)
-        lines = [[literal(name, "bold"), *texts] for name, *texts in rows]
-        show(console, Text(), table(heads, lines, right=heads[1:]))
-        show(console, literal(meaning_of_power(powers), "dim"))
+        meaning = parts.Line(meaning_of_power(powers), "dim")
+        show(console, Text())
+        show_parts(console, [power_table(powers), meaning])
     for what, left in (("power unknown", plan["without_power"]), ("skipped", plan["skipped"])):
         for skip in left:
             cells = plural(skip["cells"], "cell")
@@ -160,8 +160,8 @@ def meaning_of_power(rows: list[PowerRow]) -> str:
     return POWER.format(rows[0]["probability"], models)
 
 
-def power_table(rows: list[PowerRow]) -> tuple[list[str], list[list[str]]]:
-    """Return titles and rows of the table of powers; the first column has names."""
+def power_table(rows: list[PowerRow]) -> parts.Table:
+    """Return the table of powers."""
     heads = ["cells", "claimed", "detectable"]
     heads += [f"{multiple:g}×" for multiple in rows[0]["curve"]]
     if wanted := rows[0]["against"]:
@@ -173,8 +173,8 @@ def power_table(rows: list[PowerRow]) -> tuple[list[str], list[list[str]]]:
         texts += [f"{share:.2f}" for share in row["curve"].values()]
         if row["against"]:
             texts.append("none" if row["needed"] is None else quantity(row["needed"]))
-        lines.append([f"{row['label']} ×{row['cells']}", *texts])
-    return heads, lines
+        lines.append(parts.Row([f"{row['label']} ×{row['cells']}", *texts]))
+    return parts.Table(heads, lines, right=heads[1:])
 
 
 def _reach(rows: list[Reach]) -> Table:

@@ -9,6 +9,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from dpframe.common.text import escape
+from dpframe.report import parts
 from dpframe.report.number_format import together
 
 ASCII = {
@@ -27,7 +28,11 @@ STYLE: dict[str | None, str] = {
     "inconclusive": "magenta",
     "failed": "bold magenta",
     None: "",
+    "bold": "bold",
+    "dim": "dim",
+    "note": "dim",
 }
+"""Styles of rich by verdict, and for parts of a report."""
 
 GAP = 2  # columns between those of a table
 WORD = 24  # columns: words up to this length stay whole
@@ -108,6 +113,29 @@ def show(console: Console, *parts: RenderableType) -> None:
     """Print texts and tables; rich folds them to the width of the console."""
     for part in parts:
         console.print(_Fitted(part), crop=False)  # ASCII may be longer
+
+
+def show_parts(console: Console, shown: Iterable[parts.Part]) -> None:
+    """Print lines and tables, with a blank line above and below each table."""
+    after_first = after_table = False
+    for part in shown:
+        is_table = isinstance(part, parts.Table)
+        if after_table or (is_table and after_first):
+            show(console, Text())
+        after_first, after_table = True, is_table
+        if isinstance(part, parts.Line):
+            show(console, literal(part.text, STYLE[part.style]))
+            continue
+        if part.title:
+            show(console, literal(part.title, "bold"))
+        if part.explanation:
+            show(console, literal(part.explanation, "dim"))
+        rows = []
+        for (name, *texts), style in part.rows:
+            bold = part.is_named and style != "dim"
+            cells = (literal(text, STYLE[style]) for text in texts)
+            rows.append([literal(name, "bold" if bold else STYLE[style]), *cells])
+        show(console, table(part.heads, rows, right=part.right))
 
 
 def literal(text: str, style: str | None = "") -> Text:
