@@ -39,7 +39,7 @@ def calibration_page(found: dict[str, Any], command: str, day: str) -> str:
     for one in sections(found):
         made.append(f"## {one.title.capitalize() if one.explanation else one.title}")
         made += [_wrapped(one.explanation)] if one.explanation else []
-        rows = ([*texts[:-1], texts[-1].partition(" ")[2]] for texts, _ in one.rows)  # no signs
+        rows = [[*map(str, texts[:-1]), str(texts[-1])[2:]] for texts, _ in one.rows]  # no signs
         made.append("\n".join(map(_line, [one.heads, ["---"] * len(one.heads), *rows])))
     made += ["## Result", _wrapped(conclusion(found))]
     if left := list(failures(found)):

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from dpframe.report import number_format
 from dpframe.report.group import attack_of, repeated, short
 from dpframe.report.number_format import brief, percent, point, setting, upper
-from dpframe.report.verdict_text import BLIND, outcome, slack, told_apart, verdict
+from dpframe.report.parts import Row, Table
+from dpframe.report.verdict_text import BLIND, outcome, slack, state, told_apart, verdict
 from dpframe.results.model import CellRecord
 from dpframe.results.rows import share
 from dpframe.results.strict_json import strict
@@ -27,16 +28,11 @@ LIMITED = {
 """Upper limits, by `epsilon_upper_of`."""
 
 
-class CellTable(NamedTuple):
-    """A table with a row for each cell."""
+def cell_table(cells: Sequence[CellRecord], most: int) -> Table:
+    """Return a table of the first `most` cells: the verdict first, `NUMBERS` last.
 
-    heads: list[str]
-    rows: list[list[str]]  # the verdict first, `NUMBERS` last
-    common: str  # the attack and the estimator that all cells have in common, which have no column
-
-
-def cell_table(cells: Sequence[CellRecord], most: int) -> CellTable:
-    """Lay out the first `most` cells; attack, estimator and repeat are columns if they differ."""
+    Attack, estimator and repeat are columns if they differ; the title names those that all share.
+    """
     keys = list(dict.fromkeys(key for cell in cells for key in cell.swept))
     labels = {
         "attack": list(map(attack_of, cells)),
@@ -45,19 +41,17 @@ def cell_table(cells: Sequence[CellRecord], most: int) -> CellTable:
     different = {part: found for part, found in labels.items() if len(set(found)) > 1}
     common = [f"{part} {labels[part][0]}" for part in labels if cells and part not in different]
     several = repeated(cells)
-    rows = [
-        [
+    rows = []
+    for index, cell in enumerate(cells[:most]):
+        texts = [
             verdict(cell),
             cell.mechanism.label,
             *(found[index] for found in different.values()),
-            *(setting(cell.swept[key]) if key in cell.swept else "–" for key in keys),
-            *[str(cell.repeat)] * several,
-            *numbers(cell),
         ]
-        for index, cell in enumerate(cells[:most])
-    ]
+        texts += [setting(cell.swept[key]) if key in cell.swept else "–" for key in keys]
+        rows.append(Row([*texts, *[str(cell.repeat)] * several, *numbers(cell)], state(cell)))
     heads = ["verdict", "mechanism", *different, *(short(key, keys) for key in keys)]
-    return CellTable([*heads, *["repeat"] * several, *NUMBERS], rows, ", ".join(common))
+    return Table([*heads, *["repeat"] * several, *NUMBERS], rows, NUMBERS, ", ".join(common))
 
 
 def bound(cell: CellRecord) -> str:

@@ -1,5 +1,6 @@
 """The findings of a run: one list, made from its record, that every report only lays out."""
 
+import itertools
 import math
 import shlex
 from collections import Counter
@@ -13,6 +14,7 @@ from dpframe.report import group, verdict_text
 from dpframe.report.cells import LIMITED
 from dpframe.report.group import Group, cell_name, repeated
 from dpframe.report.number_format import lower, percent, plural, quantity, setting
+from dpframe.report.parts import Line, Row, Table
 from dpframe.report.verdict_text import (
     NO_REASON,
     SYMBOL,
@@ -409,6 +411,15 @@ def mechanisms(record: Record) -> Iterator[MechanismResults]:
     for label in dict.fromkeys(skip.mechanism for skip in record.skipped):
         if label not in members:
             yield MechanismResults(label, [("failed", "– skipped")], "nothing was tested")
+
+
+def mechanism_table(record: Record, most: int | None = None) -> Table:
+    """Return the verdicts and the worst cell of each mechanism as a table."""
+    rows = []
+    for label, tallies, worst in itertools.islice(mechanisms(record), most):
+        counts = ", ".join(text for _, text in tallies)
+        rows.append(Row([label, Line(counts, tallies[0][0] if len(tallies) == 1 else None), worst]))
+    return Table(("mechanism", "verdicts", "worst cell"), rows)
 
 
 def _worst_of(cells: list[CellRecord], found: list[Group]) -> str:

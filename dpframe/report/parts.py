@@ -15,7 +15,7 @@ class Line(NamedTuple):
 class Row(NamedTuple):
     """A row of a table."""
 
-    texts: list[str]
+    cells: Sequence[str | Line]
     style: str | None = None  # as that of a line; the name of a row is bold, unless it is dim
 
 

@@ -4,8 +4,8 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
+from dpframe.report.parts import Line, Row, Table
 from dpframe.report.verdict_text import SYMBOL, WORDS, measure, state
 from dpframe.report.witness import noise_too_small
 from dpframe.results.model import CellRecord, Record
@@ -18,24 +18,7 @@ GRAVITY = ("violated", "failed", "inconclusive", None, "consistent")
 """Verdicts from the gravest; a place shows the gravest of its cells."""
 
 
-class VersionResult(NamedTuple):
-    """The result of a mechanism in an environment."""
-
-    verdict: str | None  # may be "failed"
-    text: str
-
-
-UNTRIED = VersionResult(None, "–")
-
-
-class Versions(NamedTuple):
-    """A table of versions."""
-
-    mechanisms: list[str]  # titles of the columns
-    rows: list[tuple[str, list[VersionResult]]]  # environment, and the result of each mechanism
-
-
-def versions(record: Record) -> list[Versions]:
+def versions(record: Record) -> list[Table]:
     """Return the matrix of a record; [] if no mechanism ran in two environments.
 
     A sparse matrix is split into tables of environments and mechanisms that were tried together: if
@@ -68,14 +51,12 @@ def versions(record: Record) -> list[Versions]:
     ]
 
 
-def _table(members: dict[str, dict[str, list[CellRecord]]], columns: list[str]) -> Versions:
-    return Versions(
-        columns,
-        [
-            (name, [_shown(row[column]) if column in row else UNTRIED for column in columns])
-            for name, row in members.items()
-        ],
-    )
+def _table(members: dict[str, dict[str, list[CellRecord]]], columns: list[str]) -> Table:
+    rows = [
+        Row([name, *(_shown(row[column]) if column in row else "–" for column in columns)])
+        for name, row in members.items()
+    ]
+    return Table(["environment", *columns], rows)
 
 
 def _environment(cell: CellRecord) -> str:
@@ -115,13 +96,13 @@ def _prefix(split: Sequence[Sequence[str]]) -> list[str]:
     return [column[0] for column in columns]
 
 
-def _shown(cells: Sequence[CellRecord]) -> VersionResult:
+def _shown(cells: Sequence[CellRecord]) -> Line:
     """Return the gravest result of some cells."""
     verdicts = ["violated" if exceeds(cell) else state(cell) for cell in cells]
     verdict = min(verdicts, key=GRAVITY.index)
     cell = cells[verdicts.index(verdict)]
     if exceeds(cell):
-        return VersionResult(verdict, f"{SYMBOL[verdict]} {noise_too_small(cell)}")
+        return Line(f"{SYMBOL[verdict]} {noise_too_small(cell)}", verdict)
     share = f" in {verdicts.count(verdict)} of {len(cells)} cells" if len(cells) > 1 else ""
     why = ""
     if verdict == "failed":
@@ -129,4 +110,4 @@ def _shown(cells: Sequence[CellRecord]) -> VersionResult:
     elif verdict == "violated":
         why = cell.search.event if cell.search is not None else measure(cell)
     text = f"{SYMBOL[verdict]} {WORDS[verdict]}{share}"
-    return VersionResult(verdict, f"{text}: {why}" if why else text)
+    return Line(f"{text}: {why}" if why else text, verdict)

@@ -20,7 +20,7 @@ from dpframe import __version__
 from dpframe.common.text import escape
 from dpframe.errors import DpframeError
 from dpframe.report import findings, group, number_format, verdict_text
-from dpframe.report.cells import NUMBERS, CellTable, bound, cell_table, facts
+from dpframe.report.cells import NUMBERS, bound, cell_table, facts
 from dpframe.report.findings import ATTENTION, Finding, Kind
 from dpframe.report.group import Spot, maps
 from dpframe.report.number_format import (
@@ -29,7 +29,7 @@ from dpframe.report.number_format import (
     quantity,
     together,
 )
-from dpframe.report.parts import Line, Part
+from dpframe.report.parts import Line, Part, Table
 from dpframe.report.verdict_text import (
     SHADES,
     SYMBOL,
@@ -154,7 +154,7 @@ def values(record: Record) -> dict[str, Any]:
         "name": record.audit.name,
         "head": verdict_text.headline(record),
         "said": said,
-        "mechanisms": list(findings.mechanisms(record))[:MOST_ISSUES],
+        "mechanisms": findings.mechanism_table(record, MOST_ISSUES),
     }
 
 
@@ -193,7 +193,7 @@ def _body(record: Record, said: dict[str, list[Finding]]) -> dict[str, Any]:
         "details_left": len(cells) - len(detailed),
         "slack": verdict_text.meanings_of_slack(),
         "number": plural(len(cells), "cell"),
-        "common": table.common,
+        "common": table.title,
         "estimators": list(findings.estimators(record))[:MOST_ISSUES],
         "environment": list(_run(record)),
         "text": record.spec.text[:MOST_SPEC],
@@ -230,17 +230,16 @@ def _run(record: Record) -> Iterator[tuple[str, str]]:
 # One cell: as a row of the table, and in full.
 
 
-def _rows(cells: list[CellRecord], table: CellTable, linked: set[int]) -> list[dict[str, Any]]:
+def _rows(cells: list[CellRecord], table: Table, linked: set[int]) -> list[dict[str, Any]]:
     """Return the rows of the table; `linked` are the indices of cells with details on the page."""
-    numbers = len(NUMBERS)
     return [
         _head(cell)
         | {
             "link": f"#cell-{index}" if index in linked else None,
-            "texts": texts[1:-numbers],
-            "numbers": [*texts[-numbers:], _bar(cell)],
+            "texts": texts[1 : -len(NUMBERS)],
+            "numbers": [*texts[-len(NUMBERS) :], _bar(cell)],
         }
-        for index, (cell, texts) in enumerate(zip(cells, table.rows, strict=False))
+        for index, (cell, (texts, _)) in enumerate(zip(cells, table.rows, strict=False))
     ]
 
 

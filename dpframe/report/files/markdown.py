@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from dpframe.common.text import escape
 from dpframe.report.cells import cell_table
-from dpframe.report.findings import ATTENTION, Kind, caveats, estimators, mechanisms, of
+from dpframe.report.findings import ATTENTION, Kind, caveats, estimators, mechanism_table, of
 from dpframe.report.number_format import plural
-from dpframe.report.parts import Part, Table
+from dpframe.report.parts import Line, Part, Table
 from dpframe.report.verdict_text import expectations, headline
 from dpframe.report.versions import versions
 from dpframe.results.model import CellRecord, Record
@@ -36,8 +36,7 @@ def _sections(record: Record, cap: int) -> Iterator[str]:
     yield f"# {plain(record.audit.name)}"
     yield f"**{plain(headline(record), 1000)}**"
     yield from _remarks(record)
-    yield _overview(record, cap)
-    yield from _versions(record, cap)
+    yield from _overview(record, cap)
     yield from _alarms(record, min(cap, _MOST_ALARMS))
     if record.cells:
         rows = _table(record.cells, cap)
@@ -57,24 +56,12 @@ def _remarks(record: Record) -> Iterator[str]:
         yield _LEGEND
 
 
-def _overview(record: Record, cap: int) -> str:
-    """Return a row for each mechanism: its verdicts, and its worst cell in words."""
-    every = list(mechanisms(record))
-    rows = [
-        (plain(one.label), ", ".join(plain(text) for _, text in one.tallies), plain(one.worst))
-        for one in every[:cap]
-    ]
-    text = table(("mechanism", "verdicts", "worst cell"), rows)
-    return text + _left_out(len(every) - len(rows), "mechanism")
-
-
-def _versions(record: Record, cap: int) -> Iterator[str]:
-    """Return the version matrix."""
+def _overview(record: Record, cap: int) -> Iterator[str]:
+    """Return what became of each mechanism, and of each in every environment."""
+    yield _capped(mechanism_table(record), cap, "mechanism")
     for number, part in enumerate(versions(record)):
-        heads = ("environment", *map(plain, part.mechanisms))
-        rows = [(plain(name), *(plain(one.text) for one in row)) for name, row in part.rows[:cap]]
         title = "## Versions\n\n" if number == 0 else ""
-        yield title + table(heads, rows) + _left_out(len(part.rows) - cap, "environment")
+        yield title + _capped(part, cap, "environment")
 
 
 def _alarms(record: Record, cap: int) -> Iterator[str]:
@@ -89,11 +76,14 @@ def _alarms(record: Record, cap: int) -> Iterator[str]:
 
 
 def _table(cells: Sequence[CellRecord], cap: int) -> str:
-    found = cell_table(cells, cap)
-    rows = [list(map(plain, row)) for row in found.rows]
-    common = f"All with {plain(found.common)}.\n\n" if found.common else ""
-    heads = list(map(plain, found.heads))
-    return f"{common}{table(heads, rows)}{_left_out(len(cells) - cap, 'cell')}"
+    part = cell_table(cells, cap)
+    common = f"All with {plain(part.title)}.\n\n" if part.title else ""
+    return common + table(part) + _left_out(len(cells) - cap, "cell")
+
+
+def _capped(part: Table, cap: int, noun: str) -> str:
+    shown = table(part._replace(rows=part.rows[:cap]))
+    return shown + _left_out(len(part.rows) - cap, noun)
 
 
 def _means(record: Record) -> Iterator[str]:
@@ -150,10 +140,11 @@ def code(text: str, most: int) -> str:
     return f"{fence}toml\n{shown}\n{fence}"
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of texts that are already Markdown."""
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def table(part: Table) -> str:
+    """Return a table."""
+    texts = ([one.text if isinstance(one, Line) else one for one in row.cells] for row in part.rows)
+    lines = [part.heads, ["---"] * len(part.heads), *texts]
+    return "\n".join(f"| {' | '.join(map(plain, line))} |" for line in lines)
 
 
 def document_of(parts: Iterable[Part]) -> str:
@@ -161,8 +152,7 @@ def document_of(parts: Iterable[Part]) -> str:
     made: list[str] = []
     for part in parts:
         if isinstance(part, Table):
-            rows = [list(map(plain, texts)) for texts, _ in part.rows]
-            made.append(table(list(map(plain, part.heads)), rows))
+            made.append(table(part))
         else:
             mark = "**" if part.style == "failed" else ""
             made.append(

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dpframe.report import verdict_text
-from dpframe.report.findings import ATTENTION, Finding, Kind, findings, mechanisms, of
+from dpframe.report.findings import ATTENTION, Finding, Kind, findings, mechanism_table, of
 from dpframe.report.group import (
     Group,
     Map,
@@ -26,7 +26,7 @@ from dpframe.report.group import (
     telling_name,
 )
 from dpframe.report.number_format import lower, plural, point, quantity, setting, spread, upper
-from dpframe.report.terminal.text import STYLE, joined, least_width, literal, show, table
+from dpframe.report.terminal.text import STYLE, joined, laid_out, least_width, literal, show, table
 from dpframe.report.verdict_text import BLIND, SHADES, SYMBOL, UNEXPECTED, WORDS, headline, weight
 from dpframe.report.versions import versions
 from dpframe.results.model import Record
@@ -54,15 +54,12 @@ def render(record: Record, console: Console, *, numbers: bool = False, slack: bo
         show(console, *([] if drawn else [Text()]), *_numbers(listed, record))
     if slack:
         show(console, *([Text()] if listed else []), *_slack(record, found))
-    overview = list(mechanisms(record))
-    if len(record.cells) != len(overview):  # else the table shows each mechanism's only cell
-        rows = []
-        for one in overview:
-            tallies = joined(literal(text, STYLE[state]) for state, text in one.tallies)
-            rows.append((literal(one.label, "bold"), tallies, one.worst))
+    overview = mechanism_table(record)
+    if len(record.cells) != len(overview.rows):  # else the table shows each mechanism's only cell
         blank = [] if drawn and not numbers and not slack else [Text()]
-        show(console, *blank, table(["mechanism", "cells", "worst cell"], rows))
-    show(console, *_matrix(record))
+        show(console, *blank, laid_out(overview))
+    for part in versions(record):
+        show(console, Text(), laid_out(part))
     for kind in ATTENTION:
         show(console, *_listed([one for one in said if one.kind is kind]))
     rest = [one for one in said if one.kind in (Kind.EVIDENCE, Kind.MEANING)]
@@ -284,17 +281,6 @@ def _slack(record: Record, found: list[Group]) -> Iterator[Text | Table]:
     if (rest := len(cells) - MOST_SLACK) > 0:
         yield literal(f"… and {plural(rest, 'more cell')}; see the record", "dim")
     yield from (literal(f"{name}: {meanings[name]}", "dim") for name in used)
-
-
-def _matrix(record: Record) -> Iterator[Text | Table]:
-    """Draw the version matrix: a row for each environment, a column for each mechanism."""
-    for part in versions(record):
-        rows = [
-            [literal(name, "bold"), *(literal(p.text, STYLE[p.verdict]) for p in places)]
-            for name, places in part.rows
-        ]
-        yield Text()
-        yield table(["environment", *part.mechanisms], rows)
 
 
 def render_notes(record: Record, console: Console) -> None:

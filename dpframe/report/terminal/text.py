@@ -130,12 +130,23 @@ def show_parts(console: Console, shown: Iterable[parts.Part]) -> None:
             show(console, literal(part.title, "bold"))
         if part.explanation:
             show(console, literal(part.explanation, "dim"))
-        rows = []
-        for (name, *texts), style in part.rows:
-            bold = part.is_named and style != "dim"
-            cells = (literal(text, STYLE[style]) for text in texts)
-            rows.append([literal(name, "bold" if bold else STYLE[style]), *cells])
-        show(console, table(part.heads, rows, right=part.right))
+        show(console, laid_out(part))
+
+
+def laid_out(part: parts.Table) -> Table:
+    """Return a table of rich."""
+    rows = []
+    for cells, style in part.rows:
+        row = [
+            literal(cell.text, STYLE[cell.style])
+            if isinstance(cell, parts.Line)
+            else literal(cell, STYLE[style])
+            for cell in cells
+        ]
+        if part.is_named and style != "dim":
+            row[0].style = "bold"
+        rows.append(row)
+    return table(part.heads, rows, right=part.right)
 
 
 def literal(text: str, style: str | None = "") -> Text:
