@@ -150,24 +150,22 @@ def alarms(record: Record, file: str, line: Callable[[str], int | None]) -> Iter
         found.append(("", record.audit.name, "no cell was run, so nothing was tested"))
     shown = found if len(found) <= MOST else found[: MOST - 1]
     for label, title, message in shown:
-        yield _command(file, line(label), title, message)
+        yield _annotation(file, line(label), title, message)
     if rest := found[len(shown) :]:
         labels = Counter(label for label, _, _ in rest)
         of = ", ".join(f"{number} of {label}" for label, number in labels.most_common(5))
         more = f", and {len(labels) - 5} other mechanisms" if len(labels) > 5 else ""
-        yield _command(file, None, f"and {len(rest)} more", f"{len(rest)} more cells: {of}{more}")
+        text = f"{len(rest)} more cells: {of}{more}"
+        yield _annotation(file, None, f"and {len(rest)} more", text)
 
 
-def _command(file: str, line: int | None, title: str, message: str) -> str:
+def _annotation(file: str, line: int | None, title: str, message: str) -> str:
+    def escaped(text: str, also: str = "") -> str:
+        shown = escape(text, "\r\n").replace("%", "%25")
+        for char in f"\r\n{also}":
+            shown = shown.replace(char, f"%{ord(char):02X}")
+        return shown
+
     properties = {"file": file, "line": str(line) if line and file else "", "title": title}
-    given = ",".join(
-        f"{key}={_escaped(value).replace(':', '%3A').replace(',', '%2C')}"
-        for key, value in properties.items()
-        if value
-    )
-    return f"::error {given}::{_escaped(message)}"
-
-
-def _escaped(text: str) -> str:
-    shown = escape(text, "\r\n")
-    return shown.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    given = (f"{key}={escaped(value, ':,')}" for key, value in properties.items() if value)
+    return f"::error {','.join(given)}::{escaped(message)}"

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from rich import progress
 from rich.console import Console
-from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.table import Column
-from rich.text import Text
 
 from dpframe.common.text import escape
 from dpframe.report.number_format import quantity
@@ -53,7 +52,7 @@ def run_progress(
         text("{task.description}", label),
         BarColumn(bar_width=None, complete_style="color(30)", finished_style="color(30)"),
         text(cells, Column(no_wrap=True)),
-        _Rate(unit),
+        text("{task.fields[rate]}", Column(no_wrap=True, justify="right", min_width=21)),
         TimeRemainingColumn(compact=True, table_column=Column(no_wrap=True)),
         text("left", Column(no_wrap=True)),
         console=console,
@@ -64,7 +63,7 @@ def run_progress(
     )
     with display:
         task = display.add_task(
-            "starting", total=total_draws or None, cells_done=0, cells=total_cells
+            "starting", total=total_draws or None, cells_done=0, cells=total_cells, rate=""
         )
         begun = False
 
@@ -74,20 +73,13 @@ def run_progress(
                 # Draws that a resumed run read from its checkpoint must not count as speed.
                 display.reset(task, completed=draws_done)
                 begun = True
+            speed = display.tasks[0].speed
             display.update(
                 task,
                 completed=draws_done,
                 description=escape(label),
                 cells_done=cells_done,
+                rate=f"{quantity(speed) if speed else '-'} {unit}/s",
             )
 
         yield report
-
-
-class _Rate(ProgressColumn):
-    def __init__(self, unit: str) -> None:
-        self._unit = unit
-        super().__init__(table_column=Column(no_wrap=True, justify="right", min_width=21))
-
-    def render(self, task: Task) -> Text:
-        return Text(f"{quantity(task.speed) if task.speed else '-'} {self._unit}/s")

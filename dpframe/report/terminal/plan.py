@@ -4,10 +4,7 @@ from collections.abc import Iterator
 from typing import TypedDict
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from dpframe.report import parts
 from dpframe.report.number_format import (
     brief,
     lower,
@@ -18,7 +15,8 @@ from dpframe.report.number_format import (
     size,
     upper,
 )
-from dpframe.report.terminal.text import STYLE, literal, show, show_parts, table
+from dpframe.report.parts import Line, Part, Row, Table
+from dpframe.report.terminal.text import show_parts
 from dpframe.report.verdict_text import SYMBOL, unadjusted
 
 MOST_LINES = 12  # longer lists end in a count of the rest
@@ -97,33 +95,35 @@ class Outlook(TypedDict):
 
 def render_plan(plan: Outlook, console: Console) -> None:
     """Print the plan of a run."""
-    size = [[literal(name, "bold"), text] for name, text in facts_of(plan)]
-    show(console, literal(plan["name"], "bold"), table(["", ""], size))
+    show_parts(console, _parts(plan))
+
+
+def _parts(plan: Outlook) -> Iterator[Part]:
+    rows = [Row([name, text]) for name, text in facts_of(plan)]
+    yield Table(("", ""), rows, title=plan["name"])
     if plan["m"] > 1 and plan["multiplicity"] == "none":
-        warning = unadjusted(plan["m"], plan["confidence"])
-        show(console, literal(f"! {warning}", STYLE["failed"]))
+        yield Line(f"! {unadjusted(plan['m'], plan['confidence'])}", "failed")
     if reached := plan["estimators"]:
-        text = (
+        yield _reach(reached)
+        yield Line(
             "The largest ε is what perfectly separated outputs would certify: a larger claim "
-            "cannot be refuted, and its verdict would be inconclusive."
+            f"cannot be refuted, and its verdict would be inconclusive.{_coarse(reached)}",
+            "dim",
         )
-        show(console, Text(), _reach(reached), literal(text + _coarse(reached), "dim"))
     inconclusive = [
         f"{claim['reason']}, {plural(claim['cells'], 'cell')}: could only be inconclusive"
         for claim in plan["inconclusive"]
     ]
     if rest := len(inconclusive[MOST_LINES:]):
         inconclusive[MOST_LINES:] = [f"… and {rest} more such claims"]
-    sign, style = SYMBOL["inconclusive"], STYLE["inconclusive"]
-    show(console, *(literal(f"{sign} {line}", style) for line in inconclusive))
+    sign = SYMBOL["inconclusive"]
+    yield from (Line(f"{sign} {text}", "inconclusive") for text in inconclusive)
     if powers := plan["power"]:
-        meaning = parts.Line(meaning_of_power(powers), "dim")
-        show(console, Text())
-        show_parts(console, [power_table(powers), meaning])
+        yield power_table(powers)
+        yield Line(meaning_of_power(powers), "dim")
     for what, left in (("power unknown", plan["without_power"]), ("skipped", plan["skipped"])):
         for skip in left:
-            cells = plural(skip["cells"], "cell")
-            show(console, literal(f"– {what}, {cells}: {skip['reason']}"))
+            yield Line(f"– {what}, {plural(skip['cells'], 'cell')}: {skip['reason']}")
 
 
 def facts_of(plan: Outlook) -> Iterator[tuple[str, str]]:
@@ -160,7 +160,7 @@ def meaning_of_power(rows: list[PowerRow]) -> str:
     return POWER.format(rows[0]["probability"], models)
 
 
-def power_table(rows: list[PowerRow]) -> parts.Table:
+def power_table(rows: list[PowerRow]) -> Table:
     """Return the table of powers."""
     heads = ["cells", "claimed", "detectable"]
     heads += [f"{multiple:g}×" for multiple in rows[0]["curve"]]
@@ -173,20 +173,19 @@ def power_table(rows: list[PowerRow]) -> parts.Table:
         texts += [f"{share:.2f}" for share in row["curve"].values()]
         if row["against"]:
             texts.append("none" if row["needed"] is None else quantity(row["needed"]))
-        lines.append(parts.Row([f"{row['label']} ×{row['cells']}", *texts]))
-    return parts.Table(heads, lines, right=heads[1:])
+        lines.append(Row([f"{row['label']} ×{row['cells']}", *texts]))
+    return Table(heads, lines, right=heads[1:])
 
 
 def _reach(rows: list[Reach]) -> Table:
-    lines: list[list[Text | str]] = []
+    lines = []
     for row in rows:
         largest = row["largest_epsilon"] if row["certifies"] else None
-        reach = literal("no bound", STYLE["inconclusive"])
-        reach = reach if largest is None else literal(lower(largest))
-        trials, delta = quantity(row["trials"]), setting(row["delta"])
-        lines.append([literal(row["label"], "bold"), trials, delta, reach, row["assumption"]])
-    heads = ["estimator", "trials", "δ", "largest ε", "assumption"]
-    return table(heads, lines, right=heads[1:4])
+        reach = Line("no bound", "inconclusive") if largest is None else lower(largest)
+        numbers = [quantity(row["trials"]), setting(row["delta"]), reach]
+        lines.append(Row([row["label"], *numbers, row["assumption"]]))
+    heads = ("estimator", "trials", "δ", "largest ε", "assumption")
+    return Table(heads, lines, right=heads[1:4])
 
 
 def _coarse(rows: list[Reach]) -> str:

@@ -10,7 +10,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from dpframe.report.number_format import setting
-from dpframe.report.terminal.text import STYLE, literal, show, table
+from dpframe.report.parts import Line, Part, Row, Table
+from dpframe.report.terminal.text import STYLE, laid_out, literal, show, show_parts
 from dpframe.report.verdict_text import SYMBOL
 
 MANY = {"decision": "decisions", "score": "scores"}  # plurals
@@ -33,20 +34,20 @@ def render_plugins(
     kinds: dict[str, list[list[str]]] = {}
     for entry in entries:
         handed = ", ".join(_handed(exchange(entry.cls)))
-        lines = inspect.cleandoc(entry.cls.__doc__ or "").splitlines()
-        row = [entry.name, _origin(entry), handed, lines[0] if lines else ""]
+        summary, *_ = [*inspect.cleandoc(entry.cls.__doc__ or "").splitlines(), ""]
+        row = [entry.name, _origin(entry), handed, summary]
         kinds.setdefault(entry.kind, []).append(row)
-    if not kinds:
-        show(console, literal("no plugins"))
+    shown: list[Part] = [] if kinds else [Line("no plugins")]
     for kind, rows in kinds.items():
-        takes = any(row[2] for row in rows)
-        heads = [kind, "from", *["gives" if kind == "attack" else "takes"] * takes, "what it is"]
-        shown = [[literal(row[0], "bold"), row[1], *row[2 + (not takes) :]] for row in rows]
-        show(console, table(heads, shown), Text())
+        heads = [kind, "from", "gives" if kind == "attack" else "takes", "what it is"]
+        # Mechanisms and pairs exchange nothing.
+        used = [n for n in range(len(heads)) if n != 2 or any(row[n] for row in rows)]
+        made = [Row([row[n] for n in used]) for row in rows]
+        shown.append(Table([heads[n] for n in used], made))
     for failure in broken:
         where = f"{failure.distribution} {failure.version}, {failure.what}"
-        line = literal(f"{SYMBOL['failed']} not loaded: {where}: ", STYLE["failed"])
-        show(console, line.append_text(literal(failure.error, "not bold")))
+        shown.append(Line(f"{SYMBOL['failed']} not loaded: {where}: {failure.error}", "failed"))
+    show_parts(console, shown)
 
 
 def render_plugin(
@@ -58,13 +59,14 @@ def render_plugin(
     show(console, *map(literal, _sentences(exchange)))
     documentation = inspect.cleandoc(entry.cls.__doc__ or "No description.")
     for paragraph in documentation.split("\n\n"):
-        show(console, Text(), *map(literal, _reflowed(paragraph)))
-    rows = [
-        [literal(row.name, "bold"), row.type, row.default, row.bounds, row.meaning]
-        for row in parameters
-    ]
-    heads = ["parameter", "type", "default", "bounds", "meaning"]
-    show(console, Text(), table(heads, rows) if rows else literal("takes no parameters"))
+        lines = paragraph.splitlines()
+        # Prose is folded at the console's width; lists and code are not.
+        is_prose = not any(line[:1] in " *-" for line in lines)
+        show(console, Text(), *map(literal, [" ".join(lines)] if is_prose else lines))
+    fields = ("name", "type", "default", "bounds", "meaning")
+    rows = [Row([getattr(parameter, name) for name in fields]) for parameter in parameters]
+    made = laid_out(Table(("parameter", *fields[1:]), rows))
+    show(console, Text(), made if rows else literal("takes no parameters"))
 
 
 def _handed(exchange: dict[str, Any]) -> list[str]:
@@ -91,12 +93,6 @@ def _sentences(exchange: dict[str, Any]) -> Iterator[str]:
         yield f"{sure}; assumes {exchange['assumption']}"
         if exchange["reference"]:
             yield f"rests on {exchange['reference']}"
-
-
-def _reflowed(paragraph: str) -> list[str]:
-    """Join the lines of prose, so that they are folded at the console's width."""
-    lines = paragraph.splitlines()
-    return lines if any(line[:1] in " *-" for line in lines) else [" ".join(lines)]
 
 
 def _origin(entry: Any) -> str:

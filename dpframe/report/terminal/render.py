@@ -3,9 +3,9 @@
 import math
 from collections.abc import Iterator
 
+import rich.table
 from rich.columns import Columns
 from rich.console import Console, Group as Stacked
-from rich.table import Table
 from rich.text import Text
 
 from dpframe.report import verdict_text
@@ -26,6 +26,7 @@ from dpframe.report.group import (
     telling_name,
 )
 from dpframe.report.number_format import lower, plural, point, quantity, setting, spread, upper
+from dpframe.report.parts import Line, Row, Table
 from dpframe.report.terminal.text import STYLE, joined, laid_out, least_width, literal, show, table
 from dpframe.report.verdict_text import BLIND, SHADES, SYMBOL, UNEXPECTED, WORDS, headline, weight
 from dpframe.report.versions import versions
@@ -150,7 +151,7 @@ def _map(one: Map) -> Stacked:
     return Stacked(*title, _map_table(one), Text())
 
 
-def _map_table(one: Map) -> Table:
+def _map_table(one: Map) -> rich.table.Table:
     rows = [
         [literal(label, "bold"), *(Text("") if s is None else _sign(s) for s in spots), Text("")]
         for label, spots in one.rows
@@ -178,7 +179,7 @@ AVERAGE = "⌀"  # sign of the mean of several bounds, which is not a bound
 HEADS = ("claimed", "empirical", "certified", "shows at most")
 
 
-def _numbers(found: list[Group], record: Record) -> Iterator[Text | Table]:
+def _numbers(found: list[Group], record: Record) -> Iterator[Text | rich.table.Table]:
     """Print a table with a line for each combination of swept values."""
     keys = list(dict.fromkeys(key for one in found for key in one.keys))
     naming, titles = telling(found), [short(key, keys) for key in keys]
@@ -186,16 +187,14 @@ def _numbers(found: list[Group], record: Record) -> Iterator[Text | Table]:
     rows, spots = [], []
     for one in found:
         for spot in one.spots:
-            style = STYLE[spot.verdict]
-            name, *names = [one.names[part] for part in naming]
-            places = [setting(spot.values[key]) if key in spot.values else "–" for key in keys]
+            names = [one.names[part] for part in naming]
+            names += [setting(spot.values[key]) if key in spot.values else "–" for key in keys]
             texts = [*_cells(spot), *[found_by(spot) or "–"] * searched, _verdict(spot)]
-            cells = [literal(text, style) for text in texts]
-            rows.append([literal(name, "bold"), *names, *places, *cells])
+            rows.append(Row([*names, *(Line(text, spot.verdict) for text in texts)]))
             spots.append(spot)
     heads = [("mechanism", "attack", "estimator")[part] for part in naming]
     heads += [*titles, *HEADS, *["found by"] * searched, "verdict"]
-    yield table(heads, rows, right=[*titles, *HEADS])
+    yield laid_out(Table(heads, rows, right=[*titles, *HEADS]))
     yield literal(" ".join(_meanings(spots)), "dim")
 
 
@@ -261,7 +260,7 @@ def _meanings(spots: list[Spot]) -> Iterator[str]:
             yield "At other than the chosen thresholds it may show more."
 
 
-def _slack(record: Record, found: list[Group]) -> Iterator[Text | Table]:
+def _slack(record: Record, found: list[Group]) -> Iterator[Text | rich.table.Table]:
     """Write the parts of claimed − certified ε of cells that are not violated."""
     cells = [c for c in record.cells if c.slack is not None and c.verdict != "violated"]
     naming, several = telling(found), repeated(record.cells)
@@ -275,9 +274,10 @@ def _slack(record: Record, found: list[Group]) -> Iterator[Text | Table]:
     rows = []
     for cell, amounts in zip(cells[:MOST_SLACK], parts, strict=False):
         name = telling_name(cell, naming, repeated=several)
-        rows.append([name, *(amounts.get(part, "–") for part in used), lower(share(cell))])
+        shown = [amounts.get(part, "–") for part in used]
+        rows.append(Row([name, *shown, lower(share(cell))]))
     heads = ["cell", *used, "certified ÷ claimed"]
-    yield table(heads, rows, right=heads[1:])
+    yield laid_out(Table(heads, rows, right=heads[1:], is_named=False))
     if (rest := len(cells) - MOST_SLACK) > 0:
         yield literal(f"… and {plural(rest, 'more cell')}; see the record", "dim")
     yield from (literal(f"{name}: {meanings[name]}", "dim") for name in used)
