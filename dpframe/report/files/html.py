@@ -20,16 +20,11 @@ from dpframe import __version__
 from dpframe.common.text import escape
 from dpframe.errors import DpframeError
 from dpframe.report import findings, group, number_format, verdict_text
-from dpframe.report.cells import NUMBERS, bound, cell_table, facts
+from dpframe.report.cells import bound, cell_table, facts
 from dpframe.report.findings import ATTENTION, Finding, Kind
 from dpframe.report.group import Spot, maps
-from dpframe.report.number_format import (
-    duration,
-    plural,
-    quantity,
-    together,
-)
-from dpframe.report.parts import Line, Part, Table
+from dpframe.report.number_format import duration, plural, quantity, together
+from dpframe.report.parts import Line, Part
 from dpframe.report.verdict_text import (
     SHADES,
     SYMBOL,
@@ -186,14 +181,14 @@ def _body(record: Record, said: dict[str, list[Finding]]) -> dict[str, Any]:
         "legend": [row for row in LEGEND if row[0] in used],
         "pictures": shown,
         "picture_notes": notes,
-        "heads": [*table.heads, "slack"],
-        "rows": _rows(cells, table, detailed),
+        "table": table,
+        "bars": list(map(_bar, cells[:MOST_ROWS])),
+        "detailed": detailed,
         "rows_left": max(len(cells) - MOST_ROWS, 0),
         "details": [_detail(cells[i], i, several=several) for i in sorted(detailed)],
         "details_left": len(cells) - len(detailed),
         "slack": verdict_text.meanings_of_slack(),
         "number": plural(len(cells), "cell"),
-        "common": table.title,
         "estimators": list(findings.estimators(record))[:MOST_ISSUES],
         "environment": list(_run(record)),
         "text": record.spec.text[:MOST_SPEC],
@@ -227,29 +222,14 @@ def _run(record: Record) -> Iterator[tuple[str, str]]:
         yield "memory", number_format.size(total.peak_rss_bytes)
 
 
-# One cell: as a row of the table, and in full.
-
-
-def _rows(cells: list[CellRecord], table: Table, linked: set[int]) -> list[dict[str, Any]]:
-    """Return the rows of the table; `linked` are the indices of cells with details on the page."""
-    return [
-        _head(cell)
-        | {
-            "link": f"#cell-{index}" if index in linked else None,
-            "texts": texts[1 : -len(NUMBERS)],
-            "numbers": [*texts[-len(NUMBERS) :], _bar(cell)],
-        }
-        for index, (cell, (texts, _)) in enumerate(zip(cells, table.rows, strict=False))
-    ]
-
-
-def _head(cell: CellRecord) -> dict[str, Any]:
-    return {"class": state(cell) or "silent", "verdict": verdict_text.verdict(cell)}
+# One cell in full, and its slack.
 
 
 def _detail(cell: CellRecord, index: int, *, several: bool) -> dict[str, Any]:
     """Return all facts about a cell, as names and values."""
-    return _head(cell) | {
+    return {
+        "class": state(cell) or "silent",
+        "verdict": verdict_text.verdict(cell),
         "id": f"cell-{index}",
         "name": group.cell_name(cell, repeated=several),
         "facts": facts(cell),
