@@ -344,9 +344,10 @@ def show(
         if as_json:
             print_json(answer)
         else:
-            from dpframe.report.terminal.measures import render_scores
+            from dpframe.report.scores import parts
+            from dpframe.report.terminal.text import show_parts
 
-            render_scores(answer, console(), remarks=notes, every=numbers)
+            show_parts(console(), parts(answer, remarks=notes, every=numbers))
         return
     found = load(record)
     if next_:

@@ -76,8 +76,8 @@ def score(
     from dpframe.commands.plot import check_name, save
     from dpframe.commands.score import score as ask
     from dpframe.commands.score_one_run import score_one_run
-    from dpframe.report import delivery
-    from dpframe.report.terminal.measures import render_scores
+    from dpframe.report import delivery, scores as answers
+    from dpframe.report.terminal.text import show_parts
     from dpframe.scores.sides import SeveralRunsError
     from dpframe.spec.sweep import read_parameters
 
@@ -111,9 +111,9 @@ def score(
     if as_json:
         print_json(found)
     else:
-        render_scores(
-            found, console(), remarks=notes, estimates=estimators is not None, every=every
-        )
+        estimates = estimators is not None
+        parts = answers.parts(found, remarks=notes, estimates=estimates, every=every)
+        show_parts(console(), parts)
     if plot is not None:
         caption = save(found, plot).caption
         if not as_json:
@@ -162,7 +162,8 @@ def compare(
     """
     from dpframe.commands.compare import ALONE, comparison
     from dpframe.commands.run import select_device
-    from dpframe.report.terminal.measures import render_comparison
+    from dpframe.report.comparison import parts
+    from dpframe.report.terminal.text import show_parts
 
     display = progress_display(quiet=quiet)
     loaded = options.load(spec, [*(overrides or ()), ALONE], trials, seed, plugin, python)
@@ -171,7 +172,7 @@ def compare(
     if as_json:
         print_json(found)
     else:
-        render_comparison(found, console())
+        show_parts(console(), parts(found))
 
 
 def calibrate(
@@ -201,8 +202,8 @@ def calibrate(
     """
     from dpframe.commands.calibrate import SETTINGS, calibration, exit_code
     from dpframe.commands.run import select_device
-    from dpframe.report.calibration import calibration_page
-    from dpframe.report.terminal.measures import render_calibration
+    from dpframe.report.calibration import calibration_page, parts
+    from dpframe.report.terminal.text import show_parts
 
     if as_json and as_markdown:
         raise DpframeError("--json and --markdown: use only one of them")
@@ -217,7 +218,7 @@ def calibrate(
         again = _again(spec, repeats, own, trials or [], seed)
         say(calibration_page(found, again, datetime.date.today().isoformat()))
     else:
-        render_calibration(found, console())
+        show_parts(console(), parts(found))
     raise typer.Exit(exit_code(found))
 
 

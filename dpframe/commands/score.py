@@ -17,7 +17,7 @@ from dpframe.interfaces import registry
 from dpframe.interfaces.estimator import Estimate, Estimator, Query
 from dpframe.interfaces.plugin import Plugin, names_in_specs, problems_of
 from dpframe.interfaces.registry import Entry, Registry
-from dpframe.report.scores import headline
+from dpframe.report.scores import headline, parts
 from dpframe.results.build import curve_points, estimate_record
 from dpframe.results.estimate_checks import checked
 from dpframe.results.model import SCHEMA
@@ -44,10 +44,10 @@ class ScoreRecord(dict[str, Any]):
         """Return what `dpframe score` prints."""
         from rich.console import Console
 
-        from dpframe.report.terminal.measures import render_scores
+        from dpframe.report.terminal.text import show_parts
 
         out = io.StringIO()
-        render_scores(self, Console(file=out, width=100))
+        show_parts(Console(file=out, width=100), parts(self))
         return out.getvalue().rstrip()
 
     def _repr_html_(self) -> str:

@@ -18,8 +18,8 @@ import dpframe
 from dpframe import DpframeError
 from dpframe.commands import audit as auditing
 from dpframe.commands.calibrate import calibration, exit_code
-from dpframe.report.calibration import calibration_page
-from dpframe.report.terminal.measures import render_calibration
+from dpframe.report.calibration import calibration_page, parts
+from dpframe.report.terminal.text import show_parts
 from dpframe.results.store import dumps
 
 pytestmark = pytest.mark.usefixtures("whole_audits_once")
@@ -140,7 +140,7 @@ def test_sweeps_and_repeats_of_the_spec() -> None:
 
 def shown(found: dict[str, Any], width: int = 80) -> str:
     file = io.StringIO()
-    render_calibration(found, Console(file=file, width=width, _environ={}))
+    show_parts(Console(file=file, width=width, _environ={}), parts(found))
     return file.getvalue()
 
 

@@ -12,8 +12,9 @@ from support.known_truths import KNOWN, spec
 
 import dpframe
 from dpframe import DpframeError, GaussianDP
+from dpframe.report.comparison import parts
 from dpframe.report.number_format import lower
-from dpframe.report.terminal.measures import render_comparison
+from dpframe.report.terminal.text import show_parts
 from dpframe.results.store import dumps
 
 SMALL = {"fit": 500, "pilot": 300}
@@ -111,7 +112,7 @@ def test_repeats_are_averaged() -> None:
     assert row["repeats"] == 4
     assert row["deviation"] > 0
     file = io.StringIO()
-    render_comparison(found, Console(file=file, width=120))
+    show_parts(Console(file=file, width=120), parts(found))
     assert f"⌀ {lower(row['epsilon_lower'])}" in file.getvalue()
     assert "≥" not in file.getvalue()
 
@@ -128,7 +129,7 @@ def test_options_reach_the_audit() -> None:
 
 def test_the_report(beside: dict[str, Any]) -> None:
     file = io.StringIO()
-    render_comparison(beside, Console(file=file, width=100, _environ={}))
+    show_parts(Console(file=file, width=100, _environ={}), parts(beside))
     text = file.getvalue()
     lines = text.splitlines()
     assert all(len(one) <= 100 for one in lines)

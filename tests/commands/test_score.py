@@ -19,8 +19,8 @@ from dpframe.commands.score import _refuted
 from dpframe.errors import PluginError, ScoresError
 from dpframe.interfaces.estimator import Query
 from dpframe.report.files.scores import document
-from dpframe.report.scores import larger, reversal, sources
-from dpframe.report.terminal.measures import render_scores
+from dpframe.report.scores import larger, parts, reversal, sources
+from dpframe.report.terminal.text import show_parts
 from dpframe.results.store import answer_at, dumps
 from dpframe.sampling.address import PILOT, Stream, host_generator
 from dpframe.scores.count import LEVEL, MOST_SET_ASIDE, SPARED, reversed_p_value
@@ -260,7 +260,7 @@ def test_warnings_of_the_tool_that_made_the_scores_are_in_every_report(tmp_path:
     path = tmp_path / "record.json"
     path.write_text(dumps({**found, "warnings": ["the noise is off"]}), encoding="utf-8")
     console = Console(record=True, file=io.StringIO())
-    render_scores(dict(answer_at(tmp_path) or {}), console)
+    show_parts(console, parts(dict(answer_at(tmp_path) or {})))
     for suffix in (".html", ".md"):
         dpframe.report(path, tmp_path / f"report{suffix}")
         assert "the noise is off" in (tmp_path / f"report{suffix}").read_text(encoding="utf-8")
