@@ -12,7 +12,7 @@ from dpframe.report.number_format import lower, percent, plural, point, quantity
 from dpframe.report.parts import Line, Part, Row, Table
 from dpframe.report.verdict_text import SYMBOL
 
-Cells = dict[str, Any]
+ResultRow = dict[str, Any]
 
 OWN_KEYS = ("attack.", "estimator.")
 """Prefixes of swept keys that distinguish the lines of a table, as audit.trials does."""
@@ -108,11 +108,11 @@ def explanation(found: dict[str, Any]) -> Iterator[str]:
         )
 
 
-def _above(row: Cells) -> str:
+def _above(row: ResultRow) -> str:
     return "–" if row["rate"] is None else _rate(row, 1 if row["repeats"] < MANY else 2)
 
 
-def _rate(row: Cells, decimals: int) -> str:
+def _rate(row: ResultRow, decimals: int) -> str:
     """Write a rate in percent with its interval, which is rounded outwards."""
     scale = 10**decimals
     low = math.floor(100 * row["rate_low"] * scale) / scale
@@ -120,16 +120,16 @@ def _rate(row: Cells, decimals: int) -> str:
     return f"{100 * row['rate']:.{decimals}f} % ({low:.{decimals}f} to {high:.{decimals}f})"
 
 
-def _share(row: Cells, value: float) -> str:
+def _share(row: ResultRow, value: float) -> str:
     """Write a number of the corner in percent; "–" if it was not computed."""
     return "–" if row["reason"] is not None else f"{100 * value:.2f} %"
 
 
-def _name(row: Cells) -> str:
+def _name(row: ResultRow) -> str:
     return row_name(row) + (" · raw scores" if row["reads"] == "scores" else "")
 
 
-def row_name(row: Cells) -> str:
+def row_name(row: ResultRow) -> str:
     """Name a line of a table by attack, estimator and their own swept values."""
     own = {key: value for key, value in row["swept"].items() if key.startswith(OWN_KEYS)}
     return " · ".join([row["attack"]["label"], row["estimator"]["label"], *settings(own)])
@@ -137,7 +137,7 @@ def row_name(row: Cells) -> str:
 
 # The tables: each column has a title and writes its cell of a row. The promise comes last.
 
-Columns = Mapping[str, Callable[[Cells], str]]
+Columns = Mapping[str, Callable[[ResultRow], str]]
 
 LINES: Columns = {
     "n": lambda row: quantity(row["trials"]),
@@ -171,11 +171,13 @@ WHOLE: Columns = {
 }
 
 
-def _section(title: str, text: str, columns: Columns, rows: list[Cells]) -> Table:
+def _section(title: str, text: str, columns: Columns, rows: list[ResultRow]) -> Table:
     lines = []
     for row in rows:
         kind = "failed" if row.get("status") == "failed" else row["promise"]
         promise, verdict = PROMISES[kind]
+        if kind is None and row.get("reason") is not None:  # it was not computed
+            promise = "–"
         texts = [*(write(row) for write in columns.values()), f"{SYMBOL[verdict]} {promise}"]
         lines.append(Row(texts, verdict or "dim"))
     return Table((*columns, "promise"), lines, ("n", "audits"), title, text, is_named=False)
@@ -214,20 +216,20 @@ def sections(found: dict[str, Any]) -> Iterator[Table]:
         yield _section("audits as a whole", text, WHOLE, whole)
 
 
-def tables(rows: list[Cells], own: tuple[str, ...] = OWN_KEYS) -> list[list[Cells]]:
+def tables(rows: list[ResultRow], own: tuple[str, ...] = OWN_KEYS) -> list[list[ResultRow]]:
     """Sort rows into tables by mechanism and by the swept values that a table shares."""
-    found: dict[str, list[Cells]] = {}
+    found: dict[str, list[ResultRow]] = {}
     for row in rows:
         found.setdefault(same([row["mechanism"]["label"], place_of(row, own)]), []).append(row)
     return list(found.values())
 
 
-def place_of(row: Cells, own: tuple[str, ...] = OWN_KEYS) -> dict[str, Any]:
+def place_of(row: ResultRow, own: tuple[str, ...] = OWN_KEYS) -> dict[str, Any]:
     """Return the swept values whose keys do not begin with one of `own`."""
     return {key: value for key, value in row["swept"].items() if not key.startswith(own)}
 
 
-def truth_of(row: Cells) -> str:
+def truth_of(row: ResultRow) -> str:
     """Write the true ε of a row, if it is known."""
     if not row["truth"]:
         return ""

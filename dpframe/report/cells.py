@@ -43,11 +43,8 @@ def cell_table(cells: Sequence[CellRecord], most: int) -> Table:
     several = repeated(cells)
     rows = []
     for index, cell in enumerate(cells[:most]):
-        texts = [
-            verdict(cell),
-            cell.mechanism.label,
-            *(found[index] for found in different.values()),
-        ]
+        texts = [verdict(cell), cell.mechanism.label]
+        texts += [found[index] for found in different.values()]
         texts += [setting(cell.swept[key]) if key in cell.swept else "–" for key in keys]
         rows.append(Row([*texts, *[str(cell.repeat)] * several, *numbers(cell)], state(cell)))
     heads = ["verdict", "mechanism", *different, *(short(key, keys) for key in keys)]

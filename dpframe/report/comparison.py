@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dpframe.report import number_format
-from dpframe.report.calibration import Cells, left_out, place_of, row_name, tables, truth_of
+from dpframe.report.calibration import ResultRow, left_out, place_of, row_name, tables, truth_of
 from dpframe.report.group import settings
 from dpframe.report.number_format import duration, lower, percent, quantity, setting
 from dpframe.report.parts import Assumptions, Line, Part, Row, Table
@@ -34,12 +34,12 @@ def parts(found: dict[str, Any]) -> Iterator[Part]:
     yield from _remarks(found)
 
 
-def _title(row: Cells) -> str:
+def _title(row: ResultRow) -> str:
     truth = truth_of(row) or f"true ε not known at δ = {setting(row['delta'])}"
     return " · ".join([row["mechanism"]["label"], *settings(place_of(row)), truth])
 
 
-def _table(title: str, named: list[tuple[str, Cells]], assumptions: Assumptions) -> Table:
+def _table(title: str, named: list[tuple[str, ResultRow]], assumptions: Assumptions) -> Table:
     named.sort(key=lambda one: (not one[1]["certified"], -(one[1]["epsilon_lower"] or 0.0)))
     known = any(row["truth"] for _, row in named)
     lines = []
@@ -58,7 +58,7 @@ def _table(title: str, named: list[tuple[str, Cells]], assumptions: Assumptions)
 
 
 def _remarks(found: dict[str, Any]) -> Iterator[Line]:
-    rows: list[Cells] = found["rows"]
+    rows: list[ResultRow] = found["rows"]
     if any(row["repeats"] > 1 for row in rows):
         yield Line(
             "Numbers are means over the repeats of each cell; a mean of bounds (⌀) is not a bound."

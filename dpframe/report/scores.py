@@ -10,7 +10,7 @@ from dpframe.report.parts import Assumptions, Line, Part, Row, Table
 from dpframe.report.verdict_text import SYMBOL, WORDS
 
 Found = Mapping[str, Any]
-Cells = dict[str, Any]
+ResultRow = dict[str, Any]
 
 ONE_RUN = "score-one-run"  # the kind of answer about canaries, whose bounds hold together
 DEFAULT = "order-statistics"  # the estimator of the headline, fixed before any scores are seen
@@ -64,7 +64,7 @@ def parts(
         yield Line(f"Shown with --all: {', '.join(hidden)}", "dim")
 
 
-def _notes(rows: list[Cells], every: bool) -> Iterator[Line]:
+def _notes(rows: list[ResultRow], every: bool) -> Iterator[Line]:
     """Write the notes of estimators, or their number."""
     notes: dict[str, list[str]] = {}
     for row in rows:
@@ -77,12 +77,12 @@ def _notes(rows: list[Cells], every: bool) -> Iterator[Line]:
     yield from (Line(f"{', '.join(labels)}: {note}", "note") for note, labels in notes.items())
 
 
-def answered(found: Found) -> list[Cells]:
+def answered(found: Found) -> list[ResultRow]:
     """Return the rows of estimators that answered."""
     return [row for row in found["rows"] if row["status"] == "ok"]
 
 
-def certified_rows(found: Found) -> list[Cells]:
+def certified_rows(found: Found) -> list[ResultRow]:
     """Return the rows of estimators that certify a bound."""
     return [row for row in answered(found) if row["estimate"]["certified"]]
 
@@ -145,7 +145,7 @@ def larger(found: Found) -> str:
     )
 
 
-def bound_of(row: Cells) -> float:
+def bound_of(row: ResultRow) -> float:
     """Return the certified bound of an estimator."""
     return _number(row["estimate"]["epsilon_lower"])
 
@@ -296,7 +296,7 @@ def meaning(found: Found) -> str:
     )
 
 
-def table(found: Found, rows: Sequence[Cells], assumptions: Assumptions) -> Table:
+def table(found: Found, rows: Sequence[ResultRow], assumptions: Assumptions) -> Table:
     """Return a table of estimators: bounds first, the largest on top.
 
     For canaries there is a line for each δ, beside the largest possible bound of these canaries.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dpframe.errors import DpframeError, OutputError
 from dpframe.report import scores
 from dpframe.report.files import markdown
-from dpframe.report.scores import ONE_RUN, Cells, Found
+from dpframe.report.scores import ONE_RUN, ResultRow, Found
 from dpframe.results.rows import field
 
 SUFFIXES = (".html", ".md", ".csv")
@@ -18,7 +18,7 @@ COLUMNS = (
 """The columns of the .csv report."""
 
 
-def _rows(found: Found) -> Iterator[Cells]:
+def _rows(found: Found) -> Iterator[ResultRow]:
     """Yield a line for each estimator and δ, best bounds first."""
     best = scores.certified_rows(found)
     if found["kind"] != ONE_RUN:
