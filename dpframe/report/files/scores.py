@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dpframe.errors import DpframeError, OutputError
 from dpframe.report import scores
 from dpframe.report.files import markdown
-from dpframe.report.scores import ONE_RUN, ResultRow, Found
+from dpframe.report.scores import ONE_RUN, Found, ResultRow
 from dpframe.results.rows import field
 
 SUFFIXES = (".html", ".md", ".csv")
