@@ -45,7 +45,8 @@ SWEPT = [
 
 def matrices(cells: list[Any]) -> list[dict[str, list[str]]]:
     return [
-        {"": part.mechanisms} | {name: [one.text for one in row] for name, row in part.rows}
+        {"": [*part.heads[1:]]}
+        | {str(name): [getattr(one, "text", one) for one in row] for (name, *row), _ in part.rows}
         for part in versions(as_record(made_records.record(cells)))
     ]
 
