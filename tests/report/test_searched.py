@@ -76,5 +76,5 @@ def test_files_say_search_where_a_name_is_wanted_and_the_attack_where_it_is_not(
     assert 'name="mean · search · precision · ε 0.5"' in junit.document(record)
     page = markdown.document(record)
     assert "| verdict | mechanism | attack | ε |" in page
-    assert "| ✗ violated | mean | bits | 1 |" in page
+    assert "✗ violated | mean | bits | 1 |" in page
     assert "| ! failed | mean | – | 4 |" in page

@@ -19,7 +19,8 @@ _MOST_ALARMS = 200
 MOST_ESTIMATORS = 20
 _LEGEND = (
     "ε in nats. Empirical is the point value of the estimator, not a bound; certified means that "
-    "the loss is at least this; adjusted p is the p-value of the claim, adjusted for all tests."
+    "the loss is at least this; what the attack shows at most limits the attack, never the "
+    "mechanism; adjusted p is the p-value of the claim, adjusted for all tests."
 )
 
 
