@@ -323,10 +323,9 @@ def _meanings(record: Record) -> Iterator[Finding]:
     silent = [cell for cell in cells if cell.status == "ok" and cell.verdict is None]
     unclaimed = sum(cell.estimate is not None and cell.estimate.certified for cell in silent)
     reasons = {"an estimate, not a bound": len(silent) - unclaimed, "nothing is claimed": unclaimed}
-    for why, number in reasons.items():
-        if number:
-            text = f"{plural(number, 'cell')} without a verdict: {why}."
-            yield _meaning(text, cells=number)
+    for why, count in reasons.items():
+        if count:
+            yield _meaning(f"{plural(count, 'cell')} without a verdict: {why}.", cells=count)
 
 
 def _power_command(record: Record) -> str:
@@ -448,7 +447,8 @@ def _worst_of(cells: list[CellRecord], found: list[Group]) -> str:
 def outcomes(record: Record) -> Iterator[tuple[CellRecord | SkipRecord, str, CellOutcome]]:
     """Return every cell and every skipped combination with its name and outcome."""
     several = repeated(record.cells)
-    for cell in (*record.cells, *record.skipped):
+    every: list[CellRecord | SkipRecord] = [*record.cells, *record.skipped]
+    for cell in every:
         yield cell, cell_name(cell, repeated=several), outcome(cell)
 
 

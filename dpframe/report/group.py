@@ -242,7 +242,7 @@ def found_by(spot: Spot) -> str:
     return ", ".join(dict.fromkeys(cell.attack.label for cell in cells))
 
 
-def repeated(cells: list[CellRecord]) -> bool:
+def repeated(cells: Iterable[CellRecord]) -> bool:
     """True if an audit has repeats."""
     return any(cell.repeat for cell in cells)
 
