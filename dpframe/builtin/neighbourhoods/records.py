@@ -3,8 +3,7 @@
 import dataclasses
 import functools
 import hashlib
-import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -26,43 +25,6 @@ from dpframe.plugins import Earned, Ge, Le, Neighbourhood, Pair, ParameterError,
 
 TYPED = ("array", "integers", "arrays", "frame", "xy")
 """Forms in which a column has a type: a missing value is NaN, and numbers are floats."""
-
-
-class Memo:
-    """A cache of record checks, because most tables of a search share records."""
-
-    def __init__(self, bench: EditableTable) -> None:
-        self._bench, self._typed = bench, bench.form in TYPED
-        self._known: dict[int, tuple[Row, str, bool]] = {}
-        """Checked records by identity; they are kept, so that no identity is reused."""
-
-    def key(self, draft: Draft, new: Rows) -> frozenset[bytes]:
-        """Return a key of a draft and the records of D′; swapping D and D′ does not change it."""
-        return frozenset({self._digest(draft.rows), self._digest(new)})
-
-    def fits(self, draft: Draft, new: Rows) -> bool:
-        """True if a draft may be proposed; arguments as of `key`."""
-        return self._bench.allows(draft, new) and all(
-            self._of(row)[2] for rows in (draft.rows, new) for row in rows
-        )
-
-    def _digest(self, rows: Rows) -> bytes:
-        text = "\n".join([self._of(row)[1] for row in rows])
-        return hashlib.blake2b(text.encode("utf-8"), digest_size=16).digest()
-
-    def _of(self, row: Row) -> tuple[Row, str, bool]:
-        found = self._known.get(id(row))
-        if found is None:
-            text = repr([_held(cell) for cell in row] if self._typed else row)
-            found = self._known[id(row)] = row, text, self._bench.takes(row)
-        return found
-
-
-def _held(cell: Any) -> Any:
-    if cell is None:
-        return float("nan")
-    return float(cell) if isinstance(cell, int) else cell
-
 
 MOST_CELLS = 1 << 15
 """Largest number of cells of a table. A search keeps a few hundred tables, and slow libraries read
@@ -148,11 +110,11 @@ class RecordEdits(Neighbourhood, name="records"):
                     "table, which shows as much in less time"
                 )
         with tables.about("schema"):
-            self._bench  # noqa: B018  # reads the schema
+            self._editable  # noqa: B018  # reads the schema
         if self.form == "record" and len(found.rows) != 1:
             said = f"is for a table of one record, but this one has {len(found.rows)}"
             raise ParameterError("form", f'"record" {said}')
-        one = self._made(Memo(self._bench), set(), planned(self._bench), 1)
+        one = Proposals(self._editable).made(planned(self._editable), 1)
         if not one:
             raise ParameterError("form", f"{self.form!r}: no edit of this table can take that form")
         one[0].check()  # raises without pandas, for example
@@ -191,144 +153,175 @@ class RecordEdits(Neighbourhood, name="records"):
         return found._replace(rows=found.rows[: self.first])
 
     @functools.cached_property
-    def _bench(self) -> EditableTable:
+    def _editable(self) -> EditableTable:
         own = self._table
         form = own.form(self.form)
         known = known_columns(own, self.schema)
-        users = any(column.kind == "user" for column in known)
+        user = next((at for at, column in enumerate(known) if column.kind == "user"), None)
         fixed = self.adjacency in ("replace", "zero-out")
         local = form == "record" or (len(own.rows) == 1 and self.adjacency == "replace")
-        beyond = dict.fromkeys(
-            SWITCHES, self.beyond if isinstance(self.beyond, bool) else not local
-        )
+        by_default = self.beyond if isinstance(self.beyond, bool) else not local
+        beyond = dict.fromkeys(SWITCHES, by_default)
         if isinstance(self.beyond, Switches):
             beyond |= self.beyond.given()
         switches = {name for name, on in beyond.items() if on}
         switches |= {"mistyped"} if self.mistyped and switches else set()
-        own = own._replace(flat=own.flat and not users)  # a user's records are lists
-        any_size = users or not fixed if self.any_size is None else self.any_size
-        bench = EditableTable(own, known, self.adjacency, form, frozenset(switches), any_size)
+        found = EditableTable(
+            table=own._replace(flat=own.flat and user is None),  # a user's records are lists
+            columns=known,
+            user=user,
+            adjacency=self.adjacency,
+            form=form,
+            switches=frozenset(switches),
+            any_size=self.any_size if self.any_size is not None else not fixed or user is not None,
+        )
         if self.adjacency != "zero-out":
             if self.null is not None:
                 raise ParameterError("null", 'it is for adjacency = "zero-out"')
-            return bench
+            return found
         with tables.about("null"):
-            null = bench.nothing() if self.null is None else tables.row(self.null, own.names)
-        return bench._replace(null=null)
+            null = found.nothing() if self.null is None else tables.row(self.null, own.names)
+        return found._replace(null=null)
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
-        # Many libraries refuse an empty table, so those that they accept come first.
-        return sorted(self._proposed(rng, history), key=lambda pair: not all(pair.rows))
-
-    def _proposed(self, rng: np.random.Generator, history: Sequence[Earned]) -> list[Records]:
-        drafts = [_draft(earned.pair) for earned in history]
-        memo = Memo(self._bench)
-        seen = {memo.key(draft, self._bench.after(draft)) for draft in drafts}
-        made = functools.partial(self._made, memo, seen)
-        if not history:
-            return made(planned(self._bench), self.batch)
-        both = zip(drafts, history, strict=True)
-        earning = [(draft, earned.growth) for draft, earned in both if earned.growth > 0]
-        best = [draft for draft, _ in sorted(earning, key=lambda pair: -pair[1])]
-        most = TRIES * self.batch
-        children = itertools.islice(self._children(best[:4], rng), most)
-        found = made(children, self.batch // 2 if best else 0)
+        table, drafts = self._editable, [_draft(earned.pair) for earned in history]
+        proposals = Proposals(table, drafts)
+        growths = [(draft, e.growth) for draft, e in zip(drafts, history, strict=True)]
+        best = [draft for draft, growth in sorted(growths, key=lambda one: -one[1]) if growth > 0]
+        tries = TRIES * self.batch if history else 0
+        children = (_child(table, best[:4], rng) for _ in range(tries if best else 0))
+        found = proposals.made(children, self.batch // 2)
         rest = self.batch - len(found)
-        found += made(planned(self._bench), rest - rest // 4)
-        chance = (by_chance(self._bench, rng) for _ in range(most))
-        return [*found, *made(chance, self.batch - len(found))]
+        found += proposals.made(planned(table), rest - rest // 4 if history else rest)
+        chance = (by_chance(table, rng) for _ in range(tries))
+        found += proposals.made(chance, self.batch - len(found))
+        # Many libraries refuse an empty table, so those that they accept come first.
+        return sorted(found, key=lambda pair: not all(pair.rows))
 
     def own_data(self) -> Sequence[Any]:
-        bench = self._bench
-        return formed(bench.table, (bench.table.rows, bench.table.rows), bench.form)[:1]
+        of = self._editable.table
+        return formed(of, (of.rows, of.rows), self._editable.form)[:1]
 
     def needs(self, pair: Pair) -> dict[str, dict[str, Any]]:
         rows = (*pair.rows[0], *pair.rows[1]) if isinstance(pair, Records) else ()
-        found = self._bench.needs(rows)
+        found = self._editable.needs(rows)
         given = self.params().get("beyond", {})
         beyond = given if isinstance(given, dict) else dict.fromkeys(SWITCHES, given)
         without: dict[str, Any] = {n: {"beyond": {**beyond, n: False}} for n in SWITCHES}
         without["mistyped"] = {"mistyped": False}
         return {NEEDED[name]: without[name] for name in NEEDED if name in found}
 
-    def _children(self, best: list[Draft], rng: np.random.Generator) -> Iterator[Draft]:
-        while best:
-            one, other = (best[min(int(rng.exponential(1.5)), len(best) - 1)] for _ in range(2))
-            yield changed(self._bench, one, other, rng)
 
-    def _made(
-        self, memo: Memo, seen: set[frozenset[bytes]], drafts: Iterable[Draft], number: int
-    ) -> list[Records]:
+def _draft(pair: Pair) -> Draft:
+    if not isinstance(pair, Records):
+        raise TypeError(f"the history contains a pair of a different kind: {type(pair).__name__}")
+    edit: Any = pair.edit
+    return Draft(pair.rows[0], edit._replace(by=pair.new_records))
+
+
+def _child(table: EditableTable, best: list[Draft], rng: np.random.Generator) -> Draft:
+    one, other = (best[min(int(rng.exponential(1.5)), len(best) - 1)] for _ in range(2))
+    return changed(table, one, other, rng)
+
+
+class Proposals:
+    """Makes pairs of drafts, none of them twice.
+
+    Records are checked once, because most tables of a search share records.
+    """
+
+    def __init__(self, table: EditableTable, earlier: Iterable[Draft] = ()) -> None:
+        self._table, self._typed = table, table.form in TYPED
+        self._known: dict[int, tuple[Row, str, bool]] = {}
+        """Checked records by identity; they are kept, so that no identity is reused."""
+        self._seen = {self._key(draft.rows, table.after(draft)) for draft in earlier}
+
+    def made(self, drafts: Iterable[Draft], number: int) -> list[Records]:
         """Return the first drafts that are pairs, and were not proposed before in either order."""
         found: list[Records] = []
         for proposed in drafts if number else ():
-            draft = self._bench.zeroed(proposed)
+            draft = self._table.zeroed(proposed)
             try:
-                new = self._bench.after(draft)
+                new = self._table.after(draft)
             except ValueError:  # a child whose edit does not fit its table
                 continue
-            if not memo.fits(draft, new):
+            if not self._fits(draft, new):
                 continue
-            key = memo.key(draft, new)
-            if len(key) == 2 and key not in seen:
-                seen.add(key)
-                found.append(self._pair(draft, new))
+            key = self._key(draft.rows, new)
+            if len(key) == 2 and key not in self._seen:
+                self._seen.add(key)
+                found.append(_pair(self._table, draft, new))
                 if len(found) == number:
                     break
         return found
 
-    def _pair(self, draft: Draft, new: Rows) -> Records:
-        bench = self._bench
-        user = None if bench.user is None else bench.table.names[bench.user]
-        of = bench.table._replace(rows=draft.rows)
-        words = _described(bench, draft)
-        return made_of_rows(of, new, draft.edit, user, bench.form, words, bench.null is not None)
+    def _fits(self, draft: Draft, new: Rows) -> bool:
+        return self._table.allows(draft, new) and all(
+            self._of(row)[2] for rows in (draft.rows, new) for row in rows
+        )
+
+    def _key(self, *both: Rows) -> frozenset[bytes]:
+        """Return a key of D and D′; swapping them does not change it."""
+        texts = ("\n".join([self._of(row)[1] for row in rows]) for rows in both)
+        return frozenset(hashlib.blake2b(t.encode("utf-8"), digest_size=16).digest() for t in texts)
+
+    def _of(self, row: Row) -> tuple[Row, str, bool]:
+        """Return a record with its text, and True if it may be proposed."""
+        found = self._known.get(id(row))
+        if found is None:
+            text = repr([_in_column(cell) for cell in row] if self._typed else row)
+            found = self._known[id(row)] = row, text, self._table.takes(row)
+        return found
 
 
-def _draft(pair: Pair) -> Draft:
-    """Return a proposed pair as a draft, the new record as a row of cells."""
-    if not isinstance(pair, Records):
-        raise TypeError(f"the history contains a pair of a different kind: {type(pair).__name__}")
-    edit: Any = pair.edit
-    by = edit.by if isinstance(edit.by, tuple) else (edit.by,)
-    return Draft(pair.rows[0], edit._replace(by=by))
+def _in_column(cell: Any) -> Any:
+    """Return a cell as a column with a type holds it."""
+    if cell is None:
+        return float("nan")
+    return float(cell) if isinstance(cell, int) else cell
+
+
+def _pair(table: EditableTable, draft: Draft, new: Rows) -> Records:
+    user = None if table.user is None else table.table.names[table.user]
+    of = table.table._replace(rows=draft.rows)
+    words = _described(table, draft)
+    return made_of_rows(of, new, draft.edit, user, table.form, words, table.null is not None)
 
 
 LONGEST = 24  # characters of a cell in a description
 MOST_NAMED = 3  # columns named in a description
 
 
-def _described(bench: EditableTable, draft: Draft) -> str:
+def _described(table: EditableTable, draft: Draft) -> str:
     """Describe a pair: its feature, its edit, and the number of records."""
-    size = len(draft.rows)
-    of = f"of {size}"
-    edit = draft.edit
-    place = edit.at % len(draft.rows) if draft.rows and edit.kind != "add" else 0
-    theirs = "the records of one user"
-    if edit.kind == "remove":
-        whose = (
-            f"{theirs}, {of} records, are" if bench.user is not None else f"record {place} {of} is"
-        )
-        done = f"{whose} removed" if size > 1 else "the only record is removed"
-    elif edit.kind == "add":
+    size, edit = len(draft.rows), draft.edit
+    place = edit.at % size if draft.rows and edit.kind != "add" else 0
+    one = f"record {place} of {size}"
+    records = f"the records of one user, of {size} records"
+    if edit.kind == "add":
         done = f"a record is added to {count(size, 'record')}"
-    elif bench.user is not None:
-        done = f"{theirs}, {of} records, are replaced by {count(len(edit.by), 'record')}"
+    elif edit.kind == "remove" and size == 1:
+        done = "the only record is removed"
+    elif edit.kind == "remove":
+        done = f"{one} is removed" if table.user is None else f"{records}, are removed"
+    elif table.user is None:
+        changes = _changes(table, draft.rows[place], edit.by[0])
+        done = f"{one}{' is zeroed out' if table.null is not None else ''}: {changes}"
     else:
-        changes = _changes(bench, draft.rows[place], edit.by)
-        done = f"record {place} {of}{' is zeroed out' if bench.null is not None else ''}: {changes}"
+        done = f"{records}, are replaced by {count(len(edit.by), 'record')}"
     return f"{draft.words}; {done}" if draft.words else done
 
 
-def _changes(bench: EditableTable, old: Any, new: Any) -> str:
-    different = bench.differences(old, new)
-    alone = len(bench.columns) == 1
+def _changes(table: EditableTable, old: Row, new: Row) -> str:
+    alone = len(table.columns) == 1
     parts = [
-        f"{'' if alone else bench.columns[at].name + ' '}{_cell(old[at])} → {_cell(new[at])}"
-        for at in different[:MOST_NAMED]
+        f"{'' if alone else column.name + ' '}{_cell(before)} → {_cell(after)}"
+        for column, before, after in zip(table.columns, old, new, strict=True)
+        if not plain.same_cell(before, after)
     ]
-    more = len(different) - MOST_NAMED
-    return ", ".join(parts) + (f" and {count(more, 'more column')}" if more > 0 else "")
+    more = len(parts) - MOST_NAMED
+    listed = ", ".join(parts[:MOST_NAMED])
+    return listed + (f" and {count(more, 'more column')}" if more > 0 else "")
 
 
 def _cell(cell: Any) -> str:

@@ -2,12 +2,12 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NewType
 
 from pydantic import BeforeValidator, ConfigDict, WithJsonSchema
 
-from dpframe.builtin.pairs.table import Edit, Form, Row, Rows, Table, edited, is_number
+from dpframe.builtin.pairs.table import Edit, Form, Row, Rows, Table, is_number, with_edit
 from dpframe.plugins import plain
 
 Cell = NewType("Cell", object)  # a number, a text or a boolean
@@ -19,14 +19,13 @@ Given = Annotated[
 ]
 
 
-_CONFIG = ConfigDict(extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Switches:
     """Kinds of cells outside the schema, each of which may be proposed or not."""
 
-    __pydantic_config__: ClassVar[ConfigDict] = _CONFIG
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
+        extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
     nan: bool | None = None
     """NaN, and what is missing."""
@@ -91,11 +90,6 @@ class Known(NamedTuple):
     inside: frozenset[str] = frozenset()  # switches whose cells belong to the data
     never: frozenset[str] = frozenset()  # switches whose cells are not proposed
 
-    @property
-    def width(self) -> float:
-        """Distance between its bounds."""
-        return self.high - self.low
-
     def number(self, value: float) -> Any:
         """Return a number in the type of the column."""
         if not self.whole or not abs(value) < LARGEST:
@@ -104,7 +98,7 @@ class Known(NamedTuple):
 
     def between(self, share: float) -> Any:
         """Return a number between the bounds: 0 gives the lower, 1 the upper."""
-        return self.number(self.low + share * self.width)
+        return self.number(self.low + share * (self.high - self.low))
 
     def category(self, number: int) -> Any:
         """Return one of the categories; −1 gives the last one. None if there are none."""
@@ -217,95 +211,88 @@ def _known(name: str, said: Column, cells: Row) -> Known:
     return Known(name, "number", float(low), float(high), whole, floats, **about)
 
 
-class Breaker(NamedTuple):
-    """A value that breaks libraries, with its description."""
+def breakers(column: Known) -> list[tuple[Any, str]]:
+    """Return values that break libraries in a column, with their descriptions.
 
-    value: Any
-    words: str
-
-
-LONG = "long " * 400  # longer than any field of fixed length
-
-
-def breakers(column: Known) -> Iterator[Breaker]:
-    """Yield values for a column, the most effective first; none for the column of users."""
-    if column.kind == "number":
-        yield from of_number(column)
-    elif column.kind == "category":
-        yield from of_category(column)
+    The most effective come first. There are none for the column of users.
+    """
+    if column.kind == "user":
+        return []
+    return _odd_numbers(column) if column.kind == "number" else _odd_categories(column)
 
 
-def of_number(column: Known) -> Iterator[Breaker]:
-    """Yield values for a column of numbers."""
-    far = 1000 * max(column.width, 1.0)
-    yield Breaker(math.nan, "NaN")
-    yield Breaker(1e30, "1e30")
-    yield Breaker(math.inf, "inf")
-    yield Breaker(column.number(column.high + far), "far above its bounds")
-    yield Breaker(None, "a missing value")
-    if column.whole:
-        yield Breaker(column.number(column.high + 1), "a value that no other record has")
-    yield Breaker(column.number(column.low - far), "far below its bounds")
-    yield Breaker(-1e30, "−1e30")
-    yield Breaker(-math.inf, "−inf")
-    if column.whole:
-        yield Breaker(2**63 - 1, "2^63 − 1")
-        yield Breaker(2**31, "2^31")
-        yield Breaker(-(2**63), "−2^63")
-        yield Breaker(2**53 + 1, "2^53 + 1")
-        yield Breaker(column.low + 0.5, "a fraction among whole numbers")
-        yield Breaker(2**31 - 1, "2^31 − 1")
-        yield Breaker(2**64 - 1, "2^64 − 1")
-    yield Breaker(1.7976931348623157e308, "the largest float")
-    yield Breaker("a", "a text among numbers")
-    yield Breaker(-0.0, "−0.0")
-    yield Breaker(5e-324, "the smallest float")
-    yield Breaker(-1.7976931348623157e308, "the most negative float")
-    yield Breaker(math.nextafter(column.high, math.inf), "just above its bounds")
-    yield Breaker(math.nextafter(column.low, -math.inf), "just below its bounds")
-    yield Breaker(2.0**64, "2^64")
-    yield Breaker(1e39, "more than float32 holds")
-    yield Breaker("", "an empty text among numbers")
-    yield Breaker(True, "a boolean among numbers")
-    yield Breaker("1", "a number written as text")
-    yield Breaker(2.0**53 + 2, "2^53 + 2")
-    yield Breaker(1e-40, "a float32 denormal")
+def _odd_numbers(column: Known) -> list[tuple[Any, str]]:
+    far, number = 1000 * max(column.high - column.low, 1.0), column.number
+    unique = [(number(column.high + 1), "a value that no other record has")]
+    whole = [
+        (2**63 - 1, "2^63 − 1"),
+        (2**31, "2^31"),
+        (-(2**63), "−2^63"),
+        (2**53 + 1, "2^53 + 1"),
+        (column.low + 0.5, "a fraction among whole numbers"),
+        (2**31 - 1, "2^31 − 1"),
+        (2**64 - 1, "2^64 − 1"),
+    ]
+    return [
+        (math.nan, "NaN"),
+        (1e30, "1e30"),
+        (math.inf, "inf"),
+        (number(column.high + far), "far above its bounds"),
+        (None, "a missing value"),
+        *(unique if column.whole else ()),
+        (number(column.low - far), "far below its bounds"),
+        (-1e30, "−1e30"),
+        (-math.inf, "−inf"),
+        *(whole if column.whole else ()),
+        (1.7976931348623157e308, "the largest float"),
+        ("a", "a text among numbers"),
+        (-0.0, "−0.0"),
+        (5e-324, "the smallest float"),
+        (-1.7976931348623157e308, "the most negative float"),
+        (math.nextafter(column.high, math.inf), "just above its bounds"),
+        (math.nextafter(column.low, -math.inf), "just below its bounds"),
+        (2.0**64, "2^64"),
+        (1e39, "more than float32 holds"),
+        ("", "an empty text among numbers"),
+        (True, "a boolean among numbers"),
+        ("1", "a number written as text"),
+        (2.0**53 + 2, "2^53 + 2"),
+        (1e-40, "a float32 denormal"),
+    ]
 
 
-def of_category(column: Known) -> Iterator[Breaker]:
-    """Yield values for a column of categories: first unknown ones, then odd ones."""
-    kinds = {type(one) for one in column.categories}
+def _odd_categories(column: Known) -> list[tuple[Any, str]]:
+    """Return first an unknown category, then odd ones."""
+    own = column.categories
+    kinds = {type(one) for one in own}
+    unknown: tuple[Any, str] = ("unknown", "an unknown category")
     if kinds <= {int}:
-        yield Breaker(max(column.categories, default=0) + 1, "an unknown category")
+        unknown = (max(own, default=0) + 1, "an unknown category")
     elif kinds <= {int, float}:
-        yield Breaker(float(max(column.categories)) + 1.0, "an unknown category")
+        unknown = (float(max(own)) + 1.0, "an unknown category")
     elif bool in kinds:
-        yield Breaker(2, "no boolean")
-    else:
-        yield Breaker("unknown", "an unknown category")
-    yield Breaker(None, "a missing value")
-    yield Breaker("", "an empty text")
-    yield Breaker(math.nan, "NaN")
-    if str in kinds:
-        first = next(one for one in column.categories if isinstance(one, str))
-        yield Breaker(LONG, "a very long text")
-        yield Breaker(0, "a number among texts")
-        for value, words in (
-            (f"{first} ", "a category with a blank after it"),
-            (first.swapcase(), "a category in other letters"),
-            ('a,"b"\n', "a text with a comma, quotes and a newline"),
-            ("nan", "the text nan"),
-            ("Ünïcödé \U0001f600", "a text beyond ASCII"),
-            ("\x00", "a null character"),
-            ("0001-01-01", "a date long ago"),
-        ):
-            if not any(plain.same_cell(value, one) for one in column.categories):
-                yield Breaker(value, words)
-    else:
-        yield Breaker(-1, "−1")
-        yield Breaker(10**6, "a category far beyond the others")
-        yield Breaker(0.5, "a category between two others")
-        yield Breaker("a", "a text among numbers")
+        unknown = (2, "no boolean")
+    listed = [unknown, (None, "a missing value"), ("", "an empty text"), (math.nan, "NaN")]
+    if str not in kinds:
+        return [
+            *listed,
+            (-1, "−1"),
+            (10**6, "a category far beyond the others"),
+            (0.5, "a category between two others"),
+            ("a", "a text among numbers"),
+        ]
+    first = next(one for one in own if isinstance(one, str))
+    texts = (
+        (f"{first} ", "a category with a blank after it"),
+        (first.swapcase(), "a category in other letters"),
+        ('a,"b"\n', "a text with a comma, quotes and a newline"),
+        ("nan", "the text nan"),
+        ("Ünïcödé \U0001f600", "a text beyond ASCII"),
+        ("\x00", "a null character"),
+        ("0001-01-01", "a date long ago"),
+    )
+    listed += [("long " * 400, "a very long text"), (0, "a number among texts")]
+    return listed + [one for one in texts if not any(plain.same_cell(one[0], c) for c in own)]
 
 
 Adjacency = Literal["replace", "add-remove", "either", "zero-out"]
@@ -317,8 +304,13 @@ class Draft(NamedTuple):
     """A table, an edit of it, and the description of the edit."""
 
     rows: Rows
-    edit: Edit
+    edit: Edit  # its `by` are records: none, one, or those of a user
     words: str = ""
+
+
+def with_cell(row: Row, at: int, value: Any) -> Row:
+    """Return a record with another value in one column."""
+    return (*row[:at], value, *row[at + 1 :])
 
 
 class EditableTable(NamedTuple):
@@ -329,6 +321,8 @@ class EditableTable(NamedTuple):
 
     table: Table
     columns: tuple[Known, ...]
+    user: int | None
+    """The column that names the user of a record."""
     adjacency: Adjacency
     form: Form
     switches: frozenset[str]
@@ -337,50 +331,15 @@ class EditableTable(NamedTuple):
     null: Row | None = None
     """The record that counts nothing, if one record is replaced by it (zero-out)."""
 
-    def zeroed(self, draft: Draft) -> Draft:
-        """Return an edit that replaces by the null record what a draft adds, removes or replaces.
-
-        The new record of the draft, if it has one, then belongs to D.
-        """
-        rows, edit = draft.rows, draft.edit
-        if self.null is None or (edit.kind != "add" and not rows):
-            return draft
-        if edit.kind == "add":
-            at, more = len(rows), self._own(edit.by)
-            rows = (*rows, *more)
-        else:
-            at = edit.at % len(rows)
-            if edit.kind == "replace" and not self._are_null(self._own(edit.by)):
-                user = self.user
-                one = self._own(edit.by)[0]
-                if user is not None:
-                    one = self.with_cell(one, user, rows[at][user])
-                rows = (*rows[:at], one, *rows[at + 1 :])
-        return Draft(rows, self.replaced(rows, at, self.null), draft.words)
-
-    def _own(self, by: Any) -> Rows:
-        """Return the new records of an edit: one, or all of a user."""
-        return (by,) if self.user is None else tuple(by)
-
-    def _are_null(self, rows: Rows) -> bool:
-        return all(self._is_null(row) for row in rows)
-
-    def _is_null(self, row: Row) -> bool:
-        null, user = self.null, self.user
-        return null is not None and all(
-            at == user or plain.same_cell(*both)
-            for at, both in enumerate(zip(row, null, strict=True))
-        )
+    @property
+    def rows(self) -> Rows:
+        """The records of the given table."""
+        return self.table.rows
 
     @property
     def size(self) -> int:
         """Number of records of a generated table: that of the given one, within limits."""
-        return min(MOST_RECORDS, len(self.table.rows)) or 10
-
-    @property
-    def user(self) -> int | None:
-        """The column that names the user of a record."""
-        return next((at for at, column in enumerate(self.columns) if column.kind == "user"), None)
+        return min(MOST_RECORDS, len(self.rows)) or 10
 
     @property
     def replaces(self) -> bool:
@@ -391,6 +350,39 @@ class EditableTable(NamedTuple):
     def resizes(self) -> bool:
         """True if a record may be added or removed."""
         return self.adjacency != "replace"
+
+    # Columns and records.
+
+    @property
+    def numbers(self) -> list[int]:
+        """The columns of numbers: the first, the last, then those between."""
+        return self._of_kind("number")
+
+    @property
+    def categories(self) -> list[int]:
+        """The columns of categories: the last, the first, then those between."""
+        return self._of_kind("category")
+
+    def _of_kind(self, kind: str) -> list[int]:
+        found = [at for at, column in enumerate(self.columns) if column.kind == kind]
+        if kind == "category":
+            found.reverse()
+        return found if len(found) < 3 else [found[0], found[-1], *found[1:-1]]
+
+    def where(self, at: int) -> str:
+        """Return ` in column age`, or nothing for a table of one column."""
+        return f" in column {self.columns[at].name}" if len(self.columns) > 1 else ""
+
+    def row(self, share: float, category: int = 0) -> Row:
+        """Return a record with numbers at a share between their bounds, and the nth category."""
+        return tuple(
+            column.between(share) if column.kind == "number" else column.category(category)
+            for column in self.columns
+        )
+
+    def first(self) -> Row:
+        """Return a typical record."""
+        return self.rows[0] if self.rows else self.row(0.5)
 
     def nothing(self) -> Row:
         """Return a record of zeros; raise ValueError if a column has categories."""
@@ -403,64 +395,36 @@ class EditableTable(NamedTuple):
             column.number(0.0) if column.kind == "number" else 0 for column in self.columns
         )
 
-    def numbers(self) -> list[int]:
-        """Return the columns of numbers: the first, the last, then those between."""
-        return _turned([at for at, column in enumerate(self.columns) if column.kind == "number"])
-
-    def categories(self) -> list[int]:
-        """Return the columns of categories: the last, the first, then those between."""
-        found = [at for at, column in enumerate(self.columns) if column.kind == "category"]
-        return _turned(found[::-1])
-
-    def row(self, share: float, category: int = 0) -> Row:
-        """Return a record with numbers at a share between their bounds, and the nth category."""
-        return tuple(
-            column.between(share) if column.kind == "number" else column.category(category)
-            for column in self.columns
-        )
-
-    def where(self, at: int) -> str:
-        """Return ` in column age`, or nothing for a table of one column."""
-        return f" in column {self.columns[at].name}" if len(self.columns) > 1 else ""
-
-    def first(self) -> Row:
-        """Return a typical record."""
-        return self.table.rows[0] if self.table.rows else self.row(0.5)
-
-    def with_cell(self, row: Row, at: int, value: Any) -> Row:
-        """Return a record with another value in one column."""
-        return (*row[:at], value, *row[at + 1 :])
-
     def all(self, row: Row, size: int | None = None) -> Rows:
         """Return a table of equal records."""
         return self.of_users((row,) * (self.size if size is None else size))
 
     def of_users(self, rows: Rows) -> Rows:
         """Give every record a user of its own."""
+        return self._named(rows, lambda number: number)
+
+    def of_newcomer(self, rows: Rows) -> Rows:
+        """Give all records the same new user."""
+        return self._named(rows, lambda number: 10**6)
+
+    def _named(self, rows: Rows, number: Callable[[int], int]) -> Rows:
         at = self.user
         if at is None:
             return rows
-        return tuple(self.with_cell(row, at, self.name(n)) for n, row in enumerate(rows))
+        texts = any(isinstance(row[at], str) for row in self.rows)
+        users = [f"u{number(n)}" if texts else 10**6 + number(n) for n in range(len(rows))]
+        return tuple(with_cell(row, at, user) for row, user in zip(rows, users, strict=True))
 
-    def name(self, number: int) -> Any:
-        """Return the name of a generated user."""
-        at = self.user
-        texts = at is not None and any(isinstance(row[at], str) for row in self.table.rows)
-        return f"u{number}" if texts else 10**6 + number
+    # Edits.
 
     def replaced(self, rows: Rows, at: int, by: Row) -> Edit:
         """Return the edit that replaces a record or, with users, all records of its user by one."""
         user = self.user
-        if user is None:
-            return Edit("replace", at, by)
-        return Edit("replace", at, (self.with_cell(by, user, rows[at][user]),))
+        return Edit("replace", at, (by if user is None else with_cell(by, user, rows[at][user]),))
 
     def added(self, by: Row) -> Edit:
         """Return the edit that adds a record at the end; with users, one of a new user."""
-        user = self.user
-        if user is None:
-            return Edit("add", -1, by)
-        return Edit("add", -1, (self.with_cell(by, user, self.name(10**6)),))
+        return Edit("add", -1, self.of_newcomer((by,)))
 
     def changes(self, rows: Rows, by: Row, words: str, at: int = 0) -> Iterator[Draft]:
         """Yield edits that replace the record at `at` by an odd one, or add the odd one."""
@@ -476,11 +440,32 @@ class EditableTable(NamedTuple):
         if self.replaces:
             yield Draft(rows, self.replaced(rows, at, by), words)
 
+    def zeroed(self, draft: Draft) -> Draft:
+        """Return an edit that replaces by the null record what a draft adds, removes or replaces.
+
+        The new record of the draft, if it has one, then belongs to D.
+        """
+        rows, edit = draft.rows, draft.edit
+        if self.null is None or (edit.kind != "add" and not rows):
+            return draft
+        at = len(rows) if edit.kind == "add" else edit.at % len(rows)
+        if edit.kind == "add":
+            rows = (*rows, *edit.by)
+        elif edit.by and not all(map(self._is_null, edit.by)):
+            rows = (*rows[:at], *self.replaced(rows, at, edit.by[0]).by, *rows[at + 1 :])
+        return Draft(rows, self.replaced(rows, at, self.null), draft.words)
+
+    def after(self, draft: Draft) -> Rows:
+        """Return the records of D′; raise ValueError if the edit does not fit the table."""
+        return with_edit(draft.rows, draft.edit, self.user)
+
+    # Rules.
+
     def allows(self, draft: Draft, new: Rows) -> bool:
         """True if the kind of an edit, and the number of records of D and D′, are allowed."""
         if not (self.replaces if draft.edit.kind == "replace" else self.resizes):
             return False
-        if not self.any_size and len(draft.rows) != len(self.table.rows):
+        if not self.any_size and len(draft.rows) != len(self.rows):
             return False
         return self.form != "record" or len(draft.rows) == len(new) == 1
 
@@ -497,27 +482,11 @@ class EditableTable(NamedTuple):
 
     def needs(self, rows: Rows) -> frozenset[str]:
         """Return the switches without which a table would not be proposed."""
-        return frozenset[str]().union(
-            *(
-                column.needs(cell)
-                for row in rows
-                if not self._is_null(row)
-                for column, cell in zip(self.columns, row, strict=True)
-            )
+        cells = (zip(self.columns, row, strict=True) for row in rows if not self._is_null(row))
+        return frozenset[str]().union(*(c.needs(cell) for row in cells for c, cell in row))
+
+    def _is_null(self, row: Row) -> bool:
+        return self.null is not None and all(
+            at == self.user or plain.same_cell(*both)
+            for at, both in enumerate(zip(row, self.null, strict=True))
         )
-
-    def after(self, draft: Draft) -> Rows:
-        """Return the records of D′."""
-        user = self.user
-        name = None if user is None else self.table.names[user]
-        return edited(self.table._replace(rows=draft.rows), draft.edit, name)
-
-    def differences(self, one: Row, other: Row) -> list[int]:
-        """Return the columns in which two records differ."""
-        return [
-            at for at, both in enumerate(zip(one, other, strict=True)) if not plain.same_cell(*both)
-        ]
-
-
-def _turned(places: list[int]) -> list[int]:
-    return places if len(places) < 3 else [places[0], places[-1], *places[1:-1]]

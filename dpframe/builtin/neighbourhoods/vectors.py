@@ -84,31 +84,24 @@ class Vectors(Neighbourhood):
         return np.clip(low + np.round((numbers - low) / fine) * fine, low, high)
 
 
-class NewPairs:
-    """Pairs that were not proposed before."""
-
-    def __init__(self, adjacency: str, history: Iterable[Earned] = ()) -> None:
-        self.adjacency = adjacency
-        self.pairs: list[Values] = []
-        self._seen = {_key(earned.pair.d0, earned.pair.d1) for earned in history}
-
-    def add(self, d0: HostArray, d1: HostArray) -> bool:
-        """Add a pair, unless it is known in either order, or D equals D′; True if added."""
-        both = (d0 + 0.0, d1 + 0.0)  # turns −0 into 0
-        key = _key(*both)
-        if len(key) == 1 or key in self._seen:
-            return False
-        self._seen.add(key)
-        self.pairs.append(Values(d0=both[0], d1=both[1], adjacency=self.adjacency))
-        return True
-
-    def filled(self, drawn: Iterable[tuple[Floats, Floats]], number: int) -> list[Values]:
-        """Add pairs until `number` of them were new; return all, earlier ones first."""
-        wanted = len(self.pairs) + number
-        for d0, d1 in drawn:
-            if self.add(d0, d1) and len(self.pairs) == wanted:
+def new_pairs(
+    drawn: Iterable[tuple[Floats, Floats]],
+    adjacency: str,
+    history: Iterable[Earned],
+    number: int | None = None,
+) -> list[Values]:
+    """Return the first pairs, D ≠ D′, that were not proposed before in either order; or all."""
+    seen = {_key(earned.pair.d0, earned.pair.d1) for earned in history}
+    found: list[Values] = []
+    for both in drawn:
+        d0, d1 = (part + 0.0 for part in both)  # turns −0 into 0
+        key = _key(d0, d1)
+        if len(key) == 2 and key not in seen:
+            seen.add(key)
+            found.append(Values(d0=d0, d1=d1, adjacency=adjacency))
+            if len(found) == number:
                 break
-        return self.pairs
+    return found
 
 
 def _key(d0: HostArray, d1: HostArray) -> frozenset[bytes]:
@@ -132,7 +125,11 @@ class Grid(Vectors, name="grid"):
 
     def check(self) -> None:
         super().check()
-        size = self.size()
+        moves = self.moves()
+        levels, near = len(moves), sum(map(len, moves))
+        size = (levels + near) ** self.length - levels**self.length  # in both orders
+        if self.adjacency == "one-by-one":
+            size = levels ** (self.length - 1) * self.length * near
         if not size:
             raise ValueError(f"no two of the {self.points} points are at most {self.step:g} apart")
         if size > MOST_PAIRS:
@@ -154,16 +151,8 @@ class Grid(Vectors, name="grid"):
             [at for at in np.flatnonzero(row).tolist() if at != i] for i, row in enumerate(near)
         ]
 
-    def size(self) -> int:
-        """Return the number of pairs, in both orders."""
-        moves = self.moves()
-        levels, near = len(moves), sum(map(len, moves))
-        if self.adjacency == "one-by-one":
-            return int(levels ** (self.length - 1) * self.length * near)
-        return int((levels + near) ** self.length - levels**self.length)
-
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
-        return NewPairs(self.words, history).filled(self.pairs(), self.batch)
+        return new_pairs(self.pairs(), self.words, history, self.batch)
 
     def pairs(self) -> Iterator[tuple[Floats, Floats]]:
         """Yield all pairs in their order."""
@@ -194,14 +183,12 @@ class Patterns(Vectors, name="patterns"):
     """
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
-        fresh = NewPairs(self.words, history)
         for turn in (1, -1):
             for centres in self.places():
-                for centre in centres:
-                    for d0, d1 in self.around(centre):
-                        fresh.add(*self.inside(d0[::turn], d1[::turn]))
-                if fresh.pairs:
-                    return fresh.pairs
+                drawn = (both for centre in centres for both in self.around(centre))
+                moved = (self.inside(d0[::turn], d1[::turn]) for d0, d1 in drawn)
+                if found := new_pairs(moved, self.words, history):
+                    return found
         return ()
 
     def places(self) -> list[list[float]]:
@@ -254,12 +241,12 @@ class Random(Vectors, name="random"):
             raise ValueError("there is only one record, so nothing can replace it")
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
-        fresh = NewPairs("replace one record" if self.records else self.words, history)
         drawn = (
             self.replaced(rng) if self.records else random_pair(self, rng)
             for _ in range(TRIES * self.batch)
         )
-        return fresh.filled(drawn, self.batch)
+        words = "replace one record" if self.records else self.words
+        return new_pairs(drawn, words, history, self.batch)
 
     def replaced(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw D and D′ of `length` records each."""
@@ -312,22 +299,20 @@ class Climb(Vectors, name="climb"):
     """Share of pairs that are random."""
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
-        found = NewPairs(self.words, history)
+        first: list[Pair] = []
         if not history:
             shared: Any = {field.name: getattr(self, field.name) for field in fields(Vectors)}
-            for pair in Patterns(**shared).propose(rng, ()):
-                found.add(pair.d0, pair.d1)
-        best = sorted(
-            (earned for earned in history if earned.growth > 0),
-            key=lambda earned: -earned.growth,
-        )[: self.parents]
+            first += Patterns(**shared).propose(rng, ())
+        earning = (earned for earned in history if earned.growth > 0)
+        best = sorted(earning, key=lambda earned: -earned.growth)[: self.parents]
         drawn = (
             random_pair(self, rng)
             if not best or rng.random() < self.fresh
             else self.child(best, rng)
             for _ in range(TRIES * self.batch)
         )
-        return found.filled(drawn, self.batch)
+        known = (*history, *(Earned(pair, 0, 0.0) for pair in first))
+        return [*first, *new_pairs(drawn, self.words, known, self.batch)]
 
     def child(self, best: Sequence[Earned], rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Mix two of the pairs with the most evidence; better pairs have more children."""

@@ -101,15 +101,7 @@ class Records(Pair, name="records"):
 
     @functools.cached_property
     def _text(self) -> str:
-        mine = (self.table, self.columns, self.edit, self.user, self.form, self.description)
-        return repr(
-            (
-                *mine,
-                *(self.null,) * self.null,
-                self.types,
-                self.file and (str(self.file), str(self.file.folder)),
-            )
-        )
+        return repr((self.params(), self.file and str(self.file.folder)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Records) and self._text == other._text
@@ -119,18 +111,18 @@ class Records(Pair, name="records"):
 
     def params(self) -> dict[str, Any]:
         given: Any = self.edit
-        found = {
-            "table": None if self.table is None else plain.written(self.table),
-            "file": self.file and str(self.file),
-            "columns": list(self.columns) or None,
+        as_written = {
+            "table": plain.written(self.table),
+            "file": str(self.file),
+            "columns": list(self.columns),
             "edit": given.params(),
-            "user": self.user,
-            "form": None if self.form == "auto" else self.form,
-            "types": list(self.types) or None,
-            "description": self.description or None,
-            "null": self.null or None,
+            "types": list(self.types),
         }
-        return {name: value for name, value in found.items() if value is not None}
+        return {
+            field.name: as_written.get(field.name, value)
+            for field in dataclasses.fields(self)
+            if (value := getattr(self, field.name)) != field.default
+        }
 
     @property
     def adjacency(self) -> str:
@@ -157,6 +149,12 @@ class Records(Pair, name="records"):
         """The records of D and of D′, cell by cell."""
         return self._both
 
+    @property
+    def new_records(self) -> Rows:
+        """The records that the edit brings."""
+        given: Any = self.edit
+        return tables.new_records(self._table, given, self.user)
+
     @functools.cached_property
     def _table(self) -> Table:
         return tables.given_table(self.table, self.file, self.columns, self.types)
@@ -178,14 +176,14 @@ def made_of_rows(
 ) -> Records:
     """Make a pair from tables that were read and edited before.
 
-    `of` is D, `new` has the records of D′, and `change` is the edit between them, with records as
-    tuples of cells; `user` is the column that names the user of a record.
+    `of` is D, `new` has the records of D′, and `change` is the edit between them, whose `by` are
+    records; `user` is the column that names the user of a record.
     """
     # An array of one axis is written as single values.
     flat = of.flat or (len(of.names) == 1 and not of.lists and form in ("array", "integers"))
     flat = flat and user is None
-    if flat and change.kind != "remove":
-        change = change._replace(by=change.by[0])
+    if user is None and change.by:
+        change = change._replace(by=change.by[0][0] if flat else change.by[0])
     made = object.__new__(Records)
     plain.fill(
         made,
@@ -247,6 +245,7 @@ def formed(of: Table, both: tuple[Rows, Rows], form: Form) -> tuple[Any, Any]:
     Raises:
         ValueError: the records do not have this form.
     """
+    names = of.names
     found: Iterable[Any]
     match form:
         case "array" | "integers":
@@ -254,20 +253,28 @@ def formed(of: Table, both: tuple[Rows, Rows], form: Form) -> tuple[Any, Any]:
         case "rows":
             found = ([plain.thawed(r[0] if of.flat else r) for r in rows] for rows in both)
         case "dicts":
-            found = ([dict(zip(of.names, r, strict=True)) for r in rows] for rows in both)
+            found = ([dict(zip(names, r, strict=True)) for r in rows] for rows in both)
         case "columns":
             found = (
-                {name: [r[at] for r in rows] for at, name in enumerate(of.names)} for rows in both
+                {name: [r[at] for r in rows] for at, name in enumerate(names)} for rows in both
             )
         case "arrays":
-            columns = [_column(both, at, of.types) for at in range(len(of.names))]
-            found = (dict(zip(of.names, (c[i] for c in columns), strict=True)) for i in (0, 1))
+            columns = [_column(both, at, of.types) for at in range(len(names))]
+            found = (dict(zip(names, (c[i] for c in columns), strict=True)) for i in (0, 1))
         case "frame":
             found = _frames(both, of)
         case "xy":
-            found = _xy(both, of)
+            if len(names) < 2:
+                raise ValueError('the form "xy" needs at least two columns: the last one is y')
+            x0, x1 = (tuple(r[:-1] for r in rows) for rows in both)
+            x = _arrays((x0, x1), Table((), names[:-1], lists=True))
+            found = zip(x, _column(both, -1), strict=True)
         case _:
-            found = _single(both)
+            if any(len(rows) != 1 for rows in both):
+                raise ValueError(
+                    'the form "record" is for a table of one record, which is replaced'
+                )
+            found = (rows[0][0] if len(rows[0]) == 1 else list(rows[0]) for rows in both)
     d0, d1 = found
     return d0, d1
 
@@ -334,17 +341,6 @@ def _column(
     return _as_given((d0, d1), types[at] if types else "")
 
 
-def _xy(both: tuple[Rows, Rows], of: Table) -> tuple[Any, Any]:
-    if len(of.names) < 2:
-        raise ValueError('the form "xy" needs at least two columns: the last one is y')
-    parts = tuple(tuple(r[:-1] for r in rows) for rows in both)
-    front = Table((), of.names[:-1])
-    x0, x1 = _arrays((parts[0], parts[1]), front)
-    y0, y1 = _column(both, -1)
-    width = len(front.names)
-    return (x0.reshape(-1, width), y0), (x1.reshape(-1, width), y1)
-
-
 @dataclasses.dataclass(frozen=True)
 class UnmadeFrame:
     """The content of a pandas frame, for a black box in an environment with pandas.
@@ -363,8 +359,7 @@ class UnmadeFrame:
 
 def _unmade(both: tuple[Rows, Rows], of: Table) -> tuple[UnmadeFrame, UnmadeFrame]:
     found: tuple[list[Any], list[Any]] = [], []
-    names = of.names
-    for at in range(len(names)):
+    for at in range(len(of.names)):
         cells = [[r[at] for r in rows] for rows in both]
         own = of.types[at] if of.types else ""
         if (known := categories_of(own, [cell for column in cells for cell in column])) is not None:
@@ -378,7 +373,7 @@ def _unmade(both: tuple[Rows, Rows], of: Table) -> tuple[UnmadeFrame, UnmadeFram
             made = column.dtype.kind != "O"
             dtype = str(column.dtype) if made else "str" if texts else "object"
             listed.append([dtype, column if made else column.tolist()])
-    d0, d1 = (UnmadeFrame([*names], found[i], len(both[i])) for i in (0, 1))
+    d0, d1 = (UnmadeFrame([*of.names], found[i], len(both[i])) for i in (0, 1))
     return d0, d1
 
 
@@ -387,25 +382,15 @@ def _frames(both: tuple[Rows, Rows], of: Table) -> tuple[Any, Any]:
         pandas: Any = importlib.import_module("pandas")
     except ImportError:
         return _unmade(both, of)
-    names = of.names
     together = [*both[0], *both[1]]
-    columns = {name: [r[at] for r in together] for at, name in enumerate(names)}
-    whole = pandas.DataFrame(columns, columns=list(names))
-    for name, wanted in zip(names, of.types, strict=False):
+    columns = {name: [r[at] for r in together] for at, name in enumerate(of.names)}
+    whole = pandas.DataFrame(columns, columns=list(of.names))
+    for name, wanted in zip(of.names, of.types, strict=False):
         if (known := categories_of(wanted, columns[name])) is not None:
             whole[name] = pandas.Categorical(columns[name], categories=known)
         elif wanted:
             with contextlib.suppress(TypeError, ValueError, OverflowError):  # it does not hold all
                 whole[name] = whole[name].astype(wanted)
     cut = len(both[0])
-    return (
-        whole.iloc[:cut].reset_index(drop=True),
-        whole.iloc[cut:].reset_index(drop=True),
-    )
-
-
-def _single(both: tuple[Rows, Rows]) -> tuple[Any, Any]:
-    if len(both[0]) != 1 or len(both[1]) != 1:
-        raise ValueError('the form "record" is for a table of one record, which is replaced')
-    d0, d1 = (rows[0][0] if len(rows[0]) == 1 else list(rows[0]) for rows in both)
+    d0, d1 = (part.reset_index(drop=True) for part in (whole.iloc[:cut], whole.iloc[cut:]))
     return d0, d1

@@ -204,33 +204,17 @@ def edited(of: Table, one: Edit, user: str | None = None) -> Rows:
     Raises:
         ValueError: the table has no such record, or the new one has other columns.
     """
-    rows = of.rows
-    if one.kind == "add":
-        at = len(rows) + 1 + one.at if one.at < 0 else one.at
-        if not 0 <= at <= len(rows):
-            raise ValueError(
-                f"a record is added at {one.at}, but there are {count(len(rows), 'record')}"
-            )
-        new = _new(of, one, user)
-        _check_new_user(of, new, user, rows)
-        return (*rows[:at], *new, *rows[at:])
-    at = len(rows) + one.at if one.at < 0 else one.at
-    if not 0 <= at < len(rows):
-        raise ValueError(f"there is no record {one.at}: the table has {count(len(rows), 'record')}")
-    gone = {at}
-    if user is not None:
-        own = _user_column(of, user)
-        gone = {n for n, other in enumerate(rows) if plain.same_cell(other[own], rows[at][own])}
-    kept = tuple(one_row for number, one_row in enumerate(rows) if number not in gone)
-    if one.kind == "remove":
-        return kept
-    new, first = _new(of, one, user), min(gone)
-    _check_new_user(of, new, user, kept)
-    return (*kept[:first], *new, *kept[first:])
+    if user is not None and user not in of.names:
+        raise ValueError(f"there is no column {user!r}; the table has {listed(of.names)}")
+    own = None if user is None else of.names.index(user)
+    return with_edit(of.rows, one._replace(by=new_records(of, one, user)), own)
 
 
-def _new(of: Table, one: Edit, user: str | None) -> Rows:
+def new_records(of: Table, one: Edit, user: str | None = None) -> Rows:
+    """Return the records that an edit brings: none, one, or those of a user; raises ValueError."""
     try:
+        if one.kind == "remove":
+            return ()
         if user is None:
             return (row(one.by, of.names),)
         if not isinstance(one.by, tuple) or isinstance(one.by, plain.Fields) or not one.by:
@@ -240,20 +224,33 @@ def _new(of: Table, one: Edit, user: str | None) -> Rows:
         raise ValueError(f"the new record: {error}") from None
 
 
-def _user_column(of: Table, user: str) -> int:
-    if user not in of.names:
-        raise ValueError(f"there is no column {user!r}; the table has {listed(of.names)}")
-    return of.names.index(user)
+def with_edit(rows: Rows, one: Edit, user: int | None = None) -> Rows:
+    """Return `rows` with an edit whose `by` are records; `user` is the column of users.
 
-
-def _check_new_user(of: Table, new: Rows, user: str | None, others: Rows) -> None:
-    if user is None:
-        return
-    at = _user_column(of, user)
-    if not all(plain.same_cell(one[at], new[0][at]) for one in new):
-        raise ValueError("the new records belong to several users")
-    if any(plain.same_cell(one[at], new[0][at]) for one in others):
-        raise ValueError(f"user {new[0][at]!r} is already in the table")
+    Raises:
+        ValueError: the edit does not fit the records.
+    """
+    size, adds = len(rows), one.kind == "add"
+    at = one.at + size + adds if one.at < 0 else one.at
+    if not 0 <= at < size + adds:
+        records = count(size, "record")
+        raise ValueError(
+            f"a record is added at {one.at}, but there are {records}"
+            if adds
+            else f"there is no record {one.at}: the table has {records}"
+        )
+    gone = set() if adds else {at}
+    if gone and user is not None:
+        gone = {n for n, other in enumerate(rows) if plain.same_cell(other[user], rows[at][user])}
+    kept = tuple(record for number, record in enumerate(rows) if number not in gone)
+    if one.by and user is not None:
+        name = one.by[0][user]
+        if not all(plain.same_cell(new[user], name) for new in one.by):
+            raise ValueError("the new records belong to several users")
+        if any(plain.same_cell(other[user], name) for other in kept):
+            raise ValueError(f"user {name!r} is already in the table")
+    first = min(gone, default=at)
+    return (*kept[:first], *one.by, *kept[first:])
 
 
 MOST_BYTES = 256 << 20  # limit for files, because an audit runs the mechanism thousands of times
