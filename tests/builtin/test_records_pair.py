@@ -153,13 +153,14 @@ def _leaves(data: Any) -> list[Any]:
 
 
 def test_frames() -> None:
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"age": [31, 47], "sex": ["m", None]})
-    pair = Records(table=frame, edit={"replace": 0, "by": [None, "f"]}, form="frame")
+    pytest.importorskip("pandas")
+    columns = {"age": [31, 47], "sex": ["m", {"missing": True}]}
+    edit = {"replace": 0, "by": [{"missing": True}, "f"]}
+    pair = made(table=columns, edit=edit, form="frame")
     check_pair(pair)
     assert pair.d0.dtypes.equals(pair.d1.dtypes)
     assert pair.d1["sex"].isna().tolist() == [False, True]
-    none = Records(table=frame[:1], edit={"remove": 0}, form="frame")
+    none = made(table={"age": [31], "sex": ["m"]}, form="frame")
     assert list(none.d1.columns) == ["age", "sex"]
     assert none.d1.dtypes.equals(none.d0.dtypes)
 
@@ -369,7 +370,7 @@ def test_arrays_keep_their_axes_and_types(table: Any) -> None:
 
 def test_a_type_that_does_not_hold_the_cells_gives_way_on_both_sides() -> None:
     edit = {"replace": 0, "by": [300]}
-    pair = Records(table=[[1], [2]], edit=edit, form="integers", types=["uint8"])
+    pair = made(table=[[1], [2]], edit=edit, form="integers", types=["uint8"])
     assert (pair.d0.dtype, pair.d1.dtype) == (np.int64, np.int64)
     with pytest.raises(ValueError, match="1 columns, and 2 types"):
         Records.from_params({"table": [1], "edit": {"remove": 0}, "types": ["int8", "int8"]})

@@ -19,8 +19,8 @@ from dpframe.builtin.neighbourhoods.table_edits import (
     known_columns,
 )
 from dpframe.builtin.pairs import table as tables
-from dpframe.builtin.pairs.pairs import GivenTable, Records, formed, made_of_rows
-from dpframe.builtin.pairs.table import Form, Row, Rows, Table, count
+from dpframe.builtin.pairs.pairs import Records, formed, made_of_rows
+from dpframe.builtin.pairs.table import GivenForm, GivenTable, GivenTypes, Row, Rows, Table, count
 from dpframe.plugins import Earned, Ge, Le, Neighbourhood, Pair, ParameterError, SpecFile, plain
 
 TYPED = ("array", "integers", "arrays", "frame", "xy")
@@ -87,15 +87,8 @@ class RecordEdits(Neighbourhood, name="records"):
     """True if the table may have any number of records. Default: true if records are added or
     removed, or if users have several; a claim about replacing a record may hold only for one number
     of records."""
-    form: Form = "auto"
-    """The form that the mechanism gets: "array", floats; "integers", an array of whole numbers if
-    all are; "rows", a list of lists; "dicts", a list of dicts; "columns", a dict of lists;
-    "arrays", a dict of arrays; "frame", a pandas frame; "xy", X and the last column, y; "record",
-    the only record itself. Default: an array if all cells are numbers, else dicts or rows, as the
-    table is written."""
-    types: tuple[str, ...] = ()
-    """Types of the columns in arrays and frames, as NumPy and pandas call them, such as "float32"
-    or `category["a", "b"]`; "", or a type that cannot hold the cells: inferred from the cells."""
+    form: GivenForm = "auto"
+    types: GivenTypes = ()
     batch: Annotated[int, Ge(1), Le(1000)] = 36
     """Pairs to propose at a time."""
 
@@ -250,10 +243,22 @@ class Proposals:
             key = self._key(draft.rows, new)
             if len(key) == 2 and key not in self._seen:
                 self._seen.add(key)
-                found.append(_pair(self._table, draft, new))
+                found.append(self._pair(draft, new))
                 if len(found) == number:
                     break
         return found
+
+    def _pair(self, draft: Draft, new: Rows) -> Records:
+        table = self._table
+        return made_of_rows(
+            table.table._replace(rows=draft.rows),
+            new,
+            draft.edit,
+            user=None if table.user is None else table.columns[table.user].name,
+            form=table.form,
+            description=_described(table, draft),
+            null=table.null is not None,
+        )
 
     def _fits(self, draft: Draft, new: Rows) -> bool:
         return self._table.allows(draft, new) and all(
@@ -279,13 +284,6 @@ def _in_column(cell: Any) -> Any:
     if cell is None:
         return float("nan")
     return float(cell) if isinstance(cell, int) else cell
-
-
-def _pair(table: EditableTable, draft: Draft, new: Rows) -> Records:
-    user = None if table.user is None else table.table.names[table.user]
-    of = table.table._replace(rows=draft.rows)
-    words = _described(table, draft)
-    return made_of_rows(of, new, draft.edit, user, table.form, words, table.null is not None)
 
 
 LONGEST = 24  # characters of a cell in a description

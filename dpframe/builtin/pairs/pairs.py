@@ -13,15 +13,21 @@ import numpy as np
 from pydantic import BeforeValidator, WithJsonSchema
 
 from dpframe.builtin.pairs import table as tables
-from dpframe.builtin.pairs.table import Edit, Form, Rows, Table, is_number
+from dpframe.builtin.pairs.table import (
+    Edit,
+    Form,
+    GivenForm,
+    GivenTable,
+    GivenTypes,
+    Rows,
+    Table,
+    is_number,
+)
 from dpframe.plugins import Ge, HostArray, Pair, SpecFile, plain
 
 Change = NewType("Change", object)
 """`{ replace = 3, by = […] }`, `{ remove = 3 }` or `{ add = […] }`."""
 
-TABLE = {"anyOf": [{"type": "array"}, {"type": "object"}]}
-
-GivenTable = Annotated[plain.Content, BeforeValidator(plain.read), WithJsonSchema(TABLE)]
 GivenEdit = Annotated[Change, BeforeValidator(tables.edit), WithJsonSchema({"type": "object"})]
 
 
@@ -46,48 +52,12 @@ class Records(Pair, name="records"):
     user: str | None = None
     """A column that identifies the user of a record; the edit then covers all records of one
     user."""
-    form: Form = "auto"
-    """The form that the mechanism gets: "array", floats; "integers", an array of whole numbers if
-    all are; "rows", a list of lists; "dicts", a list of dicts; "columns", a dict of lists;
-    "arrays", a dict of arrays; "frame", a pandas frame; "xy", X and the last column, y; "record",
-    the only record itself. Default: an array if all cells are numbers, else dicts or rows, as the
-    table is written."""
-    types: tuple[str, ...] = ()
-    """Types of the columns in arrays and frames, as NumPy and pandas call them, such as "float32"
-    or `category["a", "b"]`; "", or a type that cannot hold the cells: inferred from the cells."""
+    form: GivenForm = "auto"
+    types: GivenTypes = ()
     description: str = ""
     """A description of the pair, in a few words."""
     null: bool = False
     """True if the new record of the edit stands for none (zero-out)."""
-
-    def __init__(
-        self,
-        *,
-        edit: Any,
-        table: Any = None,
-        file: Any = None,
-        columns: Any = (),
-        user: str | None = None,
-        form: Form = "auto",
-        types: Any = (),
-        description: str = "",
-        null: bool = False,
-    ) -> None:
-        """Take a Python table: a list, an array, a dict of columns, a pandas frame."""
-        if isinstance(file, str) and not isinstance(file, SpecFile):
-            file = SpecFile(file)
-        plain.fill(
-            self,
-            table=None if table is None else plain.frozen(_columns_of(table)),
-            file=file,
-            columns=tuple(columns),
-            edit=tables.edit(edit),
-            user=user,
-            form=form,
-            types=tuple(types),
-            description=description,
-            null=null,
-        )
 
     def check(self) -> None:
         with tables.about(tables.check_source(self.table, self.file)):
@@ -200,14 +170,6 @@ def made_of_rows(
         _both=(of.rows, new),
     )
     return made
-
-
-def _columns_of(given: Any) -> Any:
-    """Return a table of pandas or NumPy by its columns, anything else unchanged."""
-    if plain.is_frame(given):
-        return plain.of_frame(given)
-    names = getattr(getattr(given, "dtype", None), "names", None)
-    return given if names is None else {name: given[name] for name in names}
 
 
 class ZerosOnes(Pair, name="zeros-ones"):

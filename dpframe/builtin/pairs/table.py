@@ -6,9 +6,10 @@ import importlib
 import io
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from dpframe.plugins import ParameterError, SpecFile, plain
 
@@ -18,6 +19,32 @@ Rows = tuple[Row, ...]
 
 Form = Literal[
     "auto", "array", "integers", "rows", "columns", "arrays", "dicts", "frame", "xy", "record"
+]
+
+GivenTable = Annotated[
+    plain.Content,
+    BeforeValidator(plain.read),
+    WithJsonSchema({"anyOf": [{"type": "array"}, {"type": "object"}]}),
+]
+
+GivenForm = Annotated[
+    Form,
+    Field(
+        description='The form that the mechanism gets: "array", floats; "integers", an array of '
+        'whole numbers if all are; "rows", a list of lists; "dicts", a list of dicts; "columns", a '
+        'dict of lists; "arrays", a dict of arrays; "frame", a pandas frame; "xy", X and the last '
+        'column, y; "record", the only record itself. Default: an array if all cells are numbers, '
+        "else dicts or rows, as the table is written."
+    ),
+]
+
+GivenTypes = Annotated[
+    tuple[str, ...],
+    Field(
+        description="Types of the columns in arrays and frames, as NumPy and pandas call them, "
+        'such as "float32" or `category["a", "b"]`; "", or a type that cannot hold the cells: '
+        "inferred from the cells."
+    ),
 ]
 
 
