@@ -134,14 +134,6 @@ MUTANTS = [
         (f"{RANKS}::test_ladders_count_what_lies_beyond_a_rank",),
     ),
     Mutant(
-        10,
-        "ties at a rank count: raw scores",
-        f"{ESTIMATORS}/events.py",
-        'np.searchsorted(self.true, thresholds, side="right")',
-        'np.searchsorted(self.true, thresholds, side="left")',
-        (f"{RANKS}::test_ladders_count_what_lies_beyond_a_rank",),
-    ),
-    Mutant(
         11,
         "looks are free",
         "dpframe/results/verdict.py",

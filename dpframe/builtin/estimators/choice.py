@@ -6,13 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from dpframe.builtin.estimators.events import Bins, Events, Family, Shown, loss_of
+from dpframe.builtin.estimators.events import CAUTION, Bins, Events, Family, Shown, loss_of
 from dpframe.plugins import Claim, Floats, HostArray, Ints, Query
 from dpframe.stats import binomial, joint
-
-CAUTION = 1.5
-"""Standard errors by which the pilot's rates are worsened before they are compared. Otherwise the
-pilot would choose the events on which it was lucky."""
 
 BESIDE = 4.0
 """Ratio of the ranks tried together: the chosen one, a rarer one and a more frequent one."""

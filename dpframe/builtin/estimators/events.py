@@ -134,27 +134,8 @@ class Bins(NamedTuple):
         return int(self.true[-1])
 
     def at_rank(self, ranks: Ints) -> Ints:
-        """Return the true counts strictly beyond the rank-th most extreme false score."""
+        """Return the true counts beyond the bin of the rank-th most extreme false score."""
         return self.true[np.searchsorted(self.false, ranks - 1, side="right") - 1]
-
-
-class Sorted(NamedTuple):
-    """Raw scores in ascending order, the most extreme last; used as `Bins` is."""
-
-    false: HostArray
-    true: HostArray
-
-    @property
-    def trials_false(self) -> int:
-        return len(self.false)
-
-    @property
-    def trials_true(self) -> int:
-        return len(self.true)
-
-    def at_rank(self, ranks: Ints) -> Ints:
-        thresholds = self.false[len(self.false) - ranks]
-        return len(self.true) - np.searchsorted(self.true, thresholds, side="right")
 
 
 class Family(NamedTuple):
@@ -168,11 +149,6 @@ class Family(NamedTuple):
         ordered = counts[:, ::-1] if self.top else counts
         steps = np.pad(np.cumsum(ordered, axis=1, dtype=np.int64), ((0, 0), (1, 0)))
         return Bins(steps[1 - self.says], steps[self.says])
-
-    def sorted(self, scores: tuple[HostArray, HostArray]) -> Sorted:
-        """Order raw scores, each sorted in ascending order and without NaN."""
-        extreme = [values if self.top else -values[::-1] for values in scores]
-        return Sorted(extreme[1 - self.says], extreme[self.says])
 
 
 UP = (Family(top=True, says=1), Family(top=False, says=0))
@@ -232,7 +208,7 @@ def joined(parts: Sequence[Events]) -> Events:
     return Events._make(np.concatenate(column) for column in zip(*parts, strict=True))
 
 
-def geometric(ladder: Bins | Sorted, share: float) -> Events:
+def geometric(ladder: Bins, share: float) -> Events:
     """Count events at ranks 1, 3, 9, … up to half of the false scores, favouring rare ones.
 
     The best rank depends on the mechanism: 1 if a single output reveals the record, about 20 for
@@ -258,6 +234,10 @@ def geometric(ladder: Bins | Sorted, share: float) -> Events:
         same.astype(bool),
     )
 
+
+CAUTION = 1.5
+"""Standard errors by which the pilot's rates are worsened before they are compared. Otherwise the
+pilot would choose the events on which it was lucky."""
 
 KEPT = 3  # events from which the p-value is computed; more would hardly change it
 POINTS = 25  # points of a privacy profile

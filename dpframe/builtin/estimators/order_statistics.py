@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
+from dpframe.builtin.attacks.columns import tallied
 from dpframe.builtin.estimators import events as _events
 from dpframe.builtin.estimators.choice import choose, largest_shown
 from dpframe.builtin.estimators.threshold import Decisions, limited
@@ -65,11 +66,8 @@ def raw_events(
     """
     small = min(len(values) for values in scores) < FEWEST
     kept = 0.0 if small else DISCRETE_SHARE
-    ascending = (np.sort(scores[0]), np.sort(scores[1]))
-    ranked = [
-        _events.geometric(family.sorted(ascending), (1 - kept) * share)
-        for family, share in families
-    ]
+    _, counts = tallied(scores)
+    ranked = [_events.geometric(f.bins(counts), (1 - kept) * share) for f, share in families]
     if small:
         return ranked
     return ranked + _fixed_events(scores, [family for family, _ in families], query, kept, rng)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from scipy import special
 
-from dpframe.builtin.estimators.events import PilotGrid, apart, profile
+from dpframe.builtin.estimators.events import CAUTION, PilotGrid, apart, profile
 from dpframe.plugins import (
     Array,
     Claim,
@@ -28,11 +28,6 @@ from dpframe.stats import binomial, credible, gaussian, histograms, joint, roots
 from dpframe.stats.exact_test import EventCounts, exact_region, is_enumerable
 
 Promise = Callable[[Floats, Floats], Floats]
-
-
-CAUTION = 1.5
-"""Standard errors by which the pilot's rates are worsened before they are compared. Otherwise the
-pilot would choose the threshold on which it was lucky."""
 
 
 def rises(pilot: Ints) -> bool:
