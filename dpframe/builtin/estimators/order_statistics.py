@@ -10,7 +10,7 @@ import numpy.typing as npt
 from dpframe.builtin.attacks.columns import tallied
 from dpframe.builtin.estimators import events as _events
 from dpframe.builtin.estimators.choice import choose, largest_shown
-from dpframe.builtin.estimators.threshold import Decisions, limited
+from dpframe.builtin.estimators.threshold import Decisions, bounded
 from dpframe.plugins import (
     DecisionCounts,
     Estimate,
@@ -239,19 +239,16 @@ class Precision(Estimator, name="precision"):
 
         # Decisions as the attack makes them, and reversed.
         errors = np.array([[ones[0], zeros[1]], [zeros[0], ones[1]]])
-        found = limited([Decisions(each, trials) for each in errors], query.delta)
         guesses = np.stack([zeros, ones])
         low = clopper_pearson_lower(guesses, trials, at_level)
         high = clopper_pearson_upper(guesses, trials, at_level)
         rates = guesses / np.maximum(trials, 1)
-        return estimate_from_boxes(
-            found.regions,
+        return bounded(
+            [Decisions(each, trials) for each in errors],
             query,
             epsilon=largest_loss(rates, rates, query.delta),
             epsilon_upper=largest_loss(high, low, query.delta),
-            shares=found.shares,
             epsilon_upper_of="every event",
-            evidence=found.evidence,
         )
 
     def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:

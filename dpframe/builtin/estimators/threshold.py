@@ -1,6 +1,7 @@
 """Estimators from one threshold on the scores, given or chosen by a pilot."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -150,38 +151,31 @@ def limit_rates(ways: Sequence[Decisions], error: float, limits: Limits, *, uppe
     return LIMITS[limits][upper](wrong, trials, error / (2 * len(ways)))
 
 
-JOINT = "both directions tested together: either may mean D′"
+def bounded(
+    ways: Sequence[Decisions], query: Query, *, exact: bool = False, **estimates: Any
+) -> Estimate:
+    """Bound ε by the error rates of a decision, or of a decision and its reverse.
 
-
-class Limited(NamedTuple):
-    """Confidence limits of error rates, with their inputs."""
-
-    regions: Callable[[float], Floats]  # of (FPR, FNR) at an error
-    shares: tuple[float, ...]  # of the error, for each region
-    evidence: Evidence
-
-
-def limited(ways: Sequence[Decisions], delta: float, error: float | None = None) -> Limited:
-    """Limit the error rates of a decision, or of a decision and its reverse.
-
-    With an `error` both are tested together, exactly, if the trials are few; see
-    `dpframe.stats.exact_test`. That test is valid at any error, and strongest near this one.
+    If `exact`, all rates are tested together, which takes few trials (`dpframe.stats.exact_test`).
+    That test is valid at any error, and strongest near the query's. `estimates` are further
+    arguments of `estimate_from_boxes`.
     """
-    rows = [(*way.wrong.tolist(), *way.trials.tolist()) for way in ways]
-
-    def terms(share: float) -> tuple[tuple[float, ...], ...]:
-        return tuple((false, n, missed, m, share) for false, missed, n, m in rows)
-
-    if error is not None and is_enumerable(*ways[0].trials.tolist()):
-        either, outcome = len(ways) > 1, ways[0].outcome
-        region = exact_region(outcome, delta, either_rate=True, either_way=either, level=error)
-        return Limited(region, (1.0,), Evidence("unconditional", terms(1.0)))
-
-    def alone(error: float) -> Floats:
-        return limit_rates(ways, error, "clopper-pearson", upper=True)
-
-    share = 1 / len(ways)
-    return Limited(alone, (share,) * len(ways), Evidence("clopper-pearson", terms(share)))
+    shares = (1.0,) if exact else (1 / len(ways),) * len(ways)
+    terms = tuple(
+        (false, n, missed, m, shares[0])
+        for way in ways
+        for (false, missed), (n, m) in [(way.wrong.tolist(), way.trials.tolist())]
+    )
+    evidence = Evidence("unconditional" if exact else "clopper-pearson", terms)
+    regions: Callable[[float], Floats] = functools.partial(
+        limit_rates, ways, limits="clopper-pearson", upper=True
+    )
+    if exact:
+        either, level = len(ways) > 1, 1 - query.confidence
+        regions = exact_region(
+            ways[0].outcome, query.delta, either_rate=True, either_way=either, level=level
+        )
+    return estimate_from_boxes(regions, query, shares=shares, evidence=evidence, **estimates)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -299,17 +293,16 @@ class ThresholdLoss(LimitedThreshold, name="threshold"):
                 profile=shown,
                 notes=(price(ways), "Jeffreys limits are approximate: an interval, not a bound"),
             )
-        found = limited(ways, delta, 1 - query.confidence if self.limits == "joint" else None)
-        exact = found.evidence.theorem == "unconditional"
-        return estimate_from_boxes(
-            found.regions,
+        exact = self.limits == "joint" and is_enumerable(*ways[0].trials.tolist())
+        together = "both directions tested together: either may mean D′"
+        return bounded(
+            ways,
             query,
+            exact=exact,
             epsilon=epsilon,
             epsilon_upper=upper,
             profile=shown,
-            notes=(JOINT if exact and len(ways) > 1 else price(ways),),
-            shares=found.shares,
-            evidence=found.evidence,
+            notes=(together if exact and len(ways) > 1 else price(ways),),
         )
 
 
@@ -429,15 +422,7 @@ class GDP(LimitedThreshold, name="gdp"):
         )
         # At every δ the curve through a point shows at least what the point shows, so its ε limits
         # what this threshold can show, Gaussian or not. It is not a lower limit.
-        found = estimate_from_boxes(
-            lambda level: limit_rates(ways, level, self.limits, upper=True),
-            query,
-            epsilon=epsilon,
-            epsilon_upper=high,
-            notes=tuple(notes),
-            shares=[1 / len(ways) for _ in ways],
-            evidence=limited(ways, query.delta).evidence,
-        )
+        found = bounded(ways, query, epsilon=epsilon, epsilon_upper=high, notes=tuple(notes))
         return found._replace(interval=(low, high))
 
 
