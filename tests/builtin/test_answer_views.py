@@ -98,9 +98,9 @@ def test_it_finds_nothing_where_there_is_nothing(look: Any) -> None:
 def test_answers_without_a_text_are_counted() -> None:
     codes, words = [1, 2, 3], {1 << 32: "0.25"}
     exact = VIEWS["values"]
-    assert exact.told(0, 1, codes, words) == "is 0.25 or one of 2 answers that were not stored"
-    assert exact.told(0, 1, [2], words) == "is one answer that was not stored"
-    assert VIEWS["kinds"].told(0, 1, [2], {}) == "gives one kind that was not stored"
+    assert exact.describe(0, 1, codes, words) == "is 0.25 or one of 2 answers that were not stored"
+    assert exact.describe(0, 1, [2], words) == "is one answer that was not stored"
+    assert VIEWS["kinds"].describe(0, 1, [2], {}) == "gives one kind that was not stored"
 
 
 def test_a_label_is_told_by_what_it_may_be() -> None:

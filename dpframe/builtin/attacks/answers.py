@@ -94,7 +94,9 @@ def counted(codes: HostArray, categories: int) -> Ints:
     return np.bincount(flat.reshape(-1), minlength=k * categories).reshape(k, categories)
 
 
-def told(view: Any, state: Any, edge: float, above: bool, words: Mapping[int, str]) -> str | None:
+def describe(
+    view: Any, state: Any, edge: float, above: bool, words: Mapping[int, str]
+) -> str | None:
     """Describe the event "score ≥ edge", or "score < edge" if not `above`."""
     scores = np.asarray(state["scores"])
     # The score may have been rounded since then, so scores next to the edge count as lying on it.
@@ -112,9 +114,9 @@ def _of_codes(view: Any, state: Any, chosen: Any) -> str | None:
     codes, rest = (np.flatnonzero(side & seen).tolist() for side in (chosen, ~chosen))
     place = int(state["column"]), int(state["columns"])
     if not codes or (rest and len(rest) < len(codes) and chosen[~seen].all()):
-        text: str | None = view.told(*place, rest, codes) if rest else None
+        text: str | None = view.describe(*place, rest, codes) if rest else None
         return views.negated(text) if text else None
-    found: str | None = view.told(*place, codes, rest)
+    found: str | None = view.describe(*place, codes, rest)
     return found
 
 
@@ -126,10 +128,10 @@ def _of_hashes(view: Any, state: Any, chosen: Any, words: Mapping[int, str]) -> 
     order = np.argsort(size, kind="stable")
     of = [[int(hashes[i]) for i in order if inside[i] == wanted] for wanted in (True, False)]
     if not rest:
-        return str(view.told(0, 1, of[0], words)) if of[0] else "is no answer at all"
+        return str(view.describe(0, 1, of[0], words)) if of[0] else "is no answer at all"
     if not of[1]:
         return "is any answer"
-    return views.negated(view.told(0, 1, of[1], words))
+    return views.negated(view.describe(0, 1, of[1], words))
 
 
 def _of_numbers(view: Any, state: Any, chosen: Any, words: Mapping[int, str]) -> str:
@@ -207,8 +209,8 @@ def _telling(claimed: list[tuple[float, float]], few: list[HostArray]) -> int:
     most = 1 + max(int(part.max()) for part in few)
     halves = [[counted(part[half::2], most) for part in few] for half in (0, 1)]
     found = np.stack([np.stack(half, axis=1) for half in halves])
-    told = sum(farthest(ratios(found[h]), found[1 - h], claimed) for h in (0, 1))
-    return int(places[np.argmax(told)])
+    strengths = sum(farthest(ratios(found[h]), found[1 - h], claimed) for h in (0, 1))
+    return int(places[np.argmax(strengths)])
 
 
 def score_codes(state: State, seen: Any) -> Any:
@@ -248,7 +250,7 @@ def learn_numbers(target: Target, train: Train, sums: bool, beside: int = 0) -> 
     every = np.arange(train[0].shape[1])  # the last ones are derived from all
     places = _that_vary(few, np.unique(np.concatenate([every[:ALONE], every[-DERIVED:]])))
     claimed = points(target)
-    told: Any = 0.0
+    strengths: Any = 0.0
     for half in (0, 1):
         direction = views.weights([part[half::2] for part in few])
         halves = [[part[start::2] for part in few] for start in (half, 1 - half)]
@@ -259,10 +261,10 @@ def learn_numbers(target: Target, train: Train, sums: bool, beside: int = 0) -> 
         edges, smooth = zip(*map(views.edges_of, np.concatenate(here).T), strict=True)
         counts = _counts(edges, here)
         learned = ratios(np.where(np.array(smooth)[:, None, None], views.smoothed(counts), counts))
-        told = told + farthest(learned, _counts(edges, there), claimed)
+        strengths = strengths + farthest(learned, _counts(edges, there), claimed)
     if not sums or train[0].shape[1] <= TOO_FEW:
-        told[-1] = -np.inf
-    column = int(np.argmax(told))
+        strengths[-1] = -np.inf
+    column = int(np.argmax(strengths))
     own = views.weights([part[: len(few[0])] for part in train])
     column = -1 if column == len(places) else int(places[column])
     chosen = [views.weighted(own, p) if column < 0 else p[:, column] for p in train]
@@ -403,7 +405,7 @@ class OfAnswers(Attack, name="answers"):
         if look == "all":
             look = TOGETHER[int(np.asarray(state["chosen"]))]
             state = state[look]
-        return told(VIEWS[look], state, edge, above, words)
+        return describe(VIEWS[look], state, edge, above, words)
 
 
 def learn(look: str, target: Target, train: Train) -> State:
@@ -450,8 +452,8 @@ def learn_all(target: Target, train: Train) -> State:
             order, codes = np.unique(np.concatenate(scores), return_inverse=True)
             sides = np.split(codes, [len(scores[0])])
             counts = np.stack([np.bincount(side, minlength=len(order)) for side in sides])
-            told = [farthest(order[None], counts[None], at)[0] for at in (claimed, [(0.0, 0.0)])]
-            beyond, apart = beyond + float(told[0]), apart + float(told[1])
+            beyond += float(farthest(order[None], counts[None], claimed)[0])
+            apart += float(farthest(order[None], counts[None], [(0.0, 0.0)])[0])
         state[look] = learn(look, target, (parts[0], parts[1]))
         # If no view clearly violates the claim, the one that tells D and D′ apart best.
         gains.append((max(beyond, CLEAR), apart))

@@ -10,7 +10,7 @@ import numpy as np
 from dpframe.plugins import Floats, HostArray, Ints
 
 # A view has `columns`, the kind of its columns, and `see(answers)`: columns of shape [n, k], k
-# depends on the width of an answer alone. A view of codes or hashes has `told(column, number,
+# depends on the width of an answer alone. A view of codes or hashes has `describe(column, number,
 # codes, rest)`: the words for "the column has one of these codes", or None. A view of numbers has
 # `name(column, number)` (column −1 is a weighted sum of all), `sums` (True if a weighted sum means
 # something) and `beside` (the number of its last columns, which describe the others).
@@ -94,7 +94,7 @@ class Bits:
         found = np.concatenate([lowest, used], axis=1)
         return np.where(np.tile(good, 2), found, NO_NUMBER).astype(np.uint8)
 
-    def told(self, column: int, number: int, codes: list[int], rest: list[int]) -> str:
+    def describe(self, column: int, number: int, codes: list[int], rest: list[int]) -> str:
         """Describe the codes, as multiples of powers of two if possible."""
         width = width_of(number, lambda w: 2 * w, MOST)
         name = output(column % width, width)
@@ -153,7 +153,7 @@ class Equalities:
         columns.append(_different(np.asarray(answers.numbers)[:, :MOST_COUNTED])[:, None])
         return np.concatenate(columns, axis=1).astype(np.uint8)
 
-    def told(self, column: int, number: int, codes: list[int], rest: list[int]) -> str | None:
+    def describe(self, column: int, number: int, codes: list[int], rest: list[int]) -> str | None:
         """Describe the codes, for example "output 3 equals output 7"."""
         if column == number - 1:
             counts = f"{min(codes)}" if len(codes) == 1 else f"{min(codes)} to {max(codes)}"
@@ -291,7 +291,7 @@ class Kinds:
         codes = np.asarray(answers.values if self.exact else answers.kinds, np.uint64)
         return (codes >> np.uint64(32)).astype(np.uint32)[:, None]
 
-    def told(self, column: int, number: int, codes: list[int], words: Mapping[int, str]) -> str:
+    def describe(self, column: int, number: int, codes: list[int], words: Mapping[int, str]) -> str:
         """Describe the codes by the texts in `words`."""
         known = {code >> 32: text for code, text in words.items()}
         texts = [known[code] for code in codes if code in known]
@@ -426,7 +426,7 @@ class Residues:
         columns = len(DIVISORS) * numbers.shape[1]
         return np.stack(codes, axis=2).reshape(len(numbers), columns).astype(np.uint8)
 
-    def told(self, column: int, number: int, codes: list[int], rest: list[int]) -> str:
+    def describe(self, column: int, number: int, codes: list[int], rest: list[int]) -> str:
         """Describe the codes, for example "positive and 0 modulo 3"."""
         width = width_of(number, lambda w: (w + (w > 1)) * len(DIVISORS), MOST_RESIDUES)
         place, at = divmod(column, len(DIVISORS))

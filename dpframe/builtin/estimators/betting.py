@@ -55,9 +55,9 @@ class Against(NamedTuple):
 @functools.lru_cache(maxsize=256)
 def against(claim: Claim, resolution: float) -> Against:
     """Return the lines of a claim."""
-    said = claim.epsilon_at, claim.delta_at, claim.telling_deltas
-    exact = output_bets.lines_of(*said)
-    return Against(exact, output_bets.lines_of(*said, resolution) if resolution else exact)
+    curve = claim.epsilon_at, claim.delta_at, claim.telling_deltas
+    exact = output_bets.lines_of(*curve)
+    return Against(exact, output_bets.lines_of(*curve, resolution) if resolution else exact)
 
 
 class Book(NamedTuple):

@@ -264,12 +264,12 @@ def estimate_from_events(
     """
     events = joined(parts)
     at_level = events.staircases(1 - query.confidence)
-    said = np.array([epsilon_of(one[None], query.delta) for one in at_level])
-    best = int(said.argmax())
-    if said[best] == 0:  # nothing is certified: report the event that comes closest
+    bounds = np.array([epsilon_of(one[None], query.delta) for one in at_level])
+    best = int(bounds.argmax())
+    if bounds[best] == 0:  # nothing is certified: report the event that comes closest
         loose = events.staircases(1.0)
         best = int(np.argmax([epsilon_of(one[None], query.delta) for one in loose]))
-    loudest = set(np.argsort(-said, kind="stable")[:KEPT].tolist())
+    loudest = set(np.argsort(-bounds, kind="stable")[:KEPT].tolist())
     if query.claim is not None:
         corners = np.clip(at_level, 0, 1)
         gaps = query.claim.tradeoff(corners[..., 0]) - corners[..., 1]
@@ -279,14 +279,14 @@ def estimate_from_events(
         kept.staircases,
         query,
         epsilon=loss_of(events.fpr[best], events.tpr[best], query.delta),
-        epsilon_upper=max(shown.epsilon, float(said.max())),
+        epsilon_upper=max(shown.epsilon, float(bounds.max())),
         epsilon_upper_of=shown.of,
         profile=profile(rates),
-        notes=(f"the error is shared among {len(said)} events", *notes),
+        notes=(f"the error is shared among {len(bounds)} events", *notes),
         evidence=events.evidence(kept),
     )
     boxes = at_level.max(axis=1)
-    shares = zip(events.share.tolist(), said.tolist(), strict=True)
+    shares = zip(events.share.tolist(), bounds.tolist(), strict=True)
     return found._replace(
         tradeoff=tuple((float(x), float(y)) for x, y in boxes),
         profile_lower=tradeoff.certified_profile(at_level),

@@ -272,8 +272,8 @@ class Histogram(Binned, name="histogram"):
         if self.sharp is False:
             return None  # the radius of [Canonne2020] is wider than the theorem's
         claim = query.claim
-        told = [claim.epsilon_at(d) for d in claim.telling_deltas] if claim else []
-        finite = [e for e in (bound, *told) if e < histograms.LARGEST_EPSILON]
+        claimed = [claim.epsilon_at(d) for d in claim.telling_deltas] if claim else []
+        finite = [e for e in (bound, *claimed) if e < histograms.LARGEST_EPSILON]
         order = histograms.ratio_order(found.p, found.q)
         false, true = (np.append(0, np.cumsum(row[order])) for row in found.counts)
         n0, n1 = found.trials.tolist()

@@ -151,8 +151,8 @@ class GuessCounts(Statistic):
         return {name: added(counts[name], found[name]) for name in counts}
 
     def describe(self, layout: Tree) -> dict[str, Any]:
-        told = {name: np.asarray(leaf).tolist() for name, leaf in layout.items()}
-        return {**super().describe(layout), **told}
+        rules = {name: np.asarray(leaf).tolist() for name, leaf in layout.items()}
+        return {**super().describe(layout), **rules}
 
 
 def of_each_run(layout: Tree, runs: Any) -> dict[str, Any]:

@@ -350,8 +350,8 @@ class Credible(OneThreshold, name="credible"):
         if query.claim is not None:
             mass = claimed_mass(posterior, query.claim)
             # The mass is 1 minus the mass outside, so smaller values are rounding errors.
-            said = f"{mass:.6g}" if mass > 1e-12 else "below 1e-12"
-            notes.append(f"posterior mass of the region that the claim allows: {said}")
+            text = f"{mass:.6g}" if mass > 1e-12 else "below 1e-12"
+            notes.append(f"posterior mass of the region that the claim allows: {text}")
         return Estimate(middle, interval=(low, high[0] if high else np.inf), notes=tuple(notes))
 
 

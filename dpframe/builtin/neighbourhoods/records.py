@@ -105,8 +105,8 @@ class RecordEdits(Neighbourhood, name="records"):
         with tables.about("schema"):
             self._editable  # noqa: B018  # reads the schema
         if self.form == "record" and len(found.rows) != 1:
-            said = f"is for a table of one record, but this one has {len(found.rows)}"
-            raise ParameterError("form", f'"record" {said}')
+            wrong = f"is for a table of one record, but this one has {len(found.rows)}"
+            raise ParameterError("form", f'"record" {wrong}')
         one = Proposals(self._editable).made(planned(self._editable), 1)
         if not one:
             raise ParameterError("form", f"{self.form!r}: no edit of this table can take that form")

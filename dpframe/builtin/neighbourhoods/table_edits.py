@@ -147,13 +147,13 @@ def known_columns(of: Table, schema: Sequence[Column]) -> tuple[Known, ...]:
     Raises:
         ValueError: the schema does not fit the table; the message is for the user.
     """
-    said = _by_name(of, schema)
+    described = _by_name(of, schema)
     found = []
     for at, name in enumerate(of.names):
         cells = tuple(row[at] for row in of.rows)
-        column = _known(name, said.get(name, Column()), cells)
+        column = _known(name, described.get(name, Column()), cells)
         for number, cell in enumerate(cells):
-            if name in said and column.needs(cell):
+            if name in described and column.needs(cell):
                 raise ValueError(
                     f"column {name} does not fit the table: record {number} has {cell!r} there"
                 )
@@ -178,9 +178,9 @@ def _by_name(of: Table, schema: Sequence[Column]) -> dict[str, Column]:
     return dict(zip(of.names, schema, strict=False))
 
 
-def _known(name: str, said: Column, cells: Row) -> Known:
+def _known(name: str, entry: Column, cells: Row) -> Known:
     missing = any(cell is None or cell != cell for cell in cells)  # noqa: PLR0124
-    switches = said.given()
+    switches = entry.given()
     if missing and switches.get("nan") is False:
         raise ValueError(f"column {name}: nan is false, but a cell is missing or NaN")
     about: dict[str, Any] = {
@@ -189,24 +189,24 @@ def _known(name: str, said: Column, cells: Row) -> Known:
         "never": frozenset(one for one, on in switches.items() if not on),
     }
     there = [cell for cell in cells if cell is not None]
-    if said.user:
+    if entry.user:
         return Known(name, "user", **about)
     numeric = all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in there)
-    bounds = said.low is not None or said.high is not None or said.integer
-    if said.categories or not numeric or not (there or bounds):
+    bounds = entry.low is not None or entry.high is not None or entry.integer
+    if entry.categories or not numeric or not (there or bounds):
         if bounds:
             raise ValueError(f"column {name}: categories have no bounds")
         own: list[Any] = [False, True] if any(isinstance(c, bool) for c in there) else []
-        distinct = {(type(cell), cell): cell for cell in said.categories or (*own, *there)}
+        distinct = {(type(cell), cell): cell for cell in entry.categories or (*own, *there)}
         return Known(name, "category", categories=tuple(distinct.values()), **about)
     finite = [cell for cell in there if math.isfinite(cell)]
-    whole = said.integer or (bool(there) and all(isinstance(cell, int) for cell in there))
-    low = said.low if said.low is not None else min(finite, default=0)
-    high = said.high if said.high is not None else max(finite, default=1)
-    if said.low is not None and said.high is not None and low >= high:
+    whole = entry.integer or (bool(there) and all(isinstance(cell, int) for cell in there))
+    low = entry.low if entry.low is not None else min(finite, default=0)
+    high = entry.high if entry.high is not None else max(finite, default=1)
+    if entry.low is not None and entry.high is not None and low >= high:
         raise ValueError(f"column {name}: low {low:g} is not below high {high:g}")
     if low >= high:
-        low, high = (low, low + 1) if said.low is not None else (high - 1, high)
+        low, high = (low, low + 1) if entry.low is not None else (high - 1, high)
     floats = any(isinstance(cell, float) for cell in finite)
     return Known(name, "number", float(low), float(high), whole, floats, **about)
 
