@@ -19,6 +19,7 @@ from dpframe.builtin.pairs.table import (
     GivenForm,
     GivenTable,
     GivenTypes,
+    Row,
     Rows,
     Table,
     is_number,
@@ -201,59 +202,65 @@ class ZerosOnes(Pair, name="zeros-ones"):
 def formed(of: Table, both: tuple[Rows, Rows], form: Form) -> tuple[Any, Any]:
     """Return D and D′ in the form that a mechanism gets; `form` is not "auto".
 
-    In forms with types, a column has the same type in D and in D′: an integer column with a missing
-    cell in one of them is a float column in both.
+    All records are brought into the form together. So a column has the same type in D and in D′: an
+    integer column with a missing cell in one of them is a float column in both.
 
     Raises:
         ValueError: the records do not have this form.
     """
-    names = of.names
-    found: Iterable[Any]
+    names, rows, cut = of.names, [*both[0], *both[1]], len(both[0])
+    whole: Any
     match form:
         case "array" | "integers":
-            found = _arrays(both, of, whole=form == "integers")
+            whole = _array(rows, of, whole=form == "integers")
         case "rows":
-            found = ([plain.thawed(r[0] if of.flat else r) for r in rows] for rows in both)
+            whole = [plain.thawed(r[0] if of.flat else r) for r in rows]
         case "dicts":
-            found = ([dict(zip(names, r, strict=True)) for r in rows] for rows in both)
-        case "columns":
-            found = (
-                {name: [r[at] for r in rows] for at, name in enumerate(names)} for rows in both
-            )
-        case "arrays":
-            columns = [_column(both, at, of.types) for at in range(len(names))]
-            found = (dict(zip(names, (c[i] for c in columns), strict=True)) for i in (0, 1))
+            whole = [dict(zip(names, r, strict=True)) for r in rows]
+        case "columns" | "arrays":
+            columns: dict[str, Any] = {
+                name: _column(rows, at, of.types) if form == "arrays" else [r[at] for r in rows]
+                for at, name in enumerate(names)
+            }
+            d0, d1 = ({n: c[part] for n, c in columns.items()} for part in _parts(cut))
+            return d0, d1
         case "frame":
-            found = _frames(both, of)
+            return _frames(rows, cut, of)
         case "xy":
             if len(names) < 2:
                 raise ValueError('the form "xy" needs at least two columns: the last one is y')
-            x0, x1 = (tuple(r[:-1] for r in rows) for rows in both)
-            x = _arrays((x0, x1), Table((), names[:-1], lists=True))
-            found = zip(x, _column(both, -1), strict=True)
+            x = _array([r[:-1] for r in rows], Table((), names[:-1], lists=True))
+            y = _column(rows, -1)
+            return (x[:cut], y[:cut]), (x[cut:], y[cut:])
         case _:
-            if any(len(rows) != 1 for rows in both):
+            if (cut, len(rows)) != (1, 2):
                 raise ValueError(
                     'the form "record" is for a table of one record, which is replaced'
                 )
-            found = (rows[0][0] if len(rows[0]) == 1 else list(rows[0]) for rows in both)
-    d0, d1 = found
-    return d0, d1
+            d0, d1 = (r[0] if len(r) == 1 else list(r) for r in rows)
+            return d0, d1
+    return whole[:cut], whole[cut:]
 
 
-def _arrays(
-    both: tuple[Rows, Rows], of: Table, *, whole: bool = False
-) -> tuple[HostArray, HostArray]:
-    cells = [cell for rows in both for r in rows for cell in r]
+def _parts(cut: int) -> tuple[slice, slice]:
+    return slice(cut), slice(cut, None)
+
+
+def _array(rows: list[Row], of: Table, *, whole: bool = False) -> HostArray:
+    cells = [cell for r in rows for cell in r]
     for cell in cells:
         if not is_number(cell):
             raise ValueError(f"{cell!r} is not a number, but the form is an array")
-    dtype, width = _dtype(cells, whole=whole), len(of.names)
-    shape = (-1,) if width == 1 and not of.lists else (-1, width)
-    made = [np.array(rows, dtype).reshape(-1, width) for rows in both]
+    flat = len(of.names) == 1 and not of.lists
+    made = np.array(rows, _dtype(cells, whole=whole))
     wanted = of.types[0] if len(set(of.types)) == 1 else ""
-    d0, d1 = (array.reshape(shape) for array in _as_given((made[0], made[1]), wanted))
-    return d0, d1
+    return _as_given(made.reshape((-1,) if flat else (-1, len(of.names))), wanted)
+
+
+def _column(rows: list[Row], at: int, types: tuple[str, ...] = ()) -> HostArray:
+    """Return one column as an array: as given, or of booleans, integers, floats, objects."""
+    cells = [r[at] for r in rows]
+    return _as_given(np.array(cells, _dtype(cells, whole=True)), types[at] if types else "")
 
 
 def _dtype(cells: list[Any], *, whole: bool) -> Any:
@@ -266,41 +273,28 @@ def _dtype(cells: list[Any], *, whole: bool) -> Any:
     return np.float64 if kinds <= {int, float, bool, type(None)} else object
 
 
-def _as_given(both: tuple[HostArray, HostArray], wanted: str) -> tuple[HostArray, HostArray]:
-    """Return columns in the type that the author's code had, if that holds all of their cells."""
-    if not wanted or wanted.startswith(plain.CATEGORY) or both[0].dtype.kind not in "biuf":
-        return both
+def _as_given(column: HostArray, wanted: str) -> HostArray:
+    """Return a column in the type that the author's code had, if that holds all of its cells."""
+    if not wanted or wanted.startswith(plain.CATEGORY) or column.dtype.kind not in "biuf":
+        return column
     try:
         with np.errstate(all="ignore"):
-            cast = [np.asarray(column).astype(wanted) for column in both]
-            back = [column.astype(each.dtype) for column, each in zip(cast, both, strict=True)]
+            cast = column.astype(wanted)
+            back = cast.astype(column.dtype)
     except (TypeError, ValueError):  # a type of pandas alone
-        return both
-    narrow = cast[0].dtype.kind == both[0].dtype.kind == "f"  # rounds, as the author's code does
-    same = (
-        np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
-        for one, other in zip(back, both, strict=True)
-    )
-    return (cast[0], cast[1]) if narrow or all(same) else both
+        return column
+    narrow = cast.dtype.kind == column.dtype.kind == "f"  # rounds, as the author's code does
+    same = narrow or np.array_equal(back, column, equal_nan=column.dtype.kind == "f")
+    return cast if same else column
 
 
-def categories_of(wanted: str, cells: Iterable[Any]) -> list[Any] | None:
+def _categories(wanted: str, cells: Iterable[Any]) -> list[Any] | None:
     """Return the categories of a column with those of its cells; None if it is of another type."""
     if not wanted.startswith(plain.CATEGORY):
         return None
     known: list[Any] = json.loads(wanted.removeprefix(plain.CATEGORY) or "[]")
     fresh = [cell for cell in cells if cell is not None and cell == cell]  # noqa: PLR0124
     return list(dict.fromkeys([*known, *fresh]))
-
-
-def _column(
-    both: tuple[Rows, Rows], at: int, types: tuple[str, ...] = ()
-) -> tuple[HostArray, HostArray]:
-    """Return one column as arrays of one type: as given, or booleans, integers, floats, objects."""
-    cells = [[r[at] for r in rows] for rows in both]
-    dtype = _dtype([*cells[0], *cells[1]], whole=True)
-    d0, d1 = (np.array(column, dtype) for column in cells)
-    return _as_given((d0, d1), types[at] if types else "")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -319,40 +313,43 @@ class UnmadeFrame:
     """The message for mechanisms that run in this interpreter."""
 
 
-def _unmade(both: tuple[Rows, Rows], of: Table) -> tuple[UnmadeFrame, UnmadeFrame]:
-    found: tuple[list[Any], list[Any]] = [], []
+def _unmade(rows: list[Row], cut: int, of: Table) -> tuple[UnmadeFrame, UnmadeFrame]:
+    columns: list[list[Any]] = []
     for at in range(len(of.names)):
-        cells = [[r[at] for r in rows] for rows in both]
-        own = of.types[at] if of.types else ""
-        if (known := categories_of(own, [cell for column in cells for cell in column])) is not None:
-            for listed, own_cells in zip(found, cells, strict=True):
-                codes = [known.index(c) if c in known else -1 for c in own_cells]
-                listed.append([plain.CATEGORY, codes, known, False])
-            continue
-        columns = _column(both, at, of.types)
-        texts = all(isinstance(cell, str | None) for column in columns for cell in column)
-        for listed, column in zip(found, columns, strict=True):
-            made = column.dtype.kind != "O"
-            dtype = str(column.dtype) if made else "str" if texts else "object"
-            listed.append([dtype, column if made else column.tolist()])
-    d0, d1 = (UnmadeFrame([*of.names], found[i], len(both[i])) for i in (0, 1))
+        cells = [r[at] for r in rows]
+        known = _categories(of.types[at] if of.types else "", cells)
+        column = _column(rows, at, of.types)
+        if known is not None:
+            codes = [known.index(c) if c in known else -1 for c in cells]
+            columns.append([plain.CATEGORY, codes, known, False])
+        elif column.dtype.kind != "O":
+            columns.append([str(column.dtype), column])
+        else:
+            texts = all(isinstance(cell, str | None) for cell in cells)
+            columns.append(["str" if texts else "object", cells])
+    d0, d1 = (
+        UnmadeFrame(
+            [*of.names],
+            [[kind, cells[part], *more] for kind, cells, *more in columns],
+            len(rows[part]),
+        )
+        for part in _parts(cut)
+    )
     return d0, d1
 
 
-def _frames(both: tuple[Rows, Rows], of: Table) -> tuple[Any, Any]:
+def _frames(rows: list[Row], cut: int, of: Table) -> tuple[Any, Any]:
     try:
         pandas: Any = importlib.import_module("pandas")
     except ImportError:
-        return _unmade(both, of)
-    together = [*both[0], *both[1]]
-    columns = {name: [r[at] for r in together] for at, name in enumerate(of.names)}
+        return _unmade(rows, cut, of)
+    columns = {name: [r[at] for r in rows] for at, name in enumerate(of.names)}
     whole = pandas.DataFrame(columns, columns=list(of.names))
     for name, wanted in zip(of.names, of.types, strict=False):
-        if (known := categories_of(wanted, columns[name])) is not None:
+        if (known := _categories(wanted, columns[name])) is not None:
             whole[name] = pandas.Categorical(columns[name], categories=known)
         elif wanted:
             with contextlib.suppress(TypeError, ValueError, OverflowError):  # it does not hold all
                 whole[name] = whole[name].astype(wanted)
-    cut = len(both[0])
-    d0, d1 = (part.reset_index(drop=True) for part in (whole.iloc[:cut], whole.iloc[cut:]))
+    d0, d1 = (whole.iloc[part].reset_index(drop=True) for part in _parts(cut))
     return d0, d1
