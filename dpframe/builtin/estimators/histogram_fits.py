@@ -282,7 +282,12 @@ class OneShot(Estimator, name="one-shot"):
             return _nothing(sizes)
         found = grouped(layout, both, sizes)
         if self.law == "histogram":
-            return _of_histograms(found, query)
+            variation = histograms.total_variation(found.p, found.q)
+            return Estimate(
+                histograms.histogram_epsilon(found.p, found.q, query.delta),
+                profile=profile_of(found),
+                notes=(f"{found.bins} bins, total variation {variation:.6g}",),
+            )
         edges = np.asarray(layout["edges"], np.float64)
         places = np.concatenate([edges[:1], edges[:1], (edges[1:] + edges[:-1]) / 2, edges[-1:]])
         laws = [_moments(places, of) for of in both]
@@ -297,10 +302,8 @@ class OneShot(Estimator, name="one-shot"):
             return _nothing(sizes)
         if self.law == "histogram":
             layout = self._bins().bind(out, inside)
-            counts = np.stack(
-                [histograms.bin_counts(layout["edges"], values) for values in (out, inside)]
-            )
-            return _of_histograms(grouped(layout, counts, sizes), query)
+            of = [histograms.bin_counts(layout["edges"], values) for values in (out, inside)]
+            return self.estimate(layout, np.stack(of)[None], query)
         laws = [_moments(values, np.ones(len(values), np.int64)) for values in (out, inside)]
         return self._of_normals(laws[0], laws[1], query)
 
@@ -328,15 +331,6 @@ class OneShot(Estimator, name="one-shot"):
             more = "two normal distributions have no finite ε at δ = 0; choose another δ"
             return Estimate(math.inf, notes=(*notes, more))
         return Estimate(normals_epsilon(query.delta, out, inside), notes=notes)
-
-
-def _of_histograms(found: Histograms, query: Query) -> Estimate:
-    variation = histograms.total_variation(found.p, found.q)
-    return Estimate(
-        histograms.histogram_epsilon(found.p, found.q, query.delta),
-        profile=profile_of(found),
-        notes=(f"{found.bins} bins, total variation {variation:.6g}",),
-    )
 
 
 def _nothing(sizes: tuple[int, int]) -> Estimate:

@@ -79,12 +79,6 @@ class Decisions(NamedTuple):
     when: str | None = None  # description of the scores that mean D′, if the pilot chose them
 
     @property
-    def outcome(self) -> EventCounts:
-        """The counts of the event that says D′."""
-        (false, missed), (n, m) = self.wrong.tolist(), self.trials.tolist()
-        return EventCounts(false, n, m - missed, m)
-
-    @property
     def rates(self) -> Floats:
         """FPR and FNR; 1 where nothing was counted."""
         return np.where(self.trials > 0, self.wrong / np.maximum(self.trials, 1), 1.0)
@@ -171,9 +165,13 @@ def bounded(
         limit_rates, ways, limits="clopper-pearson", upper=True
     )
     if exact:
-        either, level = len(ways) > 1, 1 - query.confidence
+        false, n, missed, m = terms[0][:4]
         regions = exact_region(
-            ways[0].outcome, query.delta, either_rate=True, either_way=either, level=level
+            EventCounts(false, n, m - missed, m),
+            query.delta,
+            either_rate=True,
+            either_way=len(ways) > 1,
+            level=1 - query.confidence,
         )
     return estimate_from_boxes(regions, query, shares=shares, evidence=evidence, **estimates)
 

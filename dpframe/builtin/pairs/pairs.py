@@ -210,6 +210,8 @@ def formed(of: Table, both: tuple[Rows, Rows], form: Form) -> tuple[Any, Any]:
     """
     names, rows, cut = of.names, [*both[0], *both[1]], len(both[0])
     whole: Any
+    d0: Any
+    d1: Any
     match form:
         case "array" | "integers":
             whole = _array(rows, of, whole=form == "integers")
