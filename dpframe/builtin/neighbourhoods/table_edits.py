@@ -36,8 +36,8 @@ class Switches:
 
     def given(self) -> dict[str, bool]:
         """Return the switches that are set."""
-        found = {f.name: getattr(self, f.name) for f in dataclasses.fields(Switches)}
-        return {name: value for name, value in found.items() if value is not None}
+        switches = ((name, getattr(self, name)) for name in SWITCHES)
+        return {name: value for name, value in switches if value is not None}
 
 
 SWITCHES = tuple(field.name for field in dataclasses.fields(Switches))
@@ -66,10 +66,11 @@ class Column(Switches):
 
     def params(self) -> dict[str, Any]:
         """Return the column as a spec has it; a bound of 0 is kept."""
-        found = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        found["categories"] = [plain.written(cell) for cell in self.categories] or None
-        found |= {name: found[name] or None for name in ("integer", "user")}
-        return {n: value for n, value in found.items() if value is not None}
+        fields = ((field, getattr(self, field.name)) for field in dataclasses.fields(self))
+        found = {field.name: value for field, value in fields if value != field.default}
+        if self.categories:
+            found["categories"] = [plain.written(cell) for cell in self.categories]
+        return found
 
 
 LARGEST = 2**63
