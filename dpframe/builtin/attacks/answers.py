@@ -449,9 +449,7 @@ def learn_all(target: Target, train: Train) -> State:
         for half in (0, 1):
             own = learn(look, target, (parts[0][half::2], parts[1][half::2]))
             scores = [score_any(look, own, part[1 - half :: 2]) for part in parts]
-            order, codes = np.unique(np.concatenate(scores), return_inverse=True)
-            sides = np.split(codes, [len(scores[0])])
-            counts = np.stack([np.bincount(side, minlength=len(order)) for side in sides])
+            order, counts = tallied(scores)
             beyond += float(farthest(order[None], counts[None], claimed)[0])
             apart += float(farthest(order[None], counts[None], [(0.0, 0.0)])[0])
         state[look] = learn(look, target, (parts[0], parts[1]))
