@@ -64,7 +64,7 @@ class Records(Pair, name="records"):
         with tables.about(tables.check_source(self.table, self.file)):
             self._table  # noqa: B018  # read here, so that a mistake is reported with its place
         with tables.about("edit"):
-            self._both  # noqa: B018
+            self.rows  # noqa: B018
         with tables.about("form"):
             self._formed()
 
@@ -113,12 +113,7 @@ class Records(Pair, name="records"):
         return self._formed()[1]
 
     def _formed(self) -> tuple[Any, Any]:
-        return formed(self._table, self._both, self._table.form(self.form))
-
-    @property
-    def rows(self) -> tuple[Rows, Rows]:
-        """The records of D and of D′, cell by cell."""
-        return self._both
+        return formed(self._table, self.rows, self._table.form(self.form))
 
     @property
     def new_records(self) -> Rows:
@@ -131,7 +126,8 @@ class Records(Pair, name="records"):
         return tables.given_table(self.table, self.file, self.columns, self.types)
 
     @functools.cached_property
-    def _both(self) -> tuple[Rows, Rows]:
+    def rows(self) -> tuple[Rows, Rows]:
+        """The records of D and of D′, cell by cell."""
         given: Any = self.edit
         return self._table.rows, tables.edited(self._table, given, self.user)
 
@@ -168,7 +164,7 @@ def made_of_rows(
         description=description,
         null=null,
         _table=of._replace(named=False, flat=flat, lists=not flat),
-        _both=(of.rows, new),
+        rows=(of.rows, new),
     )
     return made
 
