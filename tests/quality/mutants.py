@@ -134,6 +134,14 @@ MUTANTS = [
         (f"{RANKS}::test_ladders_count_what_lies_beyond_a_rank",),
     ),
     Mutant(
+        10,
+        "ranks of raw scores have the share of fixed thresholds too",
+        f"{ESTIMATORS}/order_statistics.py",
+        "(1 - kept) * share",
+        "share",
+        (SHARES,),
+    ),
+    Mutant(
         11,
         "looks are free",
         "dpframe/results/verdict.py",
