@@ -61,8 +61,9 @@ from dpframe.sampling import address, threefry  # noqa: E402
 from dpframe.sampling.compile_cache import keep_compiled_programs  # noqa: E402
 from dpframe.sampling.content import data_digest  # noqa: E402
 from dpframe.spec import load_audit  # noqa: E402
+from dpframe.workers.program.answers import packed  # noqa: E402
 from dpframe.workers.program.codes import code, code_of_kind  # noqa: E402
-from dpframe.workers.program.encoding import encode, packed  # noqa: E402
+from dpframe.workers.program.encoding import encode  # noqa: E402
 from dpframe.workers.program.exceptions import encode_raised  # noqa: E402
 from dpframe.workers.program.sampler import seeds  # noqa: E402
 

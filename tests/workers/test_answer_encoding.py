@@ -24,8 +24,9 @@ from support import processes
 
 from dpframe.interfaces.attack import ABSENT, Answers
 from dpframe.workers.program import codes, encoding, exceptions, mechanism_sampler
+from dpframe.workers.program.answers import packed
 from dpframe.workers.program.codes import UnreadableError
-from dpframe.workers.program.encoding import encode, packed
+from dpframe.workers.program.encoding import encode
 from dpframe.workers.program.exceptions import encode_raised
 from dpframe.workers.program.query import Refused
 
@@ -583,7 +584,7 @@ def test_texts_are_encoded_alike_with_and_without_the_memory_of_texts(monkeypatc
         {f"k{i}": [i] for i in range(100)},
     ]
     quick = [encode(answer) for answer in answers * 2]
-    monkeypatch.setattr(encoding, "_MOST_KNOWN", 0)
+    monkeypatch.setattr(encoding, "_MOST_KEPT", 0)
     assert [encode(answer) for answer in answers * 2] == quick
     assert numbers([Named("n = 4")])[1:] == [4.0]
 

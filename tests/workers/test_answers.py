@@ -12,9 +12,9 @@ import pytest
 
 from dpframe import Answers, host_mechanism
 from dpframe.workers.program import answers as encoders, codes
-from dpframe.workers.program.answers import AnswerEncoder, Limit, Terms, joined
+from dpframe.workers.program.answers import AnswerEncoder, Limit, Terms, joined, packed
 from dpframe.workers.program.codes import UnreadableError
-from dpframe.workers.program.encoding import encode, packed
+from dpframe.workers.program.encoding import encode
 from dpframe.workers.program.mechanism_sampler import ArrayEncoder, _only
 
 NAN, INF = math.nan, math.inf

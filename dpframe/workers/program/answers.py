@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from . import codes
 from .codes import UnreadableError
-from .encoding import encode, packed
+from .encoding import encode
 from .exceptions import encode_raised, slip_of, traced
 from .libraries import is_masked
 
@@ -21,10 +21,10 @@ BEFORE = 3  # columns before the numbers: kind, value, seconds
 _KNOWN = 1 << 12  # codes with words, and simple values that are encoded once only
 _LOOKED = 256  # answers in which texts are looked for, so that their markers have words
 _NOTICED = 64  # answers of a chunk that get words if they occurred before
+_PRINTED = 16  # texts of a release's output that are kept
 _EXACT = (int, bool, str, bytes, type(None))
 _IMMUTABLE = (*_EXACT, float, complex)
 _NUMBERS = {int, float, bool}
-
 
 AGAIN = 0.5
 """Seconds between two alarms of a release, which may catch the exception of the first."""
@@ -96,36 +96,41 @@ class Chunk(NamedTuple):
     """Shapes of answers of any kind, laid out as 64-bit words: see `native_shapes`."""
 
 
+def packed(kind: int, value: int, numbers: Sequence[float], width: int, seconds: float) -> bytes:
+    """Return one row of answers: the codes of kind and value, `width` numbers, and a time.
+
+    It has 8 × (3 + width) bytes, of 64-bit words with the least significant byte first.
+    """
+    padded = [*numbers[:width], *[codes.ABSENT_NUMBER] * (width - len(numbers))]
+    return pack(f"<QQd{width}d", kind, value, seconds, *padded)
+
+
 def joined(chunks: Sequence[Chunk]) -> Chunk:
     """Join chunks; rows of answers get the width of the widest."""
-    first = chunks[0]
-    rows = sum(chunk.shape[0] for chunk in chunks)
+    first, rows = chunks[0], sum(chunk.shape[0] for chunk in chunks)
+    contents = [chunk.content for chunk in chunks]
     if first.natives is None:
-        whole = b"".join(chunk.content for chunk in chunks)
-        return Chunk(whole, (rows, *first.shape[1:]), first.dtype)
+        return Chunk(b"".join(contents), (rows, *first.shape[1:]), first.dtype)
     widest = max(chunk.shape[1] for chunk in chunks)
-    parts = []
-    for content, (_, width), _, _ in chunks:
-        size, pad = 8 * width, _NO_NUMBER * (widest - width)
-        if pad:
-            parts += [content[at : at + size] + pad for at in range(0, len(content), size)]
-        else:
-            parts.append(content)
+    for place, (content, (_, width), *_) in enumerate(chunks):
+        if width < widest:
+            size, pad = 8 * width, pack("<Q", codes.ABSENT) * (widest - width)
+            each = [content[at : at + size] + pad for at in range(0, len(content), size)]
+            contents[place] = b"".join(each)
     natives = frozenset().union(*(chunk.natives or () for chunk in chunks))
-    return Chunk(b"".join(parts), (rows, widest), "<u8", natives)
+    return Chunk(b"".join(contents), (rows, widest), "<u8", natives)
 
 
-class Overheard:
+class PrintedText:
     """A standard output that keeps the first texts written to it."""
 
     def __init__(self, out: Any) -> None:
         self.out = out
-        self.said: list[str] = []
+        self.texts: list[str] = []
 
     def write(self, text: str) -> Any:
         """Write a text, and keep it if it is one of the first."""
-        if len(self.said) < 16:
-            self.said.append(text)
+        self.texts += [text] * (len(self.texts) < _PRINTED)
         return self.out.write(text)
 
     def __getattr__(self, name: str) -> Any:
@@ -139,10 +144,10 @@ class AnswerEncoder:
         self.attributes = tuple(attributes)
         self.terms = Terms()
         self.words: dict[int, str] = {}  # texts of codes that were not sent to the run yet
-        self._told: set[int] = set()
+        self._noted: set[int] = set()  # codes with a text
         self._once: set[int] = set()  # codes of values seen once; if seen again they get texts
         self._known: dict[Any, Encoded] = {}
-        self._listened = False  # True once the prints of a release were looked at
+        self._called = False  # True once a release was called, see `_first`
 
     def ask(self, release: Callable[[], Any], n: int, failed: BaseException | None = None) -> Chunk:
         """Make `n` releases one after the other, by the terms of this encoder.
@@ -161,15 +166,13 @@ class AnswerEncoder:
         answers: list[Any] = []
         seconds: list[float] = []
         alarm, held, time = Limit(self.terms.limit), self.held, self.terms.time
-        if not self._listened and n:
-            self._listened, release = True, self._listen(release)
         with alarm.watched():
             for _ in range(n):
                 started = perf_counter() if time else 0.0
                 try:
                     try:
                         alarm.start()
-                        answer = release()
+                        answer = release() if self._called else self._first(release)
                     finally:  # inside: an alarm before the stop is an answer too
                         alarm.stop()
                 except (Exception, SystemExit) as error:
@@ -183,44 +186,35 @@ class AnswerEncoder:
                 answers.append(held(answer))
         return self.chunk(answers, seconds)
 
-    def _listen(self, release: Callable[[], Any]) -> Callable[[], Any]:
-        """Return a release that notes what its first call prints, if that returns None."""
-        calls = [release]
-
-        def once() -> Any:
-            if not calls:
-                return release()
-            calls.clear()
-            heard = Overheard(sys.stdout)
-            sys.stdout = heard
-            try:
-                answer = release()
-            finally:
-                if sys.stdout is heard:
-                    sys.stdout = heard.out
-            if answer is None and (said := " ".join("".join(heard.said).split())):
-                told = f", and printed {codes.in_short(said)},"
-                self._say(codes.code_of_print(self.one(None).value), told)
-            return answer
-
-        return once
+    def _first(self, release: Callable[[], Any]) -> Any:
+        """Make the first release; if it prints and returns None, note what it prints."""
+        self._called = True
+        sys.stdout = printed = PrintedText(sys.stdout)
+        try:
+            answer = release()
+        finally:
+            if sys.stdout is printed:
+                sys.stdout = printed.out
+        if answer is None and (text := " ".join("".join(printed.texts).split())):
+            words = f", and printed {codes.in_short(text)},"
+            self._note(codes.code_of_print(self.one(None).value), words)
+        return answer
 
     def held(self, answer: Any) -> Any:
         """Return an answer, encoded if a later release could change it."""
-        kind = type(answer)
-        if kind in _IMMUTABLE or kind is Encoded:
+        if type(answer) in _IMMUTABLE or type(answer) is Encoded:
             return answer
         found = self.encoded(answer)
-        self._tell(answer, found.value)
+        self._notice(answer, found.value)
         return found
 
     def raised(self, error: BaseException) -> Encoded:
         """Encode an exception that is an answer."""
-        found = self._encoded(encode_raised(error, messages=self.terms.messages), None)
-        if (trace := codes.code_of_trace(found.kind)) not in self._told:
-            self._say(trace, traced(error))
+        found = self._in_codes(encode_raised(error, messages=self.terms.messages))
+        if (trace := codes.code_of_trace(found.kind)) not in self._noted:
+            self._note(trace, traced(error))
             if slip := slip_of(error):
-                self._say(codes.code_of_slip(found.kind), slip)
+                self._note(codes.code_of_slip(found.kind), slip)
         return found
 
     def encoded(self, answer: Any) -> Encoded:
@@ -228,16 +222,16 @@ class AnswerEncoder:
         if isinstance(answer, (Exception, SystemExit)):  # an item of a list: some calls failed
             return self.raised(answer)
         try:
-            found = encode(answer, self.attributes)
+            return self._in_codes(encode(answer, self.attributes), native_shape(answer))
         except UnreadableError as problem:
             if not self.terms.raises:
                 raise
             name = codes.name_of(type(answer))[: codes.MOST_TEXT]
             value = b"?" + codes.sized(codes.bytes_of(name))
-            only = self._encoded((name + codes.UNREADABLE, value, []), None)
-            self._say(codes.code_of_trace(only.kind), f"an answer cannot be read: {problem}")
-            return only
-        return self._encoded(found, native_shape(answer))
+            found = self._in_codes((name + codes.UNREADABLE, value, []))
+            words = f"an answer cannot be read: {problem}"
+            self._note(codes.code_of_trace(found.kind), words)
+            return found
 
     def chunk(self, answers: Any, seconds: Sequence[float] = ()) -> Chunk:
         """Lay answers out as rows of 3 + width words; `seconds` is empty if nothing was timed.
@@ -266,51 +260,49 @@ class AnswerEncoder:
         """Encode an answer, simple values once only."""
         if type(answer) is Encoded:
             return answer
-        key = (type(answer), answer) if type(answer) in _EXACT else None
-        if key is not None and (known := self._known.get(key)) is not None:
-            return known
-        found = self.encoded(answer)
-        if key is not None and len(self._known) < _KNOWN:
-            self._known[key] = found
+        if type(answer) not in _EXACT:
+            return self.encoded(answer)
+        key = type(answer), answer
+        if (found := self._known.get(key)) is None:
+            found = self.encoded(answer)
+            if len(self._known) < _KNOWN:
+                self._known[key] = found
         return found
 
     def kind(self, text: str) -> int:
         """Return the code of a kind, and note its text."""
         code = codes.code_of_kind(text)
-        self._say(code, text)
+        self._note(code, text)
         return code
 
     def notice(self, answers: Any, values: list[int]) -> None:
         """Note texts of short values that occurred before."""
         for answer, value in zip(answers[:_NOTICED], values[:_NOTICED]):
             if type(answer) is not Encoded:
-                self._tell(answer, value)
+                self._notice(answer, value)
 
-    def _encoded(
-        self, found: tuple[str, bytes, list[float]], native: tuple[int, ...] | None
+    def _in_codes(
+        self, found: tuple[str, bytes, list[float]], native: tuple[int, ...] | None = None
     ) -> Encoded:
         kind, value, numbers = found
         return Encoded(self.kind(kind), codes.code(value), numbers, native)
 
-    def _say(self, code: int, text: str) -> None:
-        if code not in self._told and len(self._told) < _KNOWN:
-            self._told.add(code)
+    def _note(self, code: int, text: str) -> None:
+        if code not in self._noted and len(self._noted) < _KNOWN:
+            self._noted.add(code)
             self.words[code] = text
 
-    def _tell(self, answer: Any, value: int) -> None:
-        if value in self._told:
+    def _notice(self, answer: Any, value: int) -> None:
+        if value in self._noted:
             return
         if value in self._once:
             if (text := codes.in_words(answer)) is not None:
-                self._say(value, text)
+                self._note(value, text)
         elif len(self._once) < _KNOWN:
             self._once.add(value)
             if len(self._once) <= _LOOKED and type(answer) in (list, tuple, dict):
                 for code, text in codes.texts_in(answer).items():
-                    self._say(code, text)
-
-
-_NO_NUMBER = pack("<Q", codes.ABSENT)
+                    self._note(code, text)
 
 
 def native_shape(answer: Any) -> tuple[int, ...] | None:

@@ -48,7 +48,7 @@ def sized(content: bytes) -> bytes:
     """Return bytes, or the digest of many, with their length before them."""
     if len(content) > WHOLE:
         return b"#" + pack("<Q", len(content)) + blake2b(content, digest_size=32).digest()
-    return sized_prefix(len(content)) + bytes(content)
+    return sized_prefix(len(content)) + content
 
 
 def number_of(x: Any) -> float:
@@ -65,7 +65,6 @@ RAISES = "raises "  # the kind of every exception begins with it, and no other k
 UNREADABLE = ", unreadable"  # ends the kind of every answer whose type alone is known
 MOST_TEXT = 240  # characters of a kind
 PLACES = 16  # a kind names the places of NaN and infinities among at most this many numbers
-_INF = float("inf")
 
 
 @lru_cache(maxsize=1 << 12)
@@ -106,18 +105,17 @@ def flags(numbers: list[float]) -> str:
     total = sum(numbers)
     if total - total == 0:  # the fast way for most
         return ""
-    found = []
-    for what, where in (
-        ("NaN", [i for i, x in enumerate(numbers, 1) if x != x and x is not ABSENT_NUMBER]),
-        ("inf", [i for i, x in enumerate(numbers, 1) if x == _INF]),
-        ("-inf", [i for i, x in enumerate(numbers, 1) if x == -_INF]),
-    ):
-        if where and len(numbers) == 1:
-            return ", " + what
-        if where:
-            places = " at " + ", ".join(map(str, where)) if len(numbers) <= PLACES else ""
-            found.append(what + places)
-    return " with " + " and ".join(found) if found else ""
+    places: dict[str, list[str]] = {"nan": [], "inf": [], "-inf": []}
+    for place, x in enumerate(numbers, 1):
+        if x - x != 0 and x is not ABSENT_NUMBER:
+            places[repr(x)].append(str(place))
+    names = [name.replace("nan", "NaN") for name, where in places.items() if where]
+    if len(numbers) == 1:
+        return "".join(", " + name for name in names)
+    if len(numbers) <= PLACES:
+        where = filter(None, places.values())
+        names = [f"{name} at {', '.join(each)}" for name, each in zip(names, where)]
+    return " with " + " and ".join(names) if names else ""
 
 
 def plain(numbers: list[float]) -> list[float]:
@@ -157,11 +155,13 @@ def _float_of(number: str) -> float:
 
 LONGEST = 120  # characters of an answer in words
 _MOST_ITEMS = 32  # values in an answer that is described, those of its lists and tables included
+_SIMPLE = (float, int, bool, str, bytes, type(None))
+_BRACKETS = {list: "[]", tuple: "()", dict: "{}", set: "{}", frozenset: "{}"}
 
 
 def in_short(answer: Any) -> str | None:
     """Describe a value of Python's simple types; None for any other."""
-    if type(answer) in (float, int, bool, str, bytes, type(None)):
+    if type(answer) in _SIMPLE:
         try:
             text = repr(answer)
         except ValueError:  # an integer of thousands of digits
@@ -177,41 +177,34 @@ def in_words(answer: Any) -> str | None:
 
 
 def _in_words(answer: Any, left: list[int]) -> str | None:
-    kind = type(answer)
-    if kind.__module__ == "numpy" and hasattr(answer, "tolist"):
-        if getattr(answer, "size", _MOST_ITEMS + 1) > left[0]:
-            return None
+    if type(answer).__module__ == "numpy" and getattr(answer, "size", left[0] + 1) <= left[0]:
         answer = answer.tolist()
-        kind = type(answer)
-    if kind not in (list, tuple, dict, set, frozenset):
+    kind = type(answer)
+    if kind not in _BRACKETS:
         return in_short(answer)
     left[0] -= len(answer)
     if left[0] < 0:
         return None
+    items = answer.items() if kind is dict else [(one,) for one in answer]
     parts = []
-    for each in answer.items() if kind is dict else answer:
-        texts = [_in_words(one, left) for one in (each if kind is dict else (each,))]
-        if None in texts:
+    for item in items:
+        texts = [text for text in (_in_words(one, left) for one in item) if text is not None]
+        if len(texts) < len(item):
             return None
-        parts.append(": ".join(map(str, texts)))
+        parts.append(": ".join(texts))
     if kind in (set, frozenset):
         parts.sort()  # their order means nothing
-    brackets = "[]" if kind is list else "()" if kind is tuple else "{}"
-    return brackets[0] + ", ".join(parts) + brackets[1]
+    return _BRACKETS[kind][0] + ", ".join(parts) + _BRACKETS[kind][1]
 
 
 def texts_in(answer: Any) -> dict[int, str]:
     """Return the short texts in a list or a table, by the code of each text."""
     found: dict[int, str] = {}
-    rest, seen = [answer], 0
-    while rest and seen < _MOST_ITEMS:
-        value = rest.pop(0)
-        seen += 1
+    rest = [answer]
+    for value in rest:
         if type(value) is str:
             numbers, without = numbers_in(value)
             found[code(without if numbers else value)] = str(in_short(value))
-        elif type(value) in (list, tuple):
-            rest.extend(value[:_MOST_ITEMS])
-        elif type(value) is dict and len(value) <= _MOST_ITEMS:
-            rest.extend(value.values())
+        elif type(value) in (list, tuple, dict) and len(rest) < _MOST_ITEMS:
+            rest += [*(value.values() if type(value) is dict else value)][: _MOST_ITEMS - len(rest)]
     return found
