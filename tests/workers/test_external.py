@@ -133,7 +133,8 @@ def answering(take: Callable[[Any, Any], object]) -> Server:
             header["words"] = dict(header["words"])
         take(header, bytes(found.content))
 
-    return Server(Modules(), write)
+    modules = Modules()
+    return Server(modules.load, modules.blame, write)
 
 
 def asked(what: str, box: str, rows: int = 8, chunks: int = 1, **how: Any) -> Any:

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from dpframe.common.types import Floats, HostArray
 
-    from .frames import Frame
-
 _MOST = 1 << 30  # bytes that one call may return
 
 
@@ -41,19 +39,11 @@ def main() -> None:
     tolerate()
     own = os.getpid()  # read before a box can replace the function
     with within(free_bytes()):  # code that asks for more memory gets an exception
-        serve(Mechanisms(), lambda: end(descendants(own)))
-
-
-class Mechanisms:
-    """Loads pickled mechanisms with their datasets."""
-
-    def load(self, task: Frame) -> MechanismSampler:
-        """Unpickle mechanisms and datasets."""
-        return MechanismSampler(*loads(task.content))
-
-    def blame(self, error: BaseException) -> str:
-        """Describe an exception."""
-        return error_message(error)
+        serve(
+            lambda task: MechanismSampler(*loads(task.content)),
+            error_message,
+            lambda: end(descendants(own)),
+        )
 
 
 class MechanismSampler(Sampler):
@@ -253,87 +243,71 @@ class ArrayEncoder(AnswerEncoder):
     """Encodes batches of one type at once, to the same codes as `AnswerEncoder`."""
 
     def held(self, answer: Any) -> Any:
-        kind = type(answer)
-        if kind is np.ndarray and is_real(answer.dtype):
-            return answer.copy()
         if isinstance(answer, np.generic) and is_real(answer.dtype):
             return answer
+        if type(answer) is np.ndarray and is_real(answer.dtype):
+            return answer.copy()
         return super().held(answer)
 
     def chunk(self, answers: Any, seconds: Sequence[float] = ()) -> Chunk:
-        block, plain = _block(answers)
+        block = _block(answers)
         if block is None:
             return super().chunk(answers, seconds)
-        kinds, values, numbers = self._of_block(block, plain)
+        n, dims = len(block), block.shape[1:]
+        if type(answers[0]) is float:
+            before, kind = b"f", "float"
+        else:
+            before, kind = of_array(block.dtype, dims, scalar=not dims)
+            before += codes.sized_prefix(block[0].nbytes)
+        values = _codes(before, np.ascontiguousarray(block).reshape(n, -1))
         self.notice(answers, values[:64].tolist())
+        numbers = block.reshape(n, -1)[:, : codes.MOST_NUMBERS].astype(np.float64)
         width = numbers.shape[1] if self.terms.width is None else self.terms.width
-        rows = np.full((len(answers), BEFORE + width), codes.ABSENT, np.uint64)
-        rows[:, 0], rows[:, 1], rows[:, 2] = kinds, values, 0
-        if seconds:
-            rows[:, 2] = np.array(seconds, np.float64).view(np.uint64)
+        rows = np.full((n, BEFORE + width), codes.ABSENT, np.uint64)
+        rows[:, 0], rows[:, 1] = self._kinds(kind, numbers), values
+        rows[:, 2] = np.array(seconds, np.float64).view(np.uint64) if seconds else 0
+        numbers[np.isnan(numbers)] = codes.NAN
         count = min(width, numbers.shape[1])
         rows[:, BEFORE : BEFORE + count] = numbers[:, :count].view(np.uint64)
         return Chunk(rows.tobytes(), rows.shape, "<u8", frozenset(native_shapes(answers)))
 
-    def _of_block(self, block: HostArray, plain: bool) -> tuple[HostArray, HostArray, Floats]:
-        """Return codes and numbers of many answers of one type and shape, [n, *dims].
-
-        `plain` is True for Python's own floats.
-        """
-        n, dims, dtype = len(block), block.shape[1:], block.dtype
-        content = np.ascontiguousarray(block).tobytes()
-        if plain:
-            before, title = b"f", "float"
-        else:
-            before, title = of_array(dtype, dims, scalar=not dims)
-            before += codes.sized_prefix(len(content) // max(1, n))
-        values = _codes(before, content, n)
-        flat = block.reshape(n, -1)[:, : codes.MOST_NUMBERS]
-        numbers = flat.astype(np.float64)
-        kinds = np.full(n, self.kind(title), np.uint64)
+    def _kinds(self, title: str, numbers: Floats) -> HostArray:
+        """Return kinds of rows: one for each pattern of NaN and infinities."""
+        kinds = np.full(len(numbers), self.kind(title), np.uint64)
         odd = ~np.isfinite(numbers).all(axis=1)
         if odd.any():
-            numbers[np.isnan(numbers)] = codes.NAN
-            kinds[odd] = self._odd_kinds(title, numbers[odd])
-        return kinds, values, numbers
-
-    def _odd_kinds(self, title: str, numbers: Floats) -> HostArray:
-        """Return kinds of rows with non-finite numbers: one for each pattern of these."""
-        marks = np.select([np.isnan(numbers), numbers == np.inf, numbers == -np.inf], [1, 2, 3], 0)
-        _, examples, which = np.unique(marks, axis=0, return_index=True, return_inverse=True)
-        texts = [title + codes.flags(numbers[at].tolist()) for at in examples]
-        kinds = np.array([self.kind(codes.short(text)) for text in texts], np.uint64)
-        found: HostArray = kinds[which.reshape(-1)]
-        return found
+            marks = np.select([numbers != numbers, np.isinf(numbers)], [1, np.sign(numbers) + 3], 0)
+            _, examples, which = np.unique(
+                marks[odd], axis=0, return_index=True, return_inverse=True
+            )
+            texts = [title + codes.flags(numbers[odd][at].tolist()) for at in examples]
+            each = np.array([self.kind(codes.short(text)) for text in texts], np.uint64)
+            kinds[odd] = each[which.reshape(-1)]
+        return kinds
 
 
-def _block(answers: Any) -> tuple[HostArray | None, bool]:
-    """Return answers of one type and shape as an array; True if they are Python's floats."""
+def _block(answers: Any) -> HostArray | None:
+    """Return answers of one type and shape as an array; None for others."""
+    first = answers[0] if len(answers) else None
+    if getattr(first, "nbytes", 0) > codes.WHOLE:  # its codes need a digest
+        return None
     if isinstance(answers, np.ndarray):
-        big = answers[:1].nbytes > codes.WHOLE
-        return (None if big or not is_real(answers.dtype) else answers), False
+        return answers if is_real(answers.dtype) and len(answers) else None
     kinds = set(map(type, answers))
     if kinds == {float}:
-        return np.array(answers, np.float64), True
-    first = answers[0]
-    if kinds == {np.ndarray} and first.ndim and first.nbytes <= codes.WHOLE:
+        return np.array(answers, np.float64)
+    if kinds == {np.ndarray} and first.ndim:
         equal = all(one.shape == first.shape and one.dtype == first.dtype for one in answers)
-        return (np.stack(answers) if equal else None), False
-    if len(kinds) == 1 and isinstance(first, np.generic):
-        return np.array(answers, first.dtype), False
-    return None, False
+        return np.stack(answers) if equal else None
+    return (
+        np.array(answers, first.dtype)
+        if len(kinds) == 1 and isinstance(first, np.generic)
+        else None
+    )
 
 
-def _codes(before: bytes, content: bytes, n: int) -> HostArray:
-    """Return the code of each of n pieces of equal length."""
-    size = len(content) // max(1, n)
-    pieces = [content[at : at + size] for at in range(0, n * size, size)] if size else [b""] * n
-    start = blake2b(before, digest_size=8)
-    distinct = dict.fromkeys(pieces, b"")
-    for piece in distinct:
-        hasher = start.copy()
-        hasher.update(piece)
-        distinct[piece] = hasher.digest()
-    whole = b"".join(map(distinct.__getitem__, pieces))
-    found: HostArray = np.frombuffer(whole, "<u8").astype(np.uint64)
-    return found
+def _codes(before: bytes, rows: HostArray) -> HostArray:
+    """Return the code of each row, in which `before` precedes its bytes."""
+    pieces = [row.tobytes() for row in rows]
+    each = {piece: codes.code(before + piece) for piece in set(pieces)}
+    return np.array([each[piece] for piece in pieces], np.uint64)

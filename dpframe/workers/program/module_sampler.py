@@ -140,7 +140,8 @@ class Modules:
 
 def main() -> None:
     """Serve a run that needs this interpreter."""
-    serve(Modules())
+    modules = Modules()
+    serve(modules.load, modules.blame)
 
 
 def limit_memory(more: int | None) -> None:

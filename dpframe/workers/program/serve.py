@@ -13,7 +13,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
 
 from . import frames
 from .frames import Frame
@@ -21,11 +20,15 @@ from .query import Refused
 from .sampler import Sampler
 
 
-def serve(loader: Any, clean_up: Callable[[], None] = lambda: None) -> None:
+def serve(
+    load: Callable[[Frame], Sampler],
+    blame: Callable[[BaseException], str],
+    clean_up: Callable[[], None] = lambda: None,
+) -> None:
     """Serve a run until it has no more tasks.
 
-    The loader gives `load(frame)`, which returns a Sampler, and `blame(error)`. `clean_up` is
-    called before this process ends, with its process group.
+    `load` makes a sampler by a request, and `blame` describes an exception. `clean_up` is called
+    before this process ends, with its process group.
     """
     tasks, answers = os.dup(0), os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -38,7 +41,7 @@ def serve(loader: Any, clean_up: Callable[[], None] = lambda: None) -> None:
         file.write("1000")
     todo: queue.SimpleQueue[Frame] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(tasks, todo, clean_up), daemon=True).start()
-    server = Server(loader, lambda frame: frames.write(answers, frame))
+    server = Server(load, blame, lambda frame: frames.write(answers, frame))
     server.answer(Frame({"tell": "ready"}))
     while True:
         server.do(todo.get())
@@ -62,8 +65,13 @@ class Server:
     `write` sends a message; it raises OSError if the run has ended.
     """
 
-    def __init__(self, loader: Any, write: Callable[[Frame], None]) -> None:
-        self._loader, self._write = loader, write
+    def __init__(
+        self,
+        load: Callable[[Frame], Sampler],
+        blame: Callable[[BaseException], str],
+        write: Callable[[Frame], None],
+    ) -> None:
+        self._load, self._blame, self._write = load, blame, write
         self._process = os.getpid()
         self._sampler: Sampler | None = None
 
@@ -79,7 +87,7 @@ class Server:
         try:
             if task.header["do"] == "load":
                 self._sampler = None
-                self._sampler = self._loader.load(task)
+                self._sampler = self._load(task)
                 self.answer(Frame({"tell": "loaded"}))
                 return
             assert self._sampler is not None
@@ -95,7 +103,7 @@ class Server:
             if os.getpid() != self._process:  # it has forked, and both have returned
                 os._exit(0)
             with contextlib.suppress(BaseException):
-                blame = self._loader.blame(error)
+                blame = self._blame(error)
                 self.answer(Frame({"tell": "raised", "type": type(error).__name__, "blame": blame}))
                 return
             os._exit(1)  # the box has broken the interpreter
