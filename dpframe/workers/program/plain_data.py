@@ -120,18 +120,18 @@ class _Unpacker(Unpickler):
         return _MADE[found[0]](*found[1:])
 
 
-def _library(name: str) -> Any:
+def _pandas() -> Any:
     try:
-        return __import__(name)
+        return __import__("pandas")
     except ImportError as error:
-        raise PackingError(f"the data need {name}, which is not in this environment") from error
+        raise PackingError("the data need pandas, which is not in this environment") from error
 
 
 def _made_array(scalar: bool, named: str, shape: tuple[int, ...], content: Any) -> Any:
     try:
         import numpy
     except ImportError:
-        flat = content if named == "O" else _listed(named, content)
+        flat = content if named == "O" else _numbers(named, content)
         return flat[0] if scalar else _nested(flat, shape)
     if named == "O":
         found = numpy.empty(len(content), object)
@@ -146,20 +146,19 @@ _CODES = {"f2": "e", "f4": "f", "f8": "d", "b1": "?", "i1": "b", "i2": "h", "i4"
 _CODES.update({"u1": "B", "u2": "H", "u4": "I", "u8": "Q"})
 
 
-def _listed(named: str, content: bytes) -> list[Any]:
+def _numbers(named: str, content: bytes) -> list[Any]:
     """Return the values of an array as Python values, if NumPy is missing."""
-    kind, size = named[1:], int("".join(filter(str.isdigit, named.partition("[")[0])))
-    if kind in _CODES:
-        return list(struct_unpack(f"<{len(content) // size}{_CODES[kind]}", content))
-    if kind in ("c8", "c16"):
-        code = "f" if kind == "c8" else "d"
-        flat = struct_unpack(f"<{2 * (len(content) // size)}{code}", content)
-        return [complex(*flat[at : at + 2]) for at in range(0, len(flat), 2)]
-    width = 4 * size if kind[0] == "U" else size
-    if not width or kind[0] not in "SU":
+    kind, size = named[1], int("".join(filter(str.isdigit, named.partition("[")[0])))
+    if named[1:] in _CODES:
+        return list(struct_unpack(f"<{len(content) // size}{_CODES[named[1:]]}", content))
+    if named[1:] in ("c8", "c16"):
+        flat = _numbers(f"<f{size // 2}", content)
+        return [complex(*both) for both in zip(flat[::2], flat[1::2])]
+    width = 4 * size if kind == "U" else size
+    if not width or kind not in "SU":
         raise PackingError(f"an array of {named} needs numpy, which is not in this environment")
     each = [content[at : at + width] for at in range(0, len(content), width)]
-    if kind[0] == "S":
+    if kind == "S":
         return [one.rstrip(b"\0") for one in each]
     return [one.decode("utf-32-le", "surrogatepass").rstrip("\0") for one in each]
 
@@ -168,36 +167,31 @@ def _nested(flat: list[Any], shape: tuple[int, ...]) -> Any:
     """Return lists within lists, as `tolist` of NumPy does."""
     if not shape:
         return flat[0]
-    if len(shape) == 1:
-        return list(flat)
     step = len(flat) // shape[0] if shape[0] else 0
-    return [_nested(flat[at * step : (at + 1) * step], shape[1:]) for at in range(shape[0])]
+    parts = [flat[at * step : (at + 1) * step] for at in range(shape[0])]
+    return [_nested(part, shape[1:]) for part in parts]
 
 
 def _made_frame(names: list[Any], columns: list[Any], index: Any) -> Any:
     own = _made_index(index)
     held = {place: _made_series(None, one, own) for place, one in enumerate(columns)}
-    frame = _library("pandas").DataFrame(held, index=own)
+    frame = _pandas().DataFrame(held, index=own)
     frame.columns = names
     return frame
 
 
 def _made_index(index: Any) -> Any:
-    pandas = _library("pandas")
     if isinstance(index, tuple):
-        return pandas.RangeIndex(*index)
+        return _pandas().RangeIndex(*index)
     name, column = index
-    return pandas.Index(_made_series(None, column, None), name=name)
+    return _pandas().Index(_made_series(None, column, None), name=name)
 
 
 def _made_series(name: Any, column: Any, index: Any) -> Any:
-    pandas = _library("pandas")
-    dtype, values, *more = column
-    dtype = None if dtype == "str" else dtype  # a type of pandas 3, which infers it
-    if more:
-        categories, ordered = more
-        values = pandas.Categorical.from_codes(values, categories=categories, ordered=ordered)
-        return pandas.Series(values, index=index, name=name)
+    pandas, (dtype, values, *categories) = _pandas(), column
+    dtype = None if categories or dtype == "str" else dtype  # pandas 3 has "str", and infers it
+    if categories:
+        values = pandas.Categorical.from_codes(values, *categories)
     try:
         return pandas.Series(values, index=index, name=name, dtype=dtype)
     except (TypeError, ValueError):  # a type that another version of pandas does not have
@@ -209,7 +203,7 @@ _MADE: dict[str, Any] = {
     "frame": _made_frame,
     "series": lambda name, column, index: _made_series(name, column, _made_index(index)),
     "moment": datetime.datetime.fromisoformat,
-    "missing": lambda name: getattr(_library("pandas"), "NA" if name == "NAType" else "NaT"),
+    "missing": lambda name: getattr(_pandas(), "NA" if name == "NAType" else "NaT"),
 }
 
 
