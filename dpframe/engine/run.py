@@ -171,7 +171,7 @@ class Runner:
         """Size of segments, in multiples of the usual one."""
         failed = self.plan.failed
         self.results = {cell.id: cell_record(cell, reason=reason) for cell, reason in failed}
-        self.draws = self.shown = 0
+        self.draws = 0
         self.called = self.store.calls
         """Releases that an interrupted run had asked for."""
         self.before = self.source.calls  # releases that the plan has asked for already
@@ -329,9 +329,8 @@ class Runner:
         self.store.flush()
 
     def _tell(self) -> None:
-        # The progress of calls is estimated, and the number shown must not fall.
-        self.shown = max(self.shown, self.draws + self.source.released - self.before)
-        self.progress(cells_done=len(self.results), draws_done=self.shown, label=self.label)
+        done = self.draws + self.source.calls - self.before
+        self.progress(cells_done=len(self.results), draws_done=done, label=self.label)
 
     def search(self, cells: Sequence[Cell]) -> None:
         """Run the cells that are searched, each in a thread; all count on the same threads."""

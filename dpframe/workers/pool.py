@@ -37,42 +37,6 @@ IDLE = 8
 NOTHING = -1  # number of no load
 
 
-class CallProgress:
-    """Estimates the progress of calls from the time of earlier ones, for the display only.
-
-    A box returns all rows of a call at once.
-    """
-
-    def __init__(self) -> None:
-        self._calls: dict[Any, tuple[Any, int, float]] = {}
-        """By caller: kind of box, number of releases, and start."""
-        self._seconds: dict[Any, float] = {}  # time per release, by the kind of box
-        self._lock = threading.Lock()
-
-    def begin(self, caller: Any, kind: Any, releases: int, now: float) -> None:
-        """Note that a caller waits for releases of a kind of box."""
-        with self._lock:
-            self._calls[caller] = kind, releases, now
-
-    def end(self, caller: Any, now: float | None = None) -> None:
-        """Note that they have come, or without a time that they will not come."""
-        with self._lock:
-            kind, releases, since = self._calls.pop(caller, (None, 0, 0.0))
-            if releases and now is not None:
-                self._seconds[kind] = (now - since) / releases
-
-    def missing(self, now: float) -> int:
-        """Estimate how many of the releases under way are still missing."""
-        total = 0
-        with self._lock:
-            for kind, releases, since in self._calls.values():
-                seconds = self._seconds.get(kind)
-                done = int((now - since) / seconds) if seconds else 0
-                # The last release is missing until the call returns.
-                total += max(min(1, releases), releases - done)
-        return total
-
-
 class Workers(requests.WorkerSource):
     """Worker processes of one run, `most` lent at a time; one starts when it is first needed.
 
@@ -86,7 +50,6 @@ class Workers(requests.WorkerSource):
         super().__init__()
         self._most = max(2, most or machine.available_cores())
         self.interpreters = interpreters or {}
-        self.progress = CallProgress()
         self.stopped = False
         self._slowest: float | None = None
         self._remarks = WorkerStderr()
@@ -138,10 +101,6 @@ class Workers(requests.WorkerSource):
             self._idle.clear()
             self._change.notify_all()
         end(*processes)
-
-    @property
-    def released(self) -> int:
-        return self.calls - self.progress.missing(time.monotonic())
 
     @property
     def most(self) -> int:
@@ -223,7 +182,7 @@ class _Worker(requests.WorkerLease):
         self._asked, self._with_code = 0.0, False  # when to load the box, and if with its code
 
     def draw(self, request: requests.Request, deadline: float | None) -> Iterator[requests.Drawn]:
-        kind, progress = type(self.load.content[0][request.lane]), self.workers.progress
+        method = requests.called(type(self.load.content[0][request.lane]))
         self.at_rest, left, most = False, request, None
         limit = None if request.terms is None else request.terms.limit
         try:
@@ -232,13 +191,11 @@ class _Worker(requests.WorkerLease):
                 # The next chunk has begun, even if it never ends.
                 begun = min(request.rows, (left.stop - left.first) * request.rows)
                 self.workers.asked(begun)
-                progress.begin(self, kind, begun, time.monotonic())
                 # A release that takes too long raises a TimeoutError, if it can be interrupted.
                 most = None if limit is None else time.monotonic() + request.rows * limit + DEAF
                 frame = self.process.hear(min(filter(None, (deadline, most)), default=None))
                 self.at_rest = frame.header["tell"] != "outputs"
-                found = requests.drawn(frame, left, requests.called(kind))
-                progress.end(self, time.monotonic())
+                found = requests.drawn(frame, left, method)
                 if found is None:
                     return
                 self.workers.asked(len(found.outputs) - begun)
@@ -255,8 +212,6 @@ class _Worker(requests.WorkerLease):
             ) from None
         except WorkerExited as gone:
             raise self._ended(gone, "while it sampled") from None
-        finally:
-            progress.end(self)
 
     def query(self, data: int, deadline: float | None) -> Queried:
         self.at_rest = False

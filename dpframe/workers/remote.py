@@ -203,10 +203,6 @@ class RemoteBoxes(requests.WorkerSource):
         return self.local.calls
 
     @property
-    def released(self) -> int:
-        return self.local.released
-
-    @property
     def most(self) -> int:
         return max(2, self.executor.capacity)
 

@@ -276,11 +276,6 @@ class WorkerSource(ABC):
         return self._calls
 
     @property
-    def released(self) -> int:
-        """Releases that have come back, with a guess for those under way."""
-        return self.calls
-
-    @property
     def most(self) -> int:
         """Number of workers that can be lent at once."""
         return 1

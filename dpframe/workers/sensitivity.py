@@ -1,5 +1,7 @@
 """Check the sensitivity of a query without a draw and exactly: floats are rational numbers."""
 
+from __future__ import annotations
+
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -28,11 +30,13 @@ NOISY = "query gave two answers for the same data: it must return the release wi
 
 
 class _Checked(NamedTuple):
-    """A pair that was checked."""
+    """The result for one pair."""
 
-    pair: Pair
-    excess: ExcessRecord | None  # set if the query changes too much
     factor: float  # change ÷ sensitivity; inf if the change has no size
+    excess: Any = None  # its kind, see `ExcessRecord`, if the query changes too much
+    words: str = ""  # that describe the excess
+    change: Change | None = None
+    sensitivity: float | None = None
     counts: bool = True  # False if the query raises on both datasets
 
 
@@ -96,26 +100,32 @@ class SensitivityCheck:
         if not self._resolved:
             given, self._resolved = self.mechanism, True
             self.mechanism = guarded("resolve", lambda: given.resolve(pairs[0]))
-        checked = []
+        factors = []
         on_host = isinstance(self.mechanism, HostMechanism)
         with precision_of(self.run, on_host=on_host), self._asking(pairs) as answer:
             for number, pair in enumerate(pairs):
-                checked.append(self._compared(pair, answer, number))
-                self._take(checked[-1])
-        return [one.pair for one in sorted(checked, key=lambda one: -one.factor)]
+                found = self._compared(pair, partial(answer, number))
+                self._take(pair, found)
+                factors.append(found.factor)
+        order = sorted(range(len(pairs)), key=lambda number: -factors[number])
+        return [pairs[number] for number in order]
 
-    def _take(self, found: _Checked) -> None:
+    def _take(self, pair: Pair, found: _Checked) -> None:
         self._pairs += found.counts
         if found.excess is None:
-            if math.isfinite(found.factor):
-                self._rounding = max(self._rounding, found.factor)
+            self._rounding = max(self._rounding, found.factor)
             return
         self._exceeding += 1
-        known = self._worst.get(found.excess.kind)
-        if known is None or (found.excess.factor or 0) > (known.factor or 0):
-            own = found.excess.pair.use, found.pair, None, self._neighbourhood
-            excess = found.excess.model_copy(update={"pair": pair_record(*own)})
-            self._worst[found.excess.kind] = excess
+        known = self._worst.get(found.excess)
+        if known is None or (found.change and found.factor > (known.factor or 0)):
+            self._worst[found.excess] = ExcessRecord(
+                kind=found.excess,
+                pair=pair_record(type(pair).name, pair, None, self._neighbourhood),
+                change=found.change and found.change.size,
+                sensitivity=found.sensitivity,
+                factor=found.factor if found.change else None,
+                words=text(found.words),
+            )
 
     @contextmanager
     def _asking(self, pairs: Sequence[Pair]) -> Iterator[Callable[[int, int], Queried]]:
@@ -145,61 +155,50 @@ class SensitivityCheck:
         except Refused as refused:
             raise CellError(str(refused)) from None
 
-    def _compared(self, pair: Pair, answer: Callable[[int, int], Queried], number: int) -> _Checked:
-        before, after = answer(number, 0), answer(number, 1)
+    def _compared(self, pair: Pair, answer: Callable[[int], Queried]) -> _Checked:
+        before, after = answer(0), answer(1)
         found = self._judged(pair, before, after)
         # Noise would look like a change. Without an excess, one pair is tested for noise. `repr` is
         # compared, because NaN must equal NaN.
         if found.excess is not None or not self._pairs:
             for index, one in enumerate((before, after)):
-                if repr(one) != repr(answer(number, index)):
+                if repr(one) != repr(answer(index)):
                     raise CellError(NOISY)
         return found
 
     def _judged(self, pair: Pair, before: Queried, after: Queried) -> _Checked:
         if before.raised is not None and after.raised is not None:
             self._silent = before.raised
-            return _Checked(pair, None, 0.0, counts=False)
+            return _Checked(0.0, counts=False)
         for one, name in ((before, "D"), (after, "D′")):
             if one.raised is not None:
                 words = f"its query raises {one.raised} on {name} and not on the other"
-                return _Checked(pair, _excess("raises", pair, words), math.inf)
+                return _Checked(math.inf, "raises", words)
         if before.form != after.form:
             words = f"its query gives {_cut(before.form)} on D and {_cut(after.form)} on D′"
-            return _Checked(pair, _excess("shape", pair, words), math.inf)
+            return _Checked(math.inf, "shape", words)
+        only = len(before.numbers) == 1
         if (place := unlike(before.numbers, after.numbers)) is not None:
-            at = f", at place {place} of its query" if len(before.numbers) > 1 else ""
-            values = [_value(one.numbers[place]) for one in (before, after)]
-            words = f"its query gives {values[0]} on D and {values[1]} on D′{at}"
-            return _Checked(pair, _excess("not a number", pair, words), math.inf)
+            one, other = _value(before.numbers[place]), _value(after.numbers[place])
+            at = "" if only else f", at place {place} of its query"
+            words = f"its query gives {one} on D and {other} on D′{at}"
+            return _Checked(math.inf, "not a number", words)
         sensitivity = sensitivity_of(self.mechanism, pair, before.sensitivity)
         norm = norm_of(self.mechanism)
         moved = change(*finite_parts(before.numbers, after.numbers), norm)
         factor = moved.factor(sensitivity)
         if not moved.exceeds(sensitivity):
-            return _Checked(pair, None, factor)
-        only = len(before.numbers) == 1
-        ends = f" from {_value(before.numbers[0])} to {_value(after.numbers[0])}," if only else ""
+            return _Checked(factor)
+        size = f"{moved.size:.6g}"
+        if only:
+            by = f" from {_value(before.numbers[0])} to {_value(after.numbers[0])}, by {size}"
+        else:
+            by = f" by {size} in the norm l{norm:g}"
         words = (
-            f"its query changes{ends} by {moved.size:.6g}"
-            f"{'' if only else f' in the norm l{norm:g}'}, and its noise is scaled for "
-            f"{sensitivity:.6g}: {factor:.4g} times as much"
+            f"its query changes{by}, and its noise is scaled for {sensitivity:.6g}: "
+            f"{factor:.4g} times as much"
         )
-        excess = _excess("change", pair, words, moved.size, sensitivity, factor)
-        return _Checked(pair, excess, factor)
-
-
-def _excess(kind: Any, pair: Pair, words: str, *sizes: float) -> ExcessRecord:
-    """Describe an excess; `sizes` are its change, sensitivity and factor, if it has a size."""
-    change, sensitivity, factor = sizes or (None, None, None)
-    return ExcessRecord(
-        kind=kind,
-        pair=pair_record(type(pair).name, pair),
-        change=change,
-        sensitivity=sensitivity,
-        factor=factor,
-        words=text(words),
-    )
+        return _Checked(factor, "change", words, moved, sensitivity)
 
 
 def sensitivity_of(mechanism: Any, pair: Pair, said: float | None = None) -> float:
@@ -265,13 +264,10 @@ class Change(NamedTuple):
 
     def factor(self, sensitivity: float) -> float:
         """Return the change over a finite sensitivity, rounded; inf if that is 0."""
-        if not self.power:
-            return 0.0
-        if not sensitivity:
-            return math.inf
-        if self.norm == 2:
-            return _root(self.power / Fraction(sensitivity) ** 2)
-        return _float(self.power / Fraction(sensitivity))
+        if not self.power or not sensitivity:
+            return math.inf if self.power else 0.0
+        scale = Fraction(sensitivity) ** (2 if self.norm == 2 else 1)
+        return self._replace(power=self.power / scale).size
 
     def exceeds(self, sensitivity: float, slack: Fraction = ROUNDING) -> bool:
         """Compare with a finite sensitivity, raised by a part `slack` of it, without rounding."""
@@ -289,15 +285,11 @@ def change(before: Sequence[Number], after: Sequence[Number], norm: float) -> Ch
     # Over one denominator they are whole numbers, which is many times faster than fractions.
     below = math.lcm(*{r[1] for r in ratios}, *{r[3] for r in ratios})
     found = [abs(a * (below // b) - c * (below // d)) for a, b, c, d in ratios]
-    if norm == 1:
-        power = Fraction(sum(found), below)
-    elif norm == 2:
-        power = Fraction(sum(n * n for n in found), below * below)
-    elif norm == math.inf:
-        power = Fraction(max(found, default=0), below)
-    else:
+    if norm == 2:
+        return Change(Fraction(sum(n * n for n in found), below * below), norm)
+    if norm not in (1, math.inf):
         raise ValueError(f"norm is {norm!r}; it must be 1, 2 or inf")
-    return Change(power, norm)
+    return Change(Fraction(sum(found) if norm == 1 else max(found, default=0), below), norm)
 
 
 def unlike(before: Sequence[Number], after: Sequence[Number]) -> int | None:

@@ -10,7 +10,7 @@ import pytest
 from support.black_boxes import Box, Slow
 
 from dpframe.workers import scheduling
-from dpframe.workers.pool import CallProgress, Workers
+from dpframe.workers.pool import Workers
 from dpframe.workers.requests import BoxPayload, RunCancelled
 
 
@@ -112,22 +112,6 @@ def test_who_waits_when_the_run_ends_is_told(lender: Workers) -> None:
         lender.stop()
         waiting.join(10)
     assert told.is_set()
-
-
-def test_progress_within_a_call_is_guessed_from_the_last() -> None:
-    progress = CallProgress()
-    progress.begin("a", "box", 2, now=0.0)
-    assert [progress.missing(now) for now in (0.0, 100.0)] == [2, 2]
-    progress.end("a", now=4.0)
-    assert progress.missing(4.0) == 0
-    progress.begin("a", "box", 16, now=10.0)
-    progress.begin("b", "another", 3, now=12.0)
-    assert [progress.missing(now) for now in (12.0, 14.0)] == [15 + 3, 14 + 3]
-    assert progress.missing(1e9) == 1 + 3  # calls that have not returned are not done
-    for caller in "abb":
-        progress.end(caller)
-    progress.begin("a", "box", 0, now=5.0)
-    assert progress.missing(9.0) == 0
 
 
 def test_a_clock_runs_only_while_a_worker_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
