@@ -74,28 +74,40 @@ def generators_of(boxes: Mapping[str, Any]) -> list[Generator]:
     They are searched in the globals, closures, defaults and attributes of the user's own functions
     and objects, and in the values that these hold.
     """
-    return _Search(boxes).found()
+    found: dict[int, Generator] = {}
+    paths: collections.Counter[str] = collections.Counter()
+    shared = {id(one) for one in global_generators().values()}
+    for value, place in _visited(boxes):
+        own = place.outside == 0
+        if _is_generator(value) and id(value) not in shared and (own or id(value) not in found):
+            paths[place.path] += 1
+            path = f"{place.path}#{paths[place.path]}"
+            found[id(value)] = Generator(value, path, place.name, place.home, own)
+    return list(found.values())
 
 
 def note_of(boxes: Sequence[Any]) -> str | None:
     """Return a note on the generators that got streams; None if there are none."""
-    found = generators_of({str(number): box for number, box in enumerate(boxes)})
-    told = _listed([one for one in found if one.can_be_seeded])
-    return f"{GAVE} {told}" if told else None
+    own = [one for one in generators_of(_named(boxes)) if one.can_be_seeded]
+    return f"{GAVE} {_listed(own)}" if own else None
 
 
 def advice(boxes: Sequence[Any]) -> str:
     """Return a remark on what may be the reason for equal draws; empty if nothing is known."""
-    search = _Search({str(number): box for number, box in enumerate(boxes)}, seeding=True)
-    fixed = [one for one in search.found() if not one.can_be_seeded]
-    lines = list(dict.fromkeys(search.seeding))[:_NAMED]
+    lines = [line for value, _ in _visited(_named(boxes)) for line in _seeding(value)]
     if lines:
-        return f". See {', '.join(lines)}: seed once, outside the function, or from its rng"
+        first = ", ".join(list(dict.fromkeys(lines))[:_NAMED])
+        return f". See {first}: seed once, outside the function, or from its rng"
+    fixed = [one for one in generators_of(_named(boxes)) if not one.can_be_seeded]
     if fixed:
         return (
             f". See {_listed(fixed)}: make it anew in each call, and seed it from rng or not at all"
         )
     return ""
+
+
+def _named(boxes: Sequence[Any]) -> dict[str, Any]:
+    return {str(number): box for number, box in enumerate(boxes)}
 
 
 def _listed(found: list[Generator]) -> str:
@@ -122,11 +134,11 @@ def seed_torch(address: bytes) -> None:
 def keep(generators: list[Generator]) -> Callable[[], None]:
     """Return a function that restores the states of these generators and of the global ones."""
     every = [*global_generators().values(), *(g.value for g in generators if g.can_be_seeded)]
-    kept = [(one, _state(one)) for one in every]
+    restores = [_restore(one) for one in every]
 
     def restore() -> None:
-        for one, state in kept:
-            _set_state(one, state)
+        for one in restores:
+            one()
 
     return restore
 
@@ -148,6 +160,13 @@ def _is(value: Any, package: str, *names: str) -> bool:
     return isinstance(value, tuple(kind for kind in kinds if isinstance(kind, type)))
 
 
+def _is_generator(value: Any) -> bool:
+    """True for a generator, and for a source of randomness that cannot be seeded in place."""
+    if _is_stateful(value) or _is(value, "numpy.random", *_OF_NUMPY, "SeedSequence"):
+        return True
+    return "key<" in str(getattr(value, "dtype", "")) and _is(value, "jax", "Array")
+
+
 def _is_stateful(value: Any) -> bool:
     """True for a generator that can be seeded: of the standard library, NumPy or torch."""
     if isinstance(value, random.Random):
@@ -158,20 +177,16 @@ def _is_stateful(value: Any) -> bool:
     return bits is not None and type(bits).__module__.partition(".")[0] == "numpy"
 
 
-def _is_constant(value: Any) -> bool:
-    """True for a source of randomness that cannot be seeded in place."""
-    if _is(value, "numpy.random", "SeedSequence", "Generator", "RandomState", "BitGenerator"):
-        return True
-    return "key<" in str(getattr(value, "dtype", "")) and _is(value, "jax", "Array")
+_OF_NUMPY = ("BitGenerator", "Generator", "RandomState")
 
 
 def _bits(value: Any) -> Any:
     """Return the bit generator of a generator of NumPy; None for other values."""
+    if not _is(value, "numpy.random", *_OF_NUMPY):
+        return None
     if _is(value, "numpy.random", "BitGenerator"):
         return value
-    if _is(value, "numpy.random", "Generator"):
-        return value.bit_generator
-    return getattr(value, "_bit_generator", None) if _is_legacy(value) else None
+    return getattr(value, "bit_generator", None) or getattr(value, "_bit_generator", None)
 
 
 def _is_legacy(value: Any) -> bool:
@@ -197,21 +212,15 @@ def _seed(value: Any, digest: bytes) -> None:
             value.set_state({**value.get_state(legacy=False), "has_gauss": 0, "gauss": 0.0})
 
 
-def _state(value: Any) -> Any:
+def _restore(value: Any) -> Callable[[], None]:
+    """Return a function that brings back the present state of a generator."""
     if isinstance(value, random.Random):
-        return value.getstate()
+        return functools.partial(value.setstate, value.getstate())
     if _is_legacy(value):
-        return value.get_state(legacy=False)
-    return value.get_state() if _is(value, "torch", "Generator") else _bits(value).state
-
-
-def _set_state(value: Any, state: Any) -> None:
-    if isinstance(value, random.Random):
-        value.setstate(state)
-    elif _is_legacy(value) or _is(value, "torch", "Generator"):
-        value.set_state(state)
-    else:
-        _bits(value).state = state
+        return functools.partial(value.set_state, value.get_state(legacy=False))
+    if _is(value, "torch", "Generator"):
+        return functools.partial(value.set_state, value.get_state())
+    return functools.partial(setattr, _bits(value), "state", _bits(value).state)
 
 
 # The search.
@@ -238,41 +247,22 @@ class _Place(NamedTuple):
         return self._replace(outside=self.outside + 1, home=home or self.home)
 
 
-class _Search:
-    """Looks at values breadth first, so that the user's own code comes before libraries."""
-
-    def __init__(self, boxes: Mapping[str, Any], *, seeding: bool = False) -> None:
-        self._seen: dict[tuple[int, bool], Any] = {}  # kept, so that no id is used again
-        self._queue: collections.deque[tuple[Any, _Place]] = collections.deque()
-        self.seeding: list[str] = []
-        """Lines of the user's functions that may seed a generator, if they are asked for."""
-        self._looks_for_seeding = seeding
-        self._queue.extend((box, _Place(name, "", "", 0)) for name, box in boxes.items())
-
-    def found(self) -> list[Generator]:
-        found: dict[int, Generator] = {}
-        paths: collections.Counter[str] = collections.Counter()
-        shared = {id(one) for one in global_generators().values()}
-        while self._queue and len(self._seen) < _MOST:
-            value, (path, name, home, outside) = self._queue.popleft()
-            key = id(value), outside == 0
-            if isinstance(value, _PLAIN) or key in self._seen:
+def _visited(boxes: Mapping[str, Any]) -> Iterator[tuple[Any, _Place]]:
+    """Yield values breadth first, so that the user's own code comes before libraries."""
+    seen: dict[tuple[int, bool], Any] = {}  # the values are kept, so that no id is used again
+    queue = collections.deque((box, _Place(name, "", "", 0)) for name, box in boxes.items())
+    while queue and len(seen) < _MOST:
+        value, place = queue.popleft()
+        key = id(value), place.outside == 0
+        if isinstance(value, _PLAIN) or key in seen:
+            continue
+        seen[key] = value
+        yield value, place
+        if place.outside < _OUTSIDE and not _is_generator(value):
+            try:
+                queue.extend(_inside(value, place))
+            except Exception:  # raised by the code of an object
                 continue
-            self._seen[key] = value
-            if _is_stateful(value) or _is_constant(value):
-                known = found.get(id(value))
-                if id(value) not in shared and (known is None or outside == 0):
-                    paths[path] += 1
-                    unique = f"{path}#{paths[path]}"
-                    found[id(value)] = Generator(value, unique, name, home, outside == 0)
-            elif outside < _OUTSIDE:
-                if self._looks_for_seeding and isinstance(value, types.FunctionType):
-                    self.seeding += _seeding(value)
-                try:
-                    self._queue.extend(_inside(value, _Place(path, name, home, outside)))
-                except Exception:  # raised by the code of an object
-                    continue
-        return list(found.values())
 
 
 def _inside(value: Any, place: _Place) -> Iterator[tuple[Any, _Place]]:
@@ -385,8 +375,10 @@ def _names(code: types.CodeType) -> list[str]:
     return list(dict.fromkeys(name for one in _codes(code) for name in one.co_names))
 
 
-def _seeding(fn: types.FunctionType) -> list[str]:
-    """Return the lines of a function of the user's that call a function with a seed."""
+def _seeding(fn: Any) -> list[str]:
+    """Return the lines that call a function with a seed, if `fn` is a function of the user's."""
+    if not isinstance(fn, types.FunctionType):
+        return []
     kind, home = _kind(fn.__globals__, fn.__code__.co_filename)
     if kind != "own" or not set(_SEEDERS) & set(_names(fn.__code__)):
         return []
