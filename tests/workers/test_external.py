@@ -36,7 +36,7 @@ from dpframe.workers.program.frames import Frame
 from dpframe.workers.program.mechanism_sampler import ArrayEncoder
 from dpframe.workers.program.module_sampler import Modules
 from dpframe.workers.program.plain_data import pack
-from dpframe.workers.program.serve import Server
+from dpframe.workers.program.sampler import Server
 from dpframe.workers.requests import BoxPayload, DeadlinePassed, Request, external_load
 
 FOLDER = Path(sampler.__file__).parent

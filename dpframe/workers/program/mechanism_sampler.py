@@ -22,8 +22,7 @@ from .answers import BEFORE, AnswerEncoder, Chunk, is_real, native_shapes
 from .encoding import of_array
 from .plain_data import SharedValue
 from .query import Refused
-from .sampler import Prepared, Sampler
-from .serve import serve
+from .sampler import Prepared, Sampler, serve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -20,8 +20,7 @@ from . import plain_data
 from .answers import AnswerEncoder, Chunk
 from .frames import Frame
 from .query import Refused
-from .sampler import Prepared, Sampler
-from .serve import serve
+from .sampler import Prepared, Sampler, serve
 
 
 class ModuleSampler(Sampler):
