@@ -1,9 +1,9 @@
 """Call a black box once to learn the shape of its outputs."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from dpframe.spec.audit import Cell, RunSettings
 from dpframe.workers import requests
 from dpframe.workers.program import codes, exceptions
 from dpframe.workers.scheduling import GRACE, at_once
+
+T = TypeVar("T")
 
 ROWS = 2
 """Outputs of the first call: more than one, to distinguish the axis of outputs from the others."""
@@ -85,13 +87,7 @@ class _Trial:
                     raise CellError(f"sample gave {first} in one process and {second} in another")
                 return first
             asking = address.Asking(raises=False, messages=messages)
-        try:
-            sides = self._both(asking, ROWS)
-        except requests.RaisedError:
-            if asking.one or not asking.raises:
-                raise
-            asking = asking._replace(one=True)
-            sides = self._both(asking, ROWS)
+        asking, sides = self._asked(asking, lambda terms: self._both(terms, ROWS))
         if any(Answers(one.outputs).raised.any() for side in sides for one in side):
             for side, more in zip(sides, self._both(asking, MORE), strict=True):
                 side.extend(more)
@@ -103,16 +99,22 @@ class _Trial:
 
     def answers(self, asking: address.Asking, index: int) -> list[requests.Drawn]:
         """Return a few answers on one dataset, more if the first is an exception."""
+        asking, found = self._asked(asking, lambda terms: self._call(index, terms, 1))
+        if Answers(found[0].outputs).raised.all():
+            found += self._call(index, asking, MORE if asking.limit is None else ROWS)
+        return found
+
+    def _asked(
+        self, asking: address.Asking, call: Callable[[address.Asking], T]
+    ) -> tuple[address.Asking, T]:
+        """Make a call, again for one answer at a time if a batch of them raises; return how."""
         try:
-            found = self._call(index, asking, 1)
+            return asking, call(asking)
         except requests.RaisedError:
             if asking.one or not asking.raises:
                 raise
             asking = asking._replace(one=True)
-            found = self._call(index, asking, 1)
-        if Answers(found[0].outputs).raised.all():
-            found += self._call(index, asking, MORE if asking.limit is None else ROWS)
-        return found
+            return asking, call(asking)
 
     def _both(self, asking: address.Asking, rows: int) -> list[list[requests.Drawn]]:
         return [self._call(index, asking, rows) for index in (0, 1)]
@@ -197,27 +199,25 @@ def different(both: Sequence[HostArray]) -> set[tuple[int, int]]:
 
     `both` has rows of answers on D and on D′. The time of an answer is left out.
     """
-    found: set[tuple[int, int]] = set()
-    for rows in both:
-        if len(rows):
-            other = (rows[:, :SECONDS] != rows[0, :SECONDS]).any(axis=1)
-            places = [0, *([int(other.argmax())] if other.any() else [])]
-            found |= {(int(rows[at, 0]), int(rows[at, 1])) for at in places}
-    return found
+    return {(int(rows[at, 0]), int(rows[at, 1])) for rows in both for at in _two(rows[:, :SECONDS])}
 
 
 def different_outputs(outputs: HostArray, words: dict[int, str]) -> set[tuple[int, int]]:
     """Return what `different` does, for arrays of numbers, shape [n, *dims]; note their texts."""
     found: set[tuple[int, int]] = set()
-    if len(outputs):
-        rows = np.ascontiguousarray(outputs).view(np.uint8).reshape(len(outputs), -1)
-        other = (rows != rows[0]).any(axis=1)
-        for at in [0, *([int(other.argmax())] if other.any() else [])]:
-            value = codes.code(rows[at].tobytes())
-            found.add((0, value))
-            if (text := codes.in_words(outputs[at])) is not None:
-                words.setdefault(value, text)
+    rows = np.frombuffer(outputs.tobytes(), np.uint8).reshape(len(outputs), outputs[:1].nbytes)
+    for at in _two(rows):
+        value = codes.code(rows[at].tobytes())
+        found.add((0, value))
+        if (text := codes.in_words(outputs[at])) is not None:
+            words.setdefault(value, text)
     return found
+
+
+def _two(rows: HostArray) -> list[int]:
+    """Return the places of the first row and of the first other one, if there are any."""
+    other = (rows != rows[:1]).any(axis=1)
+    return [0, *([int(other.argmax())] if other.any() else [])][: len(rows)]
 
 
 def one_answer(
