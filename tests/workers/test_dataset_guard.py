@@ -16,7 +16,7 @@ from dpframe.errors import SampleError
 from dpframe.interfaces.attack import Answers
 from dpframe.sampling.address import EVAL, Asking, Stream
 from dpframe.workers.in_process import Here
-from dpframe.workers.program.mechanism_sampler import DatasetGuard
+from dpframe.workers.program.mechanism_sampler import copier
 from dpframe.workers.program.plain_data import SharedValue
 from dpframe.workers.requests import BoxPayload, Request
 
@@ -36,43 +36,41 @@ VALUES.append(np.ma.array([1.0, 2.0], mask=[0, 1]))
 
 @pytest.mark.parametrize("value", ARRAYS)
 def test_arrays_are_handed_out_as_they_are_and_cannot_be_written_to(value: Any) -> None:
-    guard = DatasetGuard(value)
-    assert guard.shared
-    for copy in (guard.copy(), guard.copy()):
-        assert (copy.dtype, copy.shape) == (value.dtype, value.shape)
-        assert copy.tobytes() == value.tobytes()
-        assert not copy.flags.writeable
-        if copy.size:
-            with pytest.raises(ValueError, match="cannot set WRITEABLE"):
-                copy.flags.writeable = True
-    assert not guard.changed(None)
+    copies = copier(value)
+    assert copies() is copies()
+    copy = copies()
+    assert (copy.dtype, copy.shape) == (value.dtype, value.shape)
+    assert copy.tobytes() == value.tobytes()
+    assert not copy.flags.writeable
+    if copy.size:
+        with pytest.raises(ValueError, match="cannot set WRITEABLE"):
+            copy.flags.writeable = True
+    assert not SharedValue(copy, whole=True).changed()
 
 
 def test_force_is_noticed() -> None:
-    guard = DatasetGuard(np.zeros(8))
-    copy = guard.copy()
+    copy = copier(np.zeros(8))()
+    shared = SharedValue(copy, whole=True)
     ctypes.memset(copy.ctypes.data + 63, 1, 1)
-    assert guard.changed(None)
+    assert shared.changed()
     ctypes.memset(copy.ctypes.data + 63, 0, 1)
-    assert not guard.changed(None)
+    assert not shared.changed()
 
 
 @pytest.mark.parametrize("value", VALUES)
 def test_other_values_are_copied_whole(value: Any) -> None:
-    guard = DatasetGuard(value)
-    assert not guard.shared
-    one, other = guard.copy(), guard.copy()
+    copies = copier(value)
+    one, other = copies(), copies()
     assert repr(one) == repr(other) == repr(value)
-    assert not guard.changed(one)
+    assert not SharedValue(one, whole=True).changed()
     assert value is None or isinstance(value, int) or one is not other
 
 
 def test_a_change_deep_inside_is_noticed() -> None:
-    guard = DatasetGuard({"a": [np.zeros(3), "x"]})
-    copy = guard.copy()
+    copy = copier({"a": [np.zeros(3), "x"]})()
+    shared = SharedValue(copy, whole=True)
     copy["a"][0][1] = 1e-300
-    assert guard.changed(copy)
-    assert not guard.changed(guard.copy())
+    assert shared.changed()
 
 
 class State(NamedTuple):

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from functools import partial
-from hashlib import blake2b
 from pickle import dumps, loads
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,11 +22,13 @@ from .query import Refused
 from .sampler import Prepared, Sampler, serve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from dpframe.common.types import Floats, HostArray
 
 _MOST = 1 << 30  # bytes that one call may return
+
+CHANGED = "sample changed the dataset, which is the input of every later draw: copy it first"
 
 
 def main() -> None:
@@ -51,66 +50,50 @@ class MechanismSampler(Sampler):
     def __init__(self, mechanisms: tuple[Any, ...], data: tuple[Any, ...]) -> None:
         super().__init__(ArrayEncoder(mechanisms[0].attributes if mechanisms else ()))
         self.mechanisms = mechanisms
-        self.guards = tuple(map(DatasetGuard, data))
+        self._copies = [copier(value) for value in data]
 
     def boxes(self) -> Sequence[Any]:
         return self.mechanisms
 
     def questions(self, data: int) -> tuple[Callable[[], Any], None]:
-        return partial(self.mechanisms[0].query, self.guards[data].copy()), None
+        return partial(self.mechanisms[0].query, self._copies[data]()), None
 
     def chunk(self, task: dict[str, Any], chunk: int) -> Chunk:
         """Draw one chunk; `dims` and `dtype` of one output are null if not known yet."""
         mechanism, rows = self.mechanisms[task["lane"]], task["rows"]
         rng = host_generator(Stream(*task["stream"]), chunk, task["dataset"])
         releases, arrays = mechanism.gives_releases(), task.get("answers") is None
-        with self._data(task["lane"], task["data"]) as data:
-            self.seed(task["stream"], chunk, task["dataset"])
-            if releases and not (arrays and task["dims"] is not None):
-                release = partial(mechanism.release, rng, data.state)
-                return self.encoder.ask(release, rows, data.error)
-            if not arrays and (data.error is not None or self.encoder.terms.one):
-                only = partial(_only, mechanism, rng, data.state)
-                return self.encoder.ask(only, rows, data.error)
-            if data.error is not None:
-                raise data.error
-            outputs = mechanism.sample(rng, data.state, rows)
-            # An array would lose masks, and the structure of rows with several parts.
-            more = isinstance(outputs, tuple) and not _is_plain(outputs)
-            more = more or isinstance(outputs, list) or libraries.is_masked(outputs)
-            if not arrays or (task["dims"] is None and more):
-                return self.encoder.chunk(self._held(outputs, rows))
-            array = _array(outputs)
-            _check(array, task)
-            dtype = array.dtype.name if array.dtype.kind == "V" else array.dtype.str
-            return Chunk(array.tobytes(), array.shape, dtype)
+        data = self.prepared(task["lane"], task["data"])
+        self.seed(task["stream"], chunk, task["dataset"])
+        if releases and not (arrays and task["dims"] is not None):
+            return self.encoder.ask(partial(mechanism.release, rng, data.state), rows, data.error)
+        if not arrays and (data.error is not None or self.encoder.terms.one):
+            return self.encoder.ask(partial(_only, mechanism, rng, data.state), rows, data.error)
+        if data.error is not None:
+            raise data.error
+        outputs = mechanism.sample(rng, data.state, rows)
+        # An array would lose masks, and the structure of rows with several parts.
+        more = isinstance(outputs, tuple) and not _is_plain(outputs)
+        more = more or isinstance(outputs, list) or libraries.is_masked(outputs)
+        if not arrays or (task["dims"] is None and more):
+            return self.encoder.chunk(self._held(outputs, rows))
+        array = _array(outputs)
+        _check(array, task)
+        dtype = array.dtype.name if array.dtype.kind == "V" else array.dtype.str
+        return Chunk(array.tobytes(), array.shape, dtype)
 
     def prepare(self, lane: int, data: int) -> Prepared:
-        guard = self.guards[data]
-        copy = guard.copy()
+        """Return the state of a mechanism that prepares one, or a copy of the dataset."""
+        own, mechanism = self._copies[data](), self.mechanisms[lane]
+        if not mechanism.prepares():
+            return Prepared(own, None, [SharedValue(own, whole=True, fault=CHANGED)], made=False)
+        dataset = SharedValue(own, whole=True)
         try:
-            state = self.mechanisms[lane].prepare(copy)
+            state = mechanism.prepare(own)
         finally:
-            if guard.changed(copy):
-                raise Refused(guard.fault)
-        shared = [] if guard.shared else [SharedValue(copy, whole=True)]
-        return Prepared(state, None, (*shared, SharedValue(state, whole=False)))
-
-    def shared(self, lane: int, data: int) -> Sequence[Any]:
-        guard = self.guards[data]
-        return [guard] * guard.shared + [*super().shared(lane, data)]
-
-    @contextlib.contextmanager
-    def _data(self, lane: int, index: int) -> Iterator[Prepared]:
-        """Yield the dataset of a call, or the state prepared from it."""
-        guard = self.guards[index]
-        if self.mechanisms[lane].prepares():
-            yield self.prepared(lane, index)
-            return
-        copy = guard.copy()
-        yield Prepared(copy)
-        if not guard.shared and guard.changed(copy):
-            raise Refused(guard.fault)
+            if dataset.changed():
+                raise Refused(CHANGED)
+        return Prepared(state, None, [dataset, SharedValue(state, whole=False)])
 
     def _held(self, outputs: Any, rows: int) -> Any:
         """Return the answers of one call of `sample`, one per row."""
@@ -192,50 +175,13 @@ def _check(outputs: HostArray, task: dict[str, Any]) -> None:
         raise Refused(f"sample gave {outputs.dtype}, and {dtype} before")
 
 
-class DatasetGuard:
-    """Hands out copies of one dataset, and detects if a black box has changed them.
-
-    A black box that changes its data in place would change the input of every later draw. No other
-    object may hold the dataset.
-    """
-
-    fault = "sample changed the dataset, which is the input of every later draw: copy it first"
-
-    def __init__(self, value: Any) -> None:
-        self.seconds = 0.0  # duration of the last comparison of the whole dataset
-        self.shared = type(value) is np.ndarray and not value.dtype.hasobject
-        """True if all copies share their bytes; then one comparison checks all of them."""
-        if self.shared:
-            self._dtype, self._shape = value.dtype, value.shape
-            self._content = value.tobytes()
-            self._before = self._digest()
-        else:
-            self._content = dumps(value)
-            self._before = dumps(loads(self._content))
-
-    def copy(self) -> Any:
-        """Return an array over immutable bytes, or a deep copy."""
-        if not self.shared:
-            return loads(self._content)
-        array: HostArray
-        if self._content:
-            array = np.frombuffer(self._content, self._dtype).reshape(self._shape)
-        else:
-            array = np.zeros(self._shape, self._dtype)
-            array.flags.writeable = False
-        return array
-
-    def changed(self, copy: Any = None) -> bool:
-        """True if a copy, or the shared bytes of all copies, have changed."""
-        if not self.shared:
-            return dumps(copy) != self._before
-        started = monotonic()
-        changed = self._digest() != self._before
-        self.seconds = monotonic() - started
-        return changed
-
-    def _digest(self) -> bytes:
-        return blake2b(self._content, digest_size=16).digest()
+def copier(value: Any) -> Callable[[], Any]:
+    """Return a function that copies a dataset; an array is not copied, but cannot be changed."""
+    if type(value) is not np.ndarray or value.dtype.hasobject:
+        return partial(loads, dumps(value))
+    content = value.tobytes() or bytes(value.dtype.itemsize)  # no array lies over no bytes
+    array = np.frombuffer(content, value.dtype)[: value.size].reshape(value.shape)
+    return lambda: array
 
 
 class ArrayEncoder(AnswerEncoder):

@@ -7,6 +7,7 @@ import sys
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
+from hashlib import blake2b
 from io import BytesIO
 from pickle import Pickler, Unpickler, loads
 from struct import unpack as struct_unpack
@@ -207,6 +208,12 @@ _MADE: dict[str, Any] = {
 }
 
 
+STATE_CHANGED = (
+    "a call changed its data, or the state that `prepare` made of them, which is the input of "
+    "every later call: copy it first"
+)
+
+
 class SharedValue:
     """Detects changes of a value that all calls of a black box share.
 
@@ -215,15 +222,11 @@ class SharedValue:
         whole: True if every part of it counts. Otherwise only plain values, arrays, frames, and
             containers of these count: other objects, such as generators of random numbers and
             connections, may change with every call, and an empty container may be a cache.
+        fault: the message about a change.
     """
 
-    fault = (
-        "a call changed its data, or the state that `prepare` made of them, which is the input of "
-        "every later call: copy it first"
-    )
-
-    def __init__(self, value: Any, *, whole: bool) -> None:
-        self._value, self._whole = value, whole
+    def __init__(self, value: Any, *, whole: bool, fault: str = STATE_CHANGED) -> None:
+        self._value, self._whole, self.fault = value, whole, fault
         self.seconds = 0.0  # duration of the last comparison
         self._before = self._content()
 
@@ -236,13 +239,13 @@ class SharedValue:
         return changed
 
     def _content(self) -> bytes:
-        """Return the value as bytes; none if it cannot be written."""
+        """Return the value as bytes, or their digest if that is enough; none if it has none."""
         file = BytesIO()
         try:
             _SharedPickler(file, self._whole).dump(self._value)
         except Exception:
             return b""
-        return file.getvalue()
+        return blake2b(file.getbuffer()).digest() if self._whole else file.getvalue()
 
 
 class _SharedPickler(Pickler):

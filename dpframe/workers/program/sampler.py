@@ -38,6 +38,7 @@ class Prepared(NamedTuple):
     error: BaseException | None = None
     shared: Sequence[SharedValue] = ()
     """The data and the state, which calls must not change."""
+    made: bool = True  # False if the state is the dataset itself
 
 
 TIMED = 8
@@ -169,7 +170,8 @@ class Sampler:
         """Return the generators that the boxes keep; a first call may make or import more."""
         if self._looks < 2 or len(sys.modules) != self._modules:
             self._looks, self._modules = self._looks + 1, len(sys.modules)
-            made = {f"{lane}.{data}": one.state for (lane, data), one in self._prepared.items()}
+            known = self._prepared.items()
+            made = {f"{lane}.{data}": one.state for (lane, data), one in known if one.made}
             boxes = {str(lane): box for lane, box in enumerate(self.boxes())}
             self._generators = generators.generators_of({**boxes, **made})
         return self._generators
