@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from traceback import walk_tb
 from typing import Any
 
 from .codes import MOST_NUMBERS, RAISES, bytes_of, name_of, numbers_in, short, sized
@@ -54,6 +55,7 @@ OWN = "own"  # an exception that mistakes raise, in the user's own code
 _MISTAKES = (TypeError, AttributeError, IndexError, KeyError, UnboundLocalError)
 _LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _INSTALLED = ("site-packages", "dist-packages")
+_TABLES = (f"{os.sep}pandas{os.sep}", f"{os.sep}polars{os.sep}")
 
 
 def slip_of(error: BaseException) -> str:
@@ -65,19 +67,15 @@ def slip_of(error: BaseException) -> str:
     steps = _steps(error)
     while missing and steps and steps[-1][0].f_code.co_name == "__getattr__":
         steps.pop()  # of a module that lacks the name
-    while isinstance(error, LookupError) and steps and _is_table(steps[-1][0]):
-        steps.pop()  # the user's own key or index, as in a dict or a list
-    file = _file_of(steps[-1][0]) if steps else ""
+    files = [_file_of(frame) for frame, _ in steps]
+    while isinstance(error, LookupError) and files and any(one in files[-1] for one in _TABLES):
+        files.pop()  # the user's own key or index, as in a dict or a list
+    file = files[-1] if files else ""
     library = file.startswith((_LIBRARY, "<frozen")) or any(one in file for one in _INSTALLED)
     if missing:
         return MISSPELT_ELSEWHERE if library else MISSPELT
     unpacked = isinstance(error, ValueError) and "values to unpack" in _message(error)
     return OWN if (unpacked or isinstance(error, _MISTAKES)) and not library else ""
-
-
-def _is_table(frame: Any) -> bool:
-    """True if the code of a frame is that of a library of tables or arrays."""
-    return any(f"{os.sep}{name}{os.sep}" in _file_of(frame) for name in ("pandas", "polars"))
 
 
 def traced(error: BaseException) -> str:
@@ -101,11 +99,7 @@ def _message(error: BaseException) -> str:
 
 def _steps(error: BaseException) -> list[tuple[Any, int]]:
     """Return frame and line of each step of a traceback, the innermost last."""
-    found, trace = [], error.__traceback__
-    while trace is not None:
-        found.append((trace.tb_frame, trace.tb_lineno))
-        trace = trace.tb_next
-    return found
+    return list(walk_tb(error.__traceback__))
 
 
 def _file_of(frame: Any) -> str:
