@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from struct import pack
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -146,7 +147,7 @@ class AnswerEncoder:
         self.words: dict[int, str] = {}  # texts of codes that were not sent to the run yet
         self._noted: set[int] = set()  # codes with a text
         self._once: set[int] = set()  # codes of values seen once; if seen again they get texts
-        self._known: dict[Any, Encoded] = {}
+        self._kept = lru_cache(_KNOWN, typed=True)(self.encoded)
         self._called = False  # True once a release was called, see `_first`
 
     def ask(self, release: Callable[[], Any], n: int, failed: BaseException | None = None) -> Chunk:
@@ -260,14 +261,7 @@ class AnswerEncoder:
         """Encode an answer, simple values once only."""
         if type(answer) is Encoded:
             return answer
-        if type(answer) not in _EXACT:
-            return self.encoded(answer)
-        key = type(answer), answer
-        if (found := self._known.get(key)) is None:
-            found = self.encoded(answer)
-            if len(self._known) < _KNOWN:
-                self._known[key] = found
-        return found
+        return self._kept(answer) if type(answer) in _EXACT else self.encoded(answer)
 
     def kind(self, text: str) -> int:
         """Return the code of a kind, and note its text."""

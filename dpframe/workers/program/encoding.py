@@ -131,8 +131,9 @@ _SCALARS: dict[type, Callable[[Any], _Piece]] = {
     str: _str,
     bytes: _bytes,
 }
-_PLAIN: dict[type, Callable[[Any], Any]] = {**{one: one for one in _SCALARS}, str: str.__str__}
-"""Makes a scalar of a subclass one of the class itself, whatever its methods return."""
+_PLAIN: dict[type, Callable[[Any], Any]] = {one: one for one in _SCALARS}
+_PLAIN.update({str: str.__str__, float: float.__float__})
+"""Makes a scalar of a subclass one of the class itself, whatever the methods of the subclass do."""
 
 _BUILT_IN = (*_SCALARS, dict, list, tuple, set, frozenset, bytearray, array, Parts)
 
@@ -184,7 +185,9 @@ class _Reader:
         if isinstance(value, (list, tuple)):
             fields = getattr(kind, "_fields", None)
             return self.row(value) if fields is None else self.fields(value, fields)
-        if isinstance(value, (set, frozenset)):  # sorted, because the order means nothing
+        # A set is sorted by bytes, because its order means nothing. So numbers in its texts are left
+        # out: their places would tell nothing.
+        if isinstance(value, (set, frozenset)):
             pieces = sorted((self.read(one)[:3] for one in value), key=lambda piece: piece[0])
             title = f"{name_of(kind)} of {len(pieces)}" + _listed([each for _, each, _ in pieces])
             before = b"S" + _class(kind)[1:] + pack("<Q", len(pieces))

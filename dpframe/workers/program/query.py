@@ -105,26 +105,21 @@ def _form(answer: Any, found: list[Any]) -> str:
     if isinstance(answer, dict):
         parts = [f"{key}: {_form(answer[key], found)}" for key in sorted(answer, key=str)]
         return "{" + ", ".join(parts) + "}"
+    if hasattr(answer, "to_numpy") and not hasattr(answer, "tolist"):  # a data frame
+        answer = answer.to_numpy()
     if hasattr(answer, "shape") and hasattr(answer, "tolist"):
-        return _array(answer, found)
-    if hasattr(answer, "to_numpy"):
-        return _array(answer.to_numpy(), found)
+        shape, values = tuple(map(int, answer.shape)), answer.tolist()
+        if shape:
+            _flat(values, found)
+            return f"shape {shape}"
+        # NumPy's `tolist` returns the scalar itself if Python has no type for it.
+        return _rational(values, found) if hasattr(values, "shape") else _form(values, found)
     if isinstance(answer, (list, tuple)):
         forms = [_form(part, found) for part in answer]
         if all(form == NUMBER for form in forms):
             return f"shape ({len(forms)},)"
         return "[" + ", ".join(forms) + "]"
     return _rational(answer, found)
-
-
-def _array(array: Any, found: list[Any]) -> str:
-    shape = tuple(array.shape)
-    if not shape:
-        inner = array.tolist()
-        # NumPy's `tolist` returns the scalar itself if Python has no type for it.
-        return _rational(inner, found) if hasattr(inner, "shape") else _form(inner, found)
-    _flat(array.tolist(), found)
-    return f"shape ({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
 
 
 def _flat(values: Any, found: list[Any]) -> None:
