@@ -13,7 +13,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -98,15 +98,15 @@ class BoxPayload:
             if self._message is None:
                 if self.is_external:
                     self._message = external_load(*self.content)
-                else:
-                    self._message = {"do": "load"}, self._pickled()
+                    return self._message
+                try:
+                    content = pickled(
+                        self.content, map(type, self.content[0]), as_code=self.as_code
+                    )
+                except Exception as error:  # the code of an object may raise anything
+                    raise SampleError(not_handed_over(error)) from error
+                self._message = {"do": "load"}, content
             return self._message
-
-    def _pickled(self) -> bytes:
-        try:
-            return pickled(self.content, map(type, self.content[0]), as_code=self.as_code)
-        except Exception as error:  # the code of an object may raise anything
-            raise SampleError(not_handed_over(error)) from error
 
     def bring_code(self) -> None:
         """Send the modules of the mechanisms too, because only this process can import them."""
@@ -147,31 +147,28 @@ copyreg.pickle(type(dataclasses.MISSING), lambda _: "MISSING")
 
 
 def pickled(value: Any, classes: Iterable[type], *, as_code: bool) -> bytes:
-    """Pickle a value; with `as_code`, everything in the modules of some classes as code too."""
+    """Pickle a value; with `as_code`, everything in the modules of some classes as code too.
+
+    A global generator is sent by its name, because a copy would be another generator.
+    """
     import cloudpickle
 
-    modules = {cls.__module__ for cls in classes} & {*sys.modules} - {"__main__"}
-    with _PICKLING, contextlib.ExitStack() as stack:
-        for name in modules if as_code else ():
-            if name.partition(".")[0] != "dpframe":
-                cloudpickle.register_pickle_by_value(sys.modules[name])
-                stack.callback(cloudpickle.unregister_pickle_by_value, sys.modules[name])
-        with io.BytesIO() as file:
-            _pickler(cloudpickle.Pickler, file).dump(value)
-            return file.getvalue()
-
-
-def _pickler(base: Any, file: IO[bytes]) -> Any:
-    """Return a pickler that sends a global generator by its name: a copy would be another one."""
     shared = {id(one): place for place, one in global_generators().items()}
 
-    class Pickler(base):  # type: ignore[misc]
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         def reducer_override(self, value: Any) -> Any:
             if id(value) in shared:
                 return global_generator, shared[id(value)]
             return super().reducer_override(value)
 
-    return Pickler(file)
+    modules = {cls.__module__ for cls in classes} & {*sys.modules} - {"__main__"}
+    with _PICKLING, contextlib.ExitStack() as stack, io.BytesIO() as file:
+        for name in modules if as_code else ():
+            if name.partition(".")[0] != "dpframe":
+                cloudpickle.register_pickle_by_value(sys.modules[name])
+                stack.callback(cloudpickle.unregister_pickle_by_value, sys.modules[name])
+        Pickler(file).dump(value)
+        return file.getvalue()
 
 
 def global_generator(module: str, name: str) -> Any:

@@ -185,8 +185,8 @@ class _Reader:
         if isinstance(value, (list, tuple)):
             fields = getattr(kind, "_fields", None)
             return self.row(value) if fields is None else self.fields(value, fields)
-        # A set is sorted by bytes, because its order means nothing. So numbers in its texts are left
-        # out: their places would tell nothing.
+        # A set is sorted by bytes, because its order means nothing. Numbers in its texts would have
+        # no fixed places, so they are left out.
         if isinstance(value, (set, frozenset)):
             pieces = sorted((self.read(one)[:3] for one in value), key=lambda piece: piece[0])
             title = f"{name_of(kind)} of {len(pieces)}" + _listed([each for _, each, _ in pieces])
