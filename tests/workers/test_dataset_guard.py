@@ -168,3 +168,24 @@ def test_a_dataset_that_was_empty_must_stay_so() -> None:
     data["rows"].append(1.0)
     assert dataset.changed()
     assert not state.changed()
+
+
+class Appends(HostMechanism, name="appends"):
+    """Changes its dataset in place."""
+
+    def claim(self, pair: Any) -> PureDP:
+        return PureDP(1.0)
+
+    def sample(self, rng: np.random.Generator, data: Any, n: int) -> Any:
+        data.append(1.0)
+        return rng.random(n)
+
+
+def test_a_box_that_prepares_nothing_may_not_change_its_dataset_either() -> None:
+    data: tuple[list[float], list[float]] = ([1.0], [])
+    request = Request(0, 1, Stream(0, "g", 0, EVAL), 1, 0, 2, 3)
+    with Here().lend(BoxPayload((Appends(),), data)) as (worker,):
+        for _ in range(2):  # nor does the change count as the dataset of later draws
+            with pytest.raises(SampleError, match="sample changed the dataset"):
+                worker.outputs(request, None)
+    assert data == ([1.0], [])
