@@ -179,9 +179,9 @@ class SensitivityCheck:
             return _Checked(math.inf, "shape", words)
         only = len(before.numbers) == 1
         if (place := unlike(before.numbers, after.numbers)) is not None:
-            one, other = _value(before.numbers[place]), _value(after.numbers[place])
+            values = [_value(numbers[place]) for numbers in (before.numbers, after.numbers)]
             at = "" if only else f", at place {place} of its query"
-            words = f"its query gives {one} on D and {other} on D′{at}"
+            words = f"its query gives {values[0]} on D and {values[1]} on D′{at}"
             return _Checked(math.inf, "not a number", words)
         sensitivity = sensitivity_of(self.mechanism, pair, before.sensitivity)
         norm = norm_of(self.mechanism)

@@ -156,7 +156,7 @@ def _float_of(number: str) -> float:
 LONGEST = 120  # characters of an answer in words
 _MOST_ITEMS = 32  # values in an answer that is described, those of its lists and tables included
 _SIMPLE = (float, int, bool, str, bytes, type(None))
-_BRACKETS = {list: "[]", tuple: "()", dict: "{}", set: "{}", frozenset: "{}"}
+_BRACKETS: dict[type, str] = {list: "[]", tuple: "()", dict: "{}", set: "{}", frozenset: "{}"}
 
 
 def in_short(answer: Any) -> str | None:

@@ -235,7 +235,8 @@ class _Reader:
     def label(self, key: Any) -> _Label:
         """Return the bytes of a key or name, its text, and its rank among others."""
         if type(key) is str:
-            return _kept(_label, len(key))(key)
+            label: _Label = _kept(_label, len(key))(key)
+            return label
         piece = self.read(key)
         rank = True, bytes_of(key) if isinstance(key, str) else b""
         return piece.content, (in_short(key) or piece.kind).strip("'"), rank

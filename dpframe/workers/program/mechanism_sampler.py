@@ -233,7 +233,7 @@ class ArrayEncoder(AnswerEncoder):
 
 def _block(answers: Any) -> HostArray | None:
     """Return answers of one type and shape as an array; None for others."""
-    first = answers[0] if len(answers) else None
+    first: Any = answers[0] if len(answers) else None
     if getattr(first, "nbytes", 0) > codes.WHOLE:  # its codes need a digest
         return None
     if isinstance(answers, np.ndarray):
