@@ -101,9 +101,10 @@ def experiments_of(plans: Sequence[Plan]) -> Experiments:
 
 
 def _add(found: Experiments, the_pass: Pass, cells: list[Cell], plan: Plan) -> None:
-    mechanism = cells[0].mechanism.value
+    """Add the experiment of cells that share a parameter batch."""
+    mechanism = cells[0].mechanism
     try:
-        truth = guarded("truth", lambda: mechanism.truth(the_pass.pair))
+        truth = guarded("truth", lambda: mechanism.value.truth(the_pass.pair))
     except CellError as error:
         found.failed.extend((cell, str(error)) for cell in cells)
         return
@@ -111,10 +112,24 @@ def _add(found: Experiments, the_pass: Pass, cells: list[Cell], plan: Plan) -> N
     for cell in cells:
         epsilon = None if truth is None else truth.epsilon_at(cell.delta)
         if truth is None or epsilon is None or epsilon == math.inf:
-            found.skipped.append(_skip(cell, epsilon))
+            reason = (
+                f"the true ε of {mechanism.label} is not known for this pair"
+                if epsilon is None
+                else f"the true ε of {mechanism.label} at δ = {cell.delta:g} is infinite, so no "
+                "bound can exceed it"
+            )
+            choices = cell.mechanism, cell.pair, cell.attack, cell.estimator
+            labels = [choice.label for choice in choices]
+            found.skipped.append(Skip(*labels, swept=cell.swept, reason=reason))
             continue
-        parts.append(_part(cell, plan, truth, epsilon))
-        own = type(cell.estimator.value).estimate_scores is not Estimator.estimate_scores
+        estimator = cell.estimator.value
+        certifies = estimator.certifies_against(cell.claim)
+        # P-values cost more than all else, so the claim is passed only if certifying needs it.
+        claim = cell.claim if certifies and not estimator.certifies_against(None) else None
+        confidence = 1 - ledger.share_of_error(cell, plan)
+        query = Query((cell.trials, cell.trials), cell.delta, confidence, claim)
+        parts.append(CalibratedCell(cell, query, certifies, False, truth, epsilon))
+        own = type(estimator).estimate_scores is not Estimator.estimate_scores
         if own and cell.attack.value.gives == "score":
             parts.append(parts[-1]._replace(raw=True))
     if parts:
@@ -123,29 +138,6 @@ def _add(found: Experiments, the_pass: Pass, cells: list[Cell], plan: Plan) -> N
         small = _small(the_pass, [part.cell for part in parts if not part.raw], plan)
         run = run._replace(fit=fit, pilot=pilot)
         found.experiments.append(Experiment(small, run, plan.prng, tuple(parts)))
-
-
-def _skip(cell: Cell, epsilon: float | None) -> Skip:
-    mechanism = cell.mechanism.label
-    if epsilon is None:
-        reason = f"the true ε of {mechanism} is not known for this pair"
-    else:
-        reason = (
-            f"the true ε of {mechanism} at δ = {cell.delta:g} is infinite, so no bound can exceed "
-            "it"
-        )
-    labels = (mechanism, cell.pair.label, cell.attack.label, cell.estimator.label)
-    return Skip(*labels, swept=cell.swept, reason=reason)
-
-
-def _part(cell: Cell, plan: Plan, truth: Claim, epsilon: float) -> CalibratedCell:
-    estimator = cell.estimator.value
-    certifies = estimator.certifies_against(cell.claim)
-    # P-values cost more than everything else, so the claim is passed only if certifying needs it.
-    claim = cell.claim if certifies and not estimator.certifies_against(None) else None
-    confidence = 1 - ledger.share_of_error(cell, plan)
-    query = Query((cell.trials, cell.trials), cell.delta, confidence, claim)
-    return CalibratedCell(cell, query, certifies, False, truth, epsilon)
 
 
 def _small(the_pass: Pass, cells: list[Cell], plan: Plan) -> Pass:
@@ -168,29 +160,18 @@ class Estimates(NamedTuple):
     reason: str | None = None  # why the part failed
 
 
-def repeat(experiment: Experiment, first: int, number: int) -> list[Estimates]:
-    """Run the repeats `first` to `first + number − 1`; return one outcome for each part.
+Answer = tuple[float, float] | str
+"""Point value and bound of one part in one repeat, or why there are none."""
 
-    The division into blocks does not change an outcome. A cell that fails does not affect others.
+
+def repeat(experiment: Experiment, first: int, number: int) -> list[list[Answer]]:
+    """Run the repeats `first` to `first + number − 1`; return the answers of all parts in each.
+
+    The division into blocks does not change an answer. A cell that fails does not affect others.
     """
-    with address.precision_of(experiment.run):
-        said = [_repeat(experiment, first + n) for n in range(number)]
-    return [_outcome([answers[at] for answers in said]) for at in range(len(experiment.parts))]
-
-
-# Point value and bound of one part in one repeat, or why there are none.
-Answer = tuple[float, float] | CellError
-
-
-def _outcome(said: list[Answer]) -> Estimates:
-    found = []
-    for answer in said:
-        if isinstance(answer, CellError):
-            nothing = np.full(len(said), np.nan)
-            return Estimates(nothing, nothing, str(answer))
-        found.append(answer)
-    points, lows = np.array(found, np.float64).T
-    return Estimates(points, lows)
+    cpu = jax.devices("cpu")[0]
+    with jax.default_device(cpu), address.precision_of(experiment.run):
+        return [_repeat(experiment, first + n) for n in range(number)]
 
 
 def _repeat(experiment: Experiment, number: int) -> list[Answer]:
@@ -204,7 +185,7 @@ def _repeat(experiment: Experiment, number: int) -> list[Answer]:
         try:
             found += _answers(experiment.draws(number, [cell]), own)
         except CellError as error:
-            found += [error for _ in own]
+            found += [str(error)] * len(own)
     return found
 
 
@@ -214,7 +195,7 @@ def _answers(draws: Draws, parts: Sequence[CalibratedCell]) -> list[Answer]:
     counts = _count(draws, states, layouts)
     places = {cell.id: place for cell, place in draws.the_pass.cells}
 
-    def answer(part: CalibratedCell) -> Answer:
+    def answer(part: CalibratedCell) -> tuple[float, float]:
         estimator, place = part.cell.estimator.value, places[part.cell.id]
         if part.raw:
             attack = trace.unstacked(part.cell.attack.value, draws.dtype), place.own(states)
@@ -242,7 +223,7 @@ def _answers(draws: Draws, parts: Sequence[CalibratedCell]) -> list[Answer]:
         try:
             found.append(answer(part))
         except CellError as error:
-            found.append(error)
+            found.append(str(error))
     return found
 
 
@@ -300,50 +281,34 @@ def repeated(
         for first in range(0, repeats, block)
     ]
     tasks.sort(key=lambda task: -experiments[task.experiment].the_pass.trials)  # long ones first
-    pieces: list[dict[int, list[Estimates]]] = [{} for _ in experiments]
-    for task, outcomes in _played(experiments, tasks, workers):
-        pieces[task.experiment][task.first] = outcomes
-        told(task.experiment, task.number * len(outcomes))
-    return [_joined([found[first] for first in sorted(found)]) for found in pieces]
+    blocks: list[dict[int, list[list[Answer]]]] = [{} for _ in experiments]
+    for task, answers in _answered(experiments, tasks, workers):
+        blocks[task.experiment][task.first] = answers
+        told(task.experiment, task.number * len(experiments[task.experiment].parts))
+    rows = [[row for _, own in sorted(of.items()) for row in own] for of in blocks]
+    return [[_estimates(part) for part in zip(*own, strict=True)] for own in rows]
 
 
-def _joined(pieces: list[list[Estimates]]) -> list[Estimates]:
-    """Concatenate the outcomes of all blocks; a part fails if it failed in one block."""
-    return [
-        Estimates(
-            np.concatenate([outcome.points for outcome in of_part]),
-            np.concatenate([outcome.lows for outcome in of_part]),
-            next((outcome.reason for outcome in of_part if outcome.reason is not None), None),
-        )
-        for of_part in zip(*pieces, strict=True)
-    ]
+def _estimates(answers: Sequence[Answer]) -> Estimates:
+    """Join the answers of a part; it fails if it failed in one repeat."""
+    reason = next((answer for answer in answers if isinstance(answer, str)), None)
+    found = [(math.nan, math.nan)] * len(answers) if reason is not None else answers
+    points, lows = np.array(found, np.float64).T
+    return Estimates(points, lows, reason)
 
 
-def _played(
+def _answered(
     experiments: Sequence[Experiment], tasks: Sequence[RepeatBlock], workers: int | None
-) -> Iterator[tuple[RepeatBlock, list[Estimates]]]:
-    """Yield each task with its outcomes, in any order."""
+) -> Iterator[tuple[RepeatBlock, list[list[Answer]]]]:
+    """Yield each task with its answers, in any order."""
     estimates = sum(task.number * len(experiments[task.experiment].parts) for task in tasks)
     number = workers if workers is not None else available_cores() if estimates > FEW else 1
-    pickled = None
-    if number > 1:
-        with contextlib.suppress(Exception):  # pickle raises whatever the object's code raises
-            pickled = pickle.dumps(experiments)
-    if pickled is None:
-        yield from _here(experiments, tasks)
+    executor = _processes(number, experiments) if number > 1 else None
+    if executor is None:
+        for task in tasks:
+            yield task, repeat(experiments[task.experiment], task.first, task.number)
         return
-    # A spawned process first imports the script that started it. If that script has no `__main__`
-    # guard, the process arrives here and would start workers of its own. So it ends, and the parent
-    # reports the mistake.
-    if getattr(multiprocessing.current_process(), "_inheriting", False):
-        os._exit(1)
-    # The processes start with the first task; forking after JAX started is not safe.
-    context = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(number, context, initializer=_start, initargs=(pickled,))
     try:
-        if not _ready(executor):
-            yield from _here(experiments, tasks)
-            return
         futures = {executor.submit(_work, task): task for task in tasks}
         for future in as_completed(futures):
             yield futures.pop(future), future.result()
@@ -353,21 +318,21 @@ def _played(
         executor.shutdown(cancel_futures=True)
 
 
-def _ready(executor: ProcessPoolExecutor) -> bool:
-    """True if processes start and can import the experiments."""
-    try:
-        return executor.submit(_has_begun).result()
-    except BrokenProcessPool:
-        return False
-
-
-def _here(
-    experiments: Sequence[Experiment], tasks: Sequence[RepeatBlock]
-) -> Iterator[tuple[RepeatBlock, list[Estimates]]]:
-    for task in tasks:
-        with jax.default_device(jax.devices("cpu")[0]):
-            outcomes = repeat(experiments[task.experiment], task.first, task.number)
-        yield task, outcomes
+def _processes(number: int, experiments: Sequence[Experiment]) -> ProcessPoolExecutor | None:
+    """Return processes that hold the experiments; None if they cannot import them."""
+    pickled = None
+    with contextlib.suppress(Exception):  # pickle raises whatever the object's code raises
+        pickled = pickle.dumps(experiments)
+    if pickled is None:
+        return None
+    # The processes start with the first task; forking after JAX started is not safe.
+    context = multiprocessing.get_context("spawn")
+    executor = ProcessPoolExecutor(number, context, initializer=_start, initargs=(pickled,))
+    with contextlib.suppress(BrokenProcessPool):  # such as of a script without a `__main__` guard
+        if executor.submit(_has_begun).result():
+            return executor
+    executor.shutdown(cancel_futures=True)
+    return None
 
 
 _held: list[Experiment] = []  # the experiments of this worker process; none if it cannot load them
@@ -390,7 +355,7 @@ def _has_begun() -> bool:
     return bool(_held)
 
 
-def _work(task: RepeatBlock) -> list[Estimates]:
+def _work(task: RepeatBlock) -> list[list[Answer]]:
     return repeat(_held[task.experiment], task.first, task.number)
 
 

@@ -1,17 +1,15 @@
 """Summarise the repeats of a calibration in rows, and compute bounds at a corner exactly."""
 
-import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from dpframe.calibration.corrections import AUDITS, together
 from dpframe.calibration.experiment import CalibratedCell, Estimates, Experiment
-from dpframe.engine.power import TwoValued
+from dpframe.engine.corner import Corner, TwoValued
 from dpframe.errors import CellError
 from dpframe.sampling.address import precision_of
 from dpframe.spec.audit import Cell, Choice, RunSettings
-from dpframe.stats import binomial
 from dpframe.stats.binomial import exceedance
 
 ROUNDING = 1e-9  # relative error of a known truth: a bound above it by less is not above it
@@ -69,34 +67,57 @@ def calibrated(
     }
 
 
+# Draws per dataset at the corner, and the mean number of errors among them: enough that counts are
+# fine steps, few enough that the corner is sharp. The level of a bound does not depend on them.
+TRIALS, ERRORS = 100_000, 100
+
+
+def at_corner(
+    part: CalibratedCell, run: RunSettings, trials: int = TRIALS, errors: float = ERRORS
+) -> Corner | None:
+    """Return a certifying estimator at a corner, with a pilot of exactly the expected outputs.
+
+    Return None if the estimate does not report its shares of the error, because its bound may rest
+    on more than error rates and need not hold for two outputs; and for canaries. Raise CellError if
+    the estimator or its statistic raised an exception.
+    """
+    cell = part.cell
+    if cell.attack.value.gives == "canaries":
+        return None
+    query = part.query._replace(trials=(trials, trials), delta=0.0)
+    dtype = np.dtype(bool if cell.attack.value.gives == "decision" else run.precision)
+    table = TwoValued(cell.estimator.value, query, dtype, trials, round(errors))
+    corner = Corner(table, errors / trials, 1 - cell.confidence, ROUNDING)
+    return corner if corner.shares else None
+
+
 def corner_row(part: CalibratedCell, run: RunSettings) -> dict[str, Any] | None:
     """Return the row of a certifying estimator at a corner; None if it reports no shares."""
-    cell, promised = part.cell, 1 - part.cell.confidence
+    cell = part.cell
     row = {
         "reads": cell.attack.value.gives,
         "estimator": _choice(cell.estimator),
         "confidence": cell.confidence,
         "trials": TRIALS,
-        "promised": promised,
+        "promised": 1 - cell.confidence,
     }
     try:
-        found = at_corner(part, promised, run)
+        with precision_of(run):
+            if (corner := at_corner(part, run)) is None:
+                return None
+            mistakes, largest = corner.mistakes(), corner.largest[0]
+            return row | {
+                "epsilon": corner.epsilon,
+                "exceedance": corner.exceedance,
+                "share": corner.shares[largest],
+                "of_share": corner.of_share(largest),
+                "promise": BROKEN if mistakes else KEPT,
+                "mistakes": mistakes,
+                "reason": None,
+            }
     except CellError as error:
         nothing = dict.fromkeys(("epsilon", "exceedance", "share", "of_share", "promise"))
         return {**row, **nothing, "mistakes": [], "reason": str(error)}
-    if found is None:
-        return None
-    mistakes = found.mistakes(promised)
-    return {
-        **row,
-        "epsilon": found.epsilon,
-        "exceedance": found.exceedance,
-        "share": found.share,
-        "of_share": found.of_share,
-        "promise": BROKEN if mistakes else KEPT,
-        "mistakes": mistakes,
-        "reason": None,
-    }
 
 
 def together_rows(confidence: float, seed: int) -> list[dict[str, Any]]:
@@ -135,110 +156,3 @@ def _named(cell: Cell, raw: bool) -> dict[str, Any]:
 
 def _choice(choice: Choice[Any]) -> dict[str, Any]:
     return {"use": choice.use, "label": choice.label, "params": choice.value.params()}
-
-
-# The probability that a bound exceeds the truth, computed without draws where it is largest.
-#
-# The trade-off curve of ε-DP has a corner, FPR = FNR = 1/(1 + e^ε). A mechanism with two outputs
-# and these error rates attains its ε in both directions, and the counts of its outputs are two
-# binomial numbers. So every probability is a finite sum, and there are no false alarms.
-#
-# A whole bound exceeds the truth more rarely than it promises, because most of the events that
-# share its error do not matter for this mechanism. Even twice the error could then pass. So each
-# event is tested against its own share of the error (`dpframe.Share`). If output D′ is rare, the
-# corner is sharp: limits that cover it give a bound below ε, so an exact limit exceeds ε almost as
-# often as it may.
-
-
-# Draws per dataset, and the mean number of errors among them: enough that counts are fine steps,
-# few enough that the corner is sharp. The level of a bound does not depend on them.
-TRIALS, ERRORS = 100_000, 100
-
-
-class Corner(NamedTuple):
-    """The exceedance probabilities of an estimator at a corner."""
-
-    epsilon: float  # of the corner, and the truth
-    exceedance: float  # probability that the bound exceeds it
-    share: float  # the largest share of the error that an event has
-    of_share: float  # probability that this event certifies more than ε
-    spent: float  # all shares together
-
-    def mistakes(self, error: float) -> list[str]:
-        """Describe every broken promise of a bound with a promised error."""
-        own, more = self.share * error, 1 + binomial.PROBABILITY_ROUNDING
-        found = []
-        if self.exceedance > error * more:
-            found.append(
-                f"the bound exceeds the truth with probability {self.exceedance:.4g}, but promises "
-                f"at most {error:.4g}"
-            )
-        if self.of_share > own * more:
-            found.append(
-                f"the event with {self.share:.3g} of the error, {own:.4g}, exceeds the truth with "
-                f"probability {self.of_share:.4g}"
-            )
-        if self.spent > more:
-            found.append(f"the shares of the error sum to {self.spent:.6g}")
-        return found
-
-
-def at_corner(
-    part: CalibratedCell,
-    error: float,
-    run: RunSettings,
-    trials: int = TRIALS,
-    errors: float = ERRORS,
-) -> Corner | None:
-    """Compute the exceedance probabilities of an estimator at a corner.
-
-    The layout is that of a pilot with exactly the expected outputs.
-
-    Args:
-        part: a certifying estimator and its query.
-        error: promised error of the whole bound.
-        run: settings with the precision.
-        trials: draws per dataset.
-        errors: mean number of errors among them; fewer than half.
-
-    Returns:
-        None if the estimate does not report its shares of the error, because its bound may rest on
-        more than error rates and need not hold for two outputs. None for canaries.
-
-    Raises:
-        CellError: the estimator or its statistic raised an exception.
-    """
-    if part.cell.attack.value.gives == "canaries":
-        return None
-    rate = errors / trials
-    epsilon = math.log((1 - rate) / rate)
-    with precision_of(run):
-        table = estimates(part, trials, rate, run)
-        shares = [share.error for share in table.estimate(round(errors), round(errors)).shares]
-        if not shares:
-            return None
-        largest = int(np.argmax(shares))
-        truth = epsilon * (1 + binomial.PROBABILITY_ROUNDING * 1e-4)
-
-        def bound_exceeds(k: int, u: int) -> bool:
-            return (table.estimate(k, u).epsilon_lower or 0.0) > truth
-
-        def share_exceeds(k: int, u: int) -> bool:
-            own = table.estimate(k, u).shares[largest:]
-            return bool(own) and own[0].epsilon_lower > truth
-
-        return Corner(
-            epsilon=epsilon,
-            exceedance=binomial.probability_of(bound_exceeds, trials, rate, error),
-            share=shares[largest],
-            of_share=binomial.probability_of(share_exceeds, trials, rate, shares[largest] * error),
-            spent=math.fsum(shares),
-        )
-
-
-def estimates(part: CalibratedCell, trials: int, rate: float, run: RunSettings) -> TwoValued:
-    """Return the estimates of an estimator at δ = 0, with a pilot as large as the trials."""
-    decides = part.cell.attack.value.gives == "decision"
-    query = part.query._replace(trials=(trials, trials), delta=0.0)
-    dtype = np.dtype(bool if decides else run.precision)
-    return TwoValued(part.cell.estimator.value, query, dtype, trials, round(rate * trials))

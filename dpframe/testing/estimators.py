@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,12 @@ from scipy.special import bdtrc
 from dpframe.claims import PureDP
 from dpframe.common import trees
 from dpframe.common.types import HostArray, Tree
-from dpframe.engine.power import TwoValued
+from dpframe.engine.corner import Corner, TwoValued
 from dpframe.interfaces.checks import statistic_of, zero_of
 from dpframe.interfaces.estimator import Estimate, Estimator, Query
 from dpframe.results.estimate_checks import checked
 from dpframe.scores.count import compiled_update, padded
-from dpframe.stats.binomial import PROBABILITY_ROUNDING, probability_of
+from dpframe.stats.binomial import PROBABILITY_ROUNDING
 from dpframe.testing.plugins import ERROR, LeftOut, Trial
 
 TRIALS_EACH = 1000  # scores per dataset of one audit
@@ -30,6 +30,7 @@ CORNERS = ((100, 50), (200, 200 / (1 + math.e)), (10_000, 20))
 which is slow, is tested at the first."""
 EVENTS = 3  # number of events, those with the largest shares, whose shares are tested
 IID = "independent, identically distributed outputs"
+ROUNDING = 1e-6  # of a bound that is exactly the truth
 LOUD = 8.0  # a loss so large that every estimator must detect it
 
 
@@ -222,50 +223,6 @@ def _chance(wrong: int, of: int) -> float:
     return float(bdtrc(wrong - 1, of, 1 - CONFIDENCE)) if wrong else 1.0
 
 
-class _Corner:
-    """Estimates from outputs with two values, by the numbers of errors."""
-
-    def __init__(self, asked: ScoredEstimator, trials: int, rate: float, confidence: float) -> None:
-        self.truth, self.error = math.log((1 - rate) / rate), 1 - confidence
-        claim = PureDP(self.truth) if trials == CORNERS[0][0] else None
-        self.query = Query((trials, trials), 0.0, confidence, claim, 1e-6)
-        ones, dtype = round(rate * trials), np.dtype(bool if asked.decides else np.float32)
-        self._asked = asked
-        self._made = TwoValued(asked.estimator, self.query, dtype, trials, ones)
-        self.estimate = functools.cache(self._estimate)
-        self.shares = self.estimate(ones, ones).shares
-
-    def _estimate(self, k: int, u: int) -> Estimate:
-        """Return the estimate from k false positives and u false negatives."""
-        return self._asked.checked(self.query, self._made.estimate(k, u))
-
-    def hits(self) -> Iterator[tuple[str, float, Callable[[int, int], bool]]]:
-        """Yield events: a description, the largest allowed probability, a predicate of counts."""
-        truth, error = self.truth + 1e-6, self.error
-
-        def lower(k: int, u: int) -> float:
-            return self.estimate(k, u).epsilon_lower or 0.0
-
-        def p_value(k: int, u: int) -> float:
-            found = self.estimate(k, u).p_value
-            return 1.0 if found is None else found
-
-        def share(number: int, k: int, u: int) -> bool:
-            own = self.estimate(k, u).shares[number : number + 1]
-            return bool(own) and own[0].epsilon_lower > truth
-
-        yield "the bound exceeds the truth", error, lambda k, u: lower(k, u) > truth
-        if self.query.claim is not None:
-            yield "the p-value rejects it", error, lambda k, u: p_value(k, u) <= error
-        largest = sorted(enumerate(self.shares), key=lambda each: -each[1].error)[:EVENTS]
-        for number, each in largest:
-            yield (
-                f"event {number} alone exceeds the truth",
-                each.error * error,
-                functools.partial(share, number),
-            )
-
-
 def _calibrated_exactly(asked: ScoredEstimator) -> None:
     """Test bounds at corners of the claim, where they fail most often, by sums over all counts.
 
@@ -277,21 +234,28 @@ def _calibrated_exactly(asked: ScoredEstimator) -> None:
     if type(asked.estimator).anytime:
         raise LeftOut("it bets in rounds, which have their own test")
     for (trials, errors), level in itertools.product(CORNERS, LEVELS):
-        rate = errors / trials
-        corner = _Corner(asked, trials, rate, level)
+        rate, error = errors / trials, 1 - level
+        claim = PureDP(math.log((1 - rate) / rate)) if trials == CORNERS[0][0] else None
+        query = Query((trials, trials), 0.0, level, claim, 1e-6)
+        dtype, look_at = (bool if asked.decides else np.float32), partial(asked.checked, query)
+        table = TwoValued(asked.estimator, query, dtype, trials, round(errors), look_at)
+        corner = Corner(table, rate, error, ROUNDING)
         if not (asked.decides or corner.shares or asked.estimator.assumption == IID):
             raise LeftOut(
                 f"it assumes more than {IID!r}, and does not report its shares of the error"
             )
-        spent = math.fsum(share.error for share in corner.shares)
-        assert spent <= 1 + PROBABILITY_ROUNDING, f"the shares of the error sum to {spent:.6g}"
-        for what, promised, hit in corner.hits():
-            found = probability_of(hit, trials, rate, promised)
-            assert found <= promised * (1 + PROBABILITY_ROUNDING), (
-                f"of {trials} decisions on each dataset, {rate:.3g} of them wrong: {what} with "
-                f"probability {found:.4g}, at most {promised:.4g} is allowed: the bound is not "
-                f"valid at the confidence {level}"
+        mistakes = corner.mistakes(EVENTS)
+        if claim is not None:
+            found = corner.probability(
+                lambda one: one.p_value is not None and one.p_value <= error,  # noqa: B023
+                error,
             )
+            if found > error * (1 + PROBABILITY_ROUNDING):
+                mistakes.append(f"the p-value rejects it with probability {found:.4g}")
+        assert not mistakes, (
+            f"of {trials} decisions on each dataset, {rate:.3g} of them wrong: "
+            f"{'; '.join(mistakes)}: the bound is not valid at the confidence {level}"
+        )
 
 
 def _not_vacuous(asked: ScoredEstimator) -> None:

@@ -13,15 +13,28 @@ from support.tiers import mostly_slow
 from dpframe import Estimate, Estimator, Query, Share, epsilon_of
 from dpframe.builtin.estimators import events as ladder, threshold as _limits
 from dpframe.calibration.experiment import CalibratedCell, experiments_of
-from dpframe.calibration.rows import at_corner, estimates
+from dpframe.calibration.rows import at_corner
 from dpframe.commands import audit
 from dpframe.commands.calibrate import SETTINGS
+from dpframe.engine.corner import Corner
 from dpframe.interfaces import registry
 from dpframe.spec.audit import RunSettings
 from dpframe.stats import binomial as exact
 
 RUN = RunSettings()
 ERROR = 0.05
+
+
+def corner(of: CalibratedCell, *size: Any) -> Corner:
+    """The corner of an estimator that reports its shares of the error."""
+    found = at_corner(of, RUN, *size)
+    assert found is not None
+    return found
+
+
+def of_largest(found: Corner) -> tuple[float, float]:
+    """The largest share of the error, and the probability that this event exceeds the truth."""
+    return found.shares[found.largest[0]], found.of_share(found.largest[0])
 
 
 def part(use: str, confidence: float = 1 - ERROR, **params: Any) -> CalibratedCell:
@@ -75,7 +88,7 @@ def naive(of: CalibratedCell, trials: int, errors: float, pick: Any) -> float:
     """Pr[pick(estimate) > ε], summed over every pair of counts; counts made from the outputs."""
     rate = errors / trials
     truth = math.log((1 - rate) / rate)
-    table = estimates(of, trials, rate, RUN)
+    table = corner(of, trials, errors)._table
     statistic = of.cell.estimator.value.statistic()
     pmf = stats.binom.pmf(np.arange(trials + 1), trials, rate)
     total = 0.0
@@ -97,16 +110,16 @@ def naive(of: CalibratedCell, trials: int, errors: float, pick: Any) -> float:
 @pytest.mark.parametrize("use", mostly_slow(["precision", "threshold", "order-statistics"], [0, 1]))
 def test_agrees_with_the_sum_over_all_counts(use: str) -> None:
     of, trials, errors = part(use, 0.7), 12, 3.0
-    found = at_corner(of, 0.3, RUN, trials, errors)
-    assert found is not None
+    found = corner(of, trials, errors)
+    share = of_largest(found)[1]
 
     def largest(estimate: Estimate) -> float:
         return max(estimate.shares, key=lambda share: share.error).epsilon_lower
 
     bound = naive(of, trials, errors, lambda estimate: estimate.epsilon_lower)
     assert found.exceedance == pytest.approx(bound, rel=1e-9)
-    assert found.of_share == pytest.approx(naive(of, trials, errors, largest), rel=1e-9)
-    assert 0.01 < found.of_share <= found.exceedance < 0.3
+    assert share == pytest.approx(naive(of, trials, errors, largest), rel=1e-9)
+    assert 0.01 < share <= found.exceedance < 0.3
 
 
 CERTIFYING: list[Any] = [
@@ -125,12 +138,12 @@ CERTIFYING: list[Any] = [
 def test_built_in_estimators_use_what_they_pay_for_and_no_more(
     use: str, params: dict[str, Any], confidence: float
 ) -> None:
-    found = at_corner(part(use, confidence, **params), 1 - confidence, RUN)
-    assert found is not None
-    assert found.mistakes(1 - confidence) == []
+    found = corner(part(use, confidence, **params))
+    assert found.mistakes() == []
     assert found.spent == pytest.approx(1.0)
     if params != {"direction": "down"}:
-        assert found.of_share > 0.55 * found.share * (1 - confidence)
+        share, probability = of_largest(found)
+        assert probability > 0.55 * share * (1 - confidence)
 
 
 def doubled(function: Any, at: int) -> Any:
@@ -152,32 +165,27 @@ def test_twice_the_error_is_a_mistake(
     monkeypatch.setattr(ladder, "joint_staircases", doubled(ladder.joint_staircases, 5))
     lower, upper = _limits.LIMITS["clopper-pearson"]
     monkeypatch.setitem(_limits.LIMITS, "clopper-pearson", (lower, doubled(upper, 2)))
-    found = at_corner(part(use, confidence), 1 - confidence, RUN)
-    assert found is not None
-    assert "exceeds the truth with probability" in found.mistakes(1 - confidence)[0]
+    found = corner(part(use, confidence))
+    assert "exceeds the truth with probability" in found.mistakes()[0]
 
 
 def test_an_event_is_held_to_its_own_share() -> None:
     """Half of the error goes to waste, and hides that the other half is spent twice."""
-    honest = at_corner(part("split", spends=(0.5, 1e-9), tells=(0.5, 0.5)), ERROR, RUN)
-    assert honest is not None
-    assert honest.mistakes(ERROR) == []
-    wrong = at_corner(part("split", spends=(1.0, 1e-9), tells=(0.5, 0.5)), ERROR, RUN)
-    assert wrong is not None
+    assert corner(part("split", spends=(0.5, 1e-9), tells=(0.5, 0.5))).mistakes() == []
+    wrong = corner(part("split", spends=(1.0, 1e-9), tells=(0.5, 0.5)))
     assert wrong.exceedance < ERROR
-    (mistake,) = wrong.mistakes(ERROR)
+    (mistake,) = wrong.mistakes()
     assert mistake.startswith("the event with 0.5 of the error, 0.025, exceeds the truth")
 
 
 def test_shares_must_not_sum_to_more_than_the_error() -> None:
-    found = at_corner(part("split", spends=(0.5, 0.6), tells=(0.5, 0.6)), ERROR, RUN)
-    assert found is not None
-    assert found.mistakes(ERROR) == ["the shares of the error sum to 1.1"]
+    found = corner(part("split", spends=(0.5, 0.6), tells=(0.5, 0.6)))
+    assert found.mistakes() == ["the shares of the error sum to 1.1"]
 
 
 def test_an_estimator_that_does_not_tell_is_not_tested() -> None:
-    assert at_corner(part("split", spends=(1.0,)), ERROR, RUN) is None
-    assert at_corner(part("histogram"), ERROR, RUN) is None
+    assert at_corner(part("split", spends=(1.0,)), RUN) is None
+    assert at_corner(part("histogram"), RUN) is None
 
 
 def test_what_is_not_as_expected_is_looked_at_before_anything_is_said() -> None:
