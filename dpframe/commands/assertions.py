@@ -105,28 +105,24 @@ class Terms(NamedTuple):
 
     def check(self) -> None:
         """Raise DpframeError if a setting makes no sense."""
-        if self.seconds is not None:
-            check_positive("seconds", self.seconds)
-        if not (is_number(self.confidence) and 0 < self.confidence < 1):
-            raise DpframeError(f"confidence: {self.confidence!r} is not between 0 and 1")
-        if self.raises not in (None, "answer", "fail"):
-            raise DpframeError(f'raises: {self.raises!r} is not "answer" or "fail"')
-        names = self.attributes
-        if not (isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)):
-            raise DpframeError(f"attributes: {names!r} is not a list of names")
-        if self.limit is not None:
-            check_positive("limit", self.limit)
-        if not isinstance(self.constant, bool):
-            raise DpframeError(f"constant: {self.constant!r} is not true or false")
-        outputs = self.outputs
-        if outputs is not None and not (
+        for name in ("seconds", "limit"):
+            if getattr(self, name) is not None:
+                check_positive(name, getattr(self, name))
+        level, names, outputs = self.confidence, self.attributes, self.outputs
+        of_names = isinstance(names, list | tuple) and all(isinstance(one, str) for one in names)
+        of_outputs = outputs is None or (
             isinstance(outputs, Mapping)
             and all(key in OUTPUTS and isinstance(on, bool) for key, on in outputs.items())
+        )
+        for name, valid, wanted in (
+            ("confidence", is_number(level) and 0 < level < 1, "between 0 and 1"),
+            ("raises", self.raises in (None, "answer", "fail"), '"answer" or "fail"'),
+            ("attributes", of_names, "a list of names"),
+            ("constant", isinstance(self.constant, bool), "true or false"),
+            ("outputs", of_outputs, 'a dict of "time", "bits" and "messages", each true or false'),
         ):
-            raise DpframeError(
-                f'outputs: {outputs!r} is not a dict of "time", "bits" and "messages", each true '
-                "or false"
-            )
+            if not valid:
+                raise DpframeError(f"{name}: {getattr(self, name)!r} is not {wanted}")
 
     def spec(self, mechanism: str, search: dict[str, Any]) -> dict[str, Any]:
         """Return the spec of the audit."""
@@ -325,24 +321,14 @@ def _audit(
     (cell,) = record.cells
     failed: Exception | None = None
     if cell.verdict == VIOLATED or exceeds(cell):
-        texts = source.words
-        told = [*_failure(record, texts), *_constant(cell, plugins[0]), *_nothing(cell, texts)]
-        told += [*_not_neighbours(handed), *_replaced(terms.claimed(), handed)]
-        text = "\n".join([*told, *_again(path, aside)])
-        failed = ViolationError(text, record, path)
+        lines = [*_failure(record, source.words), *_reasons(cell, plugins[0], source.words)]
+        if len(handed) > 2:  # a search makes its own pairs
+            lines += _neighbours(terms.claimed(), *handed[1])
+        failed = ViolationError("\n".join([*lines, *_again(path, aside)]), record, path)
     elif cell.verdict != CONSISTENT:
-        text = "\n".join(
-            [*_undecided(record, terms), *_order(record, handed[0]), *_again(path, aside)]
-        )
-        failed = UndecidedError(text, record, path)
+        lines = [*_undecided(record, terms), *_order(cell, handed[0]), *_again(path, aside)]
+        failed = UndecidedError("\n".join(lines), record, path)
     return AuditOutcome(record, _sentence(record), failed)
-
-
-def _given(record: Record) -> str:
-    """Return the note on generators that got streams, after a semicolon; empty if none did."""
-    estimate = record.cells[0].estimate
-    notes = [] if estimate is None else [one for one in estimate.notes if one.startswith(GAVE)]
-    return "".join(f"; note: {one}" for one in notes)
 
 
 # A plain function and two datasets, as plugins: a mechanism and a neighbourhood.
@@ -522,22 +508,25 @@ def _pair_of(data: tuple[Any, Any]) -> tuple[type[Neighbourhood], type[Pair], st
 
 MOST = 400  # characters of a dataset
 MARGIN = 2.0  # factor of the budget that is proposed if nothing was decided
+LARGE = 6.0  # a claimed ε from which on the draws of a refutation are many
+MOST_TOLD = 40.0  # a larger ε has an e^ε without a readable number
 
 
 def _sentence(record: Record) -> str:
     """Return one line about the result."""
     (cell,) = record.cells
-    runs = f"{_count(cell.draws, 'run')}, {_lasted(record.summary.seconds)}"
+    runs = f"{cell.draws:,} run{'' if cell.draws == 1 else 's'}, {_lasted(record.summary.seconds)}"
     if cell.search is not None and cell.search.pairs > 1:
         runs += f", on {cell.search.pairs} pairs"
     if exceeds(cell):
         return f"{_claim(cell)}: the query changes by more than its noise is scaled for (exact)"
+    notes = cell.estimate.notes if cell.estimate is not None else ()
+    given = "".join(f"; note: {note}" for note in notes if note.startswith(GAVE))
     if cell.verdict == VIOLATED:
-        return f"{_claim(cell)} violated, after {runs}{raised(record)}{_given(record)}"
+        return f"{_claim(cell)} violated, after {runs}{raised(record)}{given}"
     if cell.verdict == CONSISTENT:
-        told = covered(cell)
-        sentence = f"no violation of {_claim(cell)} found in {runs}{raised(record)}{_given(record)}"
-        return sentence + (f"\n  {told}" if told else "")
+        limits = f"\n  {text}" if (text := covered(cell)) else ""
+        return f"no violation of {_claim(cell)} found in {runs}{raised(record)}{given}{limits}"
     return f"{_claim(cell)} not decided, after {runs}"
 
 
@@ -565,26 +554,22 @@ def _failure(record: Record, texts: Mapping[int, str]) -> Iterator[str]:
     yield f"  runs: {cell.draws:,}, {_lasted(record.summary.seconds)}"
 
 
-def _constant(cell: CellRecord, mechanism: type[Plugin]) -> Iterator[str]:
+def _reasons(cell: CellRecord, mechanism: type[Plugin], texts: Mapping[int, str]) -> Iterator[str]:
     """Yield what may be the reason if one event tells all answers on D and D′ apart."""
     found = cell.search or cell.event
-    is_fixed = found and tuple(found.hits) in ((0, found.trials[1]), (found.trials[0], 0))
-    if is_fixed and (text := advice([mechanism])):
+    if found is None:
+        return
+    rates = [hits / max(trials, 1) for hits, trials in zip(found.hits, found.trials, strict=True)]
+    if sorted(rates) != [0, 1]:
+        return
+    if text := advice([mechanism]):
         yield f"  perhaps its noise is always the same{text}"
-    elif is_fixed and found and found.event.startswith("is ") and " or " not in found.event:
+    elif found.event.startswith("is ") and " or " not in found.event:
         yield (
             "  note: on one dataset its answer never changed: it adds no noise, or noise that was "
             "drawn once, outside the function"
         )
-
-
-def _nothing(cell: CellRecord, texts: Mapping[int, str]) -> Iterator[str]:
-    """Yield a question if a function always returned None on D or on D′, and not on the other."""
-    found = cell.search
-    if found is None or "None" not in texts.values() or not found.event.startswith("gives "):
-        return
-    rates = [hits / max(trials, 1) for hits, trials in zip(found.hits, found.trials, strict=True)]
-    if sorted(rates) == [0, 1]:
+    if "None" in texts.values() and found.event.startswith("gives "):
         at = rates.index(1 if found.event == "gives None" else 0)
         yield (
             f"  note: it returned None in all of these runs on {('D', 'D′')[at]}; did a branch "
@@ -644,40 +629,22 @@ def _undecided(record: Record, terms: Terms) -> Iterator[str]:
     # The number of draws after which the most extreme answers would have refuted the claim.
     claim = terms.claimed()
     needed = draws_needed(claim, 1 - record.audit.confidence)
-    if needed is None:
-        yield "  what would do: no number of runs"
-        yield from _rare(claim)
-        return
-    most = 2 * MARGIN * needed
-    text = f"about {quantity(float(f'{most:.2g}'))} runs"
-    if cell.trials[0]:
-        longer = record.summary.seconds * MARGIN * needed / cell.trials[0]
-        rough = math.ceil(float(f"{max(longer, 1.0):.2g}"))
-        text += f"; at this speed about {_about(rough)}, seconds={rough}"
+    text = "no number of runs"
+    if needed is not None:
+        text = f"about {quantity(float(f'{2 * MARGIN * needed:.2g}'))} runs"
+        if cell.trials[0]:
+            longer = record.summary.seconds * MARGIN * needed / cell.trials[0]
+            rough = math.ceil(float(f"{max(longer, 1.0):.2g}"))
+            text += f"; at this speed about {_about(rough)}, seconds={rough}"
     yield f"  what would do: {text}"
-    yield from _rare(claim)
-
-
-LARGE = 6.0  # a claimed ε from which on the draws of a refutation are many
-
-
-def _rare(claim: Claim) -> Iterator[str]:
-    """Yield what a large ε costs, and what looks at the noise without drawing."""
     epsilon = claim.epsilon_at(min(claim.telling_deltas, default=0.0))
     if epsilon >= LARGE:
-        number = quantity(float(f"{math.exp(epsilon):.2g}")) if epsilon < MOST_TOLD else ""
+        factor = f" = {quantity(float(f'{math.exp(epsilon):.2g}'))}" if epsilon < MOST_TOLD else ""
         yield (
-            f"  why so many: at ε = {brief(epsilon)} an event must be more than e^ε"
-            f"{number and f' = {number}'} times likelier on one dataset, so at least as many runs "
-            "are needed; `dpframe trace` looks at the noise of each query instead"
+            f"  why so many: at ε = {brief(epsilon)} an event must be more than e^ε{factor} times "
+            "likelier on one dataset, so at least as many runs are needed; `dpframe trace` looks "
+            "at the noise of each query instead"
         )
-
-
-MOST_TOLD = 40.0  # a larger ε has an e^ε without a readable number
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def _lasted(seconds: float) -> str:
@@ -692,42 +659,35 @@ def _about(seconds: float) -> str:
     return f"{seconds:,.0f} s"
 
 
-def _not_neighbours(handed: Any) -> Iterator[str]:
-    """Yield a question if more than one entry of the D and D′ of a test differs."""
-    if len(handed) < 3:  # a search makes its own pairs
-        return
-    old, new = (_entries(data) for data in handed[1])
+def _neighbours(claim: Claim, d0: Any, d1: Any) -> Iterator[str]:
+    """Yield questions if D and D′ of a test are no neighbours, or not those of the claim.
+
+    Entries that are answers to queries in place of records may all differ.
+    """
+    old, new = _entries(d0), _entries(d1)
     if old is None or new is None:
         return
-    if len(old) == len(new):
-        differ, most = sum(a != b for a, b in zip(old, new, strict=True)), len(old)
-    else:
+    changed = [both for both in zip(old, new, strict=False) if both[0] != both[1]]
+    differ, most = len(changed), max(len(old), len(new))
+    if len(old) != len(new):
         fewer, more = sorted((old, new), key=len)
         # Records that were added are one difference each, wherever they are.
         same = 0
         for one in more:
             same += same < len(fewer) and one == fewer[same]
-        differ, most = max(len(more) - same, len(more) - len(fewer)), len(more)
+        differ = most - same
+    relation = getattr(claim, "relation", "replace-one")
     if differ > 1:
         yield (
             f"  note: D and D′ differ in {differ} of {most} entries; is that one step of your "
             "adjacency?"
         )
-
-
-def _replaced(claim: Claim, handed: Any) -> Iterator[str]:
-    """Yield a question if one entry is replaced, but the claim is for another relation.
-
-    Entries that are answers to queries in place of records may differ so.
-    """
-    relation = getattr(claim, "relation", "replace-one")
-    if len(handed) < 3 or relation == "replace-one":
-        return
-    old, new = (_entries(data) for data in handed[1])
-    if old is None or new is None or len(old) != len(new):
-        return
-    changed = [both for both in zip(old, new, strict=True) if both[0] != both[1]]
-    if len(changed) == 1 and all(one.strip("[]() ,0.") for one in changed[0]):
+    elif (
+        differ == 1
+        and relation != "replace-one"
+        and len(old) == len(new)
+        and all(one.strip("[]() ,0.") for both in changed for one in both)
+    ):
         yield (
             f"  note: the claim is for neighbours by {CLAIMED[relation]}, but one entry of D is "
             "replaced by another; if entries are records, state the claim for replaced ones"
@@ -753,12 +713,11 @@ def _entries(data: Any) -> list[str] | None:
     return [repr(row) for row in zip(*columns, strict=True)]
 
 
-def _order(record: Record, release: Callable[..., Any]) -> Iterator[str]:
+def _order(cell: CellRecord, release: Callable[..., Any]) -> Iterator[str]:
     """Yield a question about the order of two arguments, if names do not tell and all runs failed.
 
     A function whose arguments are swapped gets the generator in the place of the data.
     """
-    (cell,) = record.cells
     if cell.status == "failed" and "Error: " in (cell.reason or "") and takes_generator(release):
         needed = [*inspect.signature(release).parameters.values()][:2]
         if not _is_generator(needed[0]):

@@ -1,5 +1,6 @@
 """Audit a training function: the body of `dpframe.audit_training`."""
 
+import contextlib
 import copy
 import functools
 import hashlib
@@ -60,8 +61,17 @@ def training(
     data = _datasets(pair)
     if (other := seen_relation(claim, *data)) is not None:
         raise DpframeError(other)
-    for one in data:
-        _check_call(train, one)
+    with contextlib.suppress(ValueError):  # some built-in functions have no signature
+        signature = inspect.signature(train)
+        for one in data:
+            parts = _parts(one)
+            try:
+                signature.bind(0, *parts)
+            except TypeError as error:
+                raise DpframeError(
+                    f"train: it is called with a seed and the {len(parts)} parts of a dataset: "
+                    f"{error}"
+                ) from None
     nan, seeds = may_be_nan, seedable
 
     class Trained(HostMechanism, name=name_of(train)):
@@ -94,7 +104,14 @@ def training(
         def d1(self) -> Tree:
             return np.int64(1)
 
-    return Training(Trained, _digest_of(train), Trainset, data_digest(data))
+    try:
+        cloudpickle.dumps(train)
+        code = function_digest(train)
+    except Exception as error:  # a lock, an open file, a generator
+        raise DpframeError(
+            f"train: it cannot be sent to a worker process: {type(error).__name__}: {error}"
+        ) from error
+    return Training(Trained, code, Trainset, data_digest(data))
 
 
 def _datasets(pair: Any) -> tuple[Any, Any]:
@@ -128,20 +145,6 @@ def name_of(train: Callable[..., Any]) -> str:
     return "train" if not found.isidentifier() else found
 
 
-def _check_call(train: Callable[..., Any], data: Any) -> None:
-    try:
-        signature = inspect.signature(train)
-    except (TypeError, ValueError):  # some built-in functions have none
-        return
-    parts = _parts(data)
-    try:
-        signature.bind(0, *parts)
-    except TypeError as error:
-        raise DpframeError(
-            f"train: it is called with a seed and the {len(parts)} parts of a dataset: {error}"
-        ) from None
-
-
 def _parts(data: Any) -> tuple[Any, ...]:
     return tuple(data) if isinstance(data, tuple | list) else (data,)
 
@@ -156,17 +159,6 @@ def _scores(train: Callable[..., Any], rng: np.random.Generator, data: Any) -> H
     if found.dtype.kind not in "fiub":
         raise TypeError(f"{RETURNED} {found.dtype}, scores must be numbers")
     return found.astype(np.float64)
-
-
-def _digest_of(train: Callable[..., Any]) -> str:
-    """Return the digest of a function; raise DpframeError if no worker could get it."""
-    try:
-        cloudpickle.dumps(train)
-        return function_digest(train)
-    except Exception as error:  # a lock, an open file, a generator
-        raise DpframeError(
-            f"train: it cannot be sent to a worker process: {type(error).__name__}: {error}"
-        ) from error
 
 
 def audit_training(
@@ -229,7 +221,9 @@ def audit_training(
             estimator got scores, such as because the function raised an exception.
         UndecidedError: all models on D and D′ got the same score, so nothing was tested.
     """
-    _check_numbers(models=models, learn=1 if learn is None else learn)
+    for name, number in (("models", models), ("learn", 1 if learn is None else learn)):
+        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+            raise DpframeError(f"{name}: {number!r} is not a positive number of models")
     if seconds is not None:
         check_positive("seconds", seconds)
     if isinstance(estimators, str | Estimator) or not estimators:
@@ -254,7 +248,12 @@ def audit_training(
     }
     plugins: list[type[Plugin]] = [made.mechanism, made.pair]
     plugins += [type(one) for one in (attack, *estimators) if isinstance(one, Attack | Estimator)]
-    loaded, display = auditing.load(spec, plugins=plugins), _display(quiet=quiet)
+    loaded = auditing.load(spec, plugins=plugins)
+    from rich.console import Console
+
+    from dpframe.report.progress import run_progress
+
+    display: Any = functools.partial(run_progress, Console(stderr=True), quiet=quiet, unit="models")
     if out is not None:
         record = run(loaded, Invocation(out=Path(out), resume=not fresh), display)
     else:
@@ -327,21 +326,6 @@ def check_positive(name: str, value: Any) -> None:
     """Raise DpframeError unless a value is a finite number above 0."""
     if not (is_number(value) and 0 < value < math.inf):
         raise DpframeError(f"{name}: {value!r} is not a number above 0")
-
-
-def _check_numbers(**numbers: Any) -> None:
-    for name, value in numbers.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise DpframeError(f"{name}: {value!r} is not a positive number of models")
-
-
-def _display(*, quiet: bool) -> Any:
-    """Return a display of the progress on standard error, if that is a terminal."""
-    from rich.console import Console
-
-    from dpframe.report.progress import run_progress
-
-    return functools.partial(run_progress, Console(stderr=True), quiet=quiet, unit="models")
 
 
 # A digest of a function that is the same in every process.
