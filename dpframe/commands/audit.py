@@ -233,14 +233,14 @@ def make_plan(loaded: Audit, source: WorkerSource | None = None) -> Plan:
     """
     from dpframe.common.machine import available_cores
     from dpframe.engine.plan import plan
-    from dpframe.engine.resources import Footprint, check_data
+    from dpframe.engine.resources import check_data, check_memory
     from dpframe.sampling.address import generator_name
 
     with within(free_bytes()):
         check_data(loaded)
         made = plan(loaded, generator_name(loaded.run.prng), source)
         with contextlib.suppress(StuckError):  # the run will name the plugin that hangs
-            with_timeout(Footprint(made, available_cores()).check, loaded.run.seconds)
+            with_timeout(lambda: check_memory(made, available_cores()), loaded.run.seconds)
     return made
 
 

@@ -61,7 +61,7 @@ def training(
     data = _datasets(pair)
     if (other := seen_relation(claim, *data)) is not None:
         raise DpframeError(other)
-    with contextlib.suppress(ValueError):  # some built-in functions have no signature
+    with contextlib.suppress(TypeError, ValueError):  # some built-in functions have no signature
         signature = inspect.signature(train)
         for one in data:
             parts = _parts(one)

@@ -18,7 +18,7 @@ from dpframe.commands.audit import make_plan
 from dpframe.common.machine import available_cores
 from dpframe.common.text import did_you_mean, escape
 from dpframe.engine.plan import Plan
-from dpframe.engine.resources import Footprint
+from dpframe.engine.resources import memory_of
 from dpframe.errors import DpframeError, SpecError
 from dpframe.interfaces import registry
 from dpframe.interfaces.registry import KINDS, Entry, Registry, load
@@ -40,7 +40,7 @@ def check(loaded: Audit) -> int:
         where = f"{loaded.source.path}: expect: " if loaded.source.path else "expect: "
         counted = [f"{text} ({n} cells)" if n > 1 else text for text, n in found.items()]
         raise SpecError([escape(f"{where}{text}") for text in counted])
-    return Footprint(plan, available_cores()).bytes
+    return sum(memory_of(plan, available_cores()).values())
 
 
 def _unmeetable(plan: Plan) -> Iterator[str]:

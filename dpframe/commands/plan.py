@@ -65,7 +65,6 @@ def outlook(
         raise DpframeError(f"--power {probability:g}: should be a probability between 0 and 1")
     if against is not None and (probability is None or not 1 < against < math.inf):
         raise DpframeError("--against X needs --power P, and X must be above 1")
-    cores = available_cores()
     with source_of(loaded.cells, loaded.interpreters) as workers:
         plan = make_plan(loaded, workers)
     cells = loaded.cells
@@ -84,7 +83,7 @@ def outlook(
         "draws": sum(the_pass.draws for the_pass in plan.passes)
         + sum(2 * cell.trials for cell in plan.searches),
         "calls": sum(resources.planned_calls(the_pass, loaded.run) for the_pass in plan.passes),
-        "memory_bytes": resources.Footprint(plan, cores).bytes,
+        "memory_bytes": sum(resources.memory_of(plan, available_cores()).values()),
         "confidence": confidence,
         "multiplicity": loaded.multiplicity,
         "level": (1 - confidence) / divide,
@@ -233,13 +232,31 @@ def _counted(reasons: Iterable[str]) -> list[Skipped]:
 
 
 def _reaches(plan: Plan) -> list[Reach]:
+    """Return the largest ε that each estimator could certify, and the largest claim to refute."""
     found: dict[Any, Reach] = {}
     dims = {cell.id: each.shape.dims for each in plan.passes for cell, _ in each.cells}
     for cell in plan.audit.cells:
-        resolution = resolution_of(cell, plan)
+        estimator, resolution = cell.estimator.value, resolution_of(cell, plan)
         key = (cell.estimator.label, cell.trials, cell.delta, cell.confidence, resolution)
-        if key not in found:
-            found[key] = _reach(cell, plan, dims.get(cell.id, ()))
+        if key in found:
+            continue
+        certifies, most = estimator.certifies_against(cell.claim), None
+        if certifies:
+            trials = (cell.trials, cell.trials)
+            query = Query(trials, cell.delta, 1 - share_of_error(cell, plan), cell.claim)
+            most = _most_extreme(estimator, query, dims.get(cell.id, ()))
+        largest = claim = most.epsilon_lower if most else None
+        if most and most.tradeoff:
+            claim = epsilon_of(np.array(most.tradeoff) + resolution, cell.delta)
+        found[key] = {
+            "label": cell.estimator.label,
+            "trials": cell.trials,
+            "delta": cell.delta,
+            "certifies": certifies,
+            "assumption": estimator.assumption,
+            "largest_epsilon": largest,
+            "largest_claim": claim,
+        }
     return list(found.values())
 
 
@@ -275,25 +292,3 @@ def _most_extreme(estimator: Estimator, query: Query, dims: tuple[int, ...]) -> 
         return estimator.estimate(layout, estimator.extreme(layout, query.trials), query)
     except Exception:  # a plugin's estimator; the run will report the mistake
         return None
-
-
-def _reach(cell: Cell, plan: Plan, dims: tuple[int, ...]) -> Reach:
-    estimator = cell.estimator.value
-    certifies = estimator.certifies_against(cell.claim)
-    largest = claim = None
-    if certifies:
-        trials = (cell.trials, cell.trials)
-        query = Query(trials, cell.delta, 1 - share_of_error(cell, plan), cell.claim)
-        if (found := _most_extreme(estimator, query, dims)) is not None:
-            largest = found.epsilon_lower
-            raised = np.array(found.tradeoff or [(1.0, 1.0)]) + resolution_of(cell, plan)
-            claim = epsilon_of(raised, cell.delta) if found.tradeoff else largest
-    return {
-        "label": cell.estimator.label,
-        "trials": cell.trials,
-        "delta": cell.delta,
-        "certifies": certifies,
-        "assumption": estimator.assumption,
-        "largest_epsilon": largest,
-        "largest_claim": claim,
-    }

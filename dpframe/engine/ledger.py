@@ -8,13 +8,13 @@ Another question, or other draws for any reason, is the next look. Draws are com
 results:
 
 * With a fixed number of trials: by the counts, and by the layout that the pilot chose.
-* Bets are valid at any time, but only while they continue on the same draws. They are compared by
-  the counts of each round: of two runs, one must begin with the rounds of the other. A last round
-  that was cut by the number of trials is drawn again when bets continue. With a seed it is the same
-  again; without one, bets on a cut round cannot continue. Rounds that are not stored are compared
-  once they are drawn. If they differ, the bets pay for the next look from their first round on.
+* Bets are valid at any time, but only while they continue on the same draws. Of two runs, one must
+  begin with the counts of each round of the other. A last round that was cut by the number of
+  trials is drawn again when bets continue; without a seed, bets on a cut round cannot continue.
+  Rounds that are not stored are compared once they are drawn. If they differ, the bets pay for the
+  next look from their first round on.
 * A search chooses its draws, so its question also contains everything that decides them. When the
-  search has ended, its rounds are compared like those of anytime_cell.
+  search has ended, its rounds are compared like those of bets.
 
 The ledger is a file beside the checkpoint, which outlives the counts and only grows. It has a line
 for each question of a look. The record has the looks, too, in case the file is lost.
@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
@@ -90,8 +91,15 @@ class Ledger:
     def __init__(
         self, folder: Path | None = None, in_record: Mapping[Draws, Sequence[Trials]] | None = None
     ) -> None:
-        self._file = folder and folder / NAME
-        self._text = "" if self._file is None else _read(self._file)
+        self._file, self._text = folder and folder / NAME, ""
+        try:
+            if self._file is not None:
+                self._text = files.read_folder(self._file).decode(errors="replace")
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            message = f"{self._file}: cannot read the looks of earlier runs: {error}"
+            raise OutputError(message) from error
         self._earlier: list[tuple[int, Asked]] = []
         self._unreadable = 0
         """Number of damaged lines; each may have been a look at any draws."""
@@ -100,6 +108,7 @@ class Ledger:
                 self._earlier.append(_LINE.validate_json(line, strict=True))
             except ValueError:
                 self._unreadable += 1
+        self._earlier.sort(key=itemgetter(0))
         self._in_record = dict(in_record or {})
         self._own: dict[tuple[int, Asked], None] = {}
         self.latest = 1  # the largest number of a look of this run
@@ -127,9 +136,9 @@ class Ledger:
         for number, earlier in self._earlier:
             if earlier.draws == asked.draws:
                 looks.setdefault(number, []).append(earlier)
-        shown = {n: max(one.trials for one in looks[n]) for n in sorted(looks)}
-        for number in shown:
-            same = [one for one in looks[number] if one.question == asked.question]
+        shown = {number: max(one.trials for one in of) for number, of in looks.items()}
+        for number, of in looks.items():
+            same = [one for one in of if one.question == asked.question]
             if same and all(map(asked.continues, same)):
                 return Looks((*{**shown, number: asked.trials}.values(),), number)
         trials = [*shown.values()]
@@ -153,15 +162,6 @@ class Ledger:
             files.append(self._file, text)
         except OSError as error:
             raise OutputError(f"{self._file}: cannot record this look: {error.strerror}") from error
-
-
-def _read(file: Path) -> str:
-    try:
-        return files.read_folder(file).decode(errors="replace")
-    except FileNotFoundError:
-        return ""
-    except OSError as error:
-        raise OutputError(f"{file}: cannot read the looks of earlier runs: {error}") from error
 
 
 def rounds_in(rounds: Iterable[Tree]) -> str:

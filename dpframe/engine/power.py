@@ -249,9 +249,8 @@ def detectable(question: Question, probability: float) -> float | None:
 
     In simulations the probability has the standard error of `simulated_power`.
     """
-    claimed = question.claimed
+    claimed, rise = question.claimed, _rise(question, probability)
     guess = min(1.0, math.sqrt(_effort(question, probability) / question.size))
-    rise = float(special.ndtri(probability) - special.ndtri(question.level))
     own = question.simulated, probability, guess, guess, LARGEST_LOSS, lambda x: rise / x
     found = _root(lambda x: (question, claimed + x), *own)
     return claimed + found if found < LARGEST_LOSS else None
@@ -263,16 +262,20 @@ def trials_needed(question: Question, loss: float, probability: float) -> int | 
         return None
     guess = math.log2(1 + _effort(question, probability) / (loss - question.claimed) ** 2)
     # Φ⁻¹(power) grows with the square root of the number.
-    rise = float(special.ndtri(probability) - special.ndtri(question.level)) * math.log(2) / 2
+    rise = _rise(question, probability) * math.log(2) / 2
     own = question.simulated, probability, guess, 2.0, MOST_DOUBLINGS, lambda _: rise
     found = _root(lambda x: (question.of(max(1, round(2**x))), loss), *own)
     return math.ceil(2**found) if found < MOST_DOUBLINGS else None
 
 
+def _rise(question: Question, probability: float) -> float:
+    """Return the rise of Φ⁻¹(power) from the level, at no excess loss, to a probability."""
+    return float(special.ndtri(probability) - special.ndtri(question.level))
+
+
 def _effort(question: Question, probability: float) -> float:
-    """Approximate trials × (excess of the loss)² for a loss detected with a probability."""
-    wanted = float(special.ndtri(probability) - special.ndtri(question.level))
-    return 2 * wanted**2 / question.rate(question.claimed)  # as if counts were normal
+    """Approximate trials × (excess of the loss)² as if counts were normal."""
+    return 2 * _rise(question, probability) ** 2 / question.rate(question.claimed)
 
 
 def _root(

@@ -1,7 +1,7 @@
 """Estimate the memory and the calls that a plan takes."""
 
 import math
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -71,81 +71,73 @@ def check_data(audit: Audit) -> None:
             raise DpframeError(_too_large(f"takes {_size(size)}", free, [(name, size)]))
 
 
-class Footprint:
-    """The memory that a run takes if `threads` segments are counted at the same time."""
-
-    def __init__(self, plan: Plan, threads: int) -> None:
-        self._plan, self._threads = plan, threads
-        self._data: dict[Pair, int] = {}
-        self._counters: dict[Statistic, int] = {}
-        """Counts of one cell on both datasets, by statistic; 0 if the statistic raises."""
-
-    @cached_property
-    def needs(self) -> dict[str, int]:
-        """Bytes by purpose at the peak; calls plugins to learn the size of their counts."""
-        passes = [self._of_pass(the_pass) for the_pass in self._plan.passes]
-        largest = max(passes, key=lambda sizes: sum(sizes.values()), default={})
-        counted = [
-            (self._counters[the_pass.scorers[place.scorer].statistic], cell.estimator.label)
-            for the_pass in self._plan.passes
-            for cell, place in the_pass.cells
-        ]
-        count, label = max(counted, default=(0, ""))
-        most = f", up to {count:,} counts each (estimator {label!r})" if count else ""
-        results = sum(CELL_BYTES + COUNT_BYTES * number for number, _ in counted)
-        cells = f"results of {len(self._plan.audit.cells):,} cells{most}"
-        return {"dpframe itself, with JAX": BASE_BYTES, **largest, cells: results}
-
-    @property
-    def bytes(self) -> int:
-        """Estimated peak."""
-        return sum(self.needs.values())
-
-    def check(self) -> None:
-        """Raise DpframeError if the run needs more than this machine has."""
-        for the_pass in self._plan.passes:
-            if the_pass.trials / the_pass.rows > MOST_CHUNKS and not the_pass.on_host:
-                raise DpframeError(
-                    f"audit.trials = {the_pass.trials}: {_names(the_pass)} makes {the_pass.rows} "
-                    f"at a time, and can make {MOST_CHUNKS * the_pass.rows:,} in all"
-                )
-        free = free_bytes()
-        if free is not None and self.bytes > free:
+def check_memory(plan: Plan, threads: int) -> None:
+    """Raise DpframeError if the run needs more than this machine has."""
+    for the_pass in plan.passes:
+        if the_pass.trials / the_pass.rows > MOST_CHUNKS and not the_pass.on_host:
             raise DpframeError(
-                _too_large(f"takes {_size(self.bytes)}", free, [*self.needs.items()])
+                f"audit.trials = {the_pass.trials}: {_names(the_pass)} makes {the_pass.rows} "
+                f"at a time, and can make {MOST_CHUNKS * the_pass.rows:,} in all"
             )
+    free, needs = free_bytes(), memory_of(plan, threads)
+    needed = sum(needs.values())
+    if free is not None and needed > free:
+        raise DpframeError(_too_large(f"takes {_size(needed)}", free, [*needs.items()]))
 
-    def _of_pass(self, the_pass: Pass) -> dict[str, int]:
-        """Return the bytes that a pass holds at once, by purpose."""
-        run = trace.resolved(self._plan.audit.run, the_pass.mechanisms[0], the_pass.trials)
-        lanes, threads, names = len(the_pass.mechanisms), self._threads, _names(the_pass)
-        row = max(1, the_pass.elements) * np.dtype(run.precision).itemsize
-        if the_pass.pair not in self._data:
-            self._data[the_pass.pair] = data_bytes(the_pass.pair)
-        chunk = f"run.chunk = {run.chunk}" if run.chunk else f"{the_pass.rows} at a time"
-        found = {
-            # The pair's copy, and one on the device.
-            f"D and D′ of {_pair_of(the_pass)}": 2 * self._data[the_pass.pair],
-            # Random bits, noise, outputs and scores of one lane at a time.
-            f"outputs of {names}, {chunk}, on {threads} cores": the_pass.rows * threads * 4 * row,
-        }
-        if any(attack.learns() for scorer in the_pass.scorers for attack in scorer.attacks):
-            found[f"run.fit = {run.fit} outputs of {names}"] = 4 * (run.fit or 0) * row
-        if the_pass.pilots and not the_pass.by_chunks:  # else only scores are kept
-            found[f"run.pilot = {run.pilot} outputs of {names}"] = 4 * (run.pilot or 0) * row
-        padded = max(trace.LANES, 1 << (lanes - 1).bit_length())
-        for cell, place in the_pass.cells:
-            scorer = the_pass.scorers[place.scorer]
-            if scorer.statistic not in self._counters:
-                self._counters[scorer.statistic] = _count(scorer.statistic, cell, the_pass)
-            if place.lane == place.attack == 0:
-                counts = self._counters[scorer.statistic] * len(scorer.attacks)
-                words = f"counts of {_estimator(cell)}"
-                found[words] = found.get(words, 0) + counts * (12 * lanes + 4 * padded * threads)
-        return found
+
+def memory_of(plan: Plan, threads: int) -> dict[str, int]:
+    """Return the bytes that a run holds at its peak, by purpose; calls plugins for their counts.
+
+    `threads` segments are counted at the same time.
+    """
+    data = {pair: data_bytes(pair) for pair in {the_pass.pair for the_pass in plan.passes}}
+    counters: dict[Statistic, int] = {}  # counts of one cell on both datasets
+    passes = [_memory_of_pass(each, plan, threads, data, counters) for each in plan.passes]
+    largest = max(passes, key=lambda sizes: sum(sizes.values()), default={})
+    counted = [
+        (counters[the_pass.scorers[place.scorer].statistic], cell.estimator.label)
+        for the_pass in plan.passes
+        for cell, place in the_pass.cells
+    ]
+    count, label = max(counted, default=(0, ""))
+    most = f", up to {count:,} counts each (estimator {label!r})" if count else ""
+    results = sum(CELL_BYTES + COUNT_BYTES * number for number, _ in counted)
+    cells = f"results of {len(plan.audit.cells):,} cells{most}"
+    return {"dpframe itself, with JAX": BASE_BYTES, **largest, cells: results}
+
+
+def _memory_of_pass(
+    the_pass: Pass, plan: Plan, threads: int, data: dict[Pair, int], counters: dict[Statistic, int]
+) -> dict[str, int]:
+    """Return the bytes that a pass holds at once, by purpose; adds to `counters`."""
+    run = trace.resolved(plan.audit.run, the_pass.mechanisms[0], the_pass.trials)
+    lanes, names = len(the_pass.mechanisms), _names(the_pass)
+    row = max(1, the_pass.elements) * np.dtype(run.precision).itemsize
+    chunk = f"run.chunk = {run.chunk}" if run.chunk else f"{the_pass.rows} at a time"
+    found = {
+        # The pair's copy, and one on the device.
+        f"D and D′ of {_pair_of(the_pass)}": 2 * data[the_pass.pair],
+        # Random bits, noise, outputs and scores of one lane at a time.
+        f"outputs of {names}, {chunk}, on {threads} cores": the_pass.rows * threads * 4 * row,
+    }
+    if any(attack.learns() for scorer in the_pass.scorers for attack in scorer.attacks):
+        found[f"run.fit = {run.fit} outputs of {names}"] = 4 * (run.fit or 0) * row
+    if the_pass.pilots and not the_pass.by_chunks:  # else only scores are kept
+        found[f"run.pilot = {run.pilot} outputs of {names}"] = 4 * (run.pilot or 0) * row
+    padded = max(trace.LANES, 1 << (lanes - 1).bit_length())
+    for cell, place in the_pass.cells:
+        scorer = the_pass.scorers[place.scorer]
+        if scorer.statistic not in counters:
+            counters[scorer.statistic] = _count(scorer.statistic, cell, the_pass)
+        if place.lane == place.attack == 0:
+            counts = counters[scorer.statistic] * len(scorer.attacks)
+            words = f"counts of {_estimator(cell)}"
+            found[words] = found.get(words, 0) + counts * (12 * lanes + 4 * padded * threads)
+    return found
 
 
 def _count(statistic: Statistic, cell: Cell, the_pass: Pass) -> int:
+    """Return the number of counts of a cell on both datasets; 0 if the statistic raises."""
     try:
         with at_work("the statistic"):
             layout = ideal_layout(statistic, the_pass.shape.dims)

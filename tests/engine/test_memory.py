@@ -130,7 +130,7 @@ def test_small_audits_are_not_refused_and_large_ones_take_more(
 ) -> None:
     def bytes_of(**tables: Any) -> int:
         plan = make_plan(small_audits.load(small_audits.document(**tables)))
-        return memory.Footprint(plan, 2).bytes
+        return sum(memory.memory_of(plan, 2).values())
 
     monkeypatch.setattr(memory, "free_bytes", lambda: None)
     small = bytes_of()
