@@ -44,6 +44,7 @@ AUDITS = 3000  # enough to detect a rate of errors that is wrong by half
 FEW = 200  # audits of a test in which a mistake would show in every audit
 
 CLAIMS, UNCLAIMED = 4, 16  # true claims (and as many false ones), and bounds without a claim
+FALSE = 0.1  # such a multiple of the truth is a claim that any counts refute
 LOOKS, GROWTH = 5, 1.6
 
 
@@ -104,19 +105,12 @@ class OneLimit(Estimator, name="one-limit"):
 PLUGINS: list[Any] = [Coin, Side, OneLimit]
 
 
-class BoundCounts(NamedTuple):
-    """The number of bounds of each kind in an audit; they come in this order."""
-
-    false: int = 0  # claims that any counts refute
-    true: int = 0
-    unclaimed: int = 0
-
-
 class Whole:
     """One audit that is judged repeatedly with different counts.
 
-    `rate` is FPR and FNR of every cell; `precision` is the assumed precision of the sampler. The
-    ledger in `folder` counts earlier audits of the same draws.
+    `claims` has a cell for each claim, as a multiple of the truth; None claims nothing. `rate` is
+    FPR and FNR of every cell; `precision` is the assumed precision of the sampler. The ledger in
+    `folder` counts earlier audits of the same draws.
     """
 
     def __init__(
@@ -124,16 +118,21 @@ class Whole:
         rate: float,
         trials: int,
         confidence: float,
-        numbers: BoundCounts,
+        claims: Iterable[float | None],
         precision: str = "float64",
         folder: Path | None = None,
     ) -> None:
         self.trials, self.truth = trials, math.log((1 - rate) / rate)
+        mechanisms = []
+        for number, claim in enumerate(claims, start=1):
+            claimed = {} if claim is None else {"claimed": claim * self.truth}
+            params = {"epsilon": self.truth, **claimed}
+            mechanisms.append({"use": "coin", "label": f"coin {number}", "params": params})
         document = {
             "schema": 1,
             "audit": {"name": "together", "trials": trials, "confidence": confidence},
             "pair": {"use": "zeros-ones"},
-            "mechanism": _mechanisms(self.truth, numbers),
+            "mechanism": mechanisms,
             "attack": [{"use": "side"}],
             "estimator": [{"use": "one-limit", "params": {"rate": rate}}],
             "run": {"precision": precision},
@@ -191,16 +190,6 @@ class _Told:
         return False
 
 
-def _mechanisms(truth: float, numbers: BoundCounts) -> list[dict[str, Any]]:
-    claims = [truth / 10] * numbers.false + [truth] * numbers.true
-    params: list[dict[str, float]] = [{"epsilon": truth, "claimed": claim} for claim in claims]
-    params += [{"epsilon": truth}] * numbers.unclaimed
-    return [
-        {"use": "coin", "label": f"coin {number}", "params": own}
-        for number, own in enumerate(params, start=1)
-    ]
-
-
 class Together(NamedTuple):
     """The frequency of one kind of error in audits by a correct engine."""
 
@@ -222,7 +211,8 @@ def together(confidence: float, audits: int, seed: int) -> Iterator[Together]:
 def _one_audit(error: float, audits: int, seed: int) -> Iterator[Together]:
     """Test bounds and verdicts of an audit with true claims, false ones and none."""
     n, rate = 4000, 0.02
-    whole = Whole(rate, n, 1 - error, BoundCounts(CLAIMS, CLAIMS, UNCLAIMED))
+    claims = [*[FALSE] * CLAIMS, *[1.0] * CLAIMS, *[None] * UNCLAIMED]
+    whole = Whole(rate, n, 1 - error, claims)
     bounds = 2 * CLAIMS + UNCLAIMED
     counts = _generator(seed, "audit").binomial(n, rate, (audits, bounds))
     above = wrong = 0
@@ -257,7 +247,7 @@ def _looks(error: float, audits: int, seed: int) -> Together:
     wrong = np.zeros(audits, bool)
     with tempfile.TemporaryDirectory() as folder:
         for look, n in enumerate(trials):
-            whole = Whole(rate, n, 1 - error, BoundCounts(true=1), folder=Path(folder))
+            whole = Whole(rate, n, 1 - error, [1.0], folder=Path(folder))
             cells = [whole.judged(row)[0] for row in counts[:, look : look + 1]]
             wrong |= [whole.exceeds(cell) or cell.verdict == "violated" for cell in cells]
             whole.ledger.write()
@@ -273,7 +263,7 @@ def _looks(error: float, audits: int, seed: int) -> Together:
 def _slack(error: float, audits: int, seed: int) -> Together:
     """Test a float32 sampler whose rare events are too rare by a probability of 10⁻⁶."""
     n, rate, slack = 10**9, 1e-5, 1e-6
-    whole = Whole(rate, n, 1 - error, BoundCounts(true=1), "float32")
+    whole = Whole(rate, n, 1 - error, [1.0], "float32")
     counts = _generator(seed, "slack").binomial(n, rate - slack, (audits, 1))
     wrong = sum(whole.judged(row)[0].verdict == "violated" for row in counts)
     # At this rate of false positives both raised rates lie on the curve 1 − e^ε x.

@@ -13,7 +13,7 @@ from scipy import stats
 from support.tiers import mostly_slow
 
 from dpframe.calibration import corrections, rows
-from dpframe.calibration.corrections import BoundCounts, Whole
+from dpframe.calibration.corrections import FALSE, Whole
 from dpframe.engine import ledger, ledger as inquiry
 from dpframe.results import verdict, verdict as looks
 from dpframe.results.verdict import Looks
@@ -150,7 +150,7 @@ def test_the_probability_of_any_look_is_that_of_simulated_ones() -> None:
 
 
 def test_exact_cells_are_judged_by_the_engine() -> None:
-    whole = Whole(0.02, 4000, 0.95, BoundCounts(false=1, true=1, unclaimed=2))
+    whole = Whole(0.02, 4000, 0.95, [FALSE, 1.0, None, None])
     assert (whole.plan.m, whole.plan.certifying_cells) == (2, 4)
     cells = whole.judged([80, 80, 80, 20])
     assert [cell.verdict for cell in cells] == ["violated", "consistent", None, None]
