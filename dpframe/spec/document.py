@@ -219,12 +219,17 @@ def holds(data: Any, path: Path) -> bool:
     return True
 
 
-def flatten(table: Mapping[str, Any], path: Path) -> list[tuple[str, Path, Any]]:
-    """List (dotted key, path, value), so that quoted and nested keys read the same."""
+def flatten(
+    table: Mapping[str, Any], path: Path, whole: frozenset[str] = frozenset()
+) -> list[tuple[str, Path, Any]]:
+    """List (dotted key, path, value), so that quoted and nested keys read the same.
+
+    Tables with one of the keys in `whole` are values.
+    """
     flat = []
     for key, value in table.items():
-        if isinstance(value, dict) and value:
-            inner = flatten(value, (*path, key))
+        if isinstance(value, dict) and value and not whole & value.keys():
+            inner = flatten(value, (*path, key), whole)
             flat += [(f"{key}.{rest}", place, leaf) for rest, place, leaf in inner]
         else:
             flat.append((key, (*path, key), value))

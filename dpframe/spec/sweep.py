@@ -23,6 +23,7 @@ from dpframe.spec.document import (
     accepts,
     dotted,
     findings,
+    flatten,
     plain,
     show,
 )
@@ -281,6 +282,7 @@ Setting = tuple[tuple[str, str], ...]
 """Values by key, each as JSON; empty for the parameters of the spec."""
 
 GROUP = "mechanism."
+_ENDS = frozenset({"low", "high", "log"})  # keys of a range
 
 
 class Range(NamedTuple):
@@ -317,7 +319,7 @@ def read_ranges(tables: Mapping[str, Any]) -> list[Range]:
         ValueError: the message is for the user.
     """
     found = []
-    for key, value in _flat(tables, ""):
+    for key, _, value in flatten(tables, (), _ENDS):
         if not key.startswith(GROUP) or not key.removeprefix(GROUP):
             raise ValueError(f'{key}: must name a parameter of the mechanism, as in "mechanism.C"')
         if isinstance(value, list):
@@ -331,17 +333,9 @@ def read_ranges(tables: Mapping[str, Any]) -> list[Range]:
     return found
 
 
-def _flat(tables: Mapping[str, Any], before: str) -> list[tuple[str, Any]]:
-    found = []
-    for name, value in tables.items():
-        is_table = isinstance(value, dict) and not {"low", "high", "log"} & set(value)
-        found += _flat(value, f"{before}{name}.") if is_table else [(f"{before}{name}", value)]
-    return found
-
-
 def _range(key: str, value: Any) -> Range:
     wanted = f"{key}: should be a list of values, or {{ low = …, high = …, log = true }}"
-    if not isinstance(value, dict) or not {"low", "high"} <= set(value) <= {"low", "high", "log"}:
+    if not isinstance(value, dict) or not {"low", "high"} <= set(value) <= _ENDS:
         raise ValueError(wanted)
     low, high, log = value["low"], value["high"], value.get("log", False)
     numbers = [one for one in (low, high) if type(one) in (int, float) and math.isfinite(one)]
