@@ -94,8 +94,8 @@ def examined(
     """
     subject = instance(plugin)
     if subject.kind == "mechanism":
-        played = _played(subject, pair or _datasets(2))
-        found = examine(played.mechanism, plugins.TRIALS) + examine(played, mechanisms.TRIALS)
+        on_pair = _on_pair(subject, pair or _datasets(2))
+        found = examine(on_pair.mechanism, plugins.TRIALS) + examine(on_pair, mechanisms.TRIALS)
         return found if pair else _with_hint(found, "--set pair.use=…")
     common = examine(subject, plugins.TRIALS)
     if subject.kind == "pair":
@@ -107,9 +107,11 @@ def examined(
     # Without a named target: vectors, single numbers, and indices.
     leaks = [(mechanism, dim) for dim in (2, 1)] if mechanism else [(_leak(), 2), (_leak(), 1)]
     leaks += [] if mechanism else [(attacks.NoisyIndex(), 1)]
-    playing = [attacks.Playing(subject, _played(leak, pair or _datasets(n))) for leak, n in leaks]
-    suited = (one for one in playing if one.is_possible())
-    found = common + examine(next(suited, playing[0]), attacks.TRIALS)
+    on_pairs = [
+        attacks.AttackOnPair(subject, _on_pair(leak, pair or _datasets(n))) for leak, n in leaks
+    ]
+    suited = (one for one in on_pairs if one.is_possible())
+    found = common + examine(next(suited, on_pairs[0]), attacks.TRIALS)
     named = mechanism and pair
     return found if named else _with_hint(found, "--set mechanism.use=… --set pair.use=…")
 
@@ -124,8 +126,8 @@ def _with_hint(findings: list[Finding], options: str) -> list[Finding]:
     ]
 
 
-def _played(mechanism: Any, pair: Pair) -> mechanisms.Played:
-    return mechanisms.Played(mechanism.resolve(pair), pair)
+def _on_pair(mechanism: Any, pair: Pair) -> mechanisms.MechanismOnPair:
+    return mechanisms.MechanismOnPair(mechanism.resolve(pair), pair)
 
 
 def _datasets(dim: int) -> Pair:

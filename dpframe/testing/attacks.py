@@ -16,7 +16,7 @@ from dpframe.engine import sanity, trace
 from dpframe.interfaces.attack import Attack, Target
 from dpframe.interfaces.mechanism import Mechanism
 from dpframe.testing import plugins
-from dpframe.testing.mechanisms import CALLS, DTYPE, ROWS, Played
+from dpframe.testing.mechanisms import CALLS, DTYPE, ROWS, MechanismOnPair
 from dpframe.testing.plugins import LeftOut, Trial
 
 
@@ -29,17 +29,17 @@ class NoisyIndex(Mechanism, name="noisy-index"):
 
 
 @dataclasses.dataclass(frozen=True)
-class Playing:
+class AttackOnPair:
     """An attack with the mechanism and pair that it is tested on."""
 
     attack: Attack
-    played: Played
+    sampled: MechanismOnPair
 
     @property
     def target(self) -> Target:
         """The target that the attack is fitted to."""
-        dims = self.played.calls[0][0].shape[1:]
-        return Target(self.played.mechanism, self.played.pair, dims)
+        dims = self.sampled.calls[0][0].shape[1:]
+        return Target(self.sampled.mechanism, self.sampled.pair, dims)
 
     def is_possible(self) -> bool:
         """True if the attack suits the target, and learns and scores without error."""
@@ -52,7 +52,7 @@ class Playing:
         """Outputs to learn from, and outputs to score, each on D and on D′."""
         half = CALLS // 2
         first, second = (
-            tuple(np.concatenate(calls[part]) for calls in self.played.calls)
+            tuple(np.concatenate(calls[part]) for calls in self.sampled.calls)
             for part in (slice(half), slice(half, None))
         )
         return (first[0], first[1]), (second[0], second[1])
@@ -86,15 +86,15 @@ def _score(attack: Any, state: Any, outputs: Any) -> Any:
     return attack.score(state, outputs)
 
 
-def _suited(playing: Playing) -> None:
-    reason = playing.attack.unsuited(playing.target)
+def _suited(subject: AttackOnPair) -> None:
+    reason = subject.attack.unsuited(subject.target)
     assert reason is None, f"it is unsuited to this target: {reason}; choose a suitable target"
 
 
-def _learns_again(playing: Playing) -> None:
-    learned = playing.learn()
-    again, before = trees.leaves(learned), trees.leaves(playing.state)
-    structures: list[Any] = [trees.structure(tree) for tree in (learned, playing.state)]
+def _learns_again(subject: AttackOnPair) -> None:
+    learned = subject.learn()
+    again, before = trees.leaves(learned), trees.leaves(subject.state)
+    structures: list[Any] = [trees.structure(tree) for tree in (learned, subject.state)]
     assert structures[0] == structures[1], "fit returns a different structure the second time"
     for x, y in zip(before, again, strict=True):
         assert x.dtype.kind in "biufc", f"fit returns {x.dtype}; it must be a pytree of numbers"
@@ -103,41 +103,41 @@ def _learns_again(playing: Playing) -> None:
         )
 
 
-def _gives(playing: Playing) -> None:
-    for scores, outputs in zip(playing.scores, playing.halves[1], strict=True):
-        trace.check_scores(scores, len(outputs), playing.attack.gives)
-        if playing.attack.hands_out and outputs.size == len(outputs):
+def _gives(subject: AttackOnPair) -> None:
+    for scores, outputs in zip(subject.scores, subject.halves[1], strict=True):
+        trace.check_scores(scores, len(outputs), subject.attack.gives)
+        if subject.attack.hands_out and outputs.size == len(outputs):
             numbers = np.asarray(outputs, scores.dtype).ravel()
             assert np.array_equal(scores, numbers, equal_nan=True), (
                 "it declares hands_out = True, but the score of a number is different"
             )
 
 
-def _alone(playing: Playing) -> None:
+def _alone(subject: AttackOnPair) -> None:
     rows = ROWS * 2
-    x, y = (part[:rows] for part in playing.halves[1])
-    sanity.check_rows_alone(playing.score, (x, y))
+    x, y = (part[:rows] for part in subject.halves[1])
+    sanity.check_rows_alone(subject.score, (x, y))
 
 
-def _compiled(playing: Playing) -> None:
-    outputs = playing.halves[1][1][:ROWS]
-    attack: Any = trace.unstacked(playing.attack, DTYPE)
-    plain = np.asarray(attack.score(playing.state, jax.numpy.asarray(outputs)))
-    different = ~plugins.close(plain, playing.score(outputs))
+def _compiled(subject: AttackOnPair) -> None:
+    outputs = subject.halves[1][1][:ROWS]
+    attack: Any = trace.unstacked(subject.attack, DTYPE)
+    plain = np.asarray(attack.score(subject.state, jax.numpy.asarray(outputs)))
+    different = ~plugins.close(plain, subject.score(outputs))
     assert different.sum() <= 1 + ROWS // 64, f"compiled, {different.sum()} of {ROWS} scores differ"
 
 
-def _extremes(playing: Playing) -> None:
-    outputs = playing.halves[1][0]
+def _extremes(subject: AttackOnPair) -> None:
+    outputs = subject.halves[1][0]
     odd = [0, 1, 2**24] if outputs.dtype.kind in "iu" else [np.nan, np.inf, -np.inf, 0, 3e38]
     if outputs.dtype.kind == "b":
         raise LeftOut("outputs are booleans")
     rows = np.stack([np.full(outputs.shape[1:], value, outputs.dtype) for value in odd])
-    assert playing.score(rows).shape == (len(rows),)
+    assert subject.score(rows).shape == (len(rows),)
 
 
-def _larger_means_d_prime(playing: Playing) -> None:
-    zero, one = (np.asarray(part, np.float64) for part in playing.scores)
+def _larger_means_d_prime(subject: AttackOnPair) -> None:
+    zero, one = (np.asarray(part, np.float64) for part in subject.scores)
     zero, one = (np.nan_to_num(part, nan=-np.inf, posinf=np.inf) for part in (zero, one))
     higher, lower = int(np.sum(one > zero)), int(np.sum(one < zero))
     z = (lower - higher) / max(1.0, np.sqrt(higher + lower))
@@ -149,17 +149,17 @@ def _larger_means_d_prime(playing: Playing) -> None:
         raise LeftOut("it hardly tells D from D′ on this target, in either direction")
 
 
-def _suitable(trial: Callable[[Playing], None]) -> Callable[[Playing], None]:
+def _suitable(trial: Callable[[AttackOnPair], None]) -> Callable[[AttackOnPair], None]:
     """Leave a trial out for attacks that it does not suit."""
 
-    def tried(playing: Playing) -> None:
-        if playing.attack.gives == "canaries":
+    def tried(subject: AttackOnPair) -> None:
+        if subject.attack.gives == "canaries":
             raise LeftOut("it takes the canaries of a run, which only few mechanisms release")
-        if type(playing.attack).see is not Attack.see:
+        if type(subject.attack).see is not Attack.see:
             raise LeftOut("it looks at answers of black boxes, but outputs here are arrays")
-        if trial is not _suited and playing.attack.unsuited(playing.target) is not None:
+        if trial is not _suited and subject.attack.unsuited(subject.target) is not None:
             raise LeftOut("it does not suit the target")
-        trial(playing)
+        trial(subject)
 
     return tried
 

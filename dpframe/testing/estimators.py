@@ -125,13 +125,13 @@ def decisions(rng: np.random.Generator, epsilon: float, n: int) -> list[HostArra
     return [rng.random(n) < share for share in (1 - truth, truth)]
 
 
-def _additive(asked: ScoredEstimator) -> None:
-    _of_scores(asked)
+def _additive(subject: ScoredEstimator) -> None:
+    _of_scores(subject)
     rng = np.random.default_rng(0)
-    layout = asked.layout(rng)
-    x, y = asked.scores(rng, 1.0, 512)
-    whole = asked.counts(layout, [x, y])
-    parts = [asked.counts(layout, [x[part], y[part]]) for part in (slice(256), slice(256, None))]
+    layout = subject.layout(rng)
+    x, y = subject.scores(rng, 1.0, 512)
+    whole = subject.counts(layout, [x, y])
+    parts = [subject.counts(layout, [x[part], y[part]]) for part in (slice(256), slice(256, None))]
     for all_, one, other in zip(*map(trees.leaves, (whole, *parts)), strict=True):
         assert np.array_equal(all_, one + other), (
             "the counts of two halves do not add up to those of the whole, or scores masked "
@@ -139,39 +139,39 @@ def _additive(asked: ScoredEstimator) -> None:
         )
 
 
-def _binds_again(asked: ScoredEstimator) -> None:
-    _of_scores(asked)
-    if not asked.statistic.needs_pilot():
+def _binds_again(subject: ScoredEstimator) -> None:
+    _of_scores(subject)
+    if not subject.statistic.needs_pilot():
         raise LeftOut("its statistic needs no pilot")
-    one, other = (trees.leaves(asked.layout(np.random.default_rng(1))) for _ in range(2))
+    one, other = (trees.leaves(subject.layout(np.random.default_rng(1))) for _ in range(2))
     assert all(np.array_equal(x, y, equal_nan=True) for x, y in zip(one, other, strict=True)), (
         "bind fixes something different from the same scores"
     )
 
 
-def _total(asked: ScoredEstimator) -> None:
-    _of_scores(asked)
-    layout = asked.layout(np.random.default_rng(2))
-    ends = (False, True) if asked.decides else (np.float32(-9), np.float32(9))
+def _total(subject: ScoredEstimator) -> None:
+    _of_scores(subject)
+    layout = subject.layout(np.random.default_rng(2))
+    ends = (False, True) if subject.decides else (np.float32(-9), np.float32(9))
     for n in (0, 1, 2, 50):
         for pair in ((a, b) for a in ends for b in ends):
-            counts = asked.counts(layout, [np.full(n, value) for value in pair])
+            counts = subject.counts(layout, [np.full(n, value) for value in pair])
             for claim in (None, PureDP(1.0)):
-                found = asked.ask(layout, counts, n, claim=claim)
+                found = subject.ask(layout, counts, n, claim=claim)
                 lower = found.epsilon_lower or 0.0
                 assert n or not lower, f"with no draws at all it certifies {lower:.3g}"
-    if not asked.decides:
+    if not subject.decides:
         odd = [np.full(50, value, np.float32) for value in (np.nan, np.inf)]
-        asked.ask(layout, asked.counts(layout, odd), 50)
+        subject.ask(layout, subject.counts(layout, odd), 50)
 
 
-def _monotone(asked: ScoredEstimator) -> None:
-    _certifying(asked)
+def _monotone(subject: ScoredEstimator) -> None:
+    _certifying(subject)
     # On average, because the events that the pilot chooses may depend on the level.
     levels = (0.5, 0.9, 0.99, 0.9999)
     for epsilon in (1.0, LOUD):
         bounds = [
-            float(np.mean([asked.lower(seed, epsilon, level) for seed in range(9)]))
+            float(np.mean([subject.lower(seed, epsilon, level) for seed in range(9)]))
             for level in levels
         ]
         assert bounds == sorted(bounds, reverse=True), (
@@ -180,11 +180,11 @@ def _monotone(asked: ScoredEstimator) -> None:
         )
 
 
-def _agrees(asked: ScoredEstimator) -> None:
-    _certifying(asked)
+def _agrees(subject: ScoredEstimator) -> None:
+    _certifying(subject)
     for claimed in (0.1, 0.5, 1.0, 4.0):
         for epsilon in (1.0, LOUD):
-            found = asked.audited(4, epsilon, claim=PureDP(claimed))
+            found = subject.audited(4, epsilon, claim=PureDP(claimed))
             lower, p = found.epsilon_lower or 0.0, found.p_value or 1.0
             assert lower <= claimed + 1e-6 or p <= (1 - CONFIDENCE) * (1 + 1e-6), (
                 f"the bound {lower:.3g} is above the claim {claimed:g}, and the p-value {p:.3g} "
@@ -192,15 +192,15 @@ def _agrees(asked: ScoredEstimator) -> None:
             )
 
 
-def _most_extreme(asked: ScoredEstimator) -> None:
-    _of_scores(asked)
-    _certifying(asked)
+def _most_extreme(subject: ScoredEstimator) -> None:
+    _of_scores(subject)
+    _certifying(subject)
     rng = np.random.default_rng(5)
-    layout = asked.layout(rng, LOUD)
-    counts = asked.counts(layout, asked.scores(rng, LOUD, TRIALS_EACH))
-    most = asked.estimator.extreme(layout, (TRIALS_EACH, TRIALS_EACH))
+    layout = subject.layout(rng, LOUD)
+    counts = subject.counts(layout, subject.scores(rng, LOUD, TRIALS_EACH))
+    most = subject.estimator.extreme(layout, (TRIALS_EACH, TRIALS_EACH))
     found, loudest = (
-        asked.ask(layout, of, TRIALS_EACH, claim=PureDP(1.0)) for of in (counts, most)
+        subject.ask(layout, of, TRIALS_EACH, claim=PureDP(1.0)) for of in (counts, most)
     )
     assert (loudest.p_value or 1.0) <= (found.p_value or 1.0) * (1 + 1e-9), (
         f"extreme gives the p-value {loudest.p_value}, but counts that occurred gave "
@@ -208,10 +208,10 @@ def _most_extreme(asked: ScoredEstimator) -> None:
     )
 
 
-def _calibrated(asked: ScoredEstimator) -> None:
-    _certifying(asked)
+def _calibrated(subject: ScoredEstimator) -> None:
+    _certifying(subject)
     for epsilon in (0.0, 1.0):
-        lows = [asked.lower(seed, epsilon) for seed in range(REPEATS)]
+        lows = [subject.lower(seed, epsilon) for seed in range(REPEATS)]
         above = sum(low > epsilon + 1e-6 for low in lows)
         assert _chance(above, REPEATS) > ERROR / 2, (
             f"{above} of {REPEATS} bounds at {CONFIDENCE:.0%} exceed the true loss {epsilon:g}: "
@@ -223,24 +223,24 @@ def _chance(wrong: int, of: int) -> float:
     return float(bdtrc(wrong - 1, of, 1 - CONFIDENCE)) if wrong else 1.0
 
 
-def _calibrated_exactly(asked: ScoredEstimator) -> None:
+def _calibrated_exactly(subject: ScoredEstimator) -> None:
     """Test bounds at corners of the claim, where they fail most often, by sums over all counts.
 
     Decisions have two values. Scores with two values are used if the bound depends on error rates,
     as its shares show, or assumes nothing but `IID`.
     """
-    _of_scores(asked)
-    _certifying(asked)
-    if type(asked.estimator).anytime:
+    _of_scores(subject)
+    _certifying(subject)
+    if type(subject.estimator).anytime:
         raise LeftOut("it bets in rounds, which have their own test")
     for (trials, errors), level in itertools.product(CORNERS, LEVELS):
         rate, error = errors / trials, 1 - level
         claim = PureDP(math.log((1 - rate) / rate)) if trials == CORNERS[0][0] else None
         query = Query((trials, trials), 0.0, level, claim, 1e-6)
-        dtype, look_at = (bool if asked.decides else np.float32), partial(asked.checked, query)
-        table = TwoValued(asked.estimator, query, dtype, trials, round(errors), look_at)
+        dtype, look_at = (bool if subject.decides else np.float32), partial(subject.checked, query)
+        table = TwoValued(subject.estimator, query, dtype, trials, round(errors), look_at)
         corner = Corner(table, rate, error, ROUNDING)
-        if not (asked.decides or corner.shares or asked.estimator.assumption == IID):
+        if not (subject.decides or corner.shares or subject.estimator.assumption == IID):
             raise LeftOut(
                 f"it assumes more than {IID!r}, and does not report its shares of the error"
             )
@@ -258,32 +258,34 @@ def _calibrated_exactly(asked: ScoredEstimator) -> None:
         )
 
 
-def _not_vacuous(asked: ScoredEstimator) -> None:
-    _certifying(asked)
-    lows = [asked.lower(seed, LOUD) for seed in range(20)]
+def _not_vacuous(subject: ScoredEstimator) -> None:
+    _certifying(subject)
+    lows = [subject.lower(seed, LOUD) for seed in range(20)]
     assert np.median(lows) > 0.1, (
         f"for a true loss of {LOUD:g} and {TRIALS_EACH} draws it certifies {np.median(lows):.3g}: "
         "it can hardly find anything"
     )
 
 
-def _bets_are_fair(asked: ScoredEstimator) -> None:
+def _bets_are_fair(subject: ScoredEstimator) -> None:
     """Test that wealth does not grow on average if the claim is true, after any earlier rounds."""
-    decides = _accepts_decisions_anytime(asked)
+    decides = _accepts_decisions_anytime(subject)
     size, first, claim = 8, 24, PureDP(1.0)
     values = np.array([0, 1], bool if decides else np.float32)
     rate = 1 / (1 + math.e)
-    layout = asked.bound_to([np.zeros(0, values.dtype)] * 2)
+    layout = subject.bound_to([np.zeros(0, values.dtype)] * 2)
 
     def round_of(state: Any, k: int, u: int, n: int) -> Any:
-        counts = asked.counts(
+        counts = subject.counts(
             layout, [np.repeat(values, (n - k, k)), np.repeat(values, (u, n - u))]
         )
-        return asked.estimator.observe(state, layout, counts, Query((n, n), 0.0, CONFIDENCE, claim))
+        return subject.estimator.observe(
+            state, layout, counts, Query((n, n), 0.0, CONFIDENCE, claim)
+        )
 
     def wealth(state: Any, n: int) -> tuple[tuple[int, float], ...]:
         query = Query((n, n), 0.0, CONFIDENCE, claim)
-        return asked.estimator.conclude(state, layout, query).wealth
+        return subject.estimator.conclude(state, layout, query).wealth
 
     chances = [math.comb(size, k) * rate**k * (1 - rate) ** (size - k) for k in range(size + 1)]
     for k, u in ((2, 2), (6, 2), (20, 22)):
@@ -304,24 +306,24 @@ def _bets_are_fair(asked: ScoredEstimator) -> None:
             )
 
 
-def _anytime(asked: ScoredEstimator) -> None:
+def _anytime(subject: ScoredEstimator) -> None:
     """Test the smallest p-value over all rounds, the worst time to stop."""
-    decides = _accepts_decisions_anytime(asked)
+    decides = _accepts_decisions_anytime(subject)
     claim, alarms = PureDP(1.0), 0
-    draw = decisions if decides else asked.scores
+    draw = decisions if decides else subject.scores
     for seed in range(AUDITS):
         rng = np.random.default_rng([9, seed])
         layout, state, total, smallest = None, None, 0, 1.0
         for size in ROUNDS:
             scores = draw(rng, 1.0, size)
             if layout is None:
-                layout = asked.bound_to([np.zeros(0, np.bool_)] * 2 if decides else scores)
-            counts = asked.counts(layout, scores)
+                layout = subject.bound_to([np.zeros(0, np.bool_)] * 2 if decides else scores)
+            counts = subject.counts(layout, scores)
             query = Query((size, size), 0.0, CONFIDENCE, claim, 0.0)
-            state = asked.estimator.observe(state, layout, counts, query)
+            state = subject.estimator.observe(state, layout, counts, query)
             total += size
             query = query._replace(trials=(total, total))
-            found = asked.estimator.conclude(state, layout, query)
+            found = subject.estimator.conclude(state, layout, query)
             smallest = min(smallest, found.p_value or 1.0)
         alarms += smallest <= 1 - CONFIDENCE
     assert _chance(alarms, AUDITS) > ERROR / 2, (
@@ -334,21 +336,21 @@ def _anytime(asked: ScoredEstimator) -> None:
 AUDITS, ROUNDS = 60, (64, 32, 64, 64, 128, 128)
 
 
-def _accepts_decisions_anytime(asked: ScoredEstimator) -> bool:
+def _accepts_decisions_anytime(subject: ScoredEstimator) -> bool:
     """True if the statistic takes decisions; the trial is left out unless the bound is anytime."""
-    if not type(asked.estimator).anytime:
+    if not type(subject.estimator).anytime:
         raise LeftOut("it does not claim to be valid at every number of trials at once")
-    _certifying(asked)
-    return "decision" in asked.statistic.accepts
+    _certifying(subject)
+    return "decision" in subject.statistic.accepts
 
 
-def _of_scores(asked: ScoredEstimator) -> None:
-    if asked.of_canaries:
+def _of_scores(subject: ScoredEstimator) -> None:
+    if subject.of_canaries:
         raise LeftOut("it takes the canaries of a run, not scores of many")
 
 
-def _certifying(asked: ScoredEstimator) -> None:
-    if not asked.estimator.certifies_against(PureDP(1.0)):
+def _certifying(subject: ScoredEstimator) -> None:
+    if not subject.estimator.certifies_against(PureDP(1.0)):
         raise LeftOut("it certifies nothing against a pure claim")
 
 

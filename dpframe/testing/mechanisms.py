@@ -26,7 +26,7 @@ DTYPE = np.dtype(np.float32)
 
 
 @dataclasses.dataclass(frozen=True)
-class Played:
+class MechanismOnPair:
     """A mechanism, resolved for a pair of datasets."""
 
     mechanism: Mechanism | HostMechanism
@@ -99,70 +99,70 @@ def _key(number: int, index: int) -> Any:
     )
 
 
-def _claims(played: Played) -> None:
-    claim = played.mechanism.claim(played.pair)
+def _claims(subject: MechanismOnPair) -> None:
+    claim = subject.mechanism.claim(subject.pair)
     if claim is None:
         raise LeftOut("it claims nothing for this pair, so no audit gives a verdict")
     assert isinstance(claim, Claim), f"claim returned {claim!r}; it must be a Claim or None"
-    truth = played.mechanism.truth(played.pair)
+    truth = subject.mechanism.truth(subject.pair)
     assert truth is None or isinstance(truth, Claim), f"truth returned {truth!r}"
 
 
-def _rows_first(played: Played) -> None:
-    shapes = {played.dims(index, n) for index in (0, 1) for n in (1, 2, ROWS)}
+def _rows_first(subject: MechanismOnPair) -> None:
+    shapes = {subject.dims(index, n) for index in (0, 1) for n in (1, 2, ROWS)}
     assert len(shapes) == 1, f"one output has the shapes {sorted(shapes)}; it must have one"
-    kinds = {played.call(0, index).dtype for index in (0, 1)}
+    kinds = {subject.call(0, index).dtype for index in (0, 1)}
     assert len(kinds) == 1, f"outputs on D and on D′ are {sorted(map(str, kinds))}"
 
 
-def _numbers(played: Played) -> None:
-    zero, one = played.calls
+def _numbers(subject: MechanismOnPair) -> None:
+    zero, one = subject.calls
     kind = zero[0].dtype
     assert np.issubdtype(kind, np.number) or kind == np.bool_, f"outputs are {kind}, no numbers"
     nan = any(np.isnan(part).any() for part in (*zero, *one) if part.dtype.kind == "f")
-    assert not nan or played.mechanism.may_be_nan, (
+    assert not nan or subject.mechanism.may_be_nan, (
         "sample returned NaN; if that is intended, set may_be_nan = True in the class"
     )
 
 
-def _same_key(played: Played) -> None:
-    if not getattr(played.mechanism, "seedable", True):
+def _same_key(subject: MechanismOnPair) -> None:
+    if not getattr(subject.mechanism, "seedable", True):
         raise LeftOut("it says seedable = False: its record cannot be replayed")
     for index in (0, 1):
-        again = played.call(0, index)
-        assert again.tobytes() == played.calls[index][0].tobytes(), (
+        again = subject.call(0, index)
+        assert again.tobytes() == subject.calls[index][0].tobytes(), (
             "the same randomness gave different outputs: all of it must come from the argument"
         )
 
 
-def _other_key(played: Played) -> None:
-    for chunks in played.calls:
+def _other_key(subject: MechanismOnPair) -> None:
+    for chunks in subject.calls:
         sanity.check_outputs_vary(chunks)
 
 
-def _independent(played: Played) -> None:
+def _independent(subject: MechanismOnPair) -> None:
     watcher = independence.Independence(ROWS, 1)
     for number in range(CALLS):
         for index in (0, 1):
-            watcher.see(0, index, number, played.calls[index][number], counted=True)
+            watcher.see(0, index, number, subject.calls[index][number], counted=True)
     watcher.conclude()
 
 
-def _input_left(played: Played) -> None:
-    if played.traced:
+def _input_left(subject: MechanismOnPair) -> None:
+    if subject.traced:
         raise LeftOut("JAX arrays cannot be changed")
-    before = copy.deepcopy(played.data)
+    before = copy.deepcopy(subject.data)
     # Copies of unknown types may have other pickles, so they are compared as texts.
-    equal = same if same(before, played.data) else lambda one, other: str(one) == str(other)
+    equal = same if same(before, subject.data) else lambda one, other: str(one) == str(other)
     for index in (0, 1):
-        played.call(0, index)
-    assert equal(before, played.data), "sample changes the data that it is given"
+        subject.call(0, index)
+    assert equal(before, subject.data), "sample changes the data that it is given"
 
 
-def _compiled(played: Played) -> None:
-    if not played.traced:
+def _compiled(subject: MechanismOnPair) -> None:
+    if not subject.traced:
         raise LeftOut("it is never traced")
-    plain, fast = played.call(0, 0, compiled=False), played.call(0, 0)
+    plain, fast = subject.call(0, 0, compiled=False), subject.call(0, 0)
     different = ~plugins.close(plain, fast)
     assert different.sum() <= 1 + len(plain) // 64, (
         f"when compiled, it gives {different.sum()} of {len(plain)} outputs differently: it is not "
@@ -170,29 +170,29 @@ def _compiled(played: Played) -> None:
     )
 
 
-def _singly(played: Played) -> None:
-    if not played.traced:
+def _singly(subject: MechanismOnPair) -> None:
+    if not subject.traced:
         one_by_one = [
-            np.concatenate([played.call(1000 + n, index, 1) for n in range(ROWS)])
+            np.concatenate([subject.call(1000 + n, index, 1) for n in range(ROWS)])
             for index in (0, 1)
         ]
     else:
         alone = jax.jit(jax.vmap(lambda m, k, d: m.sample(k, d, 1), in_axes=(None, 0, None)))
-        leaves: Any = trace.unstacked(played.mechanism, DTYPE)
+        leaves: Any = trace.unstacked(subject.mechanism, DTYPE)
         one_by_one = [
             np.asarray(
-                alone(leaves, jax.random.split(_key(1, index), ROWS * CALLS), played.data[index])
+                alone(leaves, jax.random.split(_key(1, index), ROWS * CALLS), subject.data[index])
             )[:, 0]
             for index in (0, 1)
         ]
     for index, found in enumerate(one_by_one):
-        plugins.demand_same_law(found, np.concatenate(played.calls[index]), "one by one")
+        plugins.demand_same_law(found, np.concatenate(subject.calls[index]), "one by one")
 
 
-def _one_trace(played: Played) -> None:
-    mechanism: Any = played.mechanism
+def _one_trace(subject: MechanismOnPair) -> None:
+    mechanism: Any = subject.mechanism
     floats = [name for name in mechanism.leaves if getattr(mechanism, name) is not None]
-    if not played.traced or not floats:
+    if not subject.traced or not floats:
         raise LeftOut("it has no parameters that are traced")
     traces = 0
 
@@ -206,46 +206,48 @@ def _one_trace(played: Played) -> None:
         varied = dataclasses.replace(
             mechanism, **{name: scale * getattr(mechanism, name) for name in floats}
         )
-        sample.trace(trace.unstacked(varied, DTYPE), _key(0, 0), played.data[0])
+        sample.trace(trace.unstacked(varied, DTYPE), _key(0, 0), subject.data[0])
     assert traces == 1, f"{traces} traces for two values of {', '.join(floats)}"
 
 
-def _density(played: Played) -> None:
-    mechanism: Any = played.mechanism
-    if not played.traced or not mechanism.has_log_density():
+def _density(subject: MechanismOnPair) -> None:
+    mechanism: Any = subject.mechanism
+    if not subject.traced or not mechanism.has_log_density():
         raise LeftOut("it gives no log_density")
     leaves = trace.unstacked(mechanism, DTYPE)
     log_density = jax.jit(lambda m, d, x: m.log_density(d, x))
     ratios = []
-    for chunks in played.calls:
+    for chunks in subject.calls:
         outputs = np.concatenate(chunks)
-        found = [np.asarray(log_density(leaves, data, outputs)) for data in played.data]
+        found = [np.asarray(log_density(leaves, data, outputs)) for data in subject.data]
         shapes = {part.shape for part in found}
         assert shapes == {(len(outputs),)}, f"log_density gave {shapes} for {len(outputs)} outputs"
         ratios.append(found[1] - found[0])
     plugins.demand_ratio(*ratios)
 
 
-def _distribution(played: Played) -> None:
-    for data, chunks in zip(played.data, played.calls, strict=True):
+def _distribution(subject: MechanismOnPair) -> None:
+    for data, chunks in zip(subject.data, subject.calls, strict=True):
         outputs = np.concatenate(chunks).astype(float)
         x = np.sort(outputs.ravel())
-        given = played.mechanism.cdf(np.asarray(data, float), x) if x.size == len(outputs) else None
+        given = (
+            subject.mechanism.cdf(np.asarray(data, float), x) if x.size == len(outputs) else None
+        )
         if given is None:
             raise LeftOut("it gives no cdf for this pair, or an output is several numbers")
         plugins.demand_distribution(x, given)
 
 
-def _query(played: Played) -> None:
-    mechanism: Any = played.mechanism
+def _query(subject: MechanismOnPair) -> None:
+    mechanism: Any = subject.mechanism
     if not mechanism.has_query():
         raise LeftOut("it gives no query")
     try:
-        for data in (played.pair.d0, played.pair.d1):
+        for data in (subject.pair.d0, subject.pair.d1):
             queries = [functools.partial(mechanism.query, copy.deepcopy(data)) for _ in range(2)]
             one, other = (repr(heard(ask(query))) for query in queries)
             assert one == other, "query gave two answers for the same data"
-        sensitivity_of(mechanism, played.pair)
+        sensitivity_of(mechanism, subject.pair)
         norm_of(mechanism)
     except Refused as error:
         raise AssertionError(str(error)) from None

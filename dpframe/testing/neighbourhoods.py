@@ -86,7 +86,7 @@ class ProposedPairs:
 
     neighbourhood: Neighbourhood
 
-    def play(self, growth: Callable[[int], float]) -> list[tuple[Pair, ...]]:
+    def propose(self, growth: Callable[[int], float]) -> list[tuple[Pair, ...]]:
         """Return the proposals of each call; `growth` maps a pair's number to its evidence."""
         rng = np.random.default_rng(SEED)
         history: list[Earned] = []
@@ -112,7 +112,7 @@ class ProposedPairs:
     @functools.cached_property
     def calls(self) -> list[tuple[Pair, ...]]:
         """The proposals if pairs have different evidence."""
-        return self.play(lambda at: at * 7 % 5 / 1000)
+        return self.propose(lambda at: at * 7 % 5 / 1000)
 
     @property
     def pairs(self) -> list[Pair]:
@@ -125,34 +125,34 @@ def content(data: Any) -> str:
     return data_digest((data, None))
 
 
-def _proposes(asked: ProposedPairs) -> None:
-    assert asked.calls[0], "it proposes nothing on its first call"
+def _proposes(subject: ProposedPairs) -> None:
+    assert subject.calls[0], "it proposes nothing on its first call"
 
 
-def _pairs(asked: ProposedPairs) -> None:
-    for pair in asked.pairs:
+def _pairs(subject: ProposedPairs) -> None:
+    for pair in subject.pairs:
         assert (problem := unusable(pair)) is None, f"{_cut(pair)}: {problem}"
         assert not equal(pair), f"{_cut(pair)}: {EQUAL}"
 
 
-def _one_shape(asked: ProposedPairs) -> None:
-    if not asked.neighbourhood.one_shape:
+def _one_shape(subject: ProposedPairs) -> None:
+    if not subject.neighbourhood.one_shape:
         raise LeftOut("it says that its pairs differ in shape or type")
-    for pair in asked.pairs:
+    for pair in subject.pairs:
         problem = untraceable(pair)
         assert problem is None, f"{_cut(pair)}: {problem}"
     found = {
         (trees.structure(data), *((leaf.dtype, leaf.shape) for leaf in leaves))
-        for pair in asked.pairs
+        for pair in subject.pairs
         for data in (pair.d0, pair.d1)
         for leaves in [[np.asarray(leaf) for leaf in trees.leaves(data)]]
     }
     assert len(found) <= 1, f"its pairs differ in shape or type: {_cut(found)}"
 
 
-def _once(asked: ProposedPairs) -> None:
+def _once(subject: ProposedPairs) -> None:
     seen = set()
-    for pair in asked.pairs:
+    for pair in subject.pairs:
         both = frozenset({content(pair.d0), content(pair.d1)})
         assert both not in seen, (
             f"{_cut(pair)} is proposed a second time, maybe with D and D′ exchanged"
@@ -160,8 +160,8 @@ def _once(asked: ProposedPairs) -> None:
         seen.add(both)
 
 
-def _written(asked: ProposedPairs) -> None:
-    for pair in asked.pairs:
+def _written(subject: ProposedPairs) -> None:
+    for pair in subject.pairs:
         back = type(pair).from_params(pair.params())
         assert (_key(back), back) == (_key(pair), pair), (
             f"{_cut(pair)}: it differs when it is made again from its parameters, so no spec "
@@ -169,22 +169,22 @@ def _written(asked: ProposedPairs) -> None:
         )
 
 
-def _adjacency(asked: ProposedPairs) -> None:
-    for found in (asked.neighbourhood.adjacency, *(pair.adjacency for pair in asked.pairs)):
+def _adjacency(subject: ProposedPairs) -> None:
+    for found in (subject.neighbourhood.adjacency, *(pair.adjacency for pair in subject.pairs)):
         assert isinstance(found, str), f"adjacency is {found!r}, no text"
         assert found.strip(), "adjacency says under which relation D and D′ are neighbours"
 
 
-def _again(asked: ProposedPairs) -> None:
-    again = asked.play(lambda at: at * 7 % 5 / 1000)
+def _again(subject: ProposedPairs) -> None:
+    again = subject.propose(lambda at: at * 7 % 5 / 1000)
     assert [list(map(_key, call)) for call in again] == [
-        list(map(_key, call)) for call in asked.calls
+        list(map(_key, call)) for call in subject.calls
     ], "the same randomness and history give different pairs; all randomness comes from rng"
 
 
-def _odd(asked: ProposedPairs) -> None:
+def _odd(subject: ProposedPairs) -> None:
     for growth in (0.0, 1e300, float("inf")):
-        asked.play(lambda _: growth)  # noqa: B023  # it is played before the next one comes
+        subject.propose(lambda _: growth)  # noqa: B023  it is called before the next one comes
 
 
 def _key(pair: Pair) -> Any:

@@ -137,7 +137,7 @@ def test_a_mechanism_that_breaks_a_promise(fault: str) -> None:
             return sample(key, data, n)
 
     pair = ZerosOnes(dim=2)
-    found = finding("mechanism", of_mechanisms.Played(Faulty(), pair), promise)
+    found = finding("mechanism", of_mechanisms.MechanismOnPair(Faulty(), pair), promise)
     assert found.result == "broken"
     assert says in found.detail
 
@@ -249,7 +249,7 @@ class Queried(Mechanism, name="queried"):
 
 def test_a_distribution_function_is_that_of_the_outputs() -> None:
     promise = "its distribution function matches its outputs"
-    played = of_mechanisms.Played(Distributed(), ZerosOnes())
+    played = of_mechanisms.MechanismOnPair(Distributed(), ZerosOnes())
     found = finding("mechanism", played, promise)
     assert found.result == "broken"
     assert "differs by" in found.detail
@@ -268,7 +268,7 @@ def test_a_distribution_function_is_that_of_the_outputs() -> None:
     ],
 )
 def test_a_mechanism_with_another_fault(mechanism: Any, promise: str, says: str) -> None:
-    found = finding("mechanism", of_mechanisms.Played(mechanism, Own()), promise)
+    found = finding("mechanism", of_mechanisms.MechanismOnPair(mechanism, Own()), promise)
     assert found.result == "broken"
     assert says in found.detail
 
@@ -281,7 +281,7 @@ def test_a_mechanism_without_a_docstring() -> None:
 
 
 def test_a_change_in_the_middle_of_a_large_input_is_seen() -> None:
-    played = of_mechanisms.Played(Meddling(), Long())
+    played = of_mechanisms.MechanismOnPair(Meddling(), Long())
     assert finding("mechanism", played, "does not change its input").result == "broken"
 
 
@@ -329,9 +329,11 @@ class Doubled(Attack, name="doubled"):
 
 
 def test_an_attack_that_says_so_hands_out_the_output() -> None:
-    played = of_mechanisms.Played(Laplace(epsilon=8.0, sensitivity=2.0), ZerosOnes())
+    played = of_mechanisms.MechanismOnPair(Laplace(epsilon=8.0, sensitivity=2.0), ZerosOnes())
     found = finding(
-        "attack", attacks.Playing(Doubled(), played), "returns what it declares, one per output"
+        "attack",
+        attacks.AttackOnPair(Doubled(), played),
+        "returns what it declares, one per output",
     )
     assert found.result == "broken"
     assert "hands_out" in found.detail
@@ -347,8 +349,8 @@ def test_an_attack_that_says_so_hands_out_the_output() -> None:
     ],
 )
 def test_an_attack_that_breaks_a_promise(attack: Any, promise: str, says: str) -> None:
-    played = of_mechanisms.Played(Laplace(epsilon=8.0, sensitivity=2.0), ZerosOnes(dim=2))
-    found = finding("attack", attacks.Playing(attack, played), promise)
+    played = of_mechanisms.MechanismOnPair(Laplace(epsilon=8.0, sensitivity=2.0), ZerosOnes(dim=2))
+    found = finding("attack", attacks.AttackOnPair(attack, played), promise)
     assert found.result == "broken"
     assert says in found.detail
 
@@ -365,8 +367,8 @@ def test_an_attack_that_does_not_suit_its_target_is_not_played() -> None:
         def score(self, state: Any, outputs: Any) -> Any:
             raise ValueError
 
-    played = of_mechanisms.Played(Laplace(epsilon=8.0, sensitivity=2.0), ZerosOnes(dim=2))
-    found = examine(attacks.Playing(Picky(), played), attacks.TRIALS)
+    played = of_mechanisms.MechanismOnPair(Laplace(epsilon=8.0, sensitivity=2.0), ZerosOnes(dim=2))
+    found = examine(attacks.AttackOnPair(Picky(), played), attacks.TRIALS)
     (broken,) = (one for one in found if one.result == "broken")
     assert broken.promise == "suits the target"
     assert "it wants peace" in broken.detail
