@@ -328,10 +328,12 @@ def _processes(number: int, experiments: Sequence[Experiment]) -> ProcessPoolExe
     # The processes start with the first task; forking after JAX started is not safe.
     context = multiprocessing.get_context("spawn")
     executor = ProcessPoolExecutor(number, context, initializer=_start, initargs=(pickled,))
-    with contextlib.suppress(BrokenProcessPool):  # such as of a script without a `__main__` guard
-        if executor.submit(_has_begun).result():
-            return executor
-    executor.shutdown(cancel_futures=True)
+    with contextlib.ExitStack() as stack:
+        stack.callback(executor.shutdown, cancel_futures=True)
+        with contextlib.suppress(BrokenProcessPool):  # such as of a script without a main guard
+            if executor.submit(_has_begun).result():
+                stack.pop_all()
+                return executor
     return None
 
 
