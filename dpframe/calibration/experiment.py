@@ -102,9 +102,9 @@ def experiments_of(plans: Sequence[Plan]) -> Experiments:
 
 def _add(found: Experiments, the_pass: Pass, cells: list[Cell], plan: Plan) -> None:
     """Add the experiment of cells that share a parameter batch."""
-    mechanism = cells[0].mechanism
+    mechanism = cells[0].mechanism.value
     try:
-        truth = guarded("truth", lambda: mechanism.value.truth(the_pass.pair))
+        truth = guarded("truth", lambda: mechanism.truth(the_pass.pair))
     except CellError as error:
         found.failed.extend((cell, str(error)) for cell in cells)
         return
@@ -112,15 +112,15 @@ def _add(found: Experiments, the_pass: Pass, cells: list[Cell], plan: Plan) -> N
     for cell in cells:
         epsilon = None if truth is None else truth.epsilon_at(cell.delta)
         if truth is None or epsilon is None or epsilon == math.inf:
+            label = cell.mechanism.label
             reason = (
-                f"the true ε of {mechanism.label} is not known for this pair"
+                f"the true ε of {label} is not known for this pair"
                 if epsilon is None
-                else f"the true ε of {mechanism.label} at δ = {cell.delta:g} is infinite, so no "
-                "bound can exceed it"
+                else f"the true ε of {label} at δ = {cell.delta:g} is infinite, so no bound can "
+                "exceed it"
             )
-            choices = cell.mechanism, cell.pair, cell.attack, cell.estimator
-            labels = [choice.label for choice in choices]
-            found.skipped.append(Skip(*labels, swept=cell.swept, reason=reason))
+            labels = label, cell.pair.label, cell.attack.label, cell.estimator.label
+            found.skipped.append(Skip(*labels, cell.swept, reason))
             continue
         estimator = cell.estimator.value
         certifies = estimator.certifies_against(cell.claim)
