@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import pytest
 
     from dpframe.claims import Claim
+    from dpframe.draw.pool import Workers
     from dpframe.results.model import Record
-    from dpframe.workers.pool import Workers
 
 
 __all__ = ["UndecidedError", "ViolationError", "assert_dp", "search_violation"]
@@ -223,7 +223,7 @@ def _workers() -> Workers:
     The workers of pytest-xdist share the cores.
     """
     from dpframe.common.machine import available_cores
-    from dpframe.workers.pool import Workers
+    from dpframe.draw.pool import Workers
 
     beside = os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")
     workers = Workers(available_cores() // max(1, int(beside) if beside.isdecimal() else 1))

@@ -62,7 +62,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Files(LoadFileScheduling):  # type: ignore[misc]  # pytest-xdist has no types
         def _split_scope(self, nodeid: str) -> str:
-            folder = "tests/cluster/"
+            folder = "tests/draw/cluster/"
             return folder if nodeid.startswith(folder) else str(super()._split_scope(nodeid))
 
     return Files(config, log)
@@ -135,7 +135,7 @@ def root() -> Path:
 def _one_compile_cache() -> None:
     """Keep compiled programs in this process, too, if its tests need JAX."""
     if "jax" in sys.modules:
-        from dpframe.sampling.compile_cache import keep_compiled_programs
+        from dpframe.draw.compile_cache import keep_compiled_programs
 
         keep_compiled_programs()
 
@@ -152,7 +152,7 @@ def _small_chunks(pytestconfig: pytest.Config) -> Iterator[None]:
         yield
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpframe.sampling.address.CHUNK_ELEMENTS", SMALL_CHUNKS)
+        patch.setattr("dpframe.draw.streams.CHUNK_ELEMENTS", SMALL_CHUNKS)
         yield
 
 
@@ -160,7 +160,7 @@ def _small_chunks(pytestconfig: pytest.Config) -> Iterator[None]:
 def usual_chunks() -> Iterator[None]:
     """For tests of draws that were made with chunks of the usual size, or elsewhere."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dpframe.sampling.address.CHUNK_ELEMENTS", 1 << 16)
+        patch.setattr("dpframe.draw.streams.CHUNK_ELEMENTS", 1 << 16)
         yield
 
 
@@ -182,16 +182,16 @@ def _one_command_line() -> Iterator[None]:
 
 @functools.cache
 def _whole_audits(confidence: float) -> Any:
-    from dpframe.calibration import rows
+    from dpframe.testing import calibration_rows
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows, "AUDITS", 30)
-        return rows.together_rows(confidence, seed=0)
+        patch.setattr(calibration_rows, "AUDITS", 30)
+        return calibration_rows.together_rows(confidence, seed=0)
 
 
 @pytest.fixture(scope="module")
 def whole_audits_once() -> Iterator[None]:
-    """For tests of all else that `dpframe calibrate` does; tests/calibration has those of this."""
+    """For tests of all else that `dpframe calibrate` does; tests/testing has those of this."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             "dpframe.commands.calibrate.together_rows",

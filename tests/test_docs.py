@@ -42,7 +42,6 @@ from support.pages import ROOT, headings, page, prose, rows, section
 from typer.testing import CliRunner
 
 import dpframe
-from dpframe.calibration import rows as rows_of_calibration
 from dpframe.cli import app
 from dpframe.commands import calibrate
 from dpframe.interfaces import hookspecs, registry
@@ -50,6 +49,7 @@ from dpframe.interfaces.plugin import API, parameters
 from dpframe.results import store as records
 from dpframe.results.model import FindingRecord, InstalledRecord, Record
 from dpframe.spec import model
+from dpframe.testing import calibration_rows as rows_of_calibration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

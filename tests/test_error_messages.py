@@ -14,7 +14,7 @@ from dpframe.builtin.mechanisms.discrete import Geometric
 from dpframe.common import text
 from dpframe.common.text import message, place, raised_in
 from dpframe.errors import CellError
-from dpframe.interfaces.checks import guarded
+from dpframe.interfaces.plugin_calls import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

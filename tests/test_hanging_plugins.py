@@ -19,7 +19,8 @@ from test_plugin_faults import Point, spec
 
 import dpframe
 from dpframe.common import machine
-from dpframe.engine import schedule, work
+from dpframe.count import work
+from dpframe.engine import schedule
 from dpframe.errors import SpecError
 
 HANG = "wait_for_the_end_of_the_test()"

@@ -57,8 +57,8 @@ LARGE = SPEC.replace("6_0", "20_0").replace("[8]", "[2, 8]").replace("[[attack]]
 
 OFTEN = """
 import sys
-from dpframe.engine import checkpoint
-from dpframe.sampling import address as chunks
+from dpframe.count import checkpoint
+from dpframe.draw import streams as chunks
 checkpoint.INTERVAL = 0.0  # writes all the time, so that many kills meet one
 chunks.SEGMENT_ELEMENTS = 1 << 23
 sys.argv[0] = "dpframe"
@@ -66,7 +66,7 @@ from dpframe.cli import main
 main()
 """
 ONCE = """
-from dpframe.engine.checkpoint import Store
+from dpframe.count.checkpoint import Store
 flush, flushes = Store.flush, []
 def flush_and_wait(store):
     writes = bool(store._changed)  # not before the first chunk, which must compile

@@ -15,7 +15,7 @@ from support.command_line import dpframe
 from support.tiers import mostly_slow
 
 from dpframe.commands.audit import load_plugins
-from dpframe.engine.fingerprint import code_digest
+from dpframe.count.fingerprint import code_digest
 from dpframe.errors import PluginError
 from dpframe.interfaces import plugin_files, registry
 

@@ -111,7 +111,7 @@ def dpframe_reports() -> dict[str, str]:
 @hookimpl
 def dpframe_executors() -> list[type[Executor]]:
     """Other machines. Called for `--cluster` only, because the imports are heavy."""
-    from dpframe.cluster.executor import DaskExecutor
+    from dpframe.draw.dask_executor import DaskExecutor
 
     return [DaskExecutor]
 

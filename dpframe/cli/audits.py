@@ -20,8 +20,8 @@ from dpframe.common.text import SWITCH as TRACEBACK
 from dpframe.errors import DpframeError, OutputError
 
 if TYPE_CHECKING:
+    from dpframe.draw.streams import Shard
     from dpframe.results.model import Record
-    from dpframe.sampling.address import Shard
 
 
 BROKEN = 1  # exit code if a plugin breaks a promise
@@ -93,7 +93,7 @@ MOST = 1_000_000  # shards of one run
 
 def _shard(text: str) -> Shard:
     """Parse I/N as a shard; raise DpframeError if this fails."""
-    from dpframe.sampling.address import Shard
+    from dpframe.draw.streams import Shard
 
     found = re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", text)
     if not found or not 1 <= int(found[1]) <= int(found[2]) <= MOST:

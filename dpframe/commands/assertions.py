@@ -21,6 +21,11 @@ from dpframe.commands import audit as auditing
 from dpframe.commands.audit_training import check_differ, check_positive, is_number, name_of
 from dpframe.common.text import escape, message
 from dpframe.common.types import Tree
+from dpframe.draw.in_process import Here
+from dpframe.draw.pool import Workers
+from dpframe.draw.value_digest import data_digest
+from dpframe.draw.worker.codes import RAISES, code_of_trace
+from dpframe.draw.worker.generators import GAVE, advice
 from dpframe.errors import DpframeError, SpecError, UndecidedError, ViolationError
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import Earned, Neighbourhood, Pair
@@ -32,12 +37,7 @@ from dpframe.report.witness import as_tables, noise_too_small, with_finding
 from dpframe.results import store as records
 from dpframe.results.model import CellRecord, Record
 from dpframe.results.verdict import CONSISTENT, VIOLATED, covered, exceeds
-from dpframe.sampling.content import data_digest
 from dpframe.search.black_box_arms import draws_needed
-from dpframe.workers.in_process import Here
-from dpframe.workers.pool import Workers
-from dpframe.workers.program.codes import RAISES, code_of_trace
-from dpframe.workers.program.generators import GAVE, advice
 
 UNLIMITED = 2**40  # trials if only the time is limited
 GIVEN = "given"  # the name of a test's own pair
@@ -291,7 +291,7 @@ def _audit(
     workers: Workers,
 ) -> AuditOutcome:
     """Audit in worker processes, or in this process if `handed` cannot be sent to a worker."""
-    from dpframe.sampling.compile_cache import keep_compiled_programs
+    from dpframe.draw.compile_cache import keep_compiled_programs
 
     try:
         loaded = auditing.load(spec, plugins=plugins)

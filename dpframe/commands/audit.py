@@ -27,12 +27,12 @@ from dpframe.results.strict_json import text
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from dpframe.engine.plan import Plan
+    from dpframe.count.plan import Plan
+    from dpframe.draw.requests import WorkerSource
     from dpframe.engine.run import Progress
     from dpframe.interfaces.plugin import Plugin
     from dpframe.interfaces.registry import Registry
     from dpframe.spec.audit import Audit
-    from dpframe.workers.requests import WorkerSource
 
     Display = Callable[[int, int], AbstractContextManager[Progress]]
 
@@ -75,7 +75,7 @@ def peak_rss_bytes() -> int | None:
 
 def plugin_records(loaded: Audit) -> list[PluginRecord]:
     """Return every plugin of an audit once."""
-    from dpframe.engine.fingerprint import program_code
+    from dpframe.count.fingerprint import program_code
 
     choices: set[Any] = {
         (c.use, c.distribution, c.version, type(c.value), *program_code(c.value))
@@ -90,7 +90,7 @@ def plugin_record(
     use: str, distribution: str, version: str, cls: type[Plugin], program: str | None = None
 ) -> PluginRecord:
     """Return the record of a plugin; `program` is the digest of the program that it runs."""
-    from dpframe.engine.fingerprint import code_digest
+    from dpframe.draw.value_digest import code_digest
 
     reference = str(cls.reference) if issubclass(cls, Estimator) else ""
     return PluginRecord(
@@ -164,9 +164,9 @@ def recorded(
     `source` makes the outputs of black boxes; default: worker processes that end with the run.
     `timings` takes the seconds that each estimator needed, by the cell's id.
     """
+    from dpframe.draw.local_executor import source_of
     from dpframe.engine.resources import planned_draws
     from dpframe.engine.run import run
-    from dpframe.workers.executor import source_of
 
     started = time.perf_counter()
     with contextlib.ExitStack() as stack:
@@ -232,9 +232,9 @@ def make_plan(loaded: Audit, source: WorkerSource | None = None) -> Plan:
     DpframeError if this machine has too little memory.
     """
     from dpframe.common.machine import available_cores
-    from dpframe.engine.plan import plan
+    from dpframe.count.plan import plan
+    from dpframe.draw.streams import generator_name
     from dpframe.engine.resources import check_data, check_memory
-    from dpframe.sampling.address import generator_name
 
     with within(free_bytes()):
         check_data(loaded)

@@ -23,6 +23,7 @@ from dpframe.claims.relation import seen_relation
 from dpframe.commands import audit as auditing
 from dpframe.commands.run import Invocation, run
 from dpframe.common.types import HostArray, Tree
+from dpframe.draw.value_digest import ValueReader, code_text, data_digest, is_found_by_name
 from dpframe.errors import CellError, DpframeError, UndecidedError
 from dpframe.interfaces.attack import Attack
 from dpframe.interfaces.estimator import Estimator
@@ -31,7 +32,6 @@ from dpframe.interfaces.pair import EQUAL, Pair
 from dpframe.interfaces.plugin import Plugin
 from dpframe.results.model import CellRecord, Record
 from dpframe.results.verdict import saw_nothing
-from dpframe.sampling.content import ValueReader, code_text, data_digest, is_found_by_name
 
 LARGEST_SEED = 2**63  # seeds are smaller
 RETURNED = "the function returned"

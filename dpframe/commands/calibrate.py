@@ -5,22 +5,29 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from dpframe.calibration.experiment import experiments_of, repeated
-from dpframe.calibration.rows import BROKEN, KEPT, calibrated, corner_row, failed, together_rows
 from dpframe.commands.audit import load, make_plan, peak_rss_bytes, plugin_records, silent, versions
 from dpframe.errors import DpframeError
 from dpframe.results.build import skip_record, spec_record
 from dpframe.results.model import SCHEMA
 from dpframe.stats.binomial import exceedance
+from dpframe.testing.calibration_rows import (
+    BROKEN,
+    KEPT,
+    calibrated,
+    corner_row,
+    failed,
+    together_rows,
+)
+from dpframe.testing.experiment import experiments_of, repeated
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dpframe.calibration.experiment import Estimates, Experiments
     from dpframe.commands.audit import Display
     from dpframe.interfaces.plugin import Plugin
     from dpframe.spec.audit import Audit
+    from dpframe.testing.experiment import Estimates, Experiments
 
 REPEATS = 10_000
 

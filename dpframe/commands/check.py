@@ -17,7 +17,7 @@ import dpframe
 from dpframe.commands.audit import make_plan
 from dpframe.common.machine import available_cores
 from dpframe.common.text import did_you_mean, escape
-from dpframe.engine.plan import Plan
+from dpframe.count.plan import Plan
 from dpframe.engine.resources import memory_of
 from dpframe.errors import DpframeError, SpecError
 from dpframe.interfaces import registry

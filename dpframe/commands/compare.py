@@ -7,7 +7,7 @@ import statistics
 from typing import TYPE_CHECKING, Any
 
 from dpframe.commands.audit import load, recorded, silent
-from dpframe.engine.trace import resolved
+from dpframe.draw.trace import resolved
 
 if TYPE_CHECKING:
     import os

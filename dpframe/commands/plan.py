@@ -12,8 +12,10 @@ import numpy as np
 from dpframe.commands.audit import make_plan
 from dpframe.common.machine import available_cores
 from dpframe.common.types import HostArray
-from dpframe.engine import resources, trace
-from dpframe.engine.events import Seen
+from dpframe.count.events import Seen
+from dpframe.draw import trace
+from dpframe.draw.local_executor import source_of
+from dpframe.engine import resources
 from dpframe.engine.ledger import query_of, resolution_of, share_of_error
 from dpframe.engine.power import (
     LARGEST_LOSS,
@@ -30,12 +32,11 @@ from dpframe.search import arms
 from dpframe.search.proposals import rows_of
 from dpframe.search.search import LUCK, PROPOSALS, expected_gain
 from dpframe.search.wealth import LOSS_LIMIT, Point, Wealth, farthest
-from dpframe.workers.executor import source_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dpframe.engine.plan import Plan
+    from dpframe.count.plan import Plan
     from dpframe.report.terminal.plan import Outlook, PowerRow, Reach, Skipped
     from dpframe.spec.audit import Audit, Cell
 

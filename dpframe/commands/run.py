@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from dpframe.commands.audit import Display
-    from dpframe.engine.plan import Plan
+    from dpframe.count.plan import Plan
     from dpframe.results.model import Record
     from dpframe.spec.audit import Audit
 
@@ -126,12 +126,12 @@ def run(
     """
     directory = files.made(invocation.out or Path("runs") / loaded.name)
     select_device(invocation.device or loaded.run.device)
-    from dpframe.engine.checkpoint import BLOCKS, Store, is_own
+    from dpframe.count.checkpoint import BLOCKS, Store, is_own
+    from dpframe.draw.compile_cache import keep_compiled_programs
+    from dpframe.draw.local_executor import source_of
     from dpframe.engine.ledger import Ledger
     from dpframe.engine.resources import planned_draws
     from dpframe.engine.run import run as run_plan
-    from dpframe.sampling.compile_cache import keep_compiled_programs
-    from dpframe.workers.executor import source_of
 
     with files.locked(directory / CHECKPOINT):
         if uses_jax(loaded):

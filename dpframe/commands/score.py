@@ -12,6 +12,7 @@ from dpframe.claims import Claim
 from dpframe.commands.audit import load_plugins, plugin_record, versions
 from dpframe.common.text import error_message, escape
 from dpframe.common.types import HostArray
+from dpframe.draw.streams import PILOT, Stream, host_generator
 from dpframe.errors import CellError, DpframeError, PluginError
 from dpframe.interfaces import registry
 from dpframe.interfaces.estimator import Estimate, Estimator, Query
@@ -22,7 +23,6 @@ from dpframe.results.build import curve_points, estimate_record
 from dpframe.results.estimate_checks import checked
 from dpframe.results.model import SCHEMA
 from dpframe.results.strict_json import plain
-from dpframe.sampling.address import PILOT, Stream, host_generator
 from dpframe.scores.count import PILOT_MOST, PILOT_SHARE, roc
 from dpframe.scores.sides import (
     ScoreDirection,

@@ -13,6 +13,7 @@ from dpframe.commands import score as scoring
 from dpframe.commands.audit import load_plugins
 from dpframe.commands.score import Candidate, ScoreRecord
 from dpframe.common.types import HostArray
+from dpframe.draw.streams import PILOT, Stream, host_generator
 from dpframe.errors import DpframeError
 from dpframe.interfaces.estimator import Estimate, Estimator, Query
 from dpframe.interfaces.plugin import Plugin
@@ -20,7 +21,6 @@ from dpframe.results.build import basis_of, estimate_record
 from dpframe.results.estimate_checks import checked
 from dpframe.results.model import CellRecord
 from dpframe.results.verdict import CONSISTENT, INCONCLUSIVE, NOTHING_TESTED, VIOLATED, judged
-from dpframe.sampling.address import PILOT, Stream, host_generator
 from dpframe.scores import columns, count
 from dpframe.scores.columns import NO_COLUMNS
 from dpframe.scores.sides import (

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dpframe.commands.audit import Display
-    from dpframe.sampling.address import Shard
+    from dpframe.draw.streams import Shard
     from dpframe.spec.audit import Audit
 
 
@@ -81,11 +81,11 @@ def count(
     default = Path("runs") / loaded.name / f"shard-{shard.number}-of-{shard.of}"
     directory = files.made(invocation.out or default)
     select_device(invocation.device or loaded.run.device)
-    from dpframe.engine.checkpoint import Store
+    from dpframe.count.checkpoint import Store
+    from dpframe.draw.compile_cache import keep_compiled_programs
+    from dpframe.draw.local_executor import source_of
     from dpframe.engine.resources import planned_draws
     from dpframe.engine.run import count as count_plan
-    from dpframe.sampling.compile_cache import keep_compiled_programs
-    from dpframe.workers.executor import source_of
 
     with files.locked(directory / CHECKPOINT):
         keep_compiled_programs(warn)
@@ -124,8 +124,8 @@ def merge(
     shards = [(directory, _read(directory)) for directory in directories]
     of = _check_one_run(shards)
     first = shards[0][1]
-    from dpframe.engine.checkpoint import merge as merge_counts
-    from dpframe.sampling.address import Shard
+    from dpframe.count.checkpoint import merge as merge_counts
+    from dpframe.draw.streams import Shard
 
     loaded = load(spec or Path(first.spec.path), first.spec.overrides)
     if loaded.source.sha256 != first.spec.sha256:

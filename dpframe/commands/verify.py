@@ -15,18 +15,18 @@ import numpy as np
 from dpframe.commands.audit import make_plan, make_record
 from dpframe.common import trees
 from dpframe.common.text import shown
-from dpframe.engine import checkpoint, rounds
-from dpframe.engine.checkpoint import BLOCKS, Saved, Store
+from dpframe.count import checkpoint, rounds
+from dpframe.count.checkpoint import BLOCKS, Saved, Store
+from dpframe.count.plan import Pass
+from dpframe.count.work import PassWork
+from dpframe.draw.local_executor import source_of
+from dpframe.draw.streams import Segment, window_of, windowed
 from dpframe.engine.ledger import Ledger
-from dpframe.engine.plan import Pass
 from dpframe.engine.run import Runner, quiet, threads_here
-from dpframe.engine.work import PassWork
 from dpframe.errors import CellError, SpecError
 from dpframe.results import store as records
 from dpframe.results.model import Record
-from dpframe.sampling.address import Segment, window_of, windowed
 from dpframe.spec.audit import Audit
-from dpframe.workers.executor import source_of
 
 LEVEL = 1e-3  # probability that fresh draws accuse an honest run, all comparisons together
 FORGED = (0.01, 0.05, 0.2)  # shares of forged blocks whose probability of detection is printed

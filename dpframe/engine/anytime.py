@@ -11,12 +11,12 @@ import numpy as np
 from dpframe.common import trees
 from dpframe.common.text import shown
 from dpframe.common.types import Tree
-from dpframe.engine.checkpoint import Saved, Store, stored_counts
-from dpframe.engine.plan import Pass, PassPosition
-from dpframe.engine.rounds import Rounds
+from dpframe.count.checkpoint import Saved, Store, stored_counts
+from dpframe.count.plan import Pass, PassPosition
+from dpframe.count.rounds import Rounds
 from dpframe.errors import CellError
-from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.estimator import Estimate, Estimator, Query, Settled
+from dpframe.interfaces.plugin_calls import guarded
 from dpframe.results.verdict import FIRST_LOOK, Looks
 from dpframe.spec.audit import Cell
 

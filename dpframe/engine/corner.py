@@ -20,8 +20,8 @@ import numpy as np
 
 from dpframe.common import trees
 from dpframe.common.arrays import jnp
-from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.estimator import Estimate, Estimator, Query
+from dpframe.interfaces.plugin_calls import guarded
 from dpframe.stats.binomial import PROBABILITY_ROUNDING, probability_of
 
 

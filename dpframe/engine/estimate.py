@@ -17,8 +17,8 @@ from dpframe.common.text import shown
 from dpframe.engine.ledger import Ledger, LookCounter, query_of
 from dpframe.engine.schedule import NEVER
 from dpframe.errors import CellError
-from dpframe.interfaces.checks import certifies, exact_shares, guarded
 from dpframe.interfaces.estimator import Estimate, Estimator, Query, Settled
+from dpframe.interfaces.plugin_calls import certifies, exact_shares, guarded
 from dpframe.results.build import cell_record
 from dpframe.results.estimate_checks import checked
 from dpframe.results.model import CellRecord, SlackRecord
@@ -28,9 +28,9 @@ from dpframe.stats.histograms import histogram_epsilon
 
 if TYPE_CHECKING:
     from dpframe.common.types import Tree
+    from dpframe.count.plan import PassPosition, Plan
+    from dpframe.count.work import PassWork
     from dpframe.engine import anytime
-    from dpframe.engine.plan import PassPosition, Plan
-    from dpframe.engine.work import PassWork
     from dpframe.spec.audit import Cell
 
 UNREACHABLE = "no event could still reach the claim"

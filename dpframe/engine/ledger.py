@@ -33,18 +33,18 @@ from annotated_types import Ge, Lt
 from pydantic import TypeAdapter
 
 from dpframe.common import files, trees
-from dpframe.engine.fingerprint import question
+from dpframe.count.fingerprint import question
+from dpframe.draw.streams import digest, evidence_of
 from dpframe.errors import CellError, OutputError
-from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.estimator import Query
 from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.interfaces.plugin_calls import guarded
 from dpframe.results.verdict import FIRST_LOOK, Looks
-from dpframe.sampling.address import digest, evidence_of
 
 if TYPE_CHECKING:
     from dpframe.common.types import Tree
+    from dpframe.count.plan import Pass, Plan
     from dpframe.engine.anytime import AnytimeCell
-    from dpframe.engine.plan import Pass, Plan
     from dpframe.spec.audit import Cell
 
 NAME = "looks.jsonl"

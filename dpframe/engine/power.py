@@ -26,12 +26,14 @@ from dpframe.claims import GaussianDP, LaplaceDP
 from dpframe.common import trees
 from dpframe.common.arrays import jax, jnp
 from dpframe.common.types import Tree
-from dpframe.engine import ledger, rounds, trace
+from dpframe.count import rounds
+from dpframe.count.plan import Pass, Plan
+from dpframe.draw import trace
+from dpframe.engine import ledger
 from dpframe.engine.corner import TwoValued
-from dpframe.engine.plan import Pass, Plan
 from dpframe.errors import CellError
-from dpframe.interfaces.checks import certifies, guarded
 from dpframe.interfaces.estimator import Estimator, Query
+from dpframe.interfaces.plugin_calls import certifies, guarded
 from dpframe.interfaces.statistic import Statistic
 from dpframe.results.model import CellRecord, PowerRecord
 from dpframe.results.verdict import CONSISTENT, FIRST_LOOK, Looks, judged

@@ -11,8 +11,8 @@ from dpframe.common.arrays import jax
 from dpframe.common.machine import at_work, free_bytes
 from dpframe.common.text import cut
 from dpframe.common.types import Tree
-from dpframe.engine import trace
-from dpframe.engine.plan import Pass, Plan
+from dpframe.count.plan import Pass, Plan
+from dpframe.draw import trace
 from dpframe.errors import DpframeError
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import Pair

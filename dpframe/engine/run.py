@@ -24,22 +24,23 @@ from typing import Any, Protocol
 from dpframe.common import machine, text
 from dpframe.common.arrays import jax
 from dpframe.common.types import HostArray
-from dpframe.engine import checkpoint, fingerprint, power
+from dpframe.count import checkpoint, fingerprint
+from dpframe.count.plan import Pass, PassPosition, Plan
+from dpframe.count.work import PassWork, TracedPass
+from dpframe.draw.local_executor import HERE, ThisProcess, source_of
+from dpframe.draw.requests import DeadlinePassed, RunCancelled, WorkerSource
+from dpframe.draw.streams import EVAL, SEGMENT_ELEMENTS, Shard, Stream, digest, precision_of
+from dpframe.engine import power
 from dpframe.engine.estimate import estimate_cell
 from dpframe.engine.ledger import Asked, Ledger, LookCounter, question_digest, rounds_in
-from dpframe.engine.plan import Pass, PassPosition, Plan
 from dpframe.engine.schedule import CountedSegment, Event, Finished, GaveUpError, Paused, Schedule
-from dpframe.engine.work import PassWork, TracedPass
 from dpframe.errors import CellError, SampleError, WorthlessError
 from dpframe.interfaces.executor import Executor
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.results.build import cell_record
 from dpframe.results.model import CellRecord, ExactRecord, WitnessRecord
 from dpframe.results.verdict import Looks
-from dpframe.sampling.address import EVAL, SEGMENT_ELEMENTS, Shard, Stream, digest, precision_of
 from dpframe.spec.audit import Cell
-from dpframe.workers.executor import HERE, ThisProcess, source_of
-from dpframe.workers.requests import DeadlinePassed, RunCancelled, WorkerSource
 
 HEARTBEAT = 0.1  # seconds between two calls of the progress display
 STOPPED = "the workers of the run were stopped before the search had ended"
@@ -94,7 +95,7 @@ def run(
         if executor is None:
             executor = ThisProcess(threads_here(plan))
         elif not executor.is_local:
-            from dpframe.workers.remote import RemoteBoxes, end
+            from dpframe.draw.remote import RemoteBoxes, end
 
             source = RemoteBoxes(executor, source, plan.audit.environments)
             stack.callback(end, executor.run)
@@ -221,7 +222,7 @@ class Runner:
         given = the_pass, self.plan.audit.run, self.plan.prng, self.store, self.tried
         work: PassWork
         if the_pass.on_host:
-            from dpframe.engine.black_box_pass import BlackBoxPass
+            from dpframe.count.black_box_pass import BlackBoxPass
 
             work = BlackBoxPass(*given)
             work.source = self.source
@@ -294,7 +295,7 @@ class Runner:
         """Add the event that shows the leak of a cell; leave it out if the attack fails."""
         if found.basis is None or found.basis.p_resolved > 1 - found.basis.confidence:
             return found
-        from dpframe.engine.events import event_of
+        from dpframe.count.events import event_of
 
         def event() -> WitnessRecord | None:
             with precision_of(work.run, on_host=work.on_host):
@@ -409,7 +410,7 @@ class Runner:
                 self.results[cell.id] = cell_record(cell, reason=found)
 
     def _sensitivity(self, mechanism: Any, pair: Any) -> ExactRecord | str | None:
-        from dpframe.workers.sensitivity import SensitivityCheck
+        from dpframe.draw.sensitivity import SensitivityCheck
 
         run = self.plan.audit.run
         check = SensitivityCheck(mechanism, self.source, run)

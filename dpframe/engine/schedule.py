@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, Protocol
 from dpframe.common.arrays import jax
 from dpframe.common.machine import doing
 from dpframe.common.types import Tree
+from dpframe.draw.streams import Segment
 from dpframe.errors import CellError
-from dpframe.sampling.address import Segment
 from dpframe.spec.audit import RunSettings
 
 Unit = tuple[int, "Segment"]  # dataset and segment: what a thread counts at a time

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from dpframe.errors import CellError
-from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.interfaces.plugin_calls import guarded
 from dpframe.results import model
 from dpframe.results.strict_json import digest_of, plain, text
 from dpframe.results.verdict import FIRST_LOOK, Looks, judged, totals

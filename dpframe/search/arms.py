@@ -11,13 +11,13 @@ import numpy as np
 
 from dpframe.claims import Claim
 from dpframe.common import trees
-from dpframe.engine import checkpoint, events
-from dpframe.engine.events import Output, Seen
-from dpframe.engine.pair_pass import PairPass
-from dpframe.engine.plan import Pass
+from dpframe.count import checkpoint, events
+from dpframe.count.events import Output, Seen
+from dpframe.count.pair_pass import PairPass
+from dpframe.count.plan import Pass
+from dpframe.draw import streams
 from dpframe.errors import CellError
 from dpframe.interfaces.pair import Pair
-from dpframe.sampling import address
 from dpframe.search.wealth import Point
 from dpframe.spec.sweep import Setting
 
@@ -176,7 +176,7 @@ class TracedArm(Arm):
         state = trees.map(lambda leaf: leaf[0, 0], work.states[attack])
         found: list[list[Output]] = []
         # Outputs are not kept, but a chunk can be drawn again at its address.
-        with address.precision_of(self.settings.run):
+        with streams.precision_of(self.settings.run):
             for outputs in work.drawn(range(self.drawn - 1, self.drawn)):
                 part = outputs[: events.MOST_EXAMINED]
                 scores = events.compiled_scores(of, state, part, work.dtype, events.MOST_EXAMINED)

@@ -8,12 +8,12 @@ import numpy as np
 
 from dpframe.claims import Claim
 from dpframe.common.types import HostArray
-from dpframe.engine.events import MOST_EXAMINED, AnswerEvents, Output, Seen, in_short, outputs_of
-from dpframe.engine.kept_answers import AnswerRounds
+from dpframe.count.events import MOST_EXAMINED, AnswerEvents, Output, Seen, in_short, outputs_of
+from dpframe.count.kept_answers import AnswerRounds
+from dpframe.draw.trial_call import different, one_exception
 from dpframe.interfaces.attack import Answers
 from dpframe.search import arms
 from dpframe.search.wealth import LOSS_LIMIT, WAYS, Point, mean, most_extreme
-from dpframe.workers.trial_call import different, one_exception
 
 WARM_UP = 16
 """First answers of a pair on each dataset: half to learn from, half to estimate probabilities."""

@@ -13,7 +13,7 @@ import numpy as np
 from dpframe.common.text import shown
 from dpframe.common.types import Floats, Ints
 from dpframe.errors import CellError
-from dpframe.interfaces.checks import guarded
+from dpframe.interfaces.plugin_calls import guarded
 from dpframe.results.model import CoverageRecord
 from dpframe.results.strict_json import text
 from dpframe.search.wealth import LOSS_LIMIT, WAYS, Point

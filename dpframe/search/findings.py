@@ -11,13 +11,15 @@ import numpy as np
 
 from dpframe.claims import Claim
 from dpframe.common.text import error_message, shown
+from dpframe.draw.requests import RunCancelled
+from dpframe.draw.worker.generators import note_of
 from dpframe.engine.estimate import again, slack
 from dpframe.engine.ledger import resolution_of
 from dpframe.errors import CellError
 from dpframe.interfaces.attack import Attack
-from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.estimator import Contrast, Estimate, Query
 from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.interfaces.plugin_calls import guarded
 from dpframe.results.build import cell_record, choice_record, pair_record
 from dpframe.results.estimate_checks import checked
 from dpframe.results.model import CellRecord, FindingRecord, SearchRecord
@@ -27,8 +29,6 @@ from dpframe.search.leaks import Leak, is_of
 from dpframe.search.search import ALL_KNOWN, SearchOutcome, SearchRun, Settings
 from dpframe.spec.audit import Cell
 from dpframe.stats.output_bounds import in_agreement
-from dpframe.workers.program.generators import note_of
-from dpframe.workers.requests import RunCancelled
 
 
 class SearchWork:

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpframe.engine.events import Seen
+from dpframe.count.events import Seen
 from dpframe.interfaces.attack import Attack
-from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.pair import Neighbourhood
+from dpframe.interfaces.plugin_calls import guarded
 from dpframe.search import arms, wealth
 from dpframe.spec.audit import Choice
 from dpframe.stats.betting import events

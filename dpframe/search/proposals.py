@@ -11,22 +11,24 @@ from typing import TYPE_CHECKING, Any
 from dpframe.claims import Claim
 from dpframe.claims.relation import other_relation
 from dpframe.common.text import shown
-from dpframe.engine import fingerprint, kept_answers, ledger, trace
-from dpframe.engine.events import AnswerEvents, TailCuts
-from dpframe.engine.plan import Pass, PassPosition, Scorer
+from dpframe.count import fingerprint, kept_answers
+from dpframe.count.events import AnswerEvents, TailCuts
+from dpframe.count.plan import Pass, PassPosition, Scorer
+from dpframe.draw import trace
+from dpframe.draw.scheduling import Clock
+from dpframe.draw.streams import EVAL, Stream, digest, draw_group, for_a_box, rows_per_chunk
+from dpframe.draw.trial_call import asking_of
+from dpframe.draw.value_digest import made_by
+from dpframe.engine import ledger
 from dpframe.errors import CellError
 from dpframe.interfaces.attack import Attack, Target
-from dpframe.interfaces.checks import guarded, learns, mismatch, nan_allowed, unsuited
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import Pair, equal, untraceable, unusable
+from dpframe.interfaces.plugin_calls import guarded, learns, mismatch, nan_allowed, unsuited
 from dpframe.interfaces.statistic import DecisionCounts
-from dpframe.sampling.address import EVAL, Stream, digest, draw_group, for_a_box, rows_per_chunk
-from dpframe.sampling.content import made_by
 from dpframe.search import arms, black_box_arms, wealth
 from dpframe.spec.audit import Cell, Choice
 from dpframe.spec.sweep import Setting, varied
-from dpframe.workers.scheduling import Clock
-from dpframe.workers.trial_call import asking_of
 
 if TYPE_CHECKING:
     from dpframe.search.search import Settings

@@ -9,28 +9,28 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from dpframe.common.types import HostArray
-from dpframe.engine.checkpoint import Store
-from dpframe.engine.events import Seen
-from dpframe.engine.kept_answers import LOOK, KeptChoices, is_fast
+from dpframe.count.checkpoint import Store
+from dpframe.count.events import Seen
+from dpframe.count.kept_answers import LOOK, KeptChoices, is_fast
+from dpframe.count.pair_pass import Counter
+from dpframe.count.plan import Plan
+from dpframe.draw import requests, sensitivity, trial_call
+from dpframe.draw.sampler import MOST_PAIRS
+from dpframe.draw.scheduling import GRACE, Clock
+from dpframe.draw.streams import EVAL, Stream, digest, host_generator
 from dpframe.engine.ledger import resolution_of, share_of_error
-from dpframe.engine.pair_pass import Counter
-from dpframe.engine.plan import Plan
-from dpframe.engine.sampler import MOST_PAIRS
 from dpframe.errors import CellError, SampleError
-from dpframe.interfaces.checks import guarded
 from dpframe.interfaces.executor import Executor
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import Earned, Pair
+from dpframe.interfaces.plugin_calls import guarded
 from dpframe.results.verdict import Looks, equal_scores
-from dpframe.sampling.address import EVAL, Stream, digest, host_generator
 from dpframe.search import leaks, proposals
 from dpframe.search.arms import Arm
 from dpframe.search.black_box_arms import BlackBoxArm
 from dpframe.search.wealth import LOSS_LIMIT, Point, Wealth, farthest, least_losses
 from dpframe.spec.audit import Cell, RunSettings
 from dpframe.spec.sweep import Setting, by_chance, planned
-from dpframe.workers import requests, sensitivity, trial_call
-from dpframe.workers.scheduling import GRACE, Clock
 
 PROPOSALS = 1 / 2  # share of the trials after which no more pairs are begun; the rest is bet on
 

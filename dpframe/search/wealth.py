@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpframe.common.types import Floats, Ints
-from dpframe.engine.events import Seen
+from dpframe.count.events import Seen
 from dpframe.stats.betting import Bet, choose, events, pay
 from dpframe.stats.output_bets import Lines, Supposed, bets, grouped, lines
 from dpframe.stats.output_bounds import bound, history, profile_below

@@ -12,7 +12,7 @@ from scipy.special import log_ndtr
 from dpframe.common import trees
 from dpframe.common.arrays import jax
 from dpframe.common.types import Array, HostArray, Key, Tree
-from dpframe.engine import sanity, trace
+from dpframe.draw import row_checks, trace
 from dpframe.interfaces.attack import Attack, Target
 from dpframe.interfaces.mechanism import Mechanism
 from dpframe.testing import plugins
@@ -116,7 +116,7 @@ def _gives(subject: AttackOnPair) -> None:
 def _alone(subject: AttackOnPair) -> None:
     rows = ROWS * 2
     x, y = (part[:rows] for part in subject.halves[1])
-    sanity.check_rows_alone(subject.score, (x, y))
+    row_checks.check_rows_alone(subject.score, (x, y))
 
 
 def _compiled(subject: AttackOnPair) -> None:

@@ -14,8 +14,8 @@ from dpframe.claims import PureDP
 from dpframe.common import trees
 from dpframe.common.types import HostArray, Tree
 from dpframe.engine.corner import Corner, TwoValued
-from dpframe.interfaces.checks import statistic_of, zero_of
 from dpframe.interfaces.estimator import Estimate, Estimator, Query
+from dpframe.interfaces.plugin_calls import statistic_of, zero_of
 from dpframe.results.estimate_checks import checked
 from dpframe.scores.count import compiled_update, padded
 from dpframe.stats.binomial import PROBABILITY_ROUNDING

@@ -11,14 +11,13 @@ from dpframe.claims import Claim
 from dpframe.common import trees
 from dpframe.common.arrays import jax, jnp
 from dpframe.common.types import HostArray
-from dpframe.engine import independence, sanity, trace
+from dpframe.draw import independence, row_checks, streams, threefry, trace
+from dpframe.draw.sensitivity import norm_of, sensitivity_of
+from dpframe.draw.worker.query import Refused, ask, heard
 from dpframe.interfaces.mechanism import HostMechanism, Mechanism
 from dpframe.interfaces.pair import Pair, same
-from dpframe.sampling import address, threefry
 from dpframe.testing import plugins
 from dpframe.testing.plugins import LeftOut, Trial
-from dpframe.workers.program.query import Refused, ask, heard
-from dpframe.workers.sensitivity import norm_of, sensitivity_of
 
 ROWS = 256  # outputs of one call
 CALLS = 16  # calls that are compared
@@ -41,15 +40,15 @@ class MechanismOnPair:
     def data(self) -> tuple[Any, Any]:
         """D and D′, as the mechanism gets them."""
         if self.traced:
-            return address.for_jax((self.pair.d0, self.pair.d1), DTYPE)
+            return streams.for_jax((self.pair.d0, self.pair.d1), DTYPE)
         return self.pair.d0, self.pair.d1
 
     def call(self, number: int, index: int, n: int = ROWS, *, compiled: bool = True) -> HostArray:
         """Return n outputs on D (index 0) or D′ (1); equal numbers give equal randomness."""
         mechanism: Any = self.mechanism
         if not self.traced:
-            rng = address.host_generator(
-                address.Stream(0, "testing", 0, address.PROBE), number, index
+            rng = streams.host_generator(
+                streams.Stream(0, "testing", 0, streams.PROBE), number, index
             )
             given = mechanism.sample(rng, self.data[index], n)
         else:
@@ -93,7 +92,7 @@ def _plainly(mechanism: Any, key: Any, data: Any, n: int) -> Any:
 def _key(number: int, index: int) -> Any:
     return jax.random.fold_in(
         threefry.base_key(
-            address.Stream(0, "testing", number, address.PROBE), address.generator_name("default")
+            streams.Stream(0, "testing", number, streams.PROBE), streams.generator_name("default")
         ),
         index,
     )
@@ -137,7 +136,7 @@ def _same_key(subject: MechanismOnPair) -> None:
 
 def _other_key(subject: MechanismOnPair) -> None:
     for chunks in subject.calls:
-        sanity.check_outputs_vary(chunks)
+        row_checks.check_outputs_vary(chunks)
 
 
 def _independent(subject: MechanismOnPair) -> None:

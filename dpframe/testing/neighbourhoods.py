@@ -10,6 +10,7 @@ import cloudpickle
 import numpy as np
 
 from dpframe.common import trees
+from dpframe.draw.value_digest import data_digest
 from dpframe.interfaces.pair import (
     EQUAL,
     Earned,
@@ -20,7 +21,6 @@ from dpframe.interfaces.pair import (
     untraceable,
     unusable,
 )
-from dpframe.sampling.content import data_digest
 from dpframe.testing.plugins import LeftOut, Trial
 
 

@@ -78,7 +78,7 @@ def played(tasks: int, seconds: float, cores: int, cost: float) -> tuple[float, 
 
 def main() -> None:
     """Prints both."""
-    from dpframe.cluster.executor import TASK_SECONDS, enlarged
+    from dpframe.draw.dask_executor import TASK_SECONDS, enlarged
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tasks", type=int, default=4000)

@@ -13,7 +13,7 @@ from support.tiers import mostly_slow
 
 from dpframe.builtin.attacks.answers import VIEWS, OfAnswers
 from dpframe.builtin.attacks.views import negated
-from dpframe.workers.program.codes import texts_in
+from dpframe.draw.worker.codes import texts_in
 
 RNG = np.random.default_rng(5)
 

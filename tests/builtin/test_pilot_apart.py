@@ -126,7 +126,7 @@ def test_neither_does_it_in_a_run(cls: type[Estimator], monkeypatch: pytest.Monk
     watch = Watch(monkeypatch)
     seen, cells = [], []
     for stream in ("eval", "other"):
-        monkeypatch.setattr("dpframe.engine.plan.EVAL", stream)
+        monkeypatch.setattr("dpframe.count.plan.EVAL", stream)
         (cell,) = dpframe.audit(document)["cells"]
         assert cell["status"] == "ok", cell["reason"]
         seen.append(watch.take())

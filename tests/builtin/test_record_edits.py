@@ -17,11 +17,11 @@ import dpframe
 from dpframe import Earned, HostMechanism, PureDP, records_params
 from dpframe.builtin.neighbourhoods.records import RecordEdits
 from dpframe.common.text import toml
+from dpframe.draw.value_digest import data_digest
 from dpframe.interfaces.pair import same
 from dpframe.interfaces.plain import same_cell
 from dpframe.report.findings import caveats
 from dpframe.report.witness import _read, as_toml
-from dpframe.sampling.content import data_digest
 from dpframe.testing import check_neighbourhood
 
 AGES = {"name": "age", "low": 0, "high": 100, "integer": True}

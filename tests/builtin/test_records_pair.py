@@ -15,13 +15,13 @@ from dpframe import HostMechanism, PureDP, SpecFile
 from dpframe.builtin.neighbourhoods.records import RecordEdits
 from dpframe.builtin.pairs.pairs import Records
 from dpframe.commands.audit import load
+from dpframe.draw.value_digest import data_digest
+from dpframe.draw.worker import plain_data
 from dpframe.errors import SpecError
 from dpframe.interfaces.pair import same, unmade
 from dpframe.interfaces.plugin_files import beside
 from dpframe.report.witness import as_toml
-from dpframe.sampling.content import data_digest
 from dpframe.testing import check_pair
-from dpframe.workers.program import plain_data
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -22,8 +22,8 @@ from support.damage import damaged
 from support.mutated_specs import OPTIONS, RAW_VALUES, Mutator
 from support.tiers import mostly_slow
 
+from dpframe.draw.streams import digest
 from dpframe.results.strict_json import digest_of
-from dpframe.sampling.address import digest
 
 if TYPE_CHECKING:
     import subprocess

@@ -13,10 +13,10 @@ import pytest
 
 from dpframe.claims import GaussianDP
 from dpframe.commands.assertions import takes_generator
+from dpframe.draw.in_process import Here
 from dpframe.errors import DpframeError
 from dpframe.pytest import UndecidedError, ViolationError, assert_dp, search_violation
 from dpframe.results import store as records
-from dpframe.workers.in_process import Here
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,8 @@ from support.black_boxes import sample_in_this_process
 from dpframe import PureDP, host_mechanism
 from dpframe.commands.audit import make_plan
 from dpframe.commands.plan import outlook
+from dpframe.draw.in_process import Here
 from dpframe.engine.resources import planned_calls
-from dpframe.workers.in_process import Here
 
 
 def box(rng: Any, data: Any, n: int) -> Any:

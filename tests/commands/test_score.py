@@ -16,13 +16,13 @@ from dpframe import ApproxDP, DpframeError, GaussianDP, PureDP
 from dpframe.builtin.estimators.order_statistics import Precision
 from dpframe.claims.accounted import read_claim
 from dpframe.commands.score import _refuted
+from dpframe.draw.streams import PILOT, Stream, host_generator
 from dpframe.errors import PluginError, ScoresError
 from dpframe.interfaces.estimator import Query
 from dpframe.report.files.scores import document
 from dpframe.report.scores import larger, parts, reversal, sources
 from dpframe.report.terminal.text import show_parts
 from dpframe.results.store import answer_at, dumps
-from dpframe.sampling.address import PILOT, Stream, host_generator
 from dpframe.scores.count import LEVEL, MOST_SET_ASIDE, SPARED, reversed_p_value
 from dpframe.scores.sides import ScoreDirection
 

@@ -178,7 +178,7 @@ def test_gaps_and_overlaps_are_refused(place: Path, tmp_path: Path) -> None:
     for file in (place / "2" / "checkpoint").glob("*.json"):
         content = json.loads(file.read_text())
         other = {key.replace("@6-12", "@5-12"): entry for key, entry in content["entries"].items()}
-        from dpframe.sampling.address import digest
+        from dpframe.draw.streams import digest
 
         content |= {"entries": other, "digest": digest(other, 16)}
         (tmp_path / "2" / "checkpoint" / file.name).write_text(json.dumps(content))

@@ -18,7 +18,7 @@ from support.command_line import dpframe
 from dpframe.commands import run as running
 from dpframe.commands.audit import load
 from dpframe.commands.verify import NOT_CHOSEN, OTHER_BLOCKS, Verified, verify
-from dpframe.engine.checkpoint import BLOCKS, read_entries, write_entries
+from dpframe.count.checkpoint import BLOCKS, read_entries, write_entries
 from dpframe.engine.run import quiet
 from dpframe.errors import DpframeError
 from dpframe.results import store as records

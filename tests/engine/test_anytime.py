@@ -11,8 +11,8 @@ import pytest
 
 from dpframe import Estimate, Estimator, PureDP, Query, audit
 from dpframe.builtin.estimators.betting import Betting
+from dpframe.count.rounds import ends
 from dpframe.engine.anytime import EstimatorState, ExtremeCounts
-from dpframe.engine.rounds import ends
 
 ENDS = ends(2_000, 1 << 14, whole=False)
 THREADS = 8

@@ -9,8 +9,8 @@ from support.black_boxes import BOXES, record, spec
 from support.small_audits import PLUGINS, load
 
 from dpframe.commands.audit import make_plan
+from dpframe.draw.in_process import Here
 from dpframe.engine.resources import planned_calls
-from dpframe.workers.in_process import Here
 
 
 @pytest.mark.parametrize(

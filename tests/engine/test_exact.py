@@ -13,7 +13,7 @@ from dpframe import HostMechanism
 from dpframe.builtin.attacks.fixed import Identity, MajorityVote
 from dpframe.builtin.pairs.pairs import ZerosOnes
 from dpframe.errors import CellError
-from dpframe.interfaces.checks import exact_shares
+from dpframe.interfaces.plugin_calls import exact_shares
 
 EDGES = [0.0, 0.5, "inf"]
 COUNTS = np.zeros((2, 5), int).tolist()

@@ -15,12 +15,13 @@ from support.small_audits import load
 
 from dpframe import BinCounts
 from dpframe.commands.audit import make_plan
-from dpframe.engine.programs import CountSegment, DrawChunks
-from dpframe.engine.rounds import checked_counts
+from dpframe.count.kernel import CountSegment
+from dpframe.count.rounds import checked_counts
+from dpframe.draw.local_executor import ThisProcess
+from dpframe.draw.programs import DrawChunks
 from dpframe.engine.run import run
 from dpframe.errors import WrongResultError
 from dpframe.interfaces.executor import Task
-from dpframe.workers.executor import ThisProcess
 
 CODE = """
 import sys
@@ -35,8 +36,8 @@ dpframe.audit({
     "attack": [{"use": "identity"}],
     "estimator": [{"use": "order-statistics"}],
 })
-rooms = ("dpframe.cluster", "dpframe.search", "dpframe.engine.black_box_pass")
-rooms += ("dpframe.workers.pool", "dpframe.workers.process")
+rooms = ("dpframe.cluster", "dpframe.search", "dpframe.count.black_box_pass")
+rooms += ("dpframe.draw.pool", "dpframe.draw.process")
 print([name for name in sys.modules if name.startswith(rooms)])
 """
 
@@ -51,7 +52,7 @@ def test_a_traced_audit_loads_no_pool_no_cluster_and_no_search() -> None:
 @pytest.mark.slow
 def test_a_worker_process_imports_no_jax() -> None:
     """It would take most of the time in which a process starts."""
-    code = "import sys; import dpframe.workers.program.mechanism_sampler"
+    code = "import sys; import dpframe.draw.worker.mechanism_sampler"
     done = processes.run("-c", f"{code}; print('jax' in sys.modules)")
     assert done.stdout.strip() == "False", done.stdout + done.stderr
 

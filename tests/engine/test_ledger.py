@@ -37,13 +37,13 @@ from dpframe import (
     host_mechanism,
 )
 from dpframe.commands import run
+from dpframe.draw.in_process import Here
+from dpframe.draw.streams import digest
 from dpframe.engine.ledger import NAME, Asked, Ledger
 from dpframe.engine.run import quiet
 from dpframe.errors import OutputError
 from dpframe.interfaces.plugin_files import CODE
 from dpframe.results.verdict import Looks
-from dpframe.sampling.address import digest
-from dpframe.workers.in_process import Here
 
 pytestmark = pytest.mark.usefixtures("coarse_bounds")
 
@@ -810,7 +810,7 @@ def test_calls_before_an_interruption_are_counted(
         sources.append(Here())
         return contextlib.nullcontext(sources[-1])
 
-    monkeypatch.setattr("dpframe.workers.executor.source_of", opened)
+    monkeypatch.setattr("dpframe.draw.local_executor.source_of", opened)
     tables: dict[str, Any] = {
         "mechanism": [{"use": "unseeded"}],
         "plugins": [*PLUGINS, unseeded(seedable=True)],

@@ -25,6 +25,7 @@ from dpframe import ApproxDP, Claim, GaussianDP, Mechanism, Pair, PureDP
 from dpframe.claims import LaplaceDP, RenyiDP
 from dpframe.commands.audit import make_plan
 from dpframe.commands.plan import outlook
+from dpframe.count.rounds import ends
 from dpframe.engine import power as powers
 from dpframe.engine.power import (
     Question,
@@ -34,7 +35,6 @@ from dpframe.engine.power import (
     simulated_power,
     trials_needed,
 )
-from dpframe.engine.rounds import ends
 from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces import estimator as estimators, registry
 from dpframe.interfaces.estimator import Query

@@ -28,8 +28,8 @@ from support.tiers import mostly_slow
 
 from dpframe import Pair
 from dpframe.commands.audit import make_plan
-from dpframe.engine import fingerprint
-from dpframe.engine.checkpoint import Saved, Store
+from dpframe.count.checkpoint import Saved, Store
+from dpframe.draw import value_digest
 from dpframe.engine.run import run as run_plan
 
 TRIALS = 8 * ROWS + 7
@@ -255,7 +255,7 @@ def plugin(tmp_path: Path) -> Iterator[Any]:
     def imported(source: str, cls: str) -> Any:
         file = tmp_path / f"{name}.py"
         file.write_text(source)
-        fingerprint._digest_of.cache_clear()
+        value_digest._digest_of.cache_clear()
         spec = importlib.util.spec_from_file_location(name, file)
         assert spec is not None
         assert spec.loader is not None
@@ -266,7 +266,7 @@ def plugin(tmp_path: Path) -> Iterator[Any]:
 
     yield imported
     sys.modules.pop(name, None)
-    fingerprint._digest_of.cache_clear()
+    value_digest._digest_of.cache_clear()
 
 
 CHANGES = [
@@ -318,8 +318,8 @@ def test_code_that_a_plugin_inherits_is_known_too(tmp_path: Path) -> None:
             (tmp_path / f"{name}.py").write_text(source)
             sys.modules.pop(name, None)
         importlib.invalidate_caches()
-        fingerprint._digest_of.cache_clear()
-        return fingerprint.code_digest(importlib.import_module("dpframe_tests_own").Own)
+        value_digest._digest_of.cache_clear()
+        return value_digest.code_digest(importlib.import_module("dpframe_tests_own").Own)
 
     sys.path.insert(0, str(tmp_path))
     try:
@@ -330,7 +330,7 @@ def test_code_that_a_plugin_inherits_is_known_too(tmp_path: Path) -> None:
         sys.path.remove(str(tmp_path))
         for name in ("dpframe_tests_base", "dpframe_tests_own"):
             sys.modules.pop(name, None)
-        fingerprint._digest_of.cache_clear()
+        value_digest._digest_of.cache_clear()
 
 
 IMPOSSIBLE: dict[str, Any] = {

@@ -26,11 +26,11 @@ from dpframe import (
 )
 from dpframe.builtin.estimators.order_statistics import Precision
 from dpframe.commands.audit import make_plan
-from dpframe.engine import programs
-from dpframe.engine.checkpoint import Store
-from dpframe.engine.rounds import PrefixCounts
-from dpframe.engine.work import TracedPass
-from dpframe.sampling.address import THREEFRY
+from dpframe.count import kernel
+from dpframe.count.checkpoint import Store
+from dpframe.count.rounds import PrefixCounts
+from dpframe.count.work import TracedPass
+from dpframe.draw.streams import THREEFRY
 
 
 @pytest.fixture(autouse=True)
@@ -321,10 +321,10 @@ def test_repeats_and_datasets_are_independent_draws() -> None:
 
 def test_lanes_share_draws_and_compile_once() -> None:
     """One program for all values of ε and for both datasets; the draw group shows the sharing."""
-    before = programs.count_chunks.programs()
+    before = kernel.count_chunks.programs()
     sweep = {"mechanism.epsilon": [0.1, 0.2, 0.3], "audit.seed": [1, 2], "pair.dim": [7]}
     record = run([{"use": "laplace", "params": {"epsilon": 1}}], sweep=sweep, trials=1234)
-    assert programs.count_chunks.programs() == before + 1
+    assert kernel.count_chunks.programs() == before + 1
     assert len({cell["draw_group"] for cell in record["cells"]}) == 1
     assert record["summary"]["draws"] == 2 * 2 * 1234
 

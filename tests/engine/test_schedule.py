@@ -14,10 +14,10 @@ from support import threads as running
 from support.small_audits import interrupted_at
 
 from dpframe.common.machine import at_work
+from dpframe.count.rounds import PrefixCounts
+from dpframe.draw.streams import Segment, segments
 from dpframe.engine import schedule
-from dpframe.engine.rounds import PrefixCounts
 from dpframe.engine.schedule import CountedSegment, Finished, GaveUpError, Schedule
-from dpframe.sampling.address import Segment, segments
 from dpframe.spec.audit import RunSettings
 
 ROWS = 4

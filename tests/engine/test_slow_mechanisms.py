@@ -14,7 +14,7 @@ from support.small_audits import Spy, Stop
 
 from dpframe import Mechanism, Pair, PureDP
 from dpframe.commands.audit import make_plan
-from dpframe.engine.checkpoint import Store
+from dpframe.count.checkpoint import Store
 from dpframe.engine.run import run as run_plan
 
 

@@ -12,7 +12,7 @@ import tomli
 from support.command_line import dpframe
 
 from dpframe.commands import audit
-from dpframe.engine import fingerprint
+from dpframe.count import fingerprint
 from dpframe.environments import Environment
 from dpframe.interfaces import mechanism as program_files, registry
 from dpframe.spec import build, load_audit

@@ -53,19 +53,19 @@ import numpy as np  # noqa: E402
 from golden.values import values  # noqa: E402
 
 import dpframe  # noqa: E402
+from dpframe.draw import streams, threefry  # noqa: E402
+from dpframe.draw.compile_cache import keep_compiled_programs  # noqa: E402
+from dpframe.draw.value_digest import data_digest  # noqa: E402
+from dpframe.draw.worker.answers import packed  # noqa: E402
+from dpframe.draw.worker.codes import code, code_of_kind  # noqa: E402
+from dpframe.draw.worker.encoding import encode  # noqa: E402
+from dpframe.draw.worker.exceptions import encode_raised  # noqa: E402
+from dpframe.draw.worker.sampler import seeds  # noqa: E402
 
 # All internals that are needed; when they move, only these lines change.
 from dpframe.interfaces import registry  # noqa: E402
 from dpframe.interfaces.pair import same  # noqa: E402
-from dpframe.sampling import address, threefry  # noqa: E402
-from dpframe.sampling.compile_cache import keep_compiled_programs  # noqa: E402
-from dpframe.sampling.content import data_digest  # noqa: E402
 from dpframe.spec import load_audit  # noqa: E402
-from dpframe.workers.program.answers import packed  # noqa: E402
-from dpframe.workers.program.codes import code, code_of_kind  # noqa: E402
-from dpframe.workers.program.encoding import encode  # noqa: E402
-from dpframe.workers.program.exceptions import encode_raised  # noqa: E402
-from dpframe.workers.program.sampler import seeds  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -265,17 +265,17 @@ def addresses() -> dict[str, Any]:
     """Return keys of some addresses."""
     found = {}
     for number, parts in enumerate(STREAMS):
-        stream = address.Stream(*parts)
+        stream = streams.Stream(*parts)
         keys = {
-            f"{prng} {dataset}": address.chunk_keys(stream, prng, dataset, 0, 4).tolist()
-            for prng in address.GENERATORS
+            f"{prng} {dataset}": streams.chunk_keys(stream, prng, dataset, 0, 4).tolist()
+            for prng in streams.GENERATORS
             for dataset in (0, 1)
         }
         base = {
             prng: jax.random.key_data(threefry.base_key(stream, prng)).tolist()
-            for prng in address.GENERATORS
+            for prng in streams.GENERATORS
         }
-        rng = address.host_generator(stream, 5, 1)
+        rng = streams.host_generator(stream, 5, 1)
         found[str(number)] = {
             "stream": list(parts),
             "base": base,
@@ -283,7 +283,7 @@ def addresses() -> dict[str, Any]:
             "host": rng.integers(2**63, size=4).tolist(),
             "normal": rng.normal(size=2).tolist(),
             "seeds": np.frombuffer(seeds(list(stream), 5, 1), "<u4").tolist(),
-            "digest": address.digest([*parts, 1.5, None], 16),
+            "digest": streams.digest([*parts, 1.5, None], 16),
         }
     return {"streams": found}
 
@@ -316,8 +316,8 @@ def draws() -> dict[str, Any]:
         }
         cell = load_audit(spec, registry=registry.load()).cells[0]
         for dataset, data in enumerate((cell.pair.value.d0, cell.pair.value.d1)):
-            stream = address.Stream(0, name, 0, "eval")
-            words = address.chunk_keys(stream, "threefry2x32-13", dataset, 0, 1)[0]
+            stream = streams.Stream(0, name, 0, "eval")
+            words = streams.chunk_keys(stream, "threefry2x32-13", dataset, 0, 1)[0]
             key = threefry.key_of(words, "threefry2x32-13")
             outputs = cell.mechanism.value.sample(key, jax.numpy.asarray(data), 8)
             found[f"{name} {dataset}"] = {"dtype": str(outputs.dtype), "draws": outputs.tolist()}

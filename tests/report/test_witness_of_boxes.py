@@ -10,8 +10,8 @@ from support.searches import spec
 
 from dpframe import HostMechanism, Neighbourhood, Pair, PureDP, Values
 from dpframe.commands import audit as auditing
+from dpframe.draw.pool import Workers
 from dpframe.report import witness
-from dpframe.workers.pool import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

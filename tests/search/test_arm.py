@@ -8,7 +8,7 @@ import pytest
 from support.searches import Three, spec
 
 import dpframe
-from dpframe.engine import pair_pass
+from dpframe.count import pair_pass
 from dpframe.search import arms
 
 pytestmark = pytest.mark.usefixtures("coarse_bounds_of_module")

@@ -13,12 +13,11 @@ from support.leaky_boxes import searched
 from support.tiers import mostly_slow
 
 from dpframe import HostMechanism, PureDP
-from dpframe.engine import sampler
-from dpframe.engine.checkpoint import Store
+from dpframe.count.checkpoint import Store
+from dpframe.draw import sampler, scheduling as pace
+from dpframe.draw.requests import DeadlinePassed
 from dpframe.engine.ledger import Ledger
 from dpframe.search import black_box_arms
-from dpframe.workers import scheduling as pace
-from dpframe.workers.requests import DeadlinePassed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dpframe
-from dpframe.engine.events import Seen
+from dpframe.count.events import Seen
 from dpframe.plugins import HostMechanism, Neighbourhood, PureDP, Values
 from dpframe.search.coverage import PROBABILITY, earned
 from dpframe.search.wealth import Point, Wealth

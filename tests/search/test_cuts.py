@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpframe.builtin.attacks.answers import _interval
-from dpframe.engine.events import TailCuts, above, in_words
+from dpframe.count.events import TailCuts, above, in_words
 from dpframe.interfaces.statistic import DecisionCounts
 from dpframe.search.leaks import without_values
 

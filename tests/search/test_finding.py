@@ -14,7 +14,7 @@ from scipy.special import bdtrc
 
 import dpframe
 from dpframe import Neighbourhood, PureDP, Values
-from dpframe.engine.events import Seen
+from dpframe.count.events import Seen
 from dpframe.report.delivery import report_as
 from dpframe.report.figures.curves import certified_profile
 from dpframe.report.terminal.render import render

@@ -16,13 +16,13 @@ from support.tiers import mostly_slow
 
 from dpframe import HostMechanism, PureDP
 from dpframe.commands.audit import load, make_plan
-from dpframe.engine.checkpoint import Saved, Store
-from dpframe.engine.kept_answers import AnswerFile, AnswerFiles, KeptChoices, KeptRound, _line
+from dpframe.count.checkpoint import Saved, Store
+from dpframe.count.kept_answers import AnswerFile, AnswerFiles, KeptChoices, KeptRound, _line
+from dpframe.draw.in_process import Here
+from dpframe.draw.requests import RunCancelled
+from dpframe.draw.scheduling import Clock
+from dpframe.draw.streams import Stream, digest
 from dpframe.engine.run import run
-from dpframe.sampling.address import Stream, digest
-from dpframe.workers.in_process import Here
-from dpframe.workers.requests import RunCancelled
-from dpframe.workers.scheduling import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -215,7 +215,7 @@ def forgeries(number: int) -> Iterator[str]:
 
 def test_forged_answers_are_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a right digest too: no error, and nothing that is not a round of so many answers."""
-    monkeypatch.setattr("dpframe.engine.kept_answers.MOST_BYTES", 1 << 16)
+    monkeypatch.setattr("dpframe.count.kept_answers.MOST_BYTES", 1 << 16)
     file = tmp_path / "a.answers"
     taken = 0
     for line in forgeries(300):

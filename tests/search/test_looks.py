@@ -11,8 +11,8 @@ from support.leaky_boxes import searched
 from support.tiers import mostly_slow
 
 from dpframe import HostMechanism, PureDP
-from dpframe.engine.checkpoint import Store
-from dpframe.engine.kept_answers import (
+from dpframe.count.checkpoint import Store
+from dpframe.count.kept_answers import (
     LOOK,
     MOMENT,
     AnswerFiles,
@@ -20,13 +20,13 @@ from dpframe.engine.kept_answers import (
     KeptChoices,
     is_fast,
 )
-from dpframe.sampling.address import EVAL, Asking, Stream
+from dpframe.draw.in_process import Here
+from dpframe.draw.pool import Workers
+from dpframe.draw.scheduling import Clock
+from dpframe.draw.streams import EVAL, Asking, Stream
+from dpframe.draw.worker import sampler
 from dpframe.search import black_box_arms
 from dpframe.search.search import SearchRun
-from dpframe.workers.in_process import Here
-from dpframe.workers.pool import Workers
-from dpframe.workers.program import sampler
-from dpframe.workers.scheduling import Clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,8 +18,9 @@ from dpframe import HostMechanism, Mechanism, Neighbourhood, PureDP, Values
 from dpframe.commands import plan as plans
 from dpframe.commands.audit import load, make_plan
 from dpframe.commands.plan import outlook
-from dpframe.engine import pair_pass, power as powers, run as engine
-from dpframe.engine.checkpoint import Store
+from dpframe.count import pair_pass
+from dpframe.count.checkpoint import Store
+from dpframe.engine import power as powers, run as engine
 from dpframe.engine.ledger import Ledger
 from dpframe.errors import SpecError
 from dpframe.report.terminal.plan import render_plan

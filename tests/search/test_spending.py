@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpframe.engine.events import Seen
+from dpframe.count.events import Seen
 from dpframe.search.search import OTHERS, UNDECIDED, Leading
 from dpframe.search.wealth import least_losses
 

@@ -8,11 +8,11 @@ import pytest
 from support import leaky_boxes as boxes
 from support.leaky_boxes import searched
 
-from dpframe.engine.checkpoint import Store
-from dpframe.engine.kept_answers import EVERY, LEAST, KeptChoices
-from dpframe.sampling.address import EVAL, Stream
+from dpframe.count.checkpoint import Store
+from dpframe.count.kept_answers import EVERY, LEAST, KeptChoices
+from dpframe.draw import scheduling as pace
+from dpframe.draw.streams import EVAL, Stream
 from dpframe.search import black_box_arms
-from dpframe.workers import scheduling as pace
 
 pytestmark = pytest.mark.usefixtures("coarse_bounds_of_module")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import bdtrc
 
-from dpframe.engine.events import Seen
+from dpframe.count.events import Seen
 from dpframe.search.wealth import (
     FINE,
     GRID,

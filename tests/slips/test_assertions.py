@@ -10,10 +10,10 @@ import pytest
 
 import dpframe
 from dpframe.claims import PureDP
+from dpframe.draw.in_process import Here
 from dpframe.errors import DpframeError, UndecidedError, ViolationError
 from dpframe.plugins import HostMechanism, Mechanism
 from dpframe.pytest import assert_dp, search_violation
-from dpframe.workers.in_process import Here
 
 if TYPE_CHECKING:
     from collections.abc import Callable

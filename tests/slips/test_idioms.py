@@ -21,8 +21,8 @@ from scipy import stats
 
 import dpframe
 from dpframe import assert_dp, audit
+from dpframe.draw.pool import Workers
 from dpframe.pytest import UndecidedError, ViolationError
-from dpframe.workers.pool import Workers
 
 SCALE = 2.0
 ONE = {"d0": [0.0], "d1": [1.0], "epsilon": 1.0, "trials": 1_500, "seconds": 300.0}

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from dpframe import AccountedDP, DpframeError, assert_dp, records_params, search_violation
+from dpframe.draw.in_process import Here
 from dpframe.pytest import UndecidedError
-from dpframe.workers.in_process import Here
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ import pytest
 
 import dpframe
 from dpframe import DpframeError, records_params, search_violation
-from dpframe.workers.in_process import Here
+from dpframe.draw.in_process import Here
 
 ONE = np.array([0.1, 0.4])
 TWO = np.array([[0.1, 3.0], [0.4, 5.0]])

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, strategies as some
 
-from dpframe.workers.sensitivity import change, finite_parts, unlike
+from dpframe.draw.sensitivity import change, finite_parts, unlike
 
 FLOATS = some.floats(allow_nan=False, allow_infinity=False)
 PAIRS = some.lists(some.tuples(FLOATS, FLOATS | some.integers() | some.fractions()), max_size=5)

@@ -16,8 +16,8 @@ from dpframe import HostMechanism, PureDP
 if TYPE_CHECKING:
     import pytest
 
-    from dpframe.engine.checkpoint import Store
-    from dpframe.workers.requests import WorkerSource
+    from dpframe.count.checkpoint import Store
+    from dpframe.draw.requests import WorkerSource
 
 ROWS = 32
 
@@ -107,8 +107,8 @@ def record(
 ) -> dict[str, Any]:
     """The record of an audit; its outputs come from this process unless there is a source."""
     from dpframe.commands.audit import make_plan, make_record
+    from dpframe.draw.in_process import Here
     from dpframe.engine.run import run
-    from dpframe.workers.in_process import Here
     from support.small_audits import PLUGINS, load
 
     source = source or Here()
@@ -132,8 +132,8 @@ def notes(cell: dict[str, Any]) -> str:
 
 def sample_in_this_process(patch: pytest.MonkeyPatch) -> None:
     """Starts no worker processes: the same outputs, without a second or two for each of them."""
-    from dpframe.workers import pool as workers
-    from dpframe.workers.in_process import Here
+    from dpframe.draw import pool as workers
+    from dpframe.draw.in_process import Here
 
     class InThisProcess(Here):
         def start(self, number: int) -> None:

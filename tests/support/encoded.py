@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dpframe import Answers, PureDP
+from dpframe.draw.worker.codes import texts_in
+from dpframe.draw.worker.encoding import encode
+from dpframe.draw.worker.exceptions import encode_raised
 from dpframe.interfaces.attack import ABSENT, BEFORE
-from dpframe.workers.program.codes import texts_in
-from dpframe.workers.program.encoding import encode
-from dpframe.workers.program.exceptions import encode_raised
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from dpframe.cluster.executor import DaskExecutor
+from dpframe.draw.dask_executor import DaskExecutor
 from dpframe.interfaces.executor import Task
 
 BETWEEN = 1

@@ -13,8 +13,8 @@ import numpy as np
 
 from dpframe import HostMechanism, Neighbourhood, PureDP, Values
 from dpframe.commands.audit import load, make_plan
+from dpframe.draw.in_process import Here
 from dpframe.engine import run as engine
-from dpframe.workers.in_process import Here
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,8 +9,8 @@ import numpy as np
 
 from dpframe import HostMechanism, Pair, Target
 from dpframe.builtin.pairs.pairs import ZerosOnes
+from dpframe.draw import threefry
 from dpframe.interfaces import registry
-from dpframe.sampling import threefry
 
 BUILT_IN = [e for e in registry.load([]).entries if e.distribution == registry.BUILTIN]
 MECHANISMS = {

@@ -21,10 +21,10 @@ from dpframe import (
     Statistic,
 )
 from dpframe.commands.audit import make_plan
-from dpframe.engine import programs
+from dpframe.count import kernel
+from dpframe.draw import streams as chunks
 from dpframe.engine.run import quiet, run as run_plan
 from dpframe.interfaces import registry
-from dpframe.sampling import address as chunks
 from dpframe.spec import load_audit
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from dpframe.engine.checkpoint import Store
+    from dpframe.count.checkpoint import Store
     from dpframe.results.model import CellRecord
     from dpframe.spec.audit import Audit
 
@@ -186,7 +186,7 @@ class Spy:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.drawn: list[tuple[int, int, int, int]] = []
         """(dataset, first chunk, stop, rows counted of each)."""
-        count = programs.count_chunks
+        count = kernel.count_chunks
 
         def spy(*args: Any, **kwargs: Any) -> Any:
             origin, span = args[4], args[5]
@@ -197,7 +197,7 @@ class Spy:
                 self.drawn.append((int(origin.dataset), first, stop, limit))
             return count(*args, **kwargs)
 
-        patch.setattr(programs, "count_chunks", spy)
+        patch.setattr(kernel, "count_chunks", spy)
 
     def whole_chunks(self) -> list[tuple[int, int]]:
         """(dataset, chunk) of everything that was counted whole, sorted."""

@@ -299,7 +299,7 @@ def _categories(wanted: str, cells: Iterable[Any]) -> list[Any] | None:
 class UnmadeFrame:
     """The content of a pandas frame, for a black box in an environment with pandas.
 
-    It is used if this interpreter lacks pandas; `dpframe.workers.program.plain_data` makes the
+    It is used if this interpreter lacks pandas; `dpframe.draw.worker.plain_data` makes the
     frame in the other environment.
     """
 

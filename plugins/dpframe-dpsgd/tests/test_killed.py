@@ -31,7 +31,7 @@ pilot = 100
 """
 WRITING = """
 import sys
-from dpframe.engine import checkpoint
+from dpframe.count import checkpoint
 checkpoint.INTERVAL = 0.0  # seconds between two writes, so that a short run is killed between them
 sys.argv[0] = "dpframe"
 from dpframe.cli import main

@@ -1,1 +1,0 @@
-"""Audits of mechanisms with known privacy loss, to count how often bounds exceed it."""

@@ -1,1 +1,0 @@
-"""The executor that sends work to a Dask cluster."""

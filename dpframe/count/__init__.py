@@ -1,0 +1,1 @@
+"""Passes over shared draws: score rows, count scores, keep the counts."""

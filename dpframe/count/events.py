@@ -1,0 +1,327 @@
+"""Events that attacks choose from the scores of some draws, with their counts and examples."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpframe.common import trees
+from dpframe.common.text import escape
+from dpframe.common.types import Floats, HostArray, Ints, Tree
+from dpframe.count.plan import PassPosition
+from dpframe.count.scoring import FLOAT, learned_on_host, scores_of
+from dpframe.count.work import PassWork
+from dpframe.draw import row_checks, streams, trace
+from dpframe.errors import CellError
+from dpframe.interfaces.attack import Attack, Target
+from dpframe.interfaces.mechanism import HostMechanism
+from dpframe.interfaces.pair import Pair
+from dpframe.interfaces.plugin_calls import guarded, learns, unsuited
+from dpframe.interfaces.statistic import BinCounts, DecisionCounts, Statistic
+from dpframe.results.model import CellRecord, WitnessRecord
+from dpframe.results.strict_json import text as plain_text
+from dpframe.spec.audit import Cell, Choice, RunSettings
+from dpframe.stats.betting import choose
+from dpframe.stats.histograms import half_line
+
+
+@dataclasses.dataclass(frozen=True)
+class TailCuts(BinCounts):
+    """Counts of scores between cuts, which are quantiles of earlier scores far into both tails."""
+
+    number: int = 64  # cuts; scores of fewer distinct values have one at each
+
+    def bind(self, pilot0: HostArray, pilot1: HostArray) -> Any:
+        seen = np.concatenate([pilot0, pilot1])
+        seen = np.sort(seen[~np.isnan(seen)])
+        if not len(seen):
+            return np.zeros(self.number, pilot0.dtype)
+        values = np.unique(seen)
+        if len(values) <= self.number:
+            return np.sort(np.resize(values, self.number))
+        # Ranks from either end, at growing distances, so that a tail has events of every size.
+        ranks = np.geomspace(1, len(seen) / 2, self.number // 2).astype(int)
+        return np.sort(np.concatenate([seen[ranks - 1], seen[-ranks]]))
+
+
+class Seen(NamedTuple):
+    """Counts of one arm under one set of cuts."""
+
+    above: Ints  # draws at or above each cut, shape [2, cuts]: on D, on D′
+    trials: int  # draws on each side
+    cuts: tuple[int, ...] = ()  # number of cuts of each attack, by column; () for one attack
+
+    def place(self, event: int) -> tuple[int, int]:
+        """Return the attack of an event, by its number, and the cut of that attack."""
+        column = event % self.above.shape[1]
+        ends = np.cumsum((0, *self.cuts))
+        attack = int(np.searchsorted(ends, column, side="right")) - 1 if self.cuts else 0
+        return attack, column - int(ends[attack])
+
+    def of_attack(self, event: int) -> Ints:
+        """Count the draws between the cuts of the attack of an event, shape [2, its cuts + 1]."""
+        attack, cut = self.place(event)
+        first = event % self.above.shape[1] - cut
+        own = self.above[:, first : first + self.cuts[attack] if self.cuts else None]
+        return np.asarray(-np.diff(own, prepend=self.trials, append=0), np.int64)
+
+
+def above(statistic: Statistic, counts: Tree) -> Ints:
+    """Return the number of draws at or above each cut, shape [2, cuts]: on D, on D′.
+
+    The statistic counts bins or decisions; decisions have one cut, "decides D′".
+    """
+    (leaf,) = trees.leaves(counts)
+    found = np.asarray(leaf, np.int64)
+    if isinstance(statistic, DecisionCounts):
+        return found[:, 1:]
+    return np.cumsum(found[:, :1:-1], axis=1)[:, ::-1]
+
+
+def in_words(gives: str, edge: Any, *, is_above: bool) -> str:
+    """Describe an event of an attack without the attack's name."""
+    if gives == "decision":
+        return "decides D′" if is_above else "decides D"
+    return f"scores {half_line(edge, is_above=is_above)}"
+
+
+MOST_EXAMINED = 1 << 12  # outputs of each dataset that are searched for examples
+SHOWN = 3  # examples of outputs inside an event, and outside it
+MOST_NUMBERS = 6  # of an example
+LONGEST = 80  # characters of an example
+
+Output = tuple[bool, Callable[[], str]]
+
+
+def in_short(values: HostArray, texts: Mapping[float, str] = MappingProxyType({})) -> str:
+    """Write an output of numbers, shape [...]: `(0.31, -1.2, … 12 numbers)`."""
+    flat = np.ravel(values).tolist()
+    shown = [texts.get(value, f"{value:.6g}") for value in flat[:MOST_NUMBERS]]
+    if len(flat) > MOST_NUMBERS:
+        shown.append(f"… {len(flat)} numbers")
+    text = shown[0] if len(flat) == 1 else f"({', '.join(shown)})"
+    return escape(text if len(text) <= LONGEST else f"{text[:LONGEST]}…")
+
+
+def examples_of(both: Sequence[Sequence[Output]], *, is_above: bool) -> dict[str, Any]:
+    """Return different outputs inside an event, above a cut or below, and outside, as short texts.
+
+    `both` has outputs on D and on D′, each with True if it is at or above the cut.
+    """
+    found: dict[str, list[str]] = {"inside": [], "outside": []}
+    for at_or_above, told in itertools.chain.from_iterable(zip(*both, strict=False)):
+        own = found["inside" if at_or_above == is_above else "outside"]
+        if len(own) < SHOWN and (text := plain_text(told())) not in own:
+            own.append(text)
+        if min(map(len, found.values())) == SHOWN:
+            break
+    return found
+
+
+def event_of(
+    work: PassWork, cell: Cell, place: PassPosition, found: CellRecord
+) -> WitnessRecord | None:
+    """Return the event of a cell farthest outside its claim, with outputs; None if unknown."""
+    basis, statistic = found.basis, work.statistics[place.scorer]
+    trials, is_answer = found.trials[0], work.the_pass.shape.asking is not None
+    # The words for answers are known only to a run that has drawn them.
+    if basis is None or is_answer or trials != found.trials[1]:
+        return None
+    if not isinstance(statistic, DecisionCounts | BinCounts):
+        return None
+    attack = cell.attack.value
+    if attack.gives == "decision":  # statistics of bets count decisions likewise, without edges
+        statistic = DecisionCounts()
+    layout, state = place.own(work.layouts), place.own(work.states)
+    cuts = np.asarray(statistic.edges(layout))
+    counts = above(statistic, np.array(found.counts))
+    slope = np.exp([min(basis.contrast.claimed, 700.0)])
+    number = int(choose(counts, trials, slope, basis.contrast.delta).event[0])
+    side, cut = divmod(number, len(cuts))
+    is_above, edge = side in (0, 2), float(cuts[cut])
+    told = told_by(attack, state, edge, is_above, {})
+    both: list[list[Output]] = [[], []]
+    for outputs, drawn in zip(both, () if told else work.examples(place.lane), strict=False):
+        rows = drawn[:MOST_EXAMINED]
+        views = trace.seen(attack, rows, work.the_pass.shape, work.dtype)
+        scores = compiled_scores(attack, state, views, work.dtype, len(rows))
+        at = cuts[cut].astype(scores.dtype)
+        outputs.extend(outputs_of(scores, at, (partial(in_short, row) for row in rows)))
+    hits = counts[:, cut] if is_above else trials - counts[:, cut]
+    event = told or f"{cell.attack.label} {in_words(attack.gives, cuts[cut], is_above=is_above)}"
+    return WitnessRecord(
+        event=plain_text(" ".join(str(event).split())),
+        more_likely="D′" if side < 2 else "D",
+        hits=hits.tolist(),
+        trials=list(found.trials),
+        pair_trials=trials,
+        **examples_of(both, is_above=is_above),
+    )
+
+
+def outputs_of(scores: HostArray, edge: Any, told: Iterable[Callable[[], str]]) -> list[Output]:
+    """Return outputs with their scores, each as True if it is at or above an edge, and its text."""
+    return list(zip((scores >= edge).tolist(), told, strict=True))
+
+
+def told_by(attack: Attack, state: Tree, edge: float, above: bool, words: Any) -> str | None:
+    """Return an event in the attack's own words, in one line; None if it has none."""
+    found: Any = guarded("words", attack.words, state, edge, above, words)
+    return None if found is None else " ".join(str(found).split())
+
+
+def compiled_scores(
+    attack: Attack,
+    state: Tree,
+    outputs: HostArray,
+    dtype: np.dtype[Any],
+    block: int,
+    size: int | None = None,
+) -> HostArray:
+    """Score outputs, as the attack sees them, on the device, at most `block` at a time.
+
+    Each call is padded to `size` rows, so that one program serves any number; default: the next
+    power of two, at least 64.
+    """
+    from dpframe.draw.programs import score_given
+
+    leaves = trace.unstacked(attack, dtype)
+
+    def score(rows: HostArray) -> HostArray:
+        filled = size or max(64, 1 << max(0, len(rows) - 1).bit_length())
+        whole = np.resize(rows, (filled, *rows.shape[1:]))
+        found: HostArray = np.asarray(guarded("score", score_given, leaves, state, whole))
+        trace.check_scores(found, filled, attack.gives)
+        return found[: len(rows)]
+
+    return np.concatenate([score(outputs[at : at + block]) for at in range(0, len(outputs), block)])
+
+
+CUTS = 64  # events of an attack in one direction, at most
+
+SLOW_FROM = 1 << 12
+"""Answers per dataset from which attacks are used that are slow to learn, or compiled."""
+
+WIDEST = 64  # numbers of an answer up to which these are used
+TRIED = 64  # answers that are scored alone and together, to compare the scores
+BLOCK = 1 << 14  # answers that are scored at a time
+
+
+class LearnedAttack(NamedTuple):
+    """One attack with its state and its cuts."""
+
+    place: int  # of the attack, in the search
+    attack: Attack
+    state: Tree
+    cuts: Floats  # scores at which events begin, ascending; for decisions 1 alone
+
+
+class AnswerEvents:
+    """Events of attacks that have learned from some answers of a black box.
+
+    Answers are scored in float64. `tried` has attacks that are known to score rows alone.
+    """
+
+    def __init__(
+        self,
+        attacks: Sequence[Choice[Attack]],
+        mechanism: HostMechanism,
+        pair: Pair,
+        run: RunSettings,
+        stream: streams.Stream,
+        prng: str,
+        tried: set[Any],
+    ) -> None:
+        self.attacks, self.mechanism, self.pair, self.tried = attacks, mechanism, pair, tried
+        self.run, self.stream, self.prng = run, stream, prng
+        self.learned: list[LearnedAttack] = []
+
+    def learn(self, train: tuple[HostArray, HostArray], shape: streams.Shape) -> None:
+        """Let every attack learn from rows on D and on D′, and choose cuts by their scores."""
+        self.shape = shape
+        cheap = [one.value.portable and not one.value.slow_to_learn for one in self.attacks]
+        all_of_them = (len(train[0]) >= SLOW_FROM and shape.width <= WIDEST) or not any(cheap)
+        self.learned = [
+            self._learned(place, choice, train)
+            for place, choice in enumerate(self.attacks)
+            if cheap[place] or all_of_them
+        ]
+
+    def count(self, rows: tuple[HostArray, HostArray]) -> Seen:
+        """Count the events of all attacks in some answers."""
+        found = [
+            np.stack([self._above(number, one.cuts, side) for side in rows])
+            for number, one in enumerate(self.learned)
+        ]
+        cuts = tuple(len(one.cuts) for one in self.learned)
+        return Seen(np.concatenate(found, axis=1), len(rows[0]), cuts)
+
+    def event(
+        self, number: int, cut: int, *, is_above: bool, words: Mapping[int, str]
+    ) -> tuple[int, str | None, str]:
+        """Describe the event "at or above a cut" of a learned attack, or its complement.
+
+        Returns the attack, the event in the attack's words, if any, and in terms of scores.
+        """
+        place, attack, state, cuts = self.learned[number]
+        edge = float(cuts[cut])
+        told = told_by(attack, state, edge, is_above, words)
+        return place, told, in_words(attack.gives, edge, is_above=is_above)
+
+    def scores_of(self, number: int, rows: HostArray) -> HostArray:
+        """Return the scores of answers by a learned attack, as floats, shape [n]."""
+        _, attack, state, _ = self.learned[number]
+        return scores_of(attack, state, self._looked(attack, rows)).astype(float)
+
+    def _learned(
+        self, place: int, choice: Choice[Attack], rows: tuple[HostArray, HostArray]
+    ) -> LearnedAttack:
+        attack = choice.value
+        train = self._looked(attack, rows[0]), self._looked(attack, rows[1])
+        target = Target(self.mechanism, self.pair, train[0].shape[1:])
+        if (reason := unsuited(attack, target)) is not None:
+            raise CellError(f"{choice.label}: {reason}")
+        state: Tree = ()
+        if attack.has_fit():
+            given = train if learns(attack) else (train[0][:0], train[1][:0])
+            state = learned_on_host(attack, self.stream, self.prng, target, given)
+        self._try(attack, state, rows)
+        if attack.gives == "decision":
+            return LearnedAttack(place, attack, state, np.ones(1))
+        scores = [scores_of(attack, state, part) for part in train]
+        values = np.unique(np.concatenate(scores))
+        values = values[~np.isnan(values)]
+        if len(values) > CUTS:
+            values = np.unique(TailCuts(CUTS).bind(scores[0], scores[1]))
+        # All answers lie at or above the lowest value, so there is no event at it.
+        cuts = values[1:].astype(np.float64) if len(values) > 1 else np.array([np.inf])
+        return LearnedAttack(place, attack, state, cuts)
+
+    def _try(self, attack: Attack, state: Tree, rows: tuple[HostArray, HostArray]) -> None:
+        """Check once that an attack sees and scores every answer alone."""
+        few = min(TRIED, *map(len, rows))
+        if few < 2 or (attack, self.mechanism) in self.tried:
+            return
+        self.tried.add((attack, self.mechanism))
+
+        def score(part: HostArray) -> HostArray:
+            found = scores_of(attack, state, self._looked(attack, part))
+            return found.astype(np.float64) if found.dtype == bool else found
+
+        trace.check_seen_alone(attack, rows[0][:few], self.shape, FLOAT)
+        row_checks.check_rows_alone(score, (rows[0][:few], rows[1][:few]))
+
+    def _looked(self, attack: Attack, rows: HostArray) -> HostArray:
+        return trace.seen(attack, rows, self.shape, FLOAT)
+
+    def _above(self, number: int, cuts: Floats, rows: HostArray) -> Any:
+        total = np.zeros(len(cuts), np.int64)
+        for at in range(0, len(rows), BLOCK):
+            ordered = np.sort(self.scores_of(number, rows[at : at + BLOCK]))
+            ordered = ordered[~np.isnan(ordered)]
+            total += len(ordered) - np.searchsorted(ordered, cuts, side="left")
+        return total

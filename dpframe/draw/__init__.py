@@ -1,0 +1,1 @@
+"""Rows of mechanisms: traced programs, worker processes of black boxes, and clusters."""

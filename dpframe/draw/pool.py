@@ -1,0 +1,284 @@
+"""A pool of worker processes for black boxes."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dpframe.common import machine, text
+from dpframe.draw import requests
+from dpframe.draw.process import WorkerExited, WorkerProcess, WorkerStderr, end
+from dpframe.draw.worker.frames import Frame, NoFrameError
+from dpframe.draw.worker.query import Queried, Refused, heard
+from dpframe.errors import SampleError
+
+TO_LOAD = 60.0
+"""Seconds in which a process must start and load the box, if another one has done so before."""
+
+FIRST_LOAD = 600.0
+"""The same if none has: the trial call of a plan comes first, and the machine may be busy."""
+
+TIMES = 10  # a load may take this multiple of the longest earlier load in any case
+
+MISSING = ("ModuleNotFoundError", "ImportError", "AttributeError")
+"""Exceptions of a process that lacks a module, or a part of one, which this process has."""
+
+DEAF = 5.0
+"""Seconds that a process gets beyond the limits of all requested releases."""
+
+IDLE = 8
+"""Processes that are kept in any case: a plan calls each box before a run draws from it."""
+
+NOTHING = -1  # number of no load
+
+
+class Workers(requests.WorkerSource):
+    """Worker processes of one run, `most` lent at a time; one starts when it is first needed.
+
+    Default: one per core, at least two, because a fault of a box's randomness may show only between
+    processes. `interpreters` has the path of each environment's interpreter by name.
+    """
+
+    def __init__(
+        self, most: int | None = None, interpreters: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__()
+        self._most = max(2, most or machine.available_cores())
+        self.interpreters = interpreters or {}
+        self.stopped = False
+        self._slowest: float | None = None
+        self._remarks = WorkerStderr()
+        self._waiting: deque[object] = deque()
+        """Callers that wait for workers, served in this order: else one that needs two at once
+        might wait for as long as others need one."""
+        self._idle: list[WorkerProcess] = []
+        self._busy: set[WorkerProcess] = set()
+        self._change = threading.Condition()
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self, number: int) -> None:
+        """Start processes before they are needed, so that they import in the meantime."""
+        with contextlib.suppress(SampleError), self._change:  # raised again when they are lent
+            self._idle += [WorkerProcess(remarks=self._remarks) for _ in range(number)]
+
+    @contextlib.contextmanager
+    def lend(
+        self, load: requests.BoxPayload, number: int = 1
+    ) -> Iterator[list[requests.WorkerLease]]:
+        load.message()  # raises before a process starts
+        taken = self._take(load, number)
+        lent = [_Worker(self, p, load) for p in taken]
+        try:
+            deadline = time.monotonic() + self.to_load
+            for worker in lent:  # all load at the same time
+                worker.ask_to_load(deadline)
+            for worker in lent:
+                worker.take_in(deadline)
+            yield list(lent)
+        finally:
+            end(*(worker.process for worker in lent if not worker.at_rest))
+            with self._change:
+                self._busy.difference_update(worker.process for worker in lent)
+                if not self.stopped:
+                    self._idle += [worker.process for worker in lent if worker.process.alive]
+                self._change.notify_all()
+
+    def stop(self) -> None:
+        """See `WorkerSource`; also called when a run ends in order."""
+        with self._change:
+            self.stopped = True
+            processes = [*self._idle, *self._busy]
+            self._idle.clear()
+            self._change.notify_all()
+        end(*processes)
+
+    @property
+    def most(self) -> int:
+        return self._most
+
+    @property
+    def to_load(self) -> float:
+        """Seconds in which a process must load a box, judging by earlier ones."""
+        return FIRST_LOAD if self._slowest is None else max(TO_LOAD, TIMES * self._slowest)
+
+    def loaded_in(self, seconds: float) -> None:
+        """Note how long a process took."""
+        with self._change:
+            self._slowest = max(self._slowest or 0.0, seconds)
+
+    def _interpreter_of(self, load: requests.BoxPayload) -> str | None:
+        """Return the path of a load's interpreter; None for that of this process."""
+        if not load.is_external:
+            return None
+        box: Any = load.content[0][0]
+        if box.environment is None:
+            return sys.executable
+        if box.environment not in self.interpreters:
+            raise SampleError(f"there is no environment {box.environment!r} to run it in")
+        return self.interpreters[box.environment]
+
+    def _take(self, load: requests.BoxPayload, number: int) -> list[WorkerProcess]:
+        interpreter, caller = self._interpreter_of(load), object()
+        with self._change:
+            self._waiting.append(caller)
+            try:
+                self._change.wait_for(
+                    lambda: (
+                        self.stopped
+                        or (self._waiting[0] is caller and self.most - len(self._busy) >= number)
+                    )
+                )
+                if self.stopped:
+                    raise requests.RunCancelled
+                return self._chosen(load, interpreter, number)
+            finally:
+                self._waiting.remove(caller)
+                self._change.notify_all()  # another caller is next
+
+    def _chosen(
+        self, load: requests.BoxPayload, interpreter: str | None, number: int
+    ) -> list[WorkerProcess]:
+        # A process runs the code of one box, so no box meets the state that another has left.
+        fit = [
+            process
+            for process in self._idle
+            if process.interpreter == interpreter and process.imported in ("", load.code)
+        ]
+        fit.sort(key=lambda process: (process.holds != load.number, process.imported == ""))
+        taken = fit[:number]
+        self._idle = [process for process in self._idle if process not in taken]
+        # Processes of other boxes are kept too, up to a limit: those idle longest end.
+        most = max(0, max(IDLE, 2 * self.most) - len(self._busy) - number)
+        spare = self._idle[: max(0, len(self._idle) - most)]
+        self._idle = self._idle[len(spare) :]
+        end(*spare)
+        try:
+            while len(taken) < number:
+                taken.append(WorkerProcess(interpreter, self._remarks))
+        except BaseException:  # nothing would end processes that are neither idle nor busy
+            end(*taken)
+            raise
+        self._busy.update(taken)
+        return taken
+
+
+class _Worker(requests.WorkerLease):
+    """One process, lent for one load: see `WorkerLease`."""
+
+    def __init__(self, workers: Workers, process: WorkerProcess, load: requests.BoxPayload) -> None:
+        self.workers, self.process, self.load = workers, process, load
+        self.at_rest = False
+        """True if it waits for a task; else it is somewhere inside the box, or has ended."""
+        self._asked, self._with_code = 0.0, False  # when to load the box, and if with its code
+
+    def draw(self, request: requests.Request, deadline: float | None) -> Iterator[requests.Drawn]:
+        method = requests.called(type(self.load.content[0][request.lane]))
+        self.at_rest, left, most = False, request, None
+        limit = None if request.terms is None else request.terms.limit
+        try:
+            self.process.say({"do": "draw", **request.as_task()})
+            while True:
+                # The next chunk has begun, even if it never ends.
+                begun = min(request.rows, (left.stop - left.first) * request.rows)
+                self.workers.asked(begun)
+                # A release that takes too long raises a TimeoutError, if it can be interrupted.
+                most = None if limit is None else time.monotonic() + request.rows * limit + DEAF
+                frame = self.process.hear(min(filter(None, (deadline, most)), default=None))
+                self.at_rest = frame.header["tell"] != "outputs"
+                found = requests.drawn(frame, left, method)
+                if found is None:
+                    return
+                self.workers.asked(len(found.outputs) - begun)
+                self.workers.note(found.words)
+                left = left._replace(first=left.first + len(found.outputs) // request.rows)
+                yield found
+        except NoFrameError as error:
+            raise self._ended(self.process.refused(error), "while it sampled") from None
+        except requests.DeadlinePassed:
+            if most is None or (deadline is not None and deadline <= most):
+                raise
+            raise SampleError(
+                f"a release took longer than the {limit:g} s allowed, and could not be interrupted"
+            ) from None
+        except WorkerExited as gone:
+            raise self._ended(gone, "while it sampled") from None
+
+    def query(self, data: int, deadline: float | None) -> Queried:
+        self.at_rest = False
+        try:
+            self.process.say({"do": "query", "data": data})
+            frame = self.process.hear(deadline)
+        except WorkerExited as gone:
+            raise self._ended(gone, "while it computed its query") from None
+        self.at_rest = True
+        if frame.header["tell"] != "queried":
+            raise requests.problem(frame, "sample")
+        try:
+            return heard(frame)
+        except Refused as refused:
+            raise SampleError(str(refused)) from None
+
+    def ask_to_load(self, deadline: float) -> None:
+        """Ask the process to load the box, unless it holds it."""
+        if self.process.holds == self.load.number:
+            return
+        self._asked = time.monotonic()
+        with self._loading():
+            if self.process.holds is None:
+                self.process.hear(deadline)  # "ready"
+            self.process.topic, self.process.imported = self.load.topic, self.load.code
+            self.process.holds, self._with_code = NOTHING, self.load.as_code
+            self.process.say(*self.load.message())
+
+    def take_in(self, deadline: float) -> None:
+        """Wait until the process holds the box, before the box's time begins.
+
+        Raises SampleError if it cannot load it, RunCancelled if the run ends.
+        """
+        while self.process.holds != self.load.number:
+            with self._loading():
+                frame = self.process.hear(deadline)
+            if frame.header["tell"] == "loaded":
+                self.process.holds = self.load.number
+                self.workers.loaded_in(time.monotonic() - self._asked)
+            elif self._lacks_code(frame):
+                self.load.bring_code()
+                self.ask_to_load(deadline)
+            else:
+                self.at_rest = True
+                if frame.header["tell"] == "refused":
+                    raise requests.problem(frame, "sample")
+                why = text.escape(str(frame.header.get("blame")))
+                raise SampleError(f"a worker could not load the mechanism ({why})")
+        self.at_rest = True
+
+    def _lacks_code(self, frame: Frame) -> bool:
+        """True if code is missing that can still be sent."""
+        lacks = frame.header.get("type") in MISSING
+        return lacks and not self._with_code and not self.load.is_external
+
+    @contextlib.contextmanager
+    def _loading(self) -> Iterator[None]:
+        try:
+            yield
+        except WorkerExited as gone:
+            raise self._ended(gone, "before it sampled") from None
+        except requests.DeadlinePassed:
+            raise requests.LostError(
+                f"a worker process did not load the mechanism within {self.workers.to_load:g} s"
+            ) from None
+
+    def _ended(self, gone: WorkerExited, when: str) -> Exception:
+        if self.workers.stopped:
+            return requests.RunCancelled()
+        return requests.LostError(f"a worker process {gone} {when}")

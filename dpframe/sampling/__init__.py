@@ -1,1 +1,0 @@
-"""Random draws: addresses, device programs, and the cache of compiled programs."""

@@ -1,1 +1,0 @@
-"""Black boxes: worker processes, the program they run, and the requests they serve."""
