@@ -250,7 +250,7 @@ def _started(interpreter: str | None) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-c", WORKER_PROCESS_START, json.dumps([sys.path, given()])]
     environ = {**os.environ}
     if interpreter is not None:
-        command = [interpreter, "-c", START, str(Path(__file__).parent / "program")]
+        command = [interpreter, "-c", START, str(Path(__file__).parent / "worker")]
         # These variables would point to this interpreter.
         environ = {**clean(), **dict.fromkeys(ONE_THREAD, "1")}
     try:

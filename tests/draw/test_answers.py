@@ -118,7 +118,7 @@ def test_exceptions_are_answers():
         assert answers.raised.all()
         assert len(set(answers.kinds.tolist())) == 1
         assert len(set(answers.values.tolist())) > 1
-        where = "" if kind is RecursionError else r" at (workers/)?test_answers.py:\d+"
+        where = "" if kind is RecursionError else r" at (draw/)?test_answers.py:\d+"
         words = f"raises {kind.__name__}{where}: "
         assert re.match(words, answers.words[int(answers.kinds[0])].replace("tests/", ""))
         assert (answers.numbers[:, 0] >= 10).all()
