@@ -27,8 +27,6 @@ FEW = ["--trials", "20000"]
 FEWER = {
     # The picture shows one of 42 settings, and the bets of each take ten seconds.
     "dptext-decided": [*FEW, "--set", "mechanism.epsilon=[0.1, 1.0]", "--set", "pair.dim=[1, 8]"],
-    "theorem-04-rate": ["--set", "audit.trials=[1000, 10000, 100000]", "--set", "audit.repeats=12"],
-    "figure-04-bins": [*FEW, "--set", "audit.repeats=3"],
 }
 """For specs that count many cells."""
 OUT = ("-o", "--report")

@@ -55,7 +55,6 @@ LARGEST_BOUND = Sign("largest certified bound", facecolor=FAINT, alpha=0.55, lw=
 LIMIT = Sign("the most that this attack can show", color=BLUE, lw=0.8, marker="|", markersize=5)
 ESTIMATE = Sign("estimate, no bound", **_POINT, **HOLLOW)
 INTERVAL = Sign("interval, no bound", color=ORANGE, lw=1.0, marker="|", markersize=5)
-GAUSSIAN_INTERVAL = Sign("interval if the noise is Gaussian", color=BLUE, lw=0.9, marker="_")
 COUNTED = Sign("these scores, no bound", color=QUIET, lw=0.7)
 ON_D = Sign("D", color=BLUE, lw=1.0)
 ON_D1 = Sign("D′", color=ORANGE, lw=1.0, ls=(0, (3, 1)))
@@ -63,8 +62,6 @@ EXACT_ON_D, EXACT_ON_D1 = Sign("exactly, on D", **_DOT), Sign("exactly, on D′"
 NAN = Sign("NaN", facecolor="none", edgecolor=FAINT, hatch="////")
 THRESHOLD = Sign("threshold that was used", color=INK, lw=0.9, ls=(0, (5, 1.5)))
 PLANNED = Sign("planned trials", color=QUIET, lw=0.8, ls=DOTTED)
-STEEPEST = Sign("steepest slope of the divergence", **_POINT | {"marker": "*", "markersize": 7})
-FASTEST = Sign("at least this fast in the limit: slope −⅓", color=INK, lw=0.9, ls=DOTTED)
 REFUTED = Sign("where the claim is refuted", color=INK, lw=0.9, ls=DOTTED)
 
 # Published values.

@@ -83,39 +83,11 @@ KINDS = {
         "direction. Claimed and certified values are for one release.",
         (repeats, no_proof),
     ),
-    "threshold-curve": FigureKind(
-        histograms.find_threshold_curve,
-        histograms.draw_threshold_curve,
-        "μ of {audit} against the threshold, read as that of a Gaussian; nothing here is a bound "
-        "for other noise.",
-        (no_proof,),
-    ),
-    "total-variation": FigureKind(
-        histograms.find_total_variation,
-        histograms.draw_total_variation,
-        "Total variation distance of {audit} between two histograms, against their number of "
-        "bins: an estimate, not a bound.",
-        (repeats, no_proof),
-    ),
-    "convergence": FigureKind(
-        histograms.find_convergence,
-        histograms.draw_convergence,
-        "Error of the total variation distance of {audit}, as its histograms have it, against the "
-        "number of draws. Means over repeats, bars from the lower to the upper quartile.",
-        (),
-    ),
     "slack": FigureKind(
         comparison.find_slack,
         comparison.draw_slack,
         "Slack of {audit}: certified ε and the parts of claimed − certified ε, as shares of the "
         "claimed ε. They add up to 1; parts below 0 are drawn left of 0.",
-    ),
-    "best-order": FigureKind(
-        histograms.find_best_order,
-        histograms.draw_best_order,
-        "Standard deviation of σ over the repeats of {audit}, if it is read off the hockey-stick "
-        "divergence of one order; as a share of σ.",
-        (),
     ),
     "scores": FigureKind(
         histograms.find_histograms,

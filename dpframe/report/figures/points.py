@@ -5,12 +5,9 @@ from __future__ import annotations
 import csv
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
-
-from dpframe.common.types import Floats
 from dpframe.errors import DpframeError
 from dpframe.report.figures.drawing import BESIDE, Picture, shorten
 from dpframe.report.group import Group, Spot, groups, same, telling
@@ -128,32 +125,6 @@ def certified(spot: Spot) -> float | None:
 def losses(spots: Sequence[Spot]) -> list[float | None]:
     """Return the estimated and the certified losses."""
     return [value for spot in spots for value in (spot.mean("epsilon"), certified(spot))]
-
-
-def shares(cell: CellRecord) -> tuple[Floats, Floats] | None:
-    """Return the shares of the bins of a histogram on D and on D′."""
-    counts: Any = cell.counts
-    if "edges" not in cell.statistic or not isinstance(counts, list) or len(counts) != 2:
-        return None
-    q, p = (np.array(row, float) / max(sum(row), 1) for row in counts)
-    return q, p
-
-
-def series(
-    record: Record, place: Callable[[CellRecord], object], value: Callable[[CellRecord], T | None]
-) -> Iterator[tuple[Group, dict[float, list[T]]]]:
-    """Yield the known values of each group, of all replicates, by place in ascending order.
-
-    A place is a finite number. Groups without values are left out.
-    """
-    for group in groups(record.cells):
-        values: dict[float, list[T]] = {}
-        for cell in (cell for spot in group.spots for cell in spot.done):
-            at, known = number(place(cell)), value(cell)
-            if at is not None and math.isfinite(at) and known is not None:
-                values.setdefault(at, []).append(known)
-        if values:
-            yield group, dict(sorted(values.items()))
 
 
 MECHANISM, EPSILON = "mechanism", "epsilon"

@@ -38,8 +38,6 @@ def test_every_kind_is_in_the_gallery_and_every_run_is_drawn():
 def test_the_commands_work(spec, tmp_path):
     name = re.search(r"([^/]*)\.toml", spec)[1]
     few = ["--trials", "4000"]
-    if name == "theorem-04-rate":  # sweeps them
-        few = ["--set", "audit.trials=[1000, 4000]", "--set", "audit.repeats=2"]
     if name == "dptext-decided":  # the page draws one of 42 settings
         few = [*few, "--set", "mechanism.epsilon=[0.1, 1.0]", "--set", "pair.dim=[1, 8]"]
     if spec.startswith("plugins/"):
