@@ -180,26 +180,6 @@ def _one_command_line() -> Iterator[None]:
         yield
 
 
-@functools.cache
-def _whole_audits(confidence: float) -> Any:
-    from dpframe.testing import calibration_rows
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calibration_rows, "AUDITS", 30)
-        return calibration_rows.together_rows(confidence, seed=0)
-
-
-@pytest.fixture(scope="module")
-def whole_audits_once() -> Iterator[None]:
-    """For tests of all else that `dpframe calibrate` does; tests/testing has those of this."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "dpframe.commands.calibrate.together_rows",
-            lambda confidence, seed: _whole_audits(confidence),
-        )
-        yield
-
-
 def _coarse_bounds() -> Iterator[None]:
     """Certify what bets show on grids of a few points: the fine ones take most of their time.
 

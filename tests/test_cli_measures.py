@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from dpframe.cli import app
 
-pytestmark = pytest.mark.usefixtures("whole_audits_once", "coarse_bounds")
+pytestmark = pytest.mark.usefixtures("coarse_bounds")
 
 QUICK = SPECS / "quick.toml"
 
@@ -178,8 +178,8 @@ def test_calibrate() -> None:
     done = invoke("calibrate", "small.toml", "--repeats", "200", "--trials", "50", "--trials", "99")
     assert done.exit_code == 0, done.output
     assert "laplace-halved · true ε 1.00 at δ = 0" in done.stdout
-    assert done.stdout.count("○ kept") == 7  # two lines, one computed, four of whole audits
-    assert "Promises kept: 7, broken: 0" in done.stdout
+    assert done.stdout.count("○ kept") == 3  # two lines, one computed
+    assert "Promises kept: 3, broken: 0" in done.stdout
     assert not Path("runs").exists()
 
 

@@ -322,7 +322,6 @@ def calibrated_a_little(spec: Any, *, repeats: int, **more: Any) -> Any:
     return calibrate.calibrate(spec, repeats=min(repeats, FEW_REPEATS), **more)
 
 
-@pytest.mark.usefixtures("whole_audits_once")
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in PAGES]
 )

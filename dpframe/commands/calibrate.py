@@ -16,7 +16,6 @@ from dpframe.testing.calibration_rows import (
     calibrated,
     corner_row,
     failed,
-    together_rows,
 )
 from dpframe.testing.experiment import experiments_of, repeated
 
@@ -103,10 +102,8 @@ def calibration(
     ]
     rows += [failed(cell, reason) for cell, reason in found.failed]
     first = loaded[0]
-    certifying = list(found.certifying())
-    corners = [row for one in certifying if (row := corner_row(*one)) is not None]
-    whole = together_rows(first.cells[0].confidence, first.cells[0].seed) if certifying else []
-    promises = [row["promise"] for row in (*rows, *corners, *whole)]
+    corners = [row for one in found.certifying() if (row := corner_row(*one)) is not None]
+    promises = [row["promise"] for row in (*rows, *corners)]
     return {
         "schema": SCHEMA,
         "kind": "calibration",
@@ -119,7 +116,6 @@ def calibration(
         "plugins": [plugin.model_dump() for plugin in plugin_records(first)],
         "rows": rows,
         "corners": corners,
-        "together": whole,
         "skipped": [skip_record(skip).model_dump() for skip in found.skipped],
         "summary": {
             **{word: promises.count(word) for word in (KEPT, BROKEN)},

@@ -162,13 +162,6 @@ CORNERS: Columns = {
     "one event": lambda row: _share(row, row["of_share"]),
     "share": lambda row: _share(row, row["reason"] is None and row["share"] * row["promised"]),
 }
-WHOLE: Columns = {
-    "audits": lambda row: quantity(row["audits"]),
-    "error": lambda row: row["what"],
-    "observed": lambda row: _rate(row, 1),
-    "expected": lambda row: f"{100 * row['expected']:.2f} %",
-    "promised": lambda row: f"{100 * row['promised']:.2f} %",
-}
 
 
 def _section(title: str, text: str, columns: Columns, rows: list[ResultRow]) -> Table:
@@ -180,11 +173,11 @@ def _section(title: str, text: str, columns: Columns, rows: list[ResultRow]) -> 
             promise = "–"
         texts = [*(write(row) for write in columns.values()), f"{SYMBOL[verdict]} {promise}"]
         lines.append(Row(texts, verdict or "dim"))
-    return Table((*columns, "promise"), lines, ("n", "audits"), title, text, is_named=False)
+    return Table((*columns, "promise"), lines, ("n",), title, text, is_named=False)
 
 
 def sections(found: dict[str, Any]) -> Iterator[Table]:
-    """Return the tables: one for each known truth, the computed corner, and whole audits."""
+    """Return the tables: one for each known truth, and the computed corner."""
     for rows in tables(found["rows"], (*OWN_KEYS, "audit.trials")):
         # By trials, estimators that certify first, the best on top.
         rows.sort(
@@ -205,15 +198,6 @@ def sections(found: dict[str, Any]) -> Iterator[Table]:
             "not listed."
         )
         yield _section("at the corner of a curve", text, CORNERS, corners)
-    if whole := found["together"]:
-        text = (
-            "An audit corrects for the number of its bounds and claims, for repeated looks, and "
-            "for the resolution of float32 samplers. This table tests these corrections separately "
-            "from estimators, on cells with exact p-values. The error rate is then known, and both "
-            "a larger and a smaller one would be a mistake. Counts are simulated; everything else "
-            "is as in a run. A correct engine fails with probability below one in a million."
-        )
-        yield _section("audits as a whole", text, WHOLE, whole)
 
 
 def tables(rows: list[ResultRow], own: tuple[str, ...] = OWN_KEYS) -> list[list[ResultRow]]:

@@ -9,14 +9,10 @@ from dpframe.engine.corner import Corner, TwoValued
 from dpframe.errors import CellError
 from dpframe.spec.audit import Cell, Choice, RunSettings
 from dpframe.stats.binomial import exceedance
-from dpframe.testing.corrections import AUDITS, together
 from dpframe.testing.experiment import CalibratedCell, Estimates, Experiment
 
 ROUNDING = 1e-9  # relative error of a known truth: a bound above it by less is not above it
 KEPT, BROKEN = "kept", "broken"
-
-# Probability that any row of `together_rows` is called broken although nothing is.
-ACCUSED = 1e-6
 
 NOTHING: dict[str, Any] = dict.fromkeys(
     (
@@ -118,18 +114,6 @@ def corner_row(part: CalibratedCell, run: RunSettings) -> dict[str, Any] | None:
     except CellError as error:
         nothing = dict.fromkeys(("epsilon", "exceedance", "share", "of_share", "promise"))
         return {**row, **nothing, "mistakes": [], "reason": str(error)}
-
-
-def together_rows(confidence: float, seed: int) -> list[dict[str, Any]]:
-    """Compare the error rates of whole audits at a confidence with the expected rates."""
-    tried = list(together(confidence, AUDITS, seed))
-    rows = []
-    for one in tried:
-        found = exceedance(one.happened, one.audits, one.promised, ACCUSED / len(tried))
-        right = found.low <= one.expected <= found.high
-        rates = {"rate": found.rate, "rate_low": found.low, "rate_high": found.high}
-        rows.append({**one._asdict(), **rates, "promise": KEPT if right else BROKEN})
-    return rows
 
 
 def failed(cell: Cell, reason: str) -> dict[str, Any]:

@@ -22,8 +22,6 @@ from dpframe.report.calibration import calibration_page, parts
 from dpframe.report.terminal.text import show_parts
 from dpframe.results.store import dumps
 
-pytestmark = pytest.mark.usefixtures("whole_audits_once")
-
 PLANTED = {
     "mechanism": [{"use": "silent"}],
     "attack": [{"use": "first"}],
@@ -150,8 +148,7 @@ def test_the_report(planted: dict[str, Any]) -> None:
     assert "✗ BROKEN" in text
     assert "○ kept" in text
     assert "~ nothing" in text
-    assert "Promises kept: 5, broken: 1" in text  # one line, and four of whole audits
-    assert "audits as a whole" in text
+    assert "Promises kept: 1, broken: 1" in text
     assert "at the corner of a curve" not in text  # no share of the error is known
     assert all(len(line) <= 80 for line in text.splitlines())
     guess = next(line for line in text.splitlines() if "guess" in line)
@@ -164,7 +161,6 @@ def test_the_page(planted: dict[str, Any]) -> None:
     assert page.rstrip().endswith("; 2026-01-02.")
     assert "| 200 | first · does not pay |" in page
     assert page.count("| BROKEN |") == 1
-    assert "## Audits as a whole" in page
     json.loads(dumps(planted))
 
 
@@ -225,6 +221,5 @@ def test_where_nothing_certifies_nothing_is_said_of_promises() -> None:
     found = dpframe.calibrate(
         spec(**{**PLANTED, "estimator": [{"use": "guess"}]}), repeats=20, plugins=KNOWN
     )
-    assert (found["corners"], found["together"]) == ([], [])
-    assert "as a whole" not in shown(found) + calibration_page(found, "dpframe", "2026-01-02")
+    assert found["corners"] == []
     assert exit_code(found) == 0

@@ -203,7 +203,6 @@ def test_an_attack_that_gives_no_memberships_fails() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("whole_audits_once")
 def test_a_calibration_repeats_runs() -> None:
     """At the exact null, with what a run counts and estimates with."""
     found = dpframe.calibrate(

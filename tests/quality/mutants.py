@@ -180,8 +180,7 @@ MUTANTS = [
         "dpframe/engine/ledger.py",
         "max(1, plan.certifying_cells)",
         "max(1, plan.m)",
-        ("tests/engine/test_run.py", "tests/testing/test_corrections.py"),
-        calibrate=True,
+        ("tests/engine/test_run.py", "tests/testing/test_whole_audits.py"),
     ),
     Mutant(
         15,

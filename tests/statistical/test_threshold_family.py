@@ -258,7 +258,6 @@ def test_the_planted_estimator_condemns_a_true_claim() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("whole_audits_once")
 def test_calibrate_finds_the_planted_estimator_and_clears_ours() -> None:
     """Against a true curve, which is what `gdp` certifies against, and without any leak."""
     document = {

@@ -1,4 +1,4 @@
-"""Calibrate the corrections of whole audits on cells with exact p-values.
+"""Test the corrections of whole audits on cells with exact p-values.
 
 The corrections are the division of the error among all bounds of an audit, the step-down test of
 its claims, the price of further looks, and the allowance for float32. The counts are simulated and
@@ -39,7 +39,7 @@ from dpframe.results.model import CellRecord
 from dpframe.results.verdict import judged
 from dpframe.spec import load_audit
 from dpframe.spec.audit import Cell
-from dpframe.stats.binomial import clopper_pearson_upper
+from dpframe.stats.binomial import clopper_pearson_upper, exceedance
 
 AUDITS = 3000  # enough to detect a rate of errors that is wrong by half
 FEW = 200  # audits of a test in which a mistake would show in every audit
@@ -47,6 +47,9 @@ FEW = 200  # audits of a test in which a mistake would show in every audit
 CLAIMS, UNCLAIMED = 4, 16  # true claims (and as many false ones), and bounds without a claim
 FALSE = 0.1  # such a multiple of the truth is a claim that any counts refute
 LOOKS, GROWTH = 5, 1.6
+
+# Probability that any result of `promises_of` is called broken although nothing is.
+ACCUSED = 1e-6
 
 
 class Coin(Mechanism, name="coin"):
@@ -162,12 +165,12 @@ class Whole:
         """Return the record of a cell, made once for equal claims and counts."""
         key = (repr(cell.claim), false)
         if key not in self._made:
-            told: Any = _Told(the_pass, self.trials, place, false)
-            self._made[key] = estimate_cell(cell, place, told, self.plan, self.ledger, 0.0)
+            counted: Any = CountedPass(the_pass, self.trials, place, false)
+            self._made[key] = estimate_cell(cell, place, counted, self.plan, self.ledger, 0.0)
         return self._made[key]
 
 
-class _Told:
+class CountedPass:
     """Stands in for a pass at work, with simulated counts."""
 
     notes = ()
@@ -207,6 +210,16 @@ def together(confidence: float, audits: int, seed: int) -> Iterator[Together]:
     yield from _one_audit(error, audits, seed)
     yield _looks(error, audits, seed)
     yield _slack(error, min(audits, FEW), seed)
+
+
+def promises_of(results: list[Together]) -> list[tuple[str, float]]:
+    """Compare observed with expected rates; return "kept" or "broken", and the interval's width."""
+    found = []
+    for one in results:
+        rate = exceedance(one.happened, one.audits, one.promised, ACCUSED / len(results))
+        right = rate.low <= one.expected <= rate.high
+        found.append(("kept" if right else "broken", rate.high - rate.low))
+    return found
 
 
 def _one_audit(error: float, audits: int, seed: int) -> Iterator[Together]:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from scipy import stats
+from support import whole_audits
 from support.tiers import mostly_slow
+from support.whole_audits import FALSE, Whole, promises_of, together
 
 from dpframe.engine import ledger, ledger as inquiry
 from dpframe.results import verdict, verdict as looks
 from dpframe.results.verdict import Looks
-from dpframe.testing import calibration_rows, corrections
-from dpframe.testing.corrections import FALSE, Whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,17 +26,14 @@ SEED = 4
 
 @pytest.mark.parametrize(
     ("confidence", "audits"),
-    mostly_slow([(0.95, 100), (0.95, corrections.AUDITS), (0.8, 3000)], [0]),
+    mostly_slow([(0.95, 100), (0.95, whole_audits.AUDITS), (0.8, 3000)], [0]),
 )
-def test_a_right_engine_does_what_is_expected(
-    confidence: float, audits: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(calibration_rows, "AUDITS", audits)
-    found = calibration_rows.together_rows(confidence, SEED)
-    assert [row["promise"] for row in found] == ["kept"] * 4
-    for row in found:
-        assert 0.7 * (1 - confidence) < row["expected"] <= row["promised"]
-        assert row["rate_high"] - row["rate_low"] < 0.3
+def test_a_right_engine_does_what_is_expected(confidence: float, audits: int) -> None:
+    results = list(together(confidence, audits, SEED))
+    for one, (promise, width) in zip(results, promises_of(results), strict=True):
+        assert promise == "kept"
+        assert 0.7 * (1 - confidence) < one.expected <= one.promised
+        assert width < 0.3
 
 
 def unordered(p_values: Any, m: int) -> Any:
@@ -110,13 +107,9 @@ def test_a_planted_mistake_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch
     """By the part that is there for it; the other parts, which take as long, are left out."""
     plant, part, expected = MISTAKES[name]
     plant(monkeypatch)
-    tried = getattr(corrections, part)(0.05, corrections.AUDITS, SEED)
-    monkeypatch.setattr(
-        calibration_rows,
-        "together",
-        lambda *_: [tried] if isinstance(tried, corrections.Together) else tried,
-    )
-    assert [row["promise"] for row in calibration_rows.together_rows(0.95, SEED)] == expected
+    tried = getattr(whole_audits, part)(0.05, whole_audits.AUDITS, SEED)
+    results = [tried] if isinstance(tried, whole_audits.Together) else list(tried)
+    assert [promise for promise, _ in promises_of(results)] == expected
 
 
 def test_looks_are_paid_for_as_the_ledger_says() -> None:
@@ -131,23 +124,23 @@ def test_the_largest_count_below_a_limit() -> None:
 
     for n, rate, error in ((4000, 0.02, 0.05), (5000, 0.02, 0.05 / 6), (300, 0.1, 0.002)):
         limits = clopper_pearson_upper(np.arange(n), n, error)
-        assert corrections._largest(n, rate, error) == int(np.sum(limits < rate)) - 1
-    assert corrections._largest(10, 0.02, 0.05) == -1
-    assert corrections._below(10, 0.02, 0.05) == 0.0
+        assert whole_audits._largest(n, rate, error) == int(np.sum(limits < rate)) - 1
+    assert whole_audits._largest(10, 0.02, 0.05) == -1
+    assert whole_audits._below(10, 0.02, 0.05) == 0.0
 
 
 def test_the_probability_of_any_look_is_that_of_simulated_ones() -> None:
     trials, rate, error = [200, 320, 512], 0.1, 0.2
-    exact = corrections._any_look(trials, rate, error)
+    exact = whole_audits._any_look(trials, rate, error)
     rng = np.random.default_rng(0)
     counts = rng.binomial(np.diff([0, *trials]), rate, (100_000, 3)).cumsum(axis=1)
     limits = [
-        corrections._largest(n, rate, error / price)
+        whole_audits._largest(n, rate, error / price)
         for n, price in zip(trials, (1, 6, 12), strict=True)
     ]
     wrong = int((counts <= limits).any(axis=1).sum())
     assert stats.binomtest(wrong, 100_000, exact).pvalue > 1e-6
-    alone = corrections._below(200, rate, error)
+    alone = whole_audits._below(200, rate, error)
     assert alone < exact < 1.5 * error
 
 
