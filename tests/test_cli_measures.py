@@ -196,7 +196,7 @@ def test_calibrate_as_json_and_as_a_page() -> None:
 def test_a_broken_promise_exits_1(monkeypatch: pytest.MonkeyPatch) -> None:
     """A mechanism that leaks more than it knows of makes an honest bound look broken."""
     from dpframe import PureDP
-    from dpframe.builtin.mechanisms.laplace import LaplaceHalved
+    from dpframe.builtin.pure_mechanisms import LaplaceHalved
 
     monkeypatch.setattr(LaplaceHalved, "truth", lambda self, pair: PureDP(0.1))
     done = invoke("calibrate", "small.toml", "--repeats", "100", "--trials", "2000")
@@ -205,7 +205,7 @@ def test_a_broken_promise_exits_1(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_line_that_cannot_run_exits_3(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpframe.builtin.estimators.order_statistics import Precision
+    from dpframe.builtin.order_statistics import Precision
 
     def fail(*_: Any) -> Any:
         raise RuntimeError("inside")

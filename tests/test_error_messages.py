@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpframe import Mechanism, Pair
-from dpframe.builtin.mechanisms.discrete import Geometric
+from dpframe.builtin.pure_mechanisms import Geometric
 from dpframe.common import text
 from dpframe.common.text import message, place, raised_in
 from dpframe.errors import CellError
@@ -87,7 +87,7 @@ def test_a_built_in_is_an_author_too() -> None:
 
     error = caught(lambda: Geometric(epsilon=1.0).resolve(Halves()))
     error.__traceback__ = error.__traceback__.tb_next.tb_next
-    assert place(error).startswith("dpframe/builtin/mechanisms/discrete.py:")
+    assert place(error).startswith("dpframe/builtin/pure_mechanisms.py:")
     assert not raised_in(error, Halves)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dpframe import Pair
-from dpframe.builtin.pairs.pairs import ZerosOnes
+from dpframe.builtin.pairs import ZerosOnes
 from dpframe.interfaces import pair
 
 

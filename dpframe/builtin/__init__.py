@@ -9,31 +9,31 @@ _MODULES = {
     "mechanisms": {
         "gaussian": "gaussian:Gaussian",
         "subsampled-gaussian": "gaussian:SubsampledGaussian",
-        "randomized-response": "discrete:RandomizedResponse",
-        "geometric": "discrete:Geometric",
-        "laplace": "laplace:Laplace",
-        "laplace-shifted": "laplace:LaplaceShifted",
-        "laplace-numpy": "laplace:LaplaceNumpy",
-        "adept": "laplace:Adept",
-        "dptext": "laplace:DPText",
-        "laplace-halved": "laplace:LaplaceHalved",
-        "laplace-half-scale": "laplace:LaplaceHalfScale",
-        "copy-input": "discrete:CopyInput",
-        "random-output": "discrete:RandomOutput",
+        "randomized-response": "pure_mechanisms:RandomizedResponse",
+        "geometric": "pure_mechanisms:Geometric",
+        "laplace": "pure_mechanisms:Laplace",
+        "laplace-shifted": "pure_mechanisms:LaplaceShifted",
+        "laplace-numpy": "pure_mechanisms:LaplaceNumpy",
+        "adept": "pure_mechanisms:Adept",
+        "dptext": "pure_mechanisms:DPText",
+        "laplace-halved": "pure_mechanisms:LaplaceHalved",
+        "laplace-half-scale": "pure_mechanisms:LaplaceHalfScale",
+        "copy-input": "pure_mechanisms:CopyInput",
+        "random-output": "pure_mechanisms:RandomOutput",
         "program": "program:Program",
     },
     "attacks": {
-        "identity": "fixed:Identity",
-        "projection": "fixed:Projection",
-        "threshold": "fixed:Threshold",
-        "likelihood-ratio": "fixed:LikelihoodRatio",
-        "histogram-ratio": "learned:HistogramRatio",
-        "logistic": "learned:Logistic",
-        "learned": "learned:Learned",
-        "categories": "learned:Categories",
+        "identity": "fixed_attacks:Identity",
+        "projection": "fixed_attacks:Projection",
+        "threshold": "fixed_attacks:Threshold",
+        "likelihood-ratio": "fixed_attacks:LikelihoodRatio",
+        "histogram-ratio": "learned_attacks:HistogramRatio",
+        "logistic": "learned_attacks:Logistic",
+        "learned": "learned_attacks:Learned",
+        "categories": "learned_attacks:Categories",
         "answers": "answers:OfAnswers",
-        "majority-vote": "fixed:MajorityVote",
-        "canaries": "fixed:Canaries",
+        "majority-vote": "fixed_attacks:MajorityVote",
+        "canaries": "fixed_attacks:Canaries",
     },
     "estimators": {
         "order-statistics": "order_statistics:OrderStatistics",
@@ -61,10 +61,10 @@ _MODULES = {
         "grid": "vectors:Grid",
         "random": "vectors:Random",
         "climb": "vectors:Climb",
-        "records": "records:RecordEdits",
+        "records": "record_edits:RecordEdits",
     },
 }
-"""The module and class of each plugin, by folder and name; a module with a dot is a whole name."""
+"""The module and class of each plugin, by kind and name; a module with a dot is a whole name."""
 
 
 @hookimpl
@@ -116,8 +116,8 @@ def dpframe_executors() -> list[type[Executor]]:
     return [DaskExecutor]
 
 
-def _classes(room: str) -> dict[str, str]:
+def _classes(kind: str) -> dict[str, str]:
     return {
-        name: place if "." in place else f"dpframe.builtin.{room}.{place}"
-        for name, place in _MODULES[room].items()
+        name: place if "." in place else f"dpframe.builtin.{place}"
+        for name, place in _MODULES[kind].items()
     }

@@ -131,12 +131,12 @@ def _on_pair(mechanism: Any, pair: Pair) -> mechanisms.MechanismOnPair:
 
 
 def _datasets(dim: int) -> Pair:
-    from dpframe.builtin.pairs.pairs import ZerosOnes
+    from dpframe.builtin.pairs import ZerosOnes
 
     return ZerosOnes(dim=dim)
 
 
 def _leak() -> Mechanism:
-    from dpframe.builtin.mechanisms.laplace import Laplace
+    from dpframe.builtin.pure_mechanisms import Laplace
 
     return Laplace(epsilon=8.0)

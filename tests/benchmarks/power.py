@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpframe import ApproxDP, GaussianDP, PureDP, Query
-from dpframe.builtin.estimators.betting import Betting, cuts, sizes
+from dpframe.builtin.betting import Betting, cuts, sizes
 
 if TYPE_CHECKING:
     from dpframe import Claim

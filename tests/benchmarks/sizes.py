@@ -24,7 +24,7 @@ import numpy as np
 from scipy.stats import beta, norm
 
 from dpframe import ApproxDP, Claim, PureDP, Query
-from dpframe.builtin.estimators.betting import FIRST, Betting, against, cuts
+from dpframe.builtin.betting import FIRST, Betting, against, cuts
 from dpframe.count.events import Seen
 from dpframe.search.wealth import Point, Wealth, farthest
 from dpframe.stats.output_bets import LOG_PRIOR, Supposed, bets_against_each, grouped

@@ -18,9 +18,9 @@ import numpy as np
 from scipy import special
 
 from dpframe import Query
-from dpframe.builtin.estimators.betting import Betting
-from dpframe.builtin.estimators.events import PilotGrid
-from dpframe.builtin.estimators.order_statistics import OrderStatistics
+from dpframe.builtin.betting import Betting
+from dpframe.builtin.events import PilotGrid
+from dpframe.builtin.order_statistics import OrderStatistics
 from dpframe.stats.histograms import bin_counts
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pytest
 from support.encoded import best_event, encoded, target
 from support.tiers import mostly_slow
 
-from dpframe.builtin.attacks.answers import VIEWS, OfAnswers
-from dpframe.builtin.attacks.views import negated
+from dpframe.builtin.answer_views import negated
+from dpframe.builtin.answers import VIEWS, OfAnswers
 from dpframe.draw.worker.codes import texts_in
 
 RNG = np.random.default_rng(5)

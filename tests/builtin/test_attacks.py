@@ -14,7 +14,7 @@ from support.outputs import ATTACKS, MECHANISMS, Steps, fitted, outputs, resolve
 from support.tiers import mostly_slow
 
 from dpframe import Target
-from dpframe.builtin.pairs.pairs import ZerosOnes
+from dpframe.builtin.pairs import ZerosOnes
 
 DRAWS = 4_000
 DIMS = (1, 3)

@@ -13,7 +13,7 @@ from support.naive_bets import wealth
 from support.tiers import mostly_slow
 
 from dpframe import ApproxDP, GaussianDP, PureDP, Query, audit
-from dpframe.builtin.estimators.betting import (
+from dpframe.builtin.betting import (
     EDGES,
     SHUFFLED,
     Betting,
@@ -270,8 +270,8 @@ def test_a_profile_is_certified_with_the_bound(delta: float) -> None:
 def test_a_profile_contradicts_neither_bound_nor_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has a wealth of its own, which may be the luckier one."""
     lucky, claim = ((0.0, 0.9), (0.5, 0.8), (9.0, 0.7)), ApproxDP(1.0, 0.05)
-    monkeypatch.setattr("dpframe.builtin.estimators.betting.profile_below", lambda *_: lucky)
-    monkeypatch.setattr("dpframe.builtin.estimators.betting.bound", lambda *_, **__: 1.5)
+    monkeypatch.setattr("dpframe.builtin.betting.profile_below", lambda *_: lucky)
+    monkeypatch.setattr("dpframe.builtin.betting.bound", lambda *_, **__: 1.5)
     for loss, allowed in ((0.0, [(e, claim.delta_at(e)) for e, _ in lucky]), (9.0, list(lucky))):
         layout, rounds = rounds_of_scores(laplace(4, 300, loss))
         state = played(list(rounds), asked(0, claim), layout)
@@ -322,7 +322,7 @@ def test_what_is_not_read_of_an_answer_costs_nothing(
     assert whole.profile_lower
     left_out = ["profile_below", "reaches"] + ["bound"] * (only == "p-values")
     for name in left_out:
-        monkeypatch.delattr(f"dpframe.builtin.estimators.betting.{name}")
+        monkeypatch.delattr(f"dpframe.builtin.betting.{name}")
     part = BETTING.conclude(state, np.zeros(0), query._replace(only=only))
     if only == "bound":
         assert part.epsilon_lower == whole.epsilon_lower
@@ -337,7 +337,7 @@ def test_an_audit_bounds_one_profile_a_cell(monkeypatch: pytest.MonkeyPatch) -> 
         seen.append(args)
         return profile_below(*args, **kwargs)
 
-    monkeypatch.setattr("dpframe.builtin.estimators.betting.profile_below", counted)
+    monkeypatch.setattr("dpframe.builtin.betting.profile_below", counted)
     record = audit(
         {
             "schema": 1,

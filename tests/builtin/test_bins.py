@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dpframe.builtin.estimators.events import PilotGrid
-from dpframe.builtin.estimators.histogram import FINE, PilotBins, first_bins, grouped
+from dpframe.builtin.events import PilotGrid
+from dpframe.builtin.histogram import FINE, PilotBins, first_bins, grouped
 from dpframe.scores.count import count_scores
 from dpframe.stats.histograms import NORMAL, bin_counts
 

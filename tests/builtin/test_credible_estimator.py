@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpframe import ApproxDP, GaussianDP, LaplaceDP, PureDP, Query
-from dpframe.builtin.estimators.threshold import Credible
+from dpframe.builtin.threshold import Credible
 from dpframe.stats.credible import Posterior, region_mass
 
 COUNTS = np.array([[950, 50], [300, 700]])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpframe import clopper_pearson_lower, clopper_pearson_upper
-from dpframe.builtin.estimators.choice import every_cut_shows, possible
+from dpframe.builtin.event_choice import every_cut_shows, possible
 from dpframe.stats.histograms import bin_counts
 
 ERROR = 0.1

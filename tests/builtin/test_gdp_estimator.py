@@ -18,7 +18,7 @@ from dpframe import (
     SubsampledGaussianDP,
     ZeroConcentratedDP,
 )
-from dpframe.builtin.estimators.threshold import GDP, ThresholdLoss
+from dpframe.builtin.threshold import GDP, ThresholdLoss
 from dpframe.stats.binomial import clopper_pearson_upper
 from dpframe.stats.gaussian import gaussian_epsilon, gaussian_mu
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from dpframe import ApproxDP, GaussianDP, PureDP, Query
-from dpframe.builtin.estimators.histogram import (
+from dpframe.builtin.histogram import (
     Histogram,
     Histograms,
     HistogramSplit,
@@ -306,7 +306,7 @@ def test_parameters() -> None:
 
 
 def test_the_events_of_a_split_share_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpframe.builtin.estimators import events as certificate
+    from dpframe.builtin import events as certificate
 
     seen: list[float] = []
     whole = certificate.joined

@@ -12,8 +12,8 @@ from support.closed_forms import gaussian_total_variation
 from support.tiers import mostly_slow
 
 from dpframe import PureDP, Query, SubsampledGaussianDP
-from dpframe.builtin.estimators.histogram import grouped
-from dpframe.builtin.estimators.histogram_fits import (
+from dpframe.builtin.histogram import grouped
+from dpframe.builtin.histogram_fits import (
     GDPFit,
     PLDComposition,
     TVParameter,

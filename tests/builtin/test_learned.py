@@ -13,8 +13,8 @@ from support.outputs import fitted, score
 from support.tiers import mostly_slow
 
 from dpframe import clopper_pearson_lower, clopper_pearson_upper
-from dpframe.builtin.attacks import columns as _columns, columns as _words
-from dpframe.builtin.attacks.learned import Categories, Learned
+from dpframe.builtin import columns as _columns, columns as _words
+from dpframe.builtin.learned_attacks import Categories, Learned
 from dpframe.testing import check_attack
 
 if TYPE_CHECKING:

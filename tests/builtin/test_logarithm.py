@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from support.tiers import mostly_slow
 
-from dpframe.builtin.mechanisms.laplace import inverse_cdf, log, uniform
+from dpframe.builtin.pure_mechanisms import inverse_cdf, log, uniform
 
 EVERY = np.arange(2**23, dtype=np.float32) / 2**23
 """All uniform draws in float32."""

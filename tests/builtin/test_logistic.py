@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from dpframe.builtin.attacks.learned import logistic_regression
+from dpframe.builtin.learned_attacks import logistic_regression
 
 
 def naive(rows: np.ndarray, labels: np.ndarray, ridge: float) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from dpframe.builtin.attacks.fixed import MajorityVote
+from dpframe.builtin.fixed_attacks import MajorityVote
 
 SHAPES = [
     *[(dim,) for dim in (1, 2, 3, 8, 15, 16, 17, 31, 32, 33, 48, 63, 64, 100, 128, 255, 256, 257)],

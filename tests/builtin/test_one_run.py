@@ -9,7 +9,7 @@ import pytest
 from scipy import special, stats
 
 from dpframe import ApproxDP, DpframeError, GaussianDP, PureDP
-from dpframe.builtin.estimators.one_run import GuessCounts, OneRun, OneRunFDP, check_coins
+from dpframe.builtin.one_run import GuessCounts, OneRun, OneRunFDP, check_coins
 from dpframe.interfaces.estimator import Estimate, Query
 from dpframe.stats.one_run import one_run_epsilon, one_run_fdp_epsilon
 

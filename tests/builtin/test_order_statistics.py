@@ -12,9 +12,9 @@ from hypothesis.extra import numpy as hnp
 from support.tiers import mostly_slow
 
 from dpframe import PureDP, Query
-from dpframe.builtin.attacks.columns import tallied
-from dpframe.builtin.estimators.choice import choose
-from dpframe.builtin.estimators.events import (
+from dpframe.builtin.columns import tallied
+from dpframe.builtin.event_choice import choose
+from dpframe.builtin.events import (
     DOWN,
     EDGES,
     UP,
@@ -23,7 +23,7 @@ from dpframe.builtin.estimators.events import (
     geometric,
     grid,
 )
-from dpframe.builtin.estimators.order_statistics import OrderStatistics, ascending, rank_counts
+from dpframe.builtin.order_statistics import OrderStatistics, ascending, rank_counts
 from dpframe.scores.count import count_scores
 from dpframe.stats.histograms import bin_counts
 
@@ -88,7 +88,7 @@ def test_shares_sum_to_one() -> None:
 
 
 def test_all_shares_of_an_estimate_sum_to_at_most_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dpframe.builtin.estimators import events as certificate
+    from dpframe.builtin import events as certificate
 
     seen = []
     whole = certificate.joined

@@ -13,7 +13,7 @@ import pytest
 
 import dpframe
 from dpframe import PureDP, Query
-from dpframe.builtin.estimators import (
+from dpframe.builtin import (
     histogram as _bins,
     histogram as histogram_split,
     order_statistics,

@@ -15,7 +15,7 @@ from support.tiers import mostly_slow
 
 import dpframe
 from dpframe import Earned, HostMechanism, PureDP, records_params
-from dpframe.builtin.neighbourhoods.records import RecordEdits
+from dpframe.builtin.record_edits import RecordEdits
 from dpframe.common.text import toml
 from dpframe.draw.value_digest import data_digest
 from dpframe.interfaces.pair import same

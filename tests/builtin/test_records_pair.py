@@ -12,8 +12,8 @@ from support.black_boxes import sample_in_this_process
 
 import dpframe
 from dpframe import HostMechanism, PureDP, SpecFile
-from dpframe.builtin.neighbourhoods.records import RecordEdits
-from dpframe.builtin.pairs.pairs import Records
+from dpframe.builtin.pairs import Records
+from dpframe.builtin.record_edits import RecordEdits
 from dpframe.commands.audit import load
 from dpframe.draw.value_digest import data_digest
 from dpframe.draw.worker import plain_data

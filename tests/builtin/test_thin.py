@@ -9,9 +9,9 @@ import pytest
 from support.outputs import fitted, score
 from support.tiers import mostly_slow
 
-from dpframe.builtin.attacks import columns as _columns
-from dpframe.builtin.attacks.learned import Learned
-from dpframe.builtin.attacks.learners import FROM, Sums, pooled
+from dpframe.builtin import columns as _columns
+from dpframe.builtin.learned_attacks import Learned
+from dpframe.builtin.learners import FROM, Sums, pooled
 
 PLAIN = Learned(hidden=0)
 EIGHT = np.ones(8)

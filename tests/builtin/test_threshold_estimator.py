@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from support.tiers import mostly_slow
 
 from dpframe import DpframeError, GaussianDP, PureDP, Query
-from dpframe.builtin.estimators.threshold import PilotThresholds, ThresholdCounts, ThresholdLoss
+from dpframe.builtin.threshold import PilotThresholds, ThresholdCounts, ThresholdLoss
 from dpframe.scores.count import count_scores
 from dpframe.stats.binomial import clopper_pearson_upper
 from dpframe.stats.histograms import bin_counts

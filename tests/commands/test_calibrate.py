@@ -166,7 +166,7 @@ def test_the_page(planted: dict[str, Any]) -> None:
 
 def test_what_hides_from_repeats_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     """One of two boxes at twice its error: no repeat need show it, and the corner does."""
-    from dpframe.builtin.estimators import threshold as limits
+    from dpframe.builtin import threshold as limits
 
     lower, exact = limits.LIMITS["clopper-pearson"]
     loose = (lower, lambda k, n, error: exact(k, n, 1.9 * error))
@@ -185,7 +185,7 @@ def test_what_hides_from_repeats_is_computed(monkeypatch: pytest.MonkeyPatch) ->
 def test_an_estimator_that_cannot_be_asked_at_a_corner_says_why(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from dpframe.builtin.estimators.order_statistics import Precision
+    from dpframe.builtin.order_statistics import Precision
 
     whole = Precision.estimate
 

@@ -13,7 +13,7 @@ from support.known_truths import KNOWN, Greedy, Guess
 
 import dpframe
 from dpframe import ApproxDP, DpframeError, GaussianDP, PureDP
-from dpframe.builtin.estimators.order_statistics import Precision
+from dpframe.builtin.order_statistics import Precision
 from dpframe.claims.accounted import read_claim
 from dpframe.commands.score import _refuted
 from dpframe.draw.streams import PILOT, Stream, host_generator

@@ -12,7 +12,7 @@ from support.known_truths import KNOWN
 
 import dpframe
 from dpframe import DpframeError, Estimate, GaussianDP, PureDP, Query
-from dpframe.builtin.estimators.one_run import OneRun
+from dpframe.builtin.one_run import OneRun
 from dpframe.errors import PluginError, ScoresError
 from dpframe.results.store import dumps
 

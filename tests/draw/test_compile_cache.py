@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
-from dpframe.builtin.attacks import fixed
-from dpframe.builtin.attacks.fixed import MajorityVote
+from dpframe.builtin import fixed_attacks as fixed
+from dpframe.builtin.fixed_attacks import MajorityVote
 from dpframe.draw import compile_cache, programs, threefry
 from dpframe.draw.compile_cache import CompiledProgram, keep_compiled_programs
 

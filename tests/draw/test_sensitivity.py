@@ -14,7 +14,7 @@ from support import black_boxes
 from support.tiers import mostly_slow
 
 from dpframe import HostMechanism, Mechanism, Neighbourhood, PureDP, Values, exit_code
-from dpframe.builtin.mechanisms.program import Program
+from dpframe.builtin.program import Program
 from dpframe.draw.in_process import Here
 from dpframe.draw.pool import Workers
 from dpframe.draw.sensitivity import SensitivityCheck

@@ -22,7 +22,7 @@ from support.black_boxes import BOXES, cells, spec
 from support.small_audits import PLUGINS, load
 
 from dpframe import HostMechanism, Pair, PureDP
-from dpframe.builtin.pairs.pairs import ZerosOnes
+from dpframe.builtin.pairs import ZerosOnes
 from dpframe.count.checkpoint import Store
 from dpframe.count.plan import plan
 from dpframe.draw.in_process import Here

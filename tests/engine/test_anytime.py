@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from dpframe import Estimate, Estimator, PureDP, Query, audit
-from dpframe.builtin.estimators.betting import Betting
+from dpframe.builtin.betting import Betting
 from dpframe.count.rounds import ends
 from dpframe.engine.anytime import EstimatorState, ExtremeCounts
 

@@ -11,7 +11,7 @@ from scipy import stats
 from support.tiers import mostly_slow
 
 from dpframe import Estimate, Estimator, Query, Share, epsilon_of
-from dpframe.builtin.estimators import events as ladder, threshold as _limits
+from dpframe.builtin import events as ladder, threshold as _limits
 from dpframe.commands import audit
 from dpframe.commands.calibrate import SETTINGS
 from dpframe.engine.corner import Corner

@@ -10,8 +10,8 @@ import pytest
 
 import dpframe
 from dpframe import HostMechanism
-from dpframe.builtin.attacks.fixed import Identity, MajorityVote
-from dpframe.builtin.pairs.pairs import ZerosOnes
+from dpframe.builtin.fixed_attacks import Identity, MajorityVote
+from dpframe.builtin.pairs import ZerosOnes
 from dpframe.errors import CellError
 from dpframe.interfaces.plugin_calls import exact_shares
 

@@ -24,7 +24,7 @@ from dpframe import (
     PureDP,
     host_mechanism,
 )
-from dpframe.builtin.estimators.order_statistics import Precision
+from dpframe.builtin.order_statistics import Precision
 from dpframe.commands.audit import make_plan
 from dpframe.count import kernel
 from dpframe.count.checkpoint import Store

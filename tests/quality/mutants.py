@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-ESTIMATORS = "dpframe/builtin/estimators"
+BUILTIN = "dpframe/builtin"
 APART = "tests/builtin/test_pilot_apart.py"
 RANKS = "tests/builtin/test_order_statistics.py"
 SHARES = f"{RANKS}::test_all_shares_of_an_estimate_sum_to_at_most_one"
@@ -59,7 +59,7 @@ MUTANTS = [
     Mutant(
         2,
         "each limit at twice the error: where limits share it",
-        f"{ESTIMATORS}/threshold.py",
+        f"{BUILTIN}/threshold.py",
         "return LIMITS[limits][upper](wrong, trials, error / (2 * len(ways)))\n",
         "return LIMITS[limits][upper](wrong, trials, error / len(ways))\n",
         (
@@ -79,7 +79,7 @@ MUTANTS = [
     Mutant(
         4,
         "events chosen on the counts",
-        f"{ESTIMATORS}/order_statistics.py",
+        f"{BUILTIN}/order_statistics.py",
         "chosen = choose(pilot, families,",
         "chosen = choose(np.asarray(counts), families,",
         (f"{APART}::test_what_is_chosen_does_not_change_when_only_the_counts_do",),
@@ -87,7 +87,7 @@ MUTANTS = [
     Mutant(
         4,
         "threshold chosen on the counts",
-        f"{ESTIMATORS}/threshold.py",
+        f"{BUILTIN}/threshold.py",
         "cut = best_cut(pilot,",
         "cut = best_cut(np.asarray(counts),",
         (f"{APART}::test_what_is_chosen_does_not_change_when_only_the_counts_do",),
@@ -95,7 +95,7 @@ MUTANTS = [
     Mutant(
         5,
         "the direction of a given threshold is free",
-        f"{ESTIMATORS}/threshold.py",
+        f"{BUILTIN}/threshold.py",
         "return LIMITS[limits][upper](wrong, trials, error / (2 * len(ways)))\n",
         "return LIMITS[limits][upper](wrong, trials, error / 2)\n",
         ("tests/builtin/test_threshold_estimator.py",),
@@ -103,7 +103,7 @@ MUTANTS = [
     Mutant(
         6,
         "the direction of ranks is free",
-        f"{ESTIMATORS}/order_statistics.py",
+        f"{BUILTIN}/order_statistics.py",
         "(1 - REVERSED_SHARE, REVERSED_SHARE)",
         "(1.0, 1.0)",
         (SHARES,),
@@ -128,7 +128,7 @@ MUTANTS = [
     Mutant(
         9,
         "ties at a rank count: bins",
-        f"{ESTIMATORS}/events.py",
+        f"{BUILTIN}/events.py",
         'np.searchsorted(self.false, ranks - 1, side="right") - 1]',
         'np.searchsorted(self.false, ranks - 1, side="right")]',
         (f"{RANKS}::test_ladders_count_what_lies_beyond_a_rank",),
@@ -136,7 +136,7 @@ MUTANTS = [
     Mutant(
         10,
         "ranks of raw scores have the share of fixed thresholds too",
-        f"{ESTIMATORS}/order_statistics.py",
+        f"{BUILTIN}/order_statistics.py",
         "(1 - kept) * share",
         "share",
         (SHARES,),
@@ -153,7 +153,7 @@ MUTANTS = [
     Mutant(
         12,
         "shares sum to 1.1",
-        f"{ESTIMATORS}/order_statistics.py",
+        f"{BUILTIN}/order_statistics.py",
         "query, 1 - LADDER_SHARE)",
         "query, 1.0)",
         (SHARES,),
@@ -161,7 +161,7 @@ MUTANTS = [
     Mutant(
         13,
         "raw scores of the pilot are counted: fixed events",
-        f"{ESTIMATORS}/order_statistics.py",
+        f"{BUILTIN}/order_statistics.py",
         "return values[chosen], values[~chosen]",
         "return values[chosen], values",
         (APART,),
@@ -185,7 +185,7 @@ MUTANTS = [
     Mutant(
         15,
         "both families of a direction have all of its share",
-        f"{ESTIMATORS}/order_statistics.py",
+        f"{BUILTIN}/order_statistics.py",
         "(family, share / 2)",
         "(family, share)",
         (SHARES,),
@@ -193,7 +193,7 @@ MUTANTS = [
     Mutant(
         16,
         "each histogram's radius at the full error: bound and p-value",
-        f"{ESTIMATORS}/histogram.py",
+        f"{BUILTIN}/histogram.py",
         "self.radii(found, error / 2)",
         "self.radii(found, error)",
         ("tests/builtin/test_histogram.py",),
@@ -217,7 +217,7 @@ MUTANTS = [
     Mutant(
         18,
         "shares of the events that a pilot chooses sum to 1.8",
-        f"{ESTIMATORS}/choice.py",
+        f"{BUILTIN}/event_choice.py",
         "SHARES = (0.2, 0.6, 0.2)",
         "SHARES = (0.6, 0.6, 0.6)",
         (SHARES,),
@@ -225,7 +225,7 @@ MUTANTS = [
     Mutant(
         19,
         "a round chooses its own bet: a bound",
-        f"{ESTIMATORS}/betting.py",
+        f"{BUILTIN}/betting.py",
         "supposed, group = output_bets.grouped(share, before.counts.sum(axis=0))",
         "supposed, group = output_bets.grouped(learned(new, middle), new.sum(axis=0))",
         ("tests/builtin/test_betting.py",),
@@ -233,7 +233,7 @@ MUTANTS = [
     Mutant(
         19,
         "a round chooses its own weights",
-        f"{ESTIMATORS}/betting.py",
+        f"{BUILTIN}/betting.py",
         "share = learned(before.counts, middle)",
         "share = learned(new, middle)",
         ("tests/builtin/test_betting.py",),
@@ -321,7 +321,7 @@ MUTANTS = [
     Mutant(
         27,
         "what the order of a short sorted file shows is believed",
-        f"{ESTIMATORS}/betting.py",
+        f"{BUILTIN}/betting.py",
         "        if notes or not said:",
         "        if True:",
         ("tests/builtin/test_betting.py::test_short_sorted_files_refute_no_true_claim",),
@@ -329,7 +329,7 @@ MUTANTS = [
     Mutant(
         27,
         "every look at a file shuffles it anew",
-        f"{ESTIMATORS}/betting.py",
+        f"{BUILTIN}/betting.py",
         "    if min(map(log_chance_of_order, own)) >= math.log(ORDER_ERROR / 2):",
         "    if False:",
         ("tests/builtin/test_betting.py::test_a_file_that_grows_shows_the_same_bets",),
@@ -337,7 +337,7 @@ MUTANTS = [
     Mutant(
         27,
         "sorted scores are bet on in their order",
-        f"{ESTIMATORS}/betting.py",
+        f"{BUILTIN}/betting.py",
         "    if min(map(log_chance_of_order, own)) >= math.log(ORDER_ERROR / 2):",
         "    if True:",
         ("tests/builtin/test_betting.py::test_sorted_scores_are_bet_on_in_random_order",),
@@ -369,7 +369,7 @@ MUTANTS = [
     Mutant(
         31,
         "what a schema forbids is proposed",
-        "dpframe/builtin/neighbourhoods/table_edits.py",
+        "dpframe/builtin/table_edits.py",
         "needed <= self.switches and not needed & column.never",
         "needed <= self.switches",
         ("tests/builtin/test_record_edits.py",),

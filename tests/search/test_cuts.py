@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpframe.builtin.attacks.answers import _interval
+from dpframe.builtin.answers import _interval
 from dpframe.count.events import TailCuts, above, in_words
 from dpframe.interfaces.statistic import DecisionCounts
 from dpframe.search.leaks import without_values

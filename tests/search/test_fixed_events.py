@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import dpframe
 from dpframe import HostMechanism, PureDP
-from dpframe.builtin.attacks.fixed import Projection
+from dpframe.builtin.fixed_attacks import Projection
 from dpframe.cli import app
 from dpframe.common import machine
 from dpframe.report.findings import caveats

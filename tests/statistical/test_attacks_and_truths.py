@@ -14,7 +14,7 @@ from support.tiers import mostly_slow
 
 import dpframe
 from dpframe import Query
-from dpframe.builtin.estimators.order_statistics import OrderStatistics
+from dpframe.builtin.order_statistics import OrderStatistics
 
 DRAWS = 100_000
 EXACT: list[tuple[str, dict[str, Any]]] = [

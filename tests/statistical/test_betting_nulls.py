@@ -11,7 +11,7 @@ import pytest
 from scipy.special import bdtrc
 
 from dpframe import ApproxDP, GaussianDP, PureDP, Query
-from dpframe.builtin.estimators.betting import Betting, cuts, sizes
+from dpframe.builtin.betting import Betting, cuts, sizes
 
 DRAWS, AUDITS = 2_000, int(os.environ.get("DPFRAME_AUDITS", "200"))
 LEVELS = (0.2, 0.05, 0.01)

@@ -14,7 +14,7 @@ from scipy import stats
 from support.tiers import mostly_slow
 
 from dpframe import Query
-from dpframe.builtin.estimators.histogram import Histogram, HistogramSplit
+from dpframe.builtin.histogram import Histogram, HistogramSplit
 from dpframe.stats.histograms import bin_counts, one_sided_radius, total_variation
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dpframe import Query
-from dpframe.builtin.estimators.threshold import ThresholdLoss
+from dpframe.builtin.threshold import ThresholdLoss
 from dpframe.scores.count import count_scores
 from dpframe.stats.gaussian import gaussian_epsilon
 from dpframe.stats.joint import threshold_epsilon

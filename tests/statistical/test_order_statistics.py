@@ -15,8 +15,8 @@ from scipy import stats
 from support.tiers import mostly_slow
 
 from dpframe import Query
-from dpframe.builtin.estimators.events import PilotGrid
-from dpframe.builtin.estimators.order_statistics import OrderStatistics
+from dpframe.builtin.events import PilotGrid
+from dpframe.builtin.order_statistics import OrderStatistics
 from dpframe.stats.histograms import bin_counts
 
 if TYPE_CHECKING:

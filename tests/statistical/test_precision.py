@@ -16,7 +16,7 @@ from support.vote_closed_forms import vote_rates
 
 import dpframe
 from dpframe import PureDP, Query
-from dpframe.builtin.estimators.order_statistics import LIMITS, Precision
+from dpframe.builtin.order_statistics import LIMITS, Precision
 
 ALPHA = 1e-6
 

@@ -16,8 +16,8 @@ from support.unsound_estimators import AbsoluteMu
 
 import dpframe
 from dpframe import Attack, GaussianDP, LaplaceDP, Mechanism, PureDP, Query
-from dpframe.builtin.estimators.events import PilotGrid
-from dpframe.builtin.estimators.threshold import GDP, ThresholdLoss
+from dpframe.builtin.events import PilotGrid
+from dpframe.builtin.threshold import GDP, ThresholdLoss
 from dpframe.stats.credible import Posterior, region_mass
 from dpframe.stats.histograms import bin_counts
 

@@ -14,10 +14,10 @@ from scipy import stats
 from support.tiers import mostly_slow
 
 from dpframe import Query
-from dpframe.builtin.estimators.choice import ChosenEvent, choose, every_cut_shows, largest_shown
-from dpframe.builtin.estimators.events import UP, PilotGrid, loss_of
-from dpframe.builtin.estimators.histogram import HistogramSplit
-from dpframe.builtin.estimators.order_statistics import OrderStatistics
+from dpframe.builtin.event_choice import ChosenEvent, choose, every_cut_shows, largest_shown
+from dpframe.builtin.events import UP, PilotGrid, loss_of
+from dpframe.builtin.histogram import HistogramSplit
+from dpframe.builtin.order_statistics import OrderStatistics
 from dpframe.stats.histograms import bin_counts
 
 if TYPE_CHECKING:

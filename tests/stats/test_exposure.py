@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dpframe.builtin.estimators.order_statistics import exposure_note
+from dpframe.builtin.order_statistics import exposure_note
 from dpframe.stats.joint import threshold_epsilon
 from dpframe.stats.one_run import binned_exposures, exposure_epsilon
 

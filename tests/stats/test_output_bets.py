@@ -20,7 +20,7 @@ from dpframe import (
     SubsampledGaussianDP,
     ZeroConcentratedDP,
 )
-from dpframe.builtin.estimators.betting import against
+from dpframe.builtin.betting import against
 from dpframe.stats.output_bets import (
     Lines,
     Supposed,

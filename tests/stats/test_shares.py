@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from dpframe.builtin.estimators.betting import cuts
+from dpframe.builtin.betting import cuts
 from dpframe.stats.shares import LEAST, learned, places
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpframe.builtin.estimators.betting import against
+from dpframe.builtin.betting import against
 from dpframe.stats.output_bets import LOG_PRIOR, bets, grouped
 
 if TYPE_CHECKING:

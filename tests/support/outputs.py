@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from dpframe import HostMechanism, Pair, Target
-from dpframe.builtin.pairs.pairs import ZerosOnes
+from dpframe.builtin.pairs import ZerosOnes
 from dpframe.draw import threefry
 from dpframe.interfaces import registry
 

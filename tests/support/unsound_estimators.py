@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from dpframe import Estimate, Estimator, GaussianDP, Query, clopper_pearson_upper
-from dpframe.builtin.estimators.events import PilotGrid
+from dpframe.builtin.events import PilotGrid
 from dpframe.stats.gaussian import gaussian_epsilon, gaussian_mu
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ from dpframe import (
     clopper_pearson_upper,
     estimate_from_boxes,
 )
-from dpframe.builtin.mechanisms.laplace import Laplace
-from dpframe.builtin.pairs.pairs import ZerosOnes
+from dpframe.builtin.pairs import ZerosOnes
+from dpframe.builtin.pure_mechanisms import Laplace
 from dpframe.testing import (
     NotKeptError,
     attacks,

@@ -13,7 +13,7 @@ from certify_support.certificates import blow_up
 from scipy import special
 
 from dpframe import ApproxDP, GaussianDP, SubsampledGaussianDP
-from dpframe.builtin.estimators.one_run import Guessed, OneRun
+from dpframe.builtin.one_run import Guessed, OneRun
 from dpframe.plugins import Query
 from dpframe.stats.joint import joint_staircases
 from dpframe.stats.one_run import one_run_fdp_p_value, one_run_rejects

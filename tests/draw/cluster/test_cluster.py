@@ -107,7 +107,7 @@ def test_nobody_there_is_said() -> None:
 
 
 def test_other_versions_and_other_code_are_refused() -> None:
-    from dpframe.builtin.mechanisms.laplace import Laplace
+    from dpframe.builtin.pure_mechanisms import Laplace
 
     sent = pack(Laplace(epsilon=1.0), [Laplace])
     assert unpack(sent) == Laplace(epsilon=1.0)

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from dpframe.builtin.neighbourhoods.table_edits import (
+from dpframe.builtin.table_edits import (
     MOST_RECORDS,
     Draft,
     EditableTable,
     breakers,
     with_cell,
 )
-from dpframe.builtin.pairs.table import Edit, Row, Rows
+from dpframe.builtin.tables import Edit, Row, Rows
 
 MOST_COLUMNS = 8  # columns of a single record that are first changed one by one
 FEW = 4  # categories of a column that are tried first; the others come last

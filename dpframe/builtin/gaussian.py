@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from dpframe.builtin.mechanisms.laplace import known, sensitivity_or_distance
+from dpframe.builtin.pure_mechanisms import known, sensitivity_or_distance
 from dpframe.plugins import (
     ApproxDP,
     Array,

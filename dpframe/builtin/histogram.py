@@ -5,8 +5,8 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from dpframe.builtin.estimators import events as _events
-from dpframe.builtin.estimators.choice import choose, largest_shown
+from dpframe.builtin import events as _events
+from dpframe.builtin.event_choice import choose, largest_shown
 from dpframe.plugins import (
     Claim,
     Estimate,

@@ -8,8 +8,10 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from dpframe.builtin.neighbourhoods.edit_order import by_chance, changed, planned
-from dpframe.builtin.neighbourhoods.table_edits import (
+from dpframe.builtin import tables
+from dpframe.builtin.edit_order import by_chance, changed, planned
+from dpframe.builtin.pairs import Records, formed, made_of_rows
+from dpframe.builtin.table_edits import (
     SWITCHES,
     Adjacency,
     Column,
@@ -18,9 +20,7 @@ from dpframe.builtin.neighbourhoods.table_edits import (
     Switches,
     known_columns,
 )
-from dpframe.builtin.pairs import table as tables
-from dpframe.builtin.pairs.pairs import Records, formed, made_of_rows
-from dpframe.builtin.pairs.table import GivenForm, GivenTable, GivenTypes, Row, Rows, Table, count
+from dpframe.builtin.tables import GivenForm, GivenTable, GivenTypes, Row, Rows, Table, count
 from dpframe.plugins import Earned, Ge, Le, Neighbourhood, Pair, ParameterError, SpecFile, plain
 
 TYPED = ("array", "integers", "arrays", "frame", "xy")

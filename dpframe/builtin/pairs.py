@@ -12,8 +12,8 @@ from typing import Annotated, Any, ClassVar, NewType
 import numpy as np
 from pydantic import BeforeValidator, WithJsonSchema
 
-from dpframe.builtin.pairs import table as tables
-from dpframe.builtin.pairs.table import (
+from dpframe.builtin import tables
+from dpframe.builtin.tables import (
     Edit,
     Form,
     GivenForm,

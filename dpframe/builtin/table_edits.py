@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NewType
 
 from pydantic import BeforeValidator, ConfigDict, WithJsonSchema
 
-from dpframe.builtin.pairs.table import Edit, Form, Row, Rows, Table, is_number, with_edit
+from dpframe.builtin.tables import Edit, Form, Row, Rows, Table, is_number, with_edit
 from dpframe.plugins import plain
 
 Cell = NewType("Cell", object)  # a number, a text or a boolean

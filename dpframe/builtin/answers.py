@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dpframe.builtin.attacks import views
-from dpframe.builtin.attacks.columns import frequent, tallied
+from dpframe.builtin import answer_views as views
+from dpframe.builtin.columns import frequent, tallied
 from dpframe.plugins import (
     Answers,
     Array,

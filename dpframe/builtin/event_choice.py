@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from dpframe.builtin.estimators.events import CAUTION, Bins, Events, Family, Shown, loss_of
+from dpframe.builtin.events import CAUTION, Bins, Events, Family, Shown, loss_of
 from dpframe.plugins import Claim, Floats, HostArray, Ints, Query
 from dpframe.stats import binomial, joint
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from dpframe.builtin.attacks import columns as _columns, learners as _learners
+from dpframe.builtin import columns as _columns, learners as _learners
 from dpframe.plugins import Array, Attack, Floats, Ge, Gt, HostArray, Ints, Key, Le, Target, Tree
 
 # Standard deviations at which outputs are clipped before learning.

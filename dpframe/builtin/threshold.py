@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from scipy import special
 
-from dpframe.builtin.estimators.events import CAUTION, PilotGrid, apart, profile
+from dpframe.builtin.events import CAUTION, PilotGrid, apart, profile
 from dpframe.plugins import (
     Array,
     Claim,

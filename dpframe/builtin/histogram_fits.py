@@ -5,8 +5,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from dpframe.builtin.estimators import one_run
-from dpframe.builtin.estimators.histogram import (
+from dpframe.builtin import one_run
+from dpframe.builtin.histogram import (
     LINES,
     MOST_BINS,
     POINTS,

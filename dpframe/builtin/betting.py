@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dpframe.builtin.estimators.events import apart, beyond, epsilon_at
+from dpframe.builtin.events import apart, beyond, epsilon_at
 from dpframe.plugins import (
     Array,
     BinCounts,

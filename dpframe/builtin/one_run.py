@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from scipy import special
 
-from dpframe.builtin.estimators.histogram import PilotBins
+from dpframe.builtin.histogram import PilotBins
 from dpframe.plugins import (
     Array,
     Claim,

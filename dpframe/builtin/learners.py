@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from dpframe.builtin.attacks import columns as _columns
-from dpframe.builtin.attacks.columns import Columns
+from dpframe.builtin import columns as _columns
+from dpframe.builtin.columns import Columns
 from dpframe.plugins import Array, Floats, HostArray, Ints, Key
 
 # Logistic regression, with the ridge and the features that do best on held-out rows.

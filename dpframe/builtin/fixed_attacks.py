@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dpframe.builtin.attacks import columns as _columns
+from dpframe.builtin import columns as _columns
 from dpframe.plugins import (
     Array,
     Attack,

@@ -7,10 +7,10 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dpframe.builtin.attacks.columns import tallied
-from dpframe.builtin.estimators import events as _events
-from dpframe.builtin.estimators.choice import choose, largest_shown
-from dpframe.builtin.estimators.threshold import Decisions, bounded
+from dpframe.builtin import events as _events
+from dpframe.builtin.columns import tallied
+from dpframe.builtin.event_choice import choose, largest_shown
+from dpframe.builtin.threshold import Decisions, bounded
 from dpframe.plugins import (
     DecisionCounts,
     Estimate,

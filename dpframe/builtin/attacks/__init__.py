@@ -1,1 +1,0 @@
-"""Attacks, by family."""

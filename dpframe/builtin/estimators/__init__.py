@@ -1,1 +1,0 @@
-"""Estimators, one family per file; `choice`, `events` and `histogram_fits` are shared parts."""

@@ -1,1 +1,0 @@
-"""Mechanisms, by family."""

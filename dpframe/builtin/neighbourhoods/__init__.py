@@ -1,1 +1,0 @@
-"""Neighbourhoods, by family."""

@@ -1,1 +1,0 @@
-"""Pairs of neighbouring datasets, by family."""
