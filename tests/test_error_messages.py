@@ -14,7 +14,7 @@ from dpframe.builtin.pure_mechanisms import Geometric
 from dpframe.common import text
 from dpframe.common.text import message, place, raised_in
 from dpframe.errors import CellError
-from dpframe.interfaces.plugin_calls import guarded
+from dpframe.interfaces.plugin_calls import call_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,7 +50,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def test_the_place_is_the_last_line_of_the_authors_own(package: Any) -> None:
-    error = caught(lambda: guarded("sample", package.top))
+    error = caught(lambda: call_plugin("sample", package.top))
     assert isinstance(error, CellError)
     said = "sample raised ZeroDivisionError: division by zero (author/parts/deep.py:5)"
     assert str(error) == said
@@ -122,7 +122,7 @@ def test_the_whole_traceback_is_printed_once_if_it_is_asked_for(
 ) -> None:
     def told() -> str:
         with pytest.raises(CellError):
-            guarded("sample", lambda: 1 / 0)
+            call_plugin("sample", lambda: 1 / 0)
         return capsys.readouterr().err
 
     assert told() == ""

@@ -21,7 +21,7 @@ from dpframe.commands import audit as auditing
 from dpframe.commands.audit_training import check_differ, check_positive, is_number, name_of
 from dpframe.common.text import escape, message
 from dpframe.common.types import Tree
-from dpframe.draw.in_process import Here
+from dpframe.draw.in_process import InProcessWorkers
 from dpframe.draw.pool import Workers
 from dpframe.draw.value_digest import data_digest
 from dpframe.draw.worker.codes import RAISES, code_of_trace
@@ -301,11 +301,11 @@ def _audit(
     if auditing.uses_jax(loaded):
         keep_compiled_programs()
     aside: str | None = None
-    source: Workers | Here = workers
+    source: Workers | InProcessWorkers = workers
     try:
         cloudpickle.dumps(handed)
     except Exception as error:  # a lock, an open file, a generator
-        source, reason = Here(), f"{type(error).__name__}: {message(error)}"
+        source, reason = InProcessWorkers(), f"{type(error).__name__}: {message(error)}"
         if terms.limit is not None:
             raise DpframeError(
                 "limit: a run in the process of the test cannot be stopped, and this function "

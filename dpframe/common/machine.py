@@ -239,7 +239,7 @@ def doing(thread: int | None) -> str | None:
     return None if call is None else call.what
 
 
-def settle(future: "Future[T]", call: Callable[[], T]) -> None:
+def run_into_future(future: "Future[T]", call: Callable[[], T]) -> None:
     """Make a call, and put its result or its exception into a future."""
     try:
         future.set_result(call())
@@ -265,7 +265,9 @@ def with_timeout(work: Callable[[], T], seconds: float | None) -> T:
     from concurrent.futures import Future, wait  # the command line imports this module first
 
     limit, done = seconds + GRACE, Future[T]()
-    thread = threading.Thread(target=settle, args=(done, work), name="dpframe-authors", daemon=True)
+    thread = threading.Thread(
+        target=run_into_future, args=(done, work), name="dpframe-authors", daemon=True
+    )
     thread.start()
     while not wait([done], TICK).done:
         call = _calls.get(thread.ident or 0)

@@ -19,7 +19,7 @@ from dpframe.count import rounds
 from dpframe.count.plan import Pass
 from dpframe.count.scoring import fitted, learned_on_host, scores_of
 from dpframe.draw import programs, streams, threefry
-from dpframe.draw.local_executor import HERE
+from dpframe.draw.local_executor import LOCAL_EXECUTOR
 from dpframe.draw.programs import DrawChunks, DrawTask
 from dpframe.draw.sampler import Sampler, TracedSampler
 from dpframe.draw.scheduling import Which
@@ -27,7 +27,7 @@ from dpframe.draw.streams import EVAL, FIT, LEARNER, PILOT
 from dpframe.draw.trace import resolved, score_dims, seen, seen_shape, unstacked
 from dpframe.interfaces.attack import Attack, Target
 from dpframe.interfaces.executor import Executor
-from dpframe.interfaces.plugin_calls import arrays, guarded, learns
+from dpframe.interfaces.plugin_calls import arrays, call_plugin, learns
 from dpframe.interfaces.statistic import Statistic
 from dpframe.spec.audit import RunSettings
 
@@ -51,7 +51,7 @@ class Draws:
         run: RunSettings,
         prng: str,
         made: tuple[Any, Any],
-        executor: Executor = HERE,
+        executor: Executor = LOCAL_EXECUTOR,
     ) -> None:
         run = resolved(run, the_pass.mechanisms[0], the_pass.trials)
         self.the_pass, self.prng, self.made, self.executor = the_pass, prng, made, executor
@@ -115,7 +115,7 @@ class Draws:
                     d0, d1 = (scores_of(attack, state, part) for part in both)
                 else:
                     calls = [partial(programs.score_given, leaves, state, part) for part in both]
-                    d0, d1 = (np.asarray(guarded("score", call)) for call in calls)
+                    d0, d1 = (np.asarray(call_plugin("score", call)) for call in calls)
                 found.append((d0, d1))
             yield found
 
@@ -221,9 +221,9 @@ def _bind(
     if not statistic.needs_pilot():
         shape = seen_shape(attack, draws.the_pass.shape, draws.dtype)
         dims = score_dims(attack, state, shape, draws.dtype)
-        return arrays("lay_out", guarded("lay_out", lambda: statistic.lay_out(dims)))
+        return arrays("lay_out", call_plugin("lay_out", lambda: statistic.lay_out(dims)))
     both = [np.zeros(0, np.bool_)] * 2 if scores is None else scores
-    return arrays("bind", guarded("bind", lambda: statistic.bind(*both)))
+    return arrays("bind", call_plugin("bind", lambda: statistic.bind(*both)))
 
 
 def _grid(rows: list[list[Tree]]) -> Tree:

@@ -20,7 +20,7 @@ from dpframe.errors import CellError
 from dpframe.interfaces.attack import Attack, Target
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import Pair
-from dpframe.interfaces.plugin_calls import guarded, learns, unsuited
+from dpframe.interfaces.plugin_calls import call_plugin, learns, unsuited
 from dpframe.interfaces.statistic import BinCounts, DecisionCounts, Statistic
 from dpframe.results.model import CellRecord, WitnessRecord
 from dpframe.results.strict_json import text as plain_text
@@ -170,7 +170,7 @@ def outputs_of(scores: HostArray, edge: Any, told: Iterable[Callable[[], str]]) 
 
 def told_by(attack: Attack, state: Tree, edge: float, above: bool, words: Any) -> str | None:
     """Return an event in the attack's own words, in one line; None if it has none."""
-    found: Any = guarded("words", attack.words, state, edge, above, words)
+    found: Any = call_plugin("words", attack.words, state, edge, above, words)
     return None if found is None else " ".join(str(found).split())
 
 
@@ -194,7 +194,7 @@ def compiled_scores(
     def score(rows: HostArray) -> HostArray:
         filled = size or max(64, 1 << max(0, len(rows) - 1).bit_length())
         whole = np.resize(rows, (filled, *rows.shape[1:]))
-        found: HostArray = np.asarray(guarded("score", score_given, leaves, state, whole))
+        found: HostArray = np.asarray(call_plugin("score", score_given, leaves, state, whole))
         trace.check_scores(found, filled, attack.gives)
         return found[: len(rows)]
 

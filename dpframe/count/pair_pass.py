@@ -17,12 +17,12 @@ from dpframe.count.events import Seen
 from dpframe.count.scoring import fitted
 from dpframe.count.work import TracedPass
 from dpframe.draw import streams, threefry, trace
-from dpframe.draw.local_executor import HERE
+from dpframe.draw.local_executor import LOCAL_EXECUTOR
 from dpframe.draw.streams import EVAL, LEARNER, Segment, segments
 from dpframe.errors import SampleError
 from dpframe.interfaces.attack import Attack, Target
 from dpframe.interfaces.executor import Executor
-from dpframe.interfaces.plugin_calls import arrays, guarded, learns
+from dpframe.interfaces.plugin_calls import arrays, call_plugin, learns
 
 Counter = Callable[[Sequence[Callable[[], Any]]], list[Any]]
 """Makes calls, perhaps concurrently, and returns their values."""
@@ -126,7 +126,7 @@ class PairPass(TracedPass):
         small = not self.executor.is_local and not self.the_pass.slow
         if small and self.draws.seconds * chunks < TRIP and _CORES.acquire(blocking=False):
             try:
-                return super().draw_and_count(index, segment, HERE)
+                return super().draw_and_count(index, segment, LOCAL_EXECUTOR)
             finally:
                 _CORES.release()
         return super().draw_and_count(index, segment, executor)
@@ -154,4 +154,4 @@ class PairPass(TracedPass):
             events.compiled_scores(attack, state, part, self.dtype, size, size)
             for part in self.drawn(then)
         ]
-        return state, arrays("bind", guarded("bind", lambda: statistic.bind(*pilot)))
+        return state, arrays("bind", call_plugin("bind", lambda: statistic.bind(*pilot)))

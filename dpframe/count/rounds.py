@@ -20,7 +20,7 @@ from dpframe.common.types import HostArray, Tree
 from dpframe.count.plan import Pass, PassPosition
 from dpframe.draw.streams import SEGMENT_ELEMENTS, Segment
 from dpframe.errors import WrongResultError
-from dpframe.interfaces.plugin_calls import guarded, zero_of
+from dpframe.interfaces.plugin_calls import call_plugin, zero_of
 from dpframe.interfaces.statistic import Statistic
 
 
@@ -369,7 +369,7 @@ def counts_of_leaves(
         raise WrongResultError("counts of another structure")
     arrays = [integers(leaf, np.shape(own)) for leaf, own in zip(leaves, zeros, strict=True)]
     counts = trees.unflatten(structure, arrays)
-    sums = guarded("counted", statistic.counted, counts)
+    sums = call_plugin("counted", statistic.counted, counts)
     wanted = np.asarray(trials, np.int64)
     # Any statistic counts less than 2³¹ in one call, and a call has at least one score.
     most = wanted if sums is not None else np.where(wanted < LARGEST >> 31, wanted << 31, LARGEST)
@@ -377,7 +377,7 @@ def counts_of_leaves(
         limits = np.broadcast_to(most, leaf.shape[: lead + 1])
         if np.any(leaf > limits.reshape(limits.shape + (1,) * (leaf.ndim - lead - 1))):
             raise WrongResultError("more counts than there are scores")
-    if sums is not None and guarded("counted", lambda: np.any(sums != wanted)):
+    if sums is not None and call_plugin("counted", lambda: np.any(sums != wanted)):
         raise WrongResultError("counts that do not add up to the number of scores")
     return counts
 

@@ -11,7 +11,7 @@ from dpframe.draw import trace
 from dpframe.draw.streams import LEARNER, Stream, words_of
 from dpframe.draw.threefry import base_key
 from dpframe.interfaces.attack import Attack, Target
-from dpframe.interfaces.plugin_calls import arrays, check_updated, guarded
+from dpframe.interfaces.plugin_calls import arrays, call_plugin, check_updated
 from dpframe.interfaces.statistic import Statistic
 from dpframe.scores.count import add_scores
 
@@ -24,14 +24,14 @@ def scores_of(attack: Attack, state: Tree, outputs: HostArray) -> HostArray:
     leaves, scored = trace.unstacked(attack, FLOAT), outputs
     if attack.portable:
         with np.errstate(all="ignore"):
-            found = np.asarray(guarded("score", leaves.score, state, outputs))
+            found = np.asarray(call_plugin("score", leaves.score, state, outputs))
     else:
         from dpframe.draw.programs import score_given
 
         rows = max(FEWEST, 1 << max(0, len(outputs) - 1).bit_length())
         scored = np.resize(outputs, (rows, *outputs.shape[1:]))
         with jax.enable_x64(True):
-            found = np.asarray(guarded("score", score_given, leaves, state, scored))
+            found = np.asarray(call_plugin("score", score_given, leaves, state, scored))
     trace.check_scores(found, len(scored), attack.gives)
     return found[: len(outputs)]
 
@@ -40,7 +40,7 @@ def counts_with(
     statistic: Statistic, layout: Tree, counts: Tree, dataset: int, scores: HostArray
 ) -> Tree:
     """Return counts with some more scores; raise CellError if the statistic fails."""
-    found: Any = guarded("counting", add_scores, statistic, layout, counts, dataset, scores)
+    found: Any = call_plugin("counting", add_scores, statistic, layout, counts, dataset, scores)
     found = trees.map(np.asarray, found)
     check_updated(counts, found)
     return found
@@ -48,7 +48,7 @@ def counts_with(
 
 def fitted(attack: Attack, key: Any, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
     """Return the state that an attack learns; raise CellError if it fails."""
-    return arrays("fit", guarded("fit", lambda: attack.fit(key, target, train)))
+    return arrays("fit", call_plugin("fit", lambda: attack.fit(key, target, train)))
 
 
 def learned_on_host(

@@ -19,11 +19,11 @@ from dpframe.count.kernel import CountSegment, CountTask, count_segment
 from dpframe.count.rounds import PrefixCounts, Rounds, no_counts
 from dpframe.count.scoring import scores_of
 from dpframe.draw import independence, programs, row_checks, trace
-from dpframe.draw.local_executor import HERE, result
+from dpframe.draw.local_executor import LOCAL_EXECUTOR, result
 from dpframe.draw.streams import EVAL, Segment, can_be_nan, precision_of, segments, windowed
 from dpframe.draw.value_digest import made_by
 from dpframe.errors import CellError
-from dpframe.interfaces.plugin_calls import guarded
+from dpframe.interfaces.plugin_calls import call_plugin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -239,7 +239,9 @@ class PassWork(ABC):
         scores = []
         with precision_of(self.run, on_host=self.on_host):
             for outputs in self.examples(place.lane):
-                found = np.asarray(guarded("score", programs.score_given, leaves, state, outputs))
+                found = np.asarray(
+                    call_plugin("score", programs.score_given, leaves, state, outputs)
+                )
                 # Of canaries, scores come before memberships.
                 scores.append(found if found.ndim == 1 else found[:, 0].ravel())
         return len(scores) > 0 and len(np.unique(np.concatenate(scores))) == 1
@@ -335,7 +337,7 @@ class PassWork(ABC):
             found = scores_of(attack, state, outputs)
         else:
             leaves = trace.unstacked(attack, self.dtype)
-            found = np.asarray(guarded("score", programs.score_given, leaves, state, outputs))
+            found = np.asarray(call_plugin("score", programs.score_given, leaves, state, outputs))
         return found if found.ndim == 1 else row_checks.one_number(found)
 
     def nan_note(self, extent: str) -> str:
@@ -356,7 +358,7 @@ class TracedPass(PassWork):
     def notes(self) -> tuple[str, ...]:
         return (self.nan_note(f"the first {self.the_pass.rows} outputs"),)
 
-    executor: Executor = HERE  # counts segments, and draws what takes long
+    executor: Executor = LOCAL_EXECUTOR  # counts segments, and draws what takes long
 
     def learning(self) -> Draws:
         self.draws = Draws(self.the_pass, self.run, self.prng, self.made, self.executor)
@@ -418,7 +420,7 @@ class TracedPass(PassWork):
         task = CountSegment(self.count_task, lanes, index, segment)
         counted: tuple[Tree, ...]
         if executor.is_local:
-            counted = guarded("counting", count_segment, self.count_task, lanes, index, segment)
+            counted = call_plugin("counting", count_segment, self.count_task, lanes, index, segment)
             return segment, task.checked(counted)
-        counted = guarded("counting", result, executor, task)
+        counted = call_plugin("counting", result, executor, task)
         return segment, counted

@@ -16,7 +16,7 @@ from dpframe.draw.worker.query import Queried, Refused, heard
 from dpframe.errors import SampleError
 
 
-class Here(requests.WorkerSource):
+class InProcessWorkers(requests.WorkerSource):
     """Draws in this process: for tests, and if the process is a worker already.
 
     A box that hangs or crashes takes the process with it.
@@ -28,7 +28,7 @@ class Here(requests.WorkerSource):
         self.turn = threading.Lock()
         """Held while a box runs, because it may use global state of the process."""
 
-    def __enter__(self) -> Here:
+    def __enter__(self) -> InProcessWorkers:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -48,7 +48,7 @@ class Here(requests.WorkerSource):
 class _Inline(requests.WorkerLease):
     """See `WorkerLease`; nothing ends a box that hangs."""
 
-    def __init__(self, here: Here, sampler: MechanismSampler) -> None:
+    def __init__(self, here: InProcessWorkers, sampler: MechanismSampler) -> None:
         self.here, self.sampler = here, sampler
 
     def draw(self, request: requests.Request, deadline: float | None) -> Iterator[requests.Drawn]:

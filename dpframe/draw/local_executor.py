@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Any
 
-from dpframe.common.machine import settle
+from dpframe.common.machine import run_into_future
 from dpframe.draw.requests import BoxPayload, DeadlinePassed, WorkerLease, WorkerSource
 from dpframe.errors import SampleError
 from dpframe.interfaces.executor import Executor, Task
@@ -39,7 +39,7 @@ def result(executor: Executor, task: Task, until: float | None = None) -> Any:
     return task.checked(found)
 
 
-class ThisProcess(Executor):
+class LocalExecutor(Executor):
     """Does a task at once, in the thread that submits it."""
 
     is_local = True
@@ -54,14 +54,14 @@ class ThisProcess(Executor):
 
     def submit(self, task: Task) -> Future[Any]:
         future: Future[Any] = Future()
-        settle(future, task)
+        run_into_future(future, task)
         return future
 
     def close(self) -> None:
         """See `Executor`."""
 
 
-HERE = ThisProcess()
+LOCAL_EXECUTOR = LocalExecutor()
 
 
 class NoBoxes(WorkerSource):

@@ -16,7 +16,7 @@ from dpframe.draw.threefry import key_of
 from dpframe.errors import WrongResultError
 from dpframe.interfaces.executor import Task
 from dpframe.interfaces.mechanism import Mechanism
-from dpframe.interfaces.plugin_calls import guarded
+from dpframe.interfaces.plugin_calls import call_plugin
 
 
 class Origin(NamedTuple):
@@ -84,11 +84,11 @@ class DrawChunks(Task):
             origin = Origin(key, shared.data[self.dataset], np.int32(self.dataset))
             mechanism = shared.mechanisms[self.lane]
             draw = partial(draw_chunk, mechanism, origin, rows=shared.rows, prng=shared.prng)
-            outputs = guarded("sample", draw)
+            outputs = call_plugin("sample", draw)
             if not shared.scoring:
                 return [np.asarray(outputs)]
             calls = [partial(score_given, *one, outputs) for one in shared.scoring[self.lane]]
-            return [np.asarray(guarded("score", call)) for call in calls]
+            return [np.asarray(call_plugin("score", call)) for call in calls]
 
         with jax.enable_x64(shared.precision == "float64"):
             stream = shared.stream.of(self.stream)

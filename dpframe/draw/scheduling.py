@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from dpframe.common.machine import settle
+from dpframe.common.machine import run_into_future
 
 BUNDLE = 0.5  # seconds of work in a task: short, for smooth progress and small losses
 GRACE = 1.0  # seconds that the first releases get, however small the time budget is
@@ -136,7 +136,9 @@ Submit = Callable[[Callable[[], Any]], "Future[Any]"]  # lets a thread make a ca
 def in_daemon(call: Callable[[], Any]) -> Future[Any]:
     """Make a call in a daemon thread, which does not keep the process alive."""
     found: Future[Any] = Future()
-    work = threading.Thread(target=settle, args=(found, call), name="dpframe-learn", daemon=True)
+    work = threading.Thread(
+        target=run_into_future, args=(found, call), name="dpframe-learn", daemon=True
+    )
     work.start()
     return found
 

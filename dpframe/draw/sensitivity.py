@@ -20,7 +20,7 @@ from dpframe.draw.worker.query import Queried, Refused, ask, heard
 from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import Neighbourhood, Pair
-from dpframe.interfaces.plugin_calls import guarded
+from dpframe.interfaces.plugin_calls import call_plugin
 from dpframe.results.build import pair_record
 from dpframe.results.model import ExactRecord, ExcessRecord
 from dpframe.results.strict_json import text
@@ -99,7 +99,7 @@ class SensitivityCheck:
             return list(pairs)
         if not self._resolved:
             given, self._resolved = self.mechanism, True
-            self.mechanism = guarded("resolve", lambda: given.resolve(pairs[0]))
+            self.mechanism = call_plugin("resolve", lambda: given.resolve(pairs[0]))
         factors = []
         on_host = isinstance(self.mechanism, HostMechanism)
         with precision_of(self.run, on_host=on_host), self._asking(pairs) as answer:
@@ -130,7 +130,7 @@ class SensitivityCheck:
     @contextmanager
     def _asking(self, pairs: Sequence[Pair]) -> Iterator[Callable[[int, int], Queried]]:
         """Open a function that asks the query about a dataset of a pair, both by number."""
-        made = [guarded("the pair", partial(both_as_made, pair)) for pair in pairs]
+        made = [call_plugin("the pair", partial(both_as_made, pair)) for pair in pairs]
         if not isinstance(self.mechanism, HostMechanism):
             yield lambda number, index: self._traced(made[number][index])
             return
@@ -151,7 +151,7 @@ class SensitivityCheck:
 
     def _traced(self, data: Any) -> Queried:
         try:
-            return heard(guarded("query", lambda: ask(partial(self.mechanism.query, data))))
+            return heard(call_plugin("query", lambda: ask(partial(self.mechanism.query, data))))
         except Refused as refused:
             raise CellError(str(refused)) from None
 
@@ -213,7 +213,7 @@ def sensitivity_of(mechanism: Any, pair: Pair, said: float | None = None) -> flo
     found = getattr(mechanism, "sensitivity", None)
     if callable(found):
         given: Callable[[Pair], Any] = found
-        found = guarded("sensitivity", lambda: given(pair))
+        found = call_plugin("sensitivity", lambda: given(pair))
     if found is None:
         found = said
     if found is None:

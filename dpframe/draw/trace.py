@@ -17,7 +17,7 @@ from dpframe.errors import CellError
 from dpframe.interfaces.attack import ABSENT, BEFORE, Answers, Attack
 from dpframe.interfaces.mechanism import HostMechanism, Mechanism
 from dpframe.interfaces.plugin import Plugin
-from dpframe.interfaces.plugin_calls import guarded
+from dpframe.interfaces.plugin_calls import call_plugin
 from dpframe.spec.audit import Cell, RunSettings
 
 ENOUGH = 100_000  # draws per dataset of a fit or pilot stream if they are cheap
@@ -141,10 +141,10 @@ class Tracer:
         dtype = np.dtype(self.run.precision)
         leaves = unstacked(mechanism, dtype)
         words = np.zeros(2, np.uint32)  # of any key
-        data = guarded("the pair", shape_of_dataset, cell.pair.value, dtype)
+        data = call_plugin("the pair", shape_of_dataset, cell.pair.value, dtype)
 
         sample = partial(_outputs, leaves, prng=self.prng)
-        outputs = guarded("sample", jax.eval_shape, sample, words, data)
+        outputs = call_plugin("sample", jax.eval_shape, sample, words, data)
         if not hasattr(outputs, "shape"):
             raise CellError(f"sample returned {type(outputs).__name__}, not an array")
         check_outputs(outputs, ROWS)
@@ -156,16 +156,16 @@ class Tracer:
         seen, leaves = on_device(shape.dtype, dtype), unstacked(attack, dtype)
         dims = (ROWS, *shape.dims)
         if attack.portable and isinstance(cell.mechanism.value, HostMechanism):
-            scores = guarded("score", leaves.score, (), np.zeros(dims, seen))
+            scores = call_plugin("score", leaves.score, (), np.zeros(dims, seen))
             check_scores(np.asarray(scores), ROWS, attack.gives)
             return
 
         with precision_of(run):  # of a black box, if nothing has imported JAX before
-            outputs = guarded(
+            outputs = call_plugin(
                 "an attack cannot read these outputs: JAX",
                 lambda: jax.eval_shape(lambda: jnp.zeros(dims, seen)),
             )
-            scores = guarded("score", jax.eval_shape, _stateless, leaves, outputs)
+            scores = call_plugin("score", jax.eval_shape, _stateless, leaves, outputs)
         check_scores(scores, ROWS, attack.gives)
 
 
@@ -175,7 +175,7 @@ def _stateless(attack: Any, outputs: Any) -> Any:
 
 def declared_rows(mechanism: Mechanism | HostMechanism) -> int | None:
     """Return the rows per chunk that a mechanism asks for; CellError if it is not a number."""
-    rows = guarded("rows", getattr, mechanism, "rows")
+    rows = call_plugin("rows", getattr, mechanism, "rows")
     if rows is None:
         return None
     if not isinstance(rows, int) or isinstance(rows, bool) or rows < 1:
@@ -235,7 +235,7 @@ def score_dims(attack: Attack, state: Tree, shape: Shape, dtype: np.dtype[Any]) 
     leaves, dims = unstacked(attack, dtype), (ROWS, *shape.dims)
     outputs = np.zeros(dims, on_device(shape.dtype, dtype))
     how = leaves.score if attack.portable else partial(jax.eval_shape, leaves.score)
-    scores: Any = guarded("score", how, state, outputs)
+    scores: Any = call_plugin("score", how, state, outputs)
     check_scores(scores, ROWS, attack.gives)
     return tuple(scores.shape[1:])
 
@@ -279,7 +279,7 @@ def seen(attack: Attack, outputs: HostArray, shape: Shape, run: np.dtype[Any]) -
             # In their original shape, because the attack asks for nothing else.
             numbers = numbers[:, : math.prod(shape.native)].reshape(len(numbers), *shape.native)
         return as_scored(numbers, run)
-    found = guarded("see", lambda: np.asarray(attack.see(answers)))
+    found = call_plugin("see", lambda: np.asarray(attack.see(answers)))
     if found.ndim < 1 or len(found) != len(outputs) or found.dtype.kind not in "biuf":
         raise CellError(
             f"see returned {shown(found)} for {len(outputs)} answers; it must return an array of "

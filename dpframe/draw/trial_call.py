@@ -14,7 +14,7 @@ from dpframe.draw.worker import codes, exceptions
 from dpframe.errors import CellError
 from dpframe.interfaces.attack import BEFORE, SECONDS, Answers, Attack
 from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.interfaces.plugin_calls import guarded
+from dpframe.interfaces.plugin_calls import call_plugin
 from dpframe.spec.audit import Cell, RunSettings
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ def first_call(
     Raises:
         CellError: the box cannot be used.
     """
-    data = guarded("the pair", lambda: streams.both_as_made(cell.pair.value))
+    data = call_plugin("the pair", lambda: streams.both_as_made(cell.pair.value))
     load = requests.BoxPayload((mechanism,), streams.for_a_box(data))
     limit = run.seconds
     try:

@@ -21,14 +21,14 @@ from dpframe.common.text import PARSING, error_message, shown
 from dpframe.common.types import HostArray
 from dpframe.errors import CellError
 from dpframe.interfaces.pair import Pair
-from dpframe.interfaces.plugin_calls import guarded
+from dpframe.interfaces.plugin_calls import call_plugin
 from dpframe.interfaces.plugin_files import CODE
 
 
 def made_by(pair: Pair) -> tuple[tuple[Any, Any], str]:
     """Make D and D′ of a pair once, and return them with their digest; raises CellError."""
-    made = guarded("the pair", lambda: (pair.d0, pair.d1))
-    return made, guarded("the pair", data_digest, made)
+    made = call_plugin("the pair", lambda: (pair.d0, pair.d1))
+    return made, call_plugin("the pair", data_digest, made)
 
 
 def data_digest(data: tuple[Any, Any]) -> str:

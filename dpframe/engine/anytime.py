@@ -16,7 +16,7 @@ from dpframe.count.plan import Pass, PassPosition
 from dpframe.count.rounds import Rounds
 from dpframe.errors import CellError
 from dpframe.interfaces.estimator import Estimate, Estimator, Query, Settled
-from dpframe.interfaces.plugin_calls import guarded
+from dpframe.interfaces.plugin_calls import call_plugin
 from dpframe.results.verdict import FIRST_LOOK, Looks
 from dpframe.spec.audit import Cell
 
@@ -38,7 +38,7 @@ class EstimatorState:
         """Show one round to the estimator."""
         query = self.query._replace(trials=(trials, trials))
         call = self.estimator.observe
-        self.state = guarded("observe", call, self.state, self.layout, counts, query)
+        self.state = call_plugin("observe", call, self.state, self.layout, counts, query)
         self.trials += trials
         self.rounds += 1
 
@@ -64,7 +64,7 @@ class EstimatorState:
     def settled(self) -> Settled | None:
         """Return the verdict if the estimator has settled it."""
         call = self.estimator.settled
-        found = guarded("settled", call, self.state, self.layout, self.asked)
+        found = call_plugin("settled", call, self.state, self.layout, self.asked)
         if found not in (None, "violated", "unreachable"):
             raise CellError(
                 f'settled returned {shown(found)}; it must return "violated", "unreachable" or None'
@@ -97,7 +97,7 @@ class ExtremeCounts:
     def _next(before: EstimatorState, size: int) -> EstimatorState:
         progress = dataclasses.replace(before)
         extreme = progress.estimator.extreme
-        counts = guarded("extreme", extreme, progress.layout, (size, size))
+        counts = call_plugin("extreme", extreme, progress.layout, (size, size))
         progress.observe(trees.map(np.asarray, counts), size)
         return progress
 

@@ -21,7 +21,7 @@ import numpy as np
 from dpframe.common import trees
 from dpframe.common.arrays import jnp
 from dpframe.interfaces.estimator import Estimate, Estimator, Query
-from dpframe.interfaces.plugin_calls import guarded
+from dpframe.interfaces.plugin_calls import call_plugin
 from dpframe.stats.binomial import PROBABILITY_ROUNDING, probability_of
 
 
@@ -48,12 +48,12 @@ class TwoValued:
         statistic, self.layout = estimator.statistic(), ()
         if statistic.needs_pilot():
             scores = [(np.arange(pilot) < n).astype(dtype) for n in (errors, pilot - errors)]
-            self.layout = guarded("bind", lambda: statistic.bind(*scores))
+            self.layout = call_plugin("bind", lambda: statistic.bind(*scores))
 
         def counts_of_one(dataset: int, value: int) -> Any:
             score, zero = jnp.array([value], dtype), statistic.zero(self.layout)
             own = self.layout, zero, jnp.int32(dataset), score, jnp.array([True])
-            counts = guarded("update", statistic.update, *own)
+            counts = call_plugin("update", statistic.update, *own)
             return trees.map(lambda leaf: np.asarray(leaf, np.int64), counts)
 
         self._ones = [counts_of_one(dataset, value) for dataset in (0, 1) for value in (0, 1)]
@@ -73,7 +73,7 @@ class TwoValued:
         """Return the estimate, computed once."""
         if (k, u) not in self._made:
             own = self.layout, self.counts(k, u, self.trials), self.query
-            self._made[k, u] = self._look_at(guarded("estimate", self.estimator.estimate, *own))
+            self._made[k, u] = self._look_at(call_plugin("estimate", self.estimator.estimate, *own))
         return self._made[k, u]
 
     def edge(self, k: int, level: float) -> int:

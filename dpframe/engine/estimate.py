@@ -18,7 +18,7 @@ from dpframe.engine.ledger import Ledger, LookCounter, query_of
 from dpframe.engine.schedule import NEVER
 from dpframe.errors import CellError
 from dpframe.interfaces.estimator import Estimate, Estimator, Query, Settled
-from dpframe.interfaces.plugin_calls import certifies, exact_shares, guarded
+from dpframe.interfaces.plugin_calls import call_plugin, certifies, exact_shares
 from dpframe.results.build import cell_record
 from dpframe.results.estimate_checks import checked
 from dpframe.results.model import CellRecord, SlackRecord
@@ -82,7 +82,7 @@ def estimate_cell(
     )
     try:
         estimator = cell.estimator.value
-        statistic = guarded("describe", lambda: plain(estimator.statistic().describe(layout)))
+        statistic = call_plugin("describe", lambda: plain(estimator.statistic().describe(layout)))
         if not isinstance(statistic, dict):
             raise CellError(f"describe returned {shown(statistic)}; it must return a dictionary")
         shares = exact_shares(cell, listed, statistic)
@@ -90,18 +90,18 @@ def estimate_cell(
         record = partial(record, untested=_untested(cell, place, work, listed))
         promised = certifies(estimator, cell.claim)
         tested = promised and cell.claim is not None
-        truth = guarded("truth", cell.mechanism.value.truth, cell.pair.value)
+        truth = call_plugin("truth", cell.mechanism.value.truth, cell.pair.value)
         if not isinstance(truth, Claim | None):
             raise CellError(f"truth returned {shown(truth)}, which is neither a claim nor None")
 
         look_at = partial(checked, certified=promised, tested=tested)
         started = time.perf_counter()
         if anytime_cell is not None:
-            found = guarded("estimate", lambda: look_at(anytime_cell.progress.concluded()))
+            found = call_plugin("estimate", lambda: look_at(anytime_cell.progress.concluded()))
         else:
             # A copy: an estimator that writes into its counts must not change those of the next.
             own = trees.map(np.array, counts)
-            found = guarded("estimate", lambda: look_at(estimator.estimate(layout, own, query)))
+            found = call_plugin("estimate", lambda: look_at(estimator.estimate(layout, own, query)))
         if timings is not None:
             timings[cell.id] = time.perf_counter() - started
         said = partial(record, certified=promised, estimate=found, truth=truth)
@@ -166,10 +166,10 @@ def slack(
         None if the claimed ε is infinite at the cell's δ, or a bound is missing or infinite.
     """
     lower, claim, delta = found.epsilon_lower, query.claim, query.delta
-    claimed = math.inf if claim is None else guarded("claim", claim.epsilon_at, delta)
+    claimed = math.inf if claim is None else call_plugin("claim", claim.epsilon_at, delta)
     if lower is None or not math.isfinite(claimed):
         return None
-    exact = math.inf if truth is None else guarded("truth", truth.epsilon_at, delta)
+    exact = math.inf if truth is None else call_plugin("truth", truth.epsilon_at, delta)
     limit, of = math.inf, None
     if shares is not None:
         limit, of = histogram_epsilon(shares[0], shares[1], delta), "exact"
@@ -180,7 +180,7 @@ def slack(
     @functools.cache
     def bound(level: float, *, free: bool) -> float:
         asked = query._replace(confidence=level, resolution=0.0, claim=None if free else claim)
-        return guarded("estimate", bound_of, asked) or 0.0
+        return call_plugin("estimate", bound_of, asked) or 0.0
 
     last = query.confidence
     shared = last if looks.price == 1 else 1 - (1 - last) * looks.price
@@ -210,16 +210,16 @@ def _extreme_of_bets(anytime_cell: anytime.AnytimeCell) -> Estimate:
         conclude = extremes.after(anytime_cell.ends).concluded
         # The bound may be left out.
         look_at = partial(checked, certified=False, tested=True)
-        extremes.estimates[trials] = guarded("estimate", lambda: look_at(conclude("p-values")))
+        extremes.estimates[trials] = call_plugin("estimate", lambda: look_at(conclude("p-values")))
     return extremes.estimates[trials]
 
 
 @functools.lru_cache(maxsize=1024)
 def _extreme(estimator: Estimator, layout: Tree, query: Query, certified: bool) -> Estimate:
     """Return the estimate from the most extreme counts possible, computed once per question."""
-    most = guarded("extreme", estimator.extreme, layout, query.trials)
+    most = call_plugin("extreme", estimator.extreme, layout, query.trials)
     look_at = partial(checked, certified=certified, tested=True)
-    found = guarded("estimate", lambda: look_at(estimator.estimate(layout, most, query)))
+    found = call_plugin("estimate", lambda: look_at(estimator.estimate(layout, most, query)))
     return cast("Estimate", found)
 
 

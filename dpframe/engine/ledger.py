@@ -38,7 +38,7 @@ from dpframe.draw.streams import digest, evidence_of
 from dpframe.errors import CellError, OutputError
 from dpframe.interfaces.estimator import Query
 from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.interfaces.plugin_calls import guarded
+from dpframe.interfaces.plugin_calls import call_plugin
 from dpframe.results.verdict import FIRST_LOOK, Looks
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def question_digest(form: Callable[..., str], cell: Cell, plan: Plan) -> str:
     """Return the digest of a question about a cell; raise CellError if it cannot be asked."""
     together = [plan.audit.multiplicity, plan.m, plan.certifying_cells]
     about = plan.audit.run, share_of_error(cell, plan), resolution_of(cell, plan), together
-    asked: str = guarded("claim", form, cell, *about)
+    asked: str = call_plugin("claim", form, cell, *about)
     return asked
 
 

@@ -33,7 +33,7 @@ from dpframe.engine import ledger
 from dpframe.engine.corner import TwoValued
 from dpframe.errors import CellError
 from dpframe.interfaces.estimator import Estimator, Query
-from dpframe.interfaces.plugin_calls import certifies, guarded
+from dpframe.interfaces.plugin_calls import call_plugin, certifies
 from dpframe.interfaces.statistic import Statistic
 from dpframe.results.model import CellRecord, PowerRecord
 from dpframe.results.verdict import CONSISTENT, FIRST_LOOK, Looks, judged
@@ -210,7 +210,7 @@ def simulated_power(question: Question, loss: float, audits: int = AUDITS) -> fl
             counts = table.counts(wrong[..., 0], wrong[..., 1], sizes)
             own = table.layout, counts, query, sizes.tolist()
             errors.append(wrong.sum(axis=(1, 2)))
-        parts.append(guarded("refuted", estimator.refuted, *own))
+        parts.append(call_plugin("refuted", estimator.refuted, *own))
     found, total = np.concatenate(parts), np.concatenate(errors)
     n = question.canaries * sum(query.trials) or 2 * question.size
     strata = max(1, len(total) // 100)
@@ -226,8 +226,8 @@ def simulated_power(question: Question, loss: float, audits: int = AUDITS) -> fl
 def _guessed(question: Question, rate: float, rng: np.random.Generator) -> tuple[Tree, Any, Any]:
     """Return the layout, the counts and the errors of some simulated audits with canaries."""
     statistic, m = question.estimator.statistic(), question.canaries
-    layout = guarded("lay_out", statistic.lay_out, (2, m))
-    zero = guarded("zero", statistic.zero, layout)
+    layout = call_plugin("lay_out", statistic.lay_out, (2, m))
+    zero = call_plugin("zero", statistic.zero, layout)
     counts = trees.map(lambda leaf: np.zeros((AT_ONCE, *leaf.shape), leaf.dtype), zero)
     wrong = np.zeros(AT_ONCE, np.int64)
     for dataset, runs in enumerate(question.query.trials):
@@ -235,7 +235,7 @@ def _guessed(question: Question, rate: float, rng: np.random.Generator) -> tuple
         right = rng.random((AT_ONCE, runs, m)) >= rate
         scores = np.stack([member == right, member], axis=2).astype(np.float32)
         own = layout, counts, jnp.int32(dataset), scores, np.ones(runs, bool)
-        counts = guarded("update", _compiled(statistic), *own)
+        counts = call_plugin("update", _compiled(statistic), *own)
         wrong += (~right).sum(axis=(1, 2))
     return layout, trees.map(lambda leaf: np.asarray(leaf, np.int64), counts), wrong
 

@@ -27,7 +27,7 @@ from dpframe.common.types import HostArray
 from dpframe.count import checkpoint, fingerprint
 from dpframe.count.plan import Pass, PassPosition, Plan
 from dpframe.count.work import PassWork, TracedPass
-from dpframe.draw.local_executor import HERE, ThisProcess, source_of
+from dpframe.draw.local_executor import LOCAL_EXECUTOR, LocalExecutor, source_of
 from dpframe.draw.requests import DeadlinePassed, RunCancelled, WorkerSource
 from dpframe.draw.streams import EVAL, SEGMENT_ELEMENTS, Shard, Stream, digest, precision_of
 from dpframe.engine import power
@@ -93,7 +93,7 @@ def run(
         if source is None:
             source = stack.enter_context(source_of(plan.audit.cells, plan.audit.interpreters))
         if executor is None:
-            executor = ThisProcess(threads_here(plan))
+            executor = LocalExecutor(threads_here(plan))
         elif not executor.is_local:
             from dpframe.draw.remote import RemoteBoxes, end
 
@@ -162,7 +162,7 @@ class Runner:
     threads: int
     ledger: Ledger
     source: WorkerSource
-    executor: Executor = HERE  # counts, and draws what takes long
+    executor: Executor = LOCAL_EXECUTOR  # counts, and draws what takes long
     shard: Shard | None = None  # part of the plan that is counted; nothing is estimated then
     timings: dict[str, float] | None = None
 

@@ -35,7 +35,7 @@ MOST = 256  # bins with exact shares; more would enlarge the record, and no figu
 SLACK = 1e-9  # rounding of probabilities
 
 
-def guarded(what: str, call: Callable[..., Any], *args: Any) -> Any:
+def call_plugin(what: str, call: Callable[..., Any], *args: Any) -> Any:
     """Call plugin code and return its result; an exception fails a cell, never the run.
 
     Raises:
@@ -60,11 +60,11 @@ def _hint(error: BaseException) -> str:
 
 def statistic_of(estimator: Estimator) -> Statistic:
     """Return the statistic of an estimator; it must be hashable and accept known scores."""
-    statistic = guarded("statistic", estimator.statistic)
+    statistic = call_plugin("statistic", estimator.statistic)
     if not isinstance(statistic, Statistic):
         raise CellError(f"statistic returned {shown(statistic)}; it must return a Statistic")
-    guarded("the statistic cannot be hashed (a frozen dataclass can): it", hash, statistic)
-    accepts = guarded("accepts", getattr, statistic, "accepts")
+    call_plugin("the statistic cannot be hashed (a frozen dataclass can): it", hash, statistic)
+    accepts = call_plugin("accepts", getattr, statistic, "accepts")
     if not isinstance(accepts, set | frozenset) or not accepts <= set(KINDS_OF_SCORES):
         raise CellError(f"accepts is {shown(accepts)}; a frozenset of {KINDS}")
     return statistic
@@ -72,12 +72,12 @@ def statistic_of(estimator: Estimator) -> Statistic:
 
 def certifies(estimator: Estimator, claim: Claim | None) -> bool:
     """True if an estimator promises a bound against a claim."""
-    return bool(guarded("certifies_against", lambda: bool(estimator.certifies_against(claim))))
+    return bool(call_plugin("certifies_against", lambda: bool(estimator.certifies_against(claim))))
 
 
 def unsuited(attack: Attack, target: Target) -> str | None:
     """Return an attack's own reason why it cannot be used; None if it can."""
-    reason = guarded("unsuited", attack.unsuited, target)
+    reason = call_plugin("unsuited", attack.unsuited, target)
     if not isinstance(reason, str | None):
         raise CellError(f"unsuited returned {shown(reason)}; it must return a text or None")
     return reason
@@ -85,7 +85,7 @@ def unsuited(attack: Attack, target: Target) -> str | None:
 
 def learns(attack: Attack) -> bool:
     """True if an attack needs draws to learn from."""
-    return bool(guarded("learns", lambda: bool(attack.learns())))
+    return bool(call_plugin("learns", lambda: bool(attack.learns())))
 
 
 def nan_allowed(mechanism: Mechanism | HostMechanism) -> bool:
@@ -94,7 +94,7 @@ def nan_allowed(mechanism: Mechanism | HostMechanism) -> bool:
 
 
 def _flag(mechanism: Mechanism | HostMechanism, name: str) -> bool:
-    found = guarded(name, getattr, mechanism, name)
+    found = call_plugin(name, getattr, mechanism, name)
     if not isinstance(found, bool | np.bool_):
         raise CellError(f"{name} is {shown(found)}; it must be True or False")
     return bool(found)
@@ -114,7 +114,7 @@ def arrays(what: str, tree: Tree) -> Tree:
     """Return a tree with every leaf a NumPy array of numbers."""
 
     def array(leaf: Any) -> Any:
-        found = guarded(what, np.asarray, leaf)
+        found = call_plugin(what, np.asarray, leaf)
         if found.dtype.kind not in "biufc" and not is_floating(found.dtype):
             raise CellError(f"{what} returned {shown(leaf)}; it must return a pytree of arrays")
         return found
@@ -124,7 +124,7 @@ def arrays(what: str, tree: Tree) -> Tree:
 
 def zero_of(statistic: Statistic, layout: Tree) -> Tree:
     """Return counts of no draws: at least one array of integers, first axis the dataset."""
-    zero = arrays("zero", guarded("zero", statistic.zero, layout))
+    zero = arrays("zero", call_plugin("zero", statistic.zero, layout))
     leaves = trees.leaves(zero)
     if not leaves:
         raise CellError("zero returned no counts at all")
@@ -143,7 +143,7 @@ def check_updated(before: Tree, after: Tree) -> None:
         leaves, structure = trees.flatten(tree)
         return structure, [(np.shape(leaf), _dtype(leaf)) for leaf in leaves]
 
-    old, new = described(before), guarded("update", lambda: described(after))
+    old, new = described(before), call_plugin("update", lambda: described(after))
     if old[0] != new[0]:
         raise CellError("update returned counts with a different structure than zero")
     for (shape, dtype), (found, kind) in zip(old[1], new[1], strict=True):
@@ -180,7 +180,7 @@ def exact_shares(cell: Cell, counts: Any, statistic: dict[str, Any]) -> list[lis
     x = np.append(np.maximum.accumulate(below.astype(float)), np.inf)
     found = []
     for data in (pair.d0, pair.d1):
-        if (values := guarded("cdf", mechanism.cdf, data, x.copy())) is None:
+        if (values := call_plugin("cdf", mechanism.cdf, data, x.copy())) is None:
             return None
         cumulated = np.concatenate([[0.0], _checked(values, len(x))])
         nan, bins = 1 - float(cumulated[-1]), np.diff(cumulated).tolist()

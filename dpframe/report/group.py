@@ -20,7 +20,7 @@ TABLE_KEYS = 2  # swept keys that a map can show: one down, one across
 
 
 @dataclasses.dataclass(frozen=True)
-class Spot:
+class GridCell:
     """All replicates of one combination of swept values; most audits have one."""
 
     values: dict[str, Any]  # swept key to value
@@ -95,14 +95,14 @@ class Group:
 
     names: tuple[str, str, str]  # labels of mechanism, attack and estimator
     keys: tuple[str, ...]  # swept keys, the one for the rows first
-    spots: tuple[Spot, ...]
+    spots: tuple[GridCell, ...]
 
     @property
     def swept(self) -> tuple[str, ...]:
         """All swept keys, including those that a part of the group has fixed."""
         return tuple(self.spots[0].values) if self.spots else self.keys
 
-    def name_of(self, spot: Spot, cell: CellRecord) -> str:
+    def name_of(self, spot: GridCell, cell: CellRecord) -> str:
         """Name a cell of the group by labels, swept values and repeat."""
         return " · ".join([*self.names, *settings(spot.values), *spot.repeat(cell)])
 
@@ -113,7 +113,7 @@ class Group:
             values.sort(key=float)
         return values
 
-    def at(self, *keys: str) -> dict[tuple[str, ...], Spot]:
+    def at(self, *keys: str) -> dict[tuple[str, ...], GridCell]:
         """Return the spots by their values of some keys, each as `same` writes it."""
         return {tuple(same(spot.values[key]) for key in keys): spot for spot in self.spots}
 
@@ -137,7 +137,7 @@ def _group(labels: tuple[str, str, str], cells: list[CellRecord]) -> Group:
     for index, values in enumerate(swept):
         spots.setdefault(tuple(same(values.get(key)) for key in keys), []).append(index)
     made = (
-        Spot({key: swept[at[0]].get(key) for key in keys}, tuple(cells[index] for index in at))
+        GridCell({key: swept[at[0]].get(key) for key in keys}, tuple(cells[index] for index in at))
         for at in spots.values()
     )
     return Group(labels, keys, tuple(made))
@@ -236,7 +236,7 @@ def attack_of(cell: CellRecord) -> str:
     return "–" if cell.is_searched and cell.estimate is None else cell.attack.label
 
 
-def found_by(spot: Spot) -> str:
+def found_by(spot: GridCell) -> str:
     """Return the attacks that earned most in the searches of a spot; "" if none was searched."""
     cells = [cell for cell in spot.done if cell.is_searched]
     return ", ".join(dict.fromkeys(cell.attack.label for cell in cells))
@@ -263,7 +263,7 @@ class Map(NamedTuple):
     down: str  # title of the rows; "" if they are groups
     across: str  # title of the columns
     heads: list[str]
-    rows: list[tuple[str, list[Spot | None]]]
+    rows: list[tuple[str, list[GridCell | None]]]
 
     @property
     def directions(self) -> str:
@@ -271,7 +271,7 @@ class Map(NamedTuple):
         return f"down {self.down}, across {self.across}" if self.down else f"across {self.across}"
 
     @property
-    def spots(self) -> list[Spot]:
+    def spots(self) -> list[GridCell]:
         """All cells."""
         return [spot for _, row in self.rows for spot in row if spot is not None]
 
@@ -305,7 +305,7 @@ def maps(found: Sequence[Group]) -> Iterator[Map]:
 def _grids(one: Group, naming: list[int]) -> Iterator[Map]:
     """Draw two keys of a group down and across, with a map for each value of its other keys."""
     rest = one.keys[TABLE_KEYS:]
-    members: dict[tuple[str, ...], list[Spot]] = {}
+    members: dict[tuple[str, ...], list[GridCell]] = {}
     for spot in one.spots:
         members.setdefault(tuple(same(spot.values[key]) for key in rest), []).append(spot)
     for fixed in itertools.product(*map(one.axis, rest)):

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpframe.errors import CellError
 from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.interfaces.plugin_calls import guarded
+from dpframe.interfaces.plugin_calls import call_plugin
 from dpframe.results import model
 from dpframe.results.strict_json import digest_of, plain, text
 from dpframe.results.verdict import FIRST_LOOK, Looks, judged, totals
@@ -69,8 +69,8 @@ def cell_record(
     """
     claimed = true = None
     try:
-        claimed = guarded("claim", claim_record, cell.claim, cell.delta)
-        if (known := guarded("truth", claim_record, truth, cell.delta)) is not None:
+        claimed = call_plugin("claim", claim_record, cell.claim, cell.delta)
+        if (known := call_plugin("truth", claim_record, truth, cell.delta)) is not None:
             same = claimed is not None and claimed.tradeoff == known.tradeoff
             true = model.TruthRecord(
                 kind=known.kind,
@@ -189,7 +189,7 @@ def pair_record(
             for feature, without in found.items()
         ]
 
-    needs = guarded("needs", features)
+    needs = call_plugin("needs", features)
     params, relation = plain(pair.params()), text(str(pair.adjacency))
     return model.PairRecord(use=use, params=params, digest=data, relation=relation, needs=needs)
 

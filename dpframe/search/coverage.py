@@ -13,7 +13,7 @@ import numpy as np
 from dpframe.common.text import shown
 from dpframe.common.types import Floats, Ints
 from dpframe.errors import CellError
-from dpframe.interfaces.plugin_calls import guarded
+from dpframe.interfaces.plugin_calls import call_plugin
 from dpframe.results.model import CoverageRecord
 from dpframe.results.strict_json import text
 from dpframe.search.wealth import LOSS_LIMIT, WAYS, Point
@@ -65,9 +65,9 @@ def _features(search: SearchRun) -> tuple[list[str], list[str]]:
     neighbourhood = search.search.neighbourhood.value
     tried: dict[str, None] = {}
     for pair in {arm.pair: None for arm in search.arms}:
-        found = guarded("features", functools.partial(neighbourhood.features, pair))
+        found = call_plugin("features", functools.partial(neighbourhood.features, pair))
         tried.update(_texts("features", found))
-    every = _texts("all_features", guarded("all_features", neighbourhood.all_features))
+    every = _texts("all_features", call_plugin("all_features", neighbourhood.all_features))
     listed = [one for one in search.search.parameters if one.ends is None]
     for one in listed:
         every.update({_value(one.key, value): None for value in one.values})

@@ -19,7 +19,7 @@ from dpframe.errors import CellError
 from dpframe.interfaces.attack import Attack
 from dpframe.interfaces.estimator import Contrast, Estimate, Query
 from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.interfaces.plugin_calls import guarded
+from dpframe.interfaces.plugin_calls import call_plugin
 from dpframe.results.build import cell_record, choice_record, pair_record
 from dpframe.results.estimate_checks import checked
 from dpframe.results.model import CellRecord, FindingRecord, SearchRecord
@@ -57,7 +57,7 @@ class SearchWork:
             raise
         except CellError as error:
             self.record = cell_record(self.cell, reason=str(error), exact=exact)
-        except Exception as error:  # raised by plugin code outside a guarded call
+        except Exception as error:  # raised by plugin code outside `call_plugin`
             self.record = cell_record(self.cell, reason=error_message(error))
 
     def units(self) -> Sequence[Any]:
@@ -91,7 +91,7 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
     arm, wealth = outcome.arm, outcome.wealth
     leak = search.leak(arm, refuted=outcome.refuted)
     mechanism: Any = arm.mechanism
-    truth = guarded("truth", lambda: mechanism.truth(arm.pair))
+    truth = call_plugin("truth", lambda: mechanism.truth(arm.pair))
     if not isinstance(truth, Claim | None):
         raise CellError(f"truth returned {shown(truth)}, which is neither a claim nor None")
     claimed = math.inf if arm.claim is None else arm.claim.epsilon_at(cell.delta)
@@ -226,7 +226,7 @@ def _notes(search: SearchRun, witness: SearchRecord, attack: Attack) -> tuple[st
         f"{witness.more_likely}: {witness.hits[1]:,} of {witness.trials[1]:,} on D′, "
         f"{witness.hits[0]:,} of {witness.trials[0]:,} on D",
     ]
-    if search.outcome().refuted and (observer := guarded("observer", lambda: attack.observer)):
+    if search.outcome().refuted and (observer := call_plugin("observer", lambda: attack.observer)):
         notes.append(f"the event is visible only to an observer who {observer}")
     elif isinstance(box.value, HostMechanism) and not box.bits:
         notes.append("the last bits of floats were not examined (outputs.bits = true does)")

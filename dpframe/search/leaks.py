@@ -10,7 +10,7 @@ import numpy as np
 from dpframe.count.events import Seen
 from dpframe.interfaces.attack import Attack
 from dpframe.interfaces.pair import Neighbourhood
-from dpframe.interfaces.plugin_calls import guarded
+from dpframe.interfaces.plugin_calls import call_plugin
 from dpframe.search import arms, wealth
 from dpframe.spec.audit import Choice
 from dpframe.stats.betting import events
@@ -74,7 +74,7 @@ def name_of(leak: Leak, arm: arms.Arm, neighbourhood: Neighbourhood) -> str:
 
     Leaks with the same name count as one.
     """
-    features = guarded("needs", lambda: list(neighbourhood.needs(arm.pair)))
+    features = call_plugin("needs", lambda: list(neighbourhood.needs(arm.pair)))
     return " · ".join([without_values(leak.event), *map(str, features)])
 
 

@@ -24,7 +24,7 @@ from dpframe.errors import CellError
 from dpframe.interfaces.attack import Attack, Target
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import Pair, equal, untraceable, unusable
-from dpframe.interfaces.plugin_calls import guarded, learns, mismatch, nan_allowed, unsuited
+from dpframe.interfaces.plugin_calls import call_plugin, learns, mismatch, nan_allowed, unsuited
 from dpframe.interfaces.statistic import DecisionCounts
 from dpframe.search import arms, black_box_arms, wealth
 from dpframe.spec.audit import Cell, Choice
@@ -79,12 +79,12 @@ class ArmMaker:
         except ValueError:  # parameters that do not go together
             return None
         unfit = unusable if isinstance(given, HostMechanism) else untraceable
-        if (problem := guarded("the pair", lambda: unfit(pair))) is not None:
+        if (problem := call_plugin("the pair", lambda: unfit(pair))) is not None:
             raise CellError(f"a proposed pair, {shown(pair)}: {problem}")
-        if guarded("the pair", lambda: equal(pair)):
+        if call_plugin("the pair", lambda: equal(pair)):
             return None
-        mechanism: Any = guarded("resolve", lambda: given.resolve(pair))
-        claim = guarded("claim", lambda: mechanism.claim(pair))
+        mechanism: Any = call_plugin("resolve", lambda: given.resolve(pair))
+        claim = call_plugin("claim", lambda: mechanism.claim(pair))
         if not isinstance(mechanism, type(given)) or not isinstance(claim, Claim | None):
             raise CellError("resolve or claim gave something different for a proposed pair")
         if (other := other_relation(claim, str(pair.adjacency))) is not None:
@@ -198,7 +198,7 @@ class ArmMaker:
             return ()
         found = {}
         for delta in claim.telling_deltas:
-            epsilon: float = guarded("claim", partial(claim.epsilon_at, delta))
+            epsilon: float = call_plugin("claim", partial(claim.epsilon_at, delta))
             if epsilon <= wealth.LOSS_LIMIT:
                 resolution = ledger.resolution_of(self.cell, self.settings.plan)
                 raised = delta + resolution * (1 + math.exp(epsilon))

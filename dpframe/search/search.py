@@ -23,7 +23,7 @@ from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.executor import Executor
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import Earned, Pair
-from dpframe.interfaces.plugin_calls import guarded
+from dpframe.interfaces.plugin_calls import call_plugin
 from dpframe.results.verdict import Looks, equal_scores
 from dpframe.search import leaks, proposals
 from dpframe.search.arms import Arm
@@ -405,7 +405,7 @@ class SearchRun:
             history[pair] = Earned(pair, draws, max(before.growth, growth))
         rng = host_generator(self._stream.of(PROPOSE), len(self.arms))
         neighbourhood, told = self.search.neighbourhood.value, list(history.values())
-        proposed = guarded("propose", lambda: list(neighbourhood.propose(rng, told)))
+        proposed = call_plugin("propose", lambda: list(neighbourhood.propose(rng, told)))
         proposed = self.sensitivity.look([pair for pair in proposed if pair not in history])
         proposed = list(dict.fromkeys(proposed))
         waiting: list[tuple[Pair, Setting]] = [(pair, ()) for pair in proposed]
@@ -448,7 +448,7 @@ class SearchRun:
             return
         if not self._tried_own_data:
             self._tried_own_data = True
-            own = guarded("own_data", lambda: list(self.search.neighbourhood.value.own_data()))
+            own = call_plugin("own_data", lambda: list(self.search.neighbourhood.value.own_data()))
             if own and isinstance(arm.mechanism, HostMechanism):
                 where = self.cell, self.settings.source, self._clock.deadline()
                 trial_call.try_own_data(arm.mechanism, own, *where)

@@ -26,11 +26,11 @@ from dpframe.count.black_box_pass import BlackBoxDraws
 from dpframe.count.draws import Draws, learn
 from dpframe.count.plan import Pass, Plan, arrange
 from dpframe.draw import programs, streams, trace
-from dpframe.draw.in_process import Here
+from dpframe.draw.in_process import InProcessWorkers
 from dpframe.engine import ledger
 from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.estimator import Estimator, Query
-from dpframe.interfaces.plugin_calls import guarded
+from dpframe.interfaces.plugin_calls import call_plugin
 from dpframe.spec.audit import Cell, RunSettings, Skip
 
 
@@ -60,7 +60,7 @@ class Experiment:
         stream = the_pass.stream._replace(repeat=repeat)
         repeated = dataclasses.replace(the_pass, stream=stream)
         given = repeated, self.run, self.prng, streams.both_as_made(the_pass.pair)
-        return BlackBoxDraws(*given, Here()) if the_pass.on_host else Draws(*given)
+        return BlackBoxDraws(*given, InProcessWorkers()) if the_pass.on_host else Draws(*given)
 
 
 class Experiments(NamedTuple):
@@ -105,7 +105,7 @@ def _add(found: Experiments, the_pass: Pass, cells: list[Cell], plan: Plan) -> N
     """Add the experiment of cells that share a parameter batch."""
     mechanism = cells[0].mechanism.value
     try:
-        truth = guarded("truth", lambda: mechanism.truth(the_pass.pair))
+        truth = call_plugin("truth", lambda: mechanism.truth(the_pass.pair))
     except CellError as error:
         found.failed.extend((cell, str(error)) for cell in cells)
         return
@@ -201,7 +201,7 @@ def _answers(draws: Draws, parts: Sequence[CalibratedCell]) -> list[Answer]:
         if part.raw:
             attack = trace.unstacked(part.cell.attack.value, draws.dtype), place.own(states)
             d0, d1 = (
-                np.asarray(guarded("score", programs.score_given, *attack, each))
+                np.asarray(call_plugin("score", programs.score_given, *attack, each))
                 for each in draws.outputs(streams.EVAL, 0)
             )
             rng = streams.host_generator(draws.the_pass.stream.of(streams.SPLIT))
@@ -209,7 +209,7 @@ def _answers(draws: Draws, parts: Sequence[CalibratedCell]) -> list[Answer]:
         else:
             own = place.own(layouts), place.own(counts)
             call = partial(estimator.estimate, *own, part.query)
-        estimate = guarded("estimate", call)
+        estimate = call_plugin("estimate", call)
         if not part.certifies:
             return estimate.epsilon, estimate.interval[0] if estimate.interval else math.nan
         bound = estimate.epsilon_lower
@@ -242,7 +242,7 @@ def _count(draws: Draws, states: tuple[Tree, ...], layouts: tuple[Tree, ...]) ->
         arguments = counts, scoring, outputs, np.int32(index), np.int32(len(outputs))
         statistics = tuple(scorer.statistic for scorer in scorers)
         call = partial(kernel.count_given, *arguments, statistics=statistics)
-        counts = guarded("counting", call)
+        counts = call_plugin("counting", call)
     found: tuple[Tree, ...] = trees.map(
         lambda leaf: np.asarray(leaf, np.int64)[None], tuple(counts)
     )

@@ -13,7 +13,7 @@ import pytest
 
 from dpframe.claims import GaussianDP
 from dpframe.commands.assertions import takes_generator
-from dpframe.draw.in_process import Here
+from dpframe.draw.in_process import InProcessWorkers
 from dpframe.errors import DpframeError
 from dpframe.pytest import UndecidedError, ViolationError, assert_dp, search_violation
 from dpframe.results import store as records
@@ -37,7 +37,7 @@ def half(data: Any) -> float:
 
 @pytest.fixture(autouse=True)
 def _in_this_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("dpframe.pytest._workers", Here)
+    monkeypatch.setattr("dpframe.pytest._workers", InProcessWorkers)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # where no test is known
 
 

@@ -11,7 +11,7 @@ from support.black_boxes import sample_in_this_process
 from dpframe import PureDP, host_mechanism
 from dpframe.commands.audit import make_plan
 from dpframe.commands.plan import outlook
-from dpframe.draw.in_process import Here
+from dpframe.draw.in_process import InProcessWorkers
 from dpframe.engine.resources import planned_calls
 
 
@@ -51,5 +51,5 @@ def test_the_resolution_of_float32_is_none_of_a_black_box() -> None:
 def test_the_calls_of_a_black_box_include_its_checks() -> None:
     spec = small_audits.document(audit={"trials": 160}, mechanism=[{"use": "box"}])
     loaded = small_audits.load({**spec, "run": {"chunk": 16}}, [*small_audits.PLUGINS, BOX])
-    (the_pass,) = make_plan(loaded, Here()).passes
+    (the_pass,) = make_plan(loaded, InProcessWorkers()).passes
     assert planned_calls(the_pass, loaded.run) == 16 * (2 * 10 + 4)

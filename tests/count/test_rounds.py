@@ -18,7 +18,7 @@ from dpframe import DecisionCounts, Estimate, Estimator, HostMechanism, PureDP
 from dpframe.commands.audit import make_plan
 from dpframe.count.checkpoint import Store
 from dpframe.count.rounds import FIRST, Rounds, ends
-from dpframe.draw.in_process import Here
+from dpframe.draw.in_process import InProcessWorkers
 from dpframe.draw.streams import Segment
 from dpframe.engine.run import run as run_plan
 from dpframe.errors import SpecError
@@ -268,9 +268,9 @@ def test_no_release_of_a_black_box_is_asked_for_twice(attack: str) -> None:
         audit={"trials": 330},
         run={"chunk": 16},
     )
-    plan = make_plan(load(spec, [*PLUGINS, Box]), Here())
+    plan = make_plan(load(spec, [*PLUGINS, Box]), InProcessWorkers())
     Box.asked.clear()
-    (found,) = run_plan(plan, source=Here())
+    (found,) = run_plan(plan, source=InProcessWorkers())
     assert found.reason is None
     assert found.trials == [330, 330]
     looks_at_addresses = 4

@@ -13,7 +13,7 @@ from support.tiers import mostly_slow
 
 from dpframe import Attack, HostMechanism, PureDP
 from dpframe.count.checkpoint import Store
-from dpframe.draw.in_process import Here
+from dpframe.draw.in_process import InProcessWorkers
 from dpframe.draw.pool import Workers
 from dpframe.interfaces.attack import Answers
 
@@ -174,8 +174,10 @@ def test_a_list_may_hold_exceptions():
 
 def test_state_is_built_once_for_each_lease_and_that_may_raise_too(monkeypatch):
     BUILT.clear()
-    lend, leases = Here.lend, []
-    monkeypatch.setattr(Here, "lend", lambda *given: (leases.append(1), lend(*given))[1])
+    lend, leases = InProcessWorkers.lend, []
+    monkeypatch.setattr(
+        InProcessWorkers, "lend", lambda *given: (leases.append(1), lend(*given))[1]
+    )
     assert rates(audited("raises", use="prepared")) == [0.0, 1.0]
     assert 1 <= len(BUILT) <= 2 * len(leases)  # for D and for D′
 

@@ -15,14 +15,14 @@ from support.training import Trains
 from dpframe.commands.audit import make_plan
 from dpframe.count.draws import Draws
 from dpframe.draw import sampler
-from dpframe.draw.local_executor import HERE, ThisProcess
+from dpframe.draw.local_executor import LOCAL_EXECUTOR, LocalExecutor
 from dpframe.draw.programs import DrawChunks
 from dpframe.draw.requests import RunCancelled
 from dpframe.draw.scheduling import handed_out, in_daemon
 from dpframe.draw.streams import FIT, both_as_made
 
 
-class Near(ThisProcess):
+class Near(LocalExecutor):
     """An executor of other processes, which are this one."""
 
     is_local = False
@@ -41,7 +41,7 @@ def near() -> Near:
     return Near()
 
 
-def of(document: dict[str, Any], executor: Any = HERE) -> Draws:
+def of(document: dict[str, Any], executor: Any = LOCAL_EXECUTOR) -> Draws:
     plan = make_plan(load(document, [Trains]))
     the_pass = plan.passes[0]
     return Draws(the_pass, plan.audit.run, plan.prng, both_as_made(the_pass.pair), executor)

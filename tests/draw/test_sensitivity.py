@@ -15,7 +15,7 @@ from support.tiers import mostly_slow
 
 from dpframe import HostMechanism, Mechanism, Neighbourhood, PureDP, Values, exit_code
 from dpframe.builtin.program import Program
-from dpframe.draw.in_process import Here
+from dpframe.draw.in_process import InProcessWorkers
 from dpframe.draw.pool import Workers
 from dpframe.draw.sensitivity import SensitivityCheck
 from dpframe.errors import CellError
@@ -53,7 +53,7 @@ ONE, FAR = pair([0.0, 0.0], [0.0, 1.0]), pair([0.0, 0.0], [0.0, 9.0])
 
 
 def looked(mechanism: Any, *pairs: Any) -> tuple[Any, list[Any]]:
-    check = SensitivityCheck(mechanism, Here(), RunSettings())
+    check = SensitivityCheck(mechanism, InProcessWorkers(), RunSettings())
     order = check.look(pairs)
     return check.found, order
 

@@ -25,7 +25,7 @@ from dpframe import HostMechanism, Pair, PureDP
 from dpframe.builtin.pairs import ZerosOnes
 from dpframe.count.checkpoint import Store
 from dpframe.count.plan import plan
-from dpframe.draw.in_process import Here
+from dpframe.draw.in_process import InProcessWorkers
 from dpframe.draw.value_digest import data_digest
 from dpframe.errors import CellError
 
@@ -201,7 +201,7 @@ def planned(file: Path, text: str, distribution: str) -> Any:
         dataclasses.replace(cell, pair=dataclasses.replace(cell.pair, distribution=distribution))
         for cell in loaded.cells
     ]
-    return plan(dataclasses.replace(loaded, cells=tuple(cells)), "threefry2x32", Here())
+    return plan(dataclasses.replace(loaded, cells=tuple(cells)), "threefry2x32", InProcessWorkers())
 
 
 @pytest.mark.parametrize("distribution", ["dpframe", "somebody"])

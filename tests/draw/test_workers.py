@@ -17,7 +17,7 @@ from dpframe import HostMechanism, PureDP, host_mechanism
 from dpframe.commands.audit import make_plan
 from dpframe.count.checkpoint import Store
 from dpframe.draw import process as worker_process, scheduling as pace, streams as chunks
-from dpframe.draw.in_process import Here
+from dpframe.draw.in_process import InProcessWorkers
 from dpframe.draw.pool import Workers
 from dpframe.draw.requests import RunCancelled
 from dpframe.draw.worker.mechanism_sampler import MechanismSampler
@@ -122,7 +122,7 @@ class Interrupted:
 
 
 def test_ctrl_c_while_processes_start_ends_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = make_plan(load(spec({"use": "box"}), [*PLUGINS, *BOXES]), source=Here())
+    plan = make_plan(load(spec({"use": "box"}), [*PLUGINS, *BOXES]), source=InProcessWorkers())
     monkeypatch.setattr(worker_process, "WORKER_PROCESS_START", NEVER_READY)
     with Workers(2) as own:
         ctrl_c = Interrupted(own)
@@ -307,13 +307,13 @@ def test_chunks_of_the_first_check_are_not_timed_again(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(pace.Pace, "measured", noted)
     document = spec({"use": "box"}, trials=64, run={"chunk": 16})
-    assert record(document, Here())["cells"][0]["status"] == "ok"
+    assert record(document, InProcessWorkers())["cells"][0]["status"] == "ok"
     assert timed[:2] == [0, 0]
     assert sum(timed) == 2 * 3
 
 
 def test_here_is_a_source_too() -> None:
-    here = Here()
+    here = InProcessWorkers()
     assert record(spec({"use": "box"}), here)["summary"]["calls"] == here.calls > 0
 
 

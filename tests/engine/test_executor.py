@@ -17,7 +17,7 @@ from dpframe import BinCounts
 from dpframe.commands.audit import make_plan
 from dpframe.count.kernel import CountSegment
 from dpframe.count.rounds import checked_counts
-from dpframe.draw.local_executor import ThisProcess
+from dpframe.draw.local_executor import LocalExecutor
 from dpframe.draw.programs import DrawChunks
 from dpframe.engine.run import run
 from dpframe.errors import WrongResultError
@@ -68,7 +68,7 @@ SPEC = {
 }
 
 
-class Wrong(ThisProcess):
+class Wrong(LocalExecutor):
     """Another process, which returns wrong counts of one mechanism."""
 
     is_local = False

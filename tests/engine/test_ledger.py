@@ -37,7 +37,7 @@ from dpframe import (
     host_mechanism,
 )
 from dpframe.commands import run
-from dpframe.draw.in_process import Here
+from dpframe.draw.in_process import InProcessWorkers
 from dpframe.draw.streams import digest
 from dpframe.engine.ledger import NAME, Asked, Ledger
 from dpframe.engine.run import quiet
@@ -807,7 +807,7 @@ def test_calls_before_an_interruption_are_counted(
     sources: list[Any] = []
 
     def opened(*_: Any) -> Any:
-        sources.append(Here())
+        sources.append(InProcessWorkers())
         return contextlib.nullcontext(sources[-1])
 
     monkeypatch.setattr("dpframe.draw.local_executor.source_of", opened)

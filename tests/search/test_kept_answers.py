@@ -18,7 +18,7 @@ from dpframe import HostMechanism, PureDP
 from dpframe.commands.audit import load, make_plan
 from dpframe.count.checkpoint import Saved, Store
 from dpframe.count.kept_answers import AnswerFile, AnswerFiles, KeptChoices, KeptRound, _line
-from dpframe.draw.in_process import Here
+from dpframe.draw.in_process import InProcessWorkers
 from dpframe.draw.requests import RunCancelled
 from dpframe.draw.scheduling import Clock
 from dpframe.draw.streams import Stream, digest
@@ -58,7 +58,7 @@ class Unseeded(Noisy, name="unseeded"):
         return super().release(np.random.default_rng(), data)
 
 
-class Killed(Here):
+class Killed(InProcessWorkers):
     """Draws in this process, until it is killed."""
 
     def __init__(self, after: float = np.inf) -> None:

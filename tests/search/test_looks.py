@@ -20,7 +20,7 @@ from dpframe.count.kept_answers import (
     KeptChoices,
     is_fast,
 )
-from dpframe.draw.in_process import Here
+from dpframe.draw.in_process import InProcessWorkers
 from dpframe.draw.pool import Workers
 from dpframe.draw.scheduling import Clock
 from dpframe.draw.streams import EVAL, Asking, Stream
@@ -172,7 +172,7 @@ def test_what_holds_up_some_answers_changes_nothing(
     assert searched_at(Ticking(1.0))[0] == 0  # non-vacuity: a slow box is not looked at
 
 
-@pytest.mark.parametrize("where", mostly_slow([Here, Workers], [0]))
+@pytest.mark.parametrize("where", mostly_slow([InProcessWorkers, Workers], [0]))
 def test_what_answers_took_is_kept_with_them(tmp_path: Path, where: Any) -> None:
     files, box = AnswerFiles(tmp_path), boxes.boxed(lambda rng, _: rng.random(), 1.0)()
     with where() as source:

@@ -10,7 +10,7 @@ import pytest
 
 import dpframe
 from dpframe.claims import PureDP
-from dpframe.draw.in_process import Here
+from dpframe.draw.in_process import InProcessWorkers
 from dpframe.errors import DpframeError, UndecidedError, ViolationError
 from dpframe.plugins import HostMechanism, Mechanism
 from dpframe.pytest import assert_dp, search_violation
@@ -27,7 +27,7 @@ SCHEMA = [{"low": 0, "high": 100}]
 
 @pytest.fixture(autouse=True)
 def _in_this_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("dpframe.pytest._workers", Here)
+    monkeypatch.setattr("dpframe.pytest._workers", InProcessWorkers)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpframe import AccountedDP, DpframeError, assert_dp, records_params, search_violation
-from dpframe.draw.in_process import Here
+from dpframe.draw.in_process import InProcessWorkers
 from dpframe.pytest import UndecidedError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ AGE, COLOR = {"name": "age", "integer": True}, {"name": "color", "categories": [
 
 @pytest.fixture(autouse=True)
 def _in_this_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("dpframe.pytest._workers", Here)
+    monkeypatch.setattr("dpframe.pytest._workers", InProcessWorkers)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
 

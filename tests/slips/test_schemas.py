@@ -14,7 +14,7 @@ import pytest
 
 import dpframe
 from dpframe import DpframeError, records_params, search_violation
-from dpframe.draw.in_process import Here
+from dpframe.draw.in_process import InProcessWorkers
 
 ONE = np.array([0.1, 0.4])
 TWO = np.array([[0.1, 3.0], [0.4, 5.0]])
@@ -106,7 +106,7 @@ def noisy_sum(generator: Any, values: Any) -> float:
 
 
 def test_one_axis_of_features_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpframe.pytest._workers", Here)
+    monkeypatch.setattr("dpframe.pytest._workers", InProcessWorkers)
 
     def release(generator: Any, table: Any) -> float:
         x, y = table

@@ -107,11 +107,11 @@ def record(
 ) -> dict[str, Any]:
     """The record of an audit; its outputs come from this process unless there is a source."""
     from dpframe.commands.audit import make_plan, make_record
-    from dpframe.draw.in_process import Here
+    from dpframe.draw.in_process import InProcessWorkers
     from dpframe.engine.run import run
     from support.small_audits import PLUGINS, load
 
-    source = source or Here()
+    source = source or InProcessWorkers()
     loaded = load(document, [*PLUGINS, *(BOXES if plugins is None else plugins)])
     before = source.calls
     plan = make_plan(loaded, source=source)
@@ -133,9 +133,9 @@ def notes(cell: dict[str, Any]) -> str:
 def sample_in_this_process(patch: pytest.MonkeyPatch) -> None:
     """Starts no worker processes: the same outputs, without a second or two for each of them."""
     from dpframe.draw import pool as workers
-    from dpframe.draw.in_process import Here
+    from dpframe.draw.in_process import InProcessWorkers
 
-    class InThisProcess(Here):
+    class InThisProcess(InProcessWorkers):
         def start(self, number: int) -> None:
             """No process is needed."""
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpframe import HostMechanism, Neighbourhood, PureDP, Values
 from dpframe.commands.audit import load, make_plan
-from dpframe.draw.in_process import Here
+from dpframe.draw.in_process import InProcessWorkers
 from dpframe.engine import run as engine
 
 if TYPE_CHECKING:
@@ -72,7 +72,9 @@ def searched(
         **more,
     }
     loaded = load(spec, plugins=[Edits, box or boxed(answer, epsilon)])
-    (result,) = engine.run(make_plan(loaded), source=Here(), threads=1, ledger=ledger, store=store)
+    (result,) = engine.run(
+        make_plan(loaded), source=InProcessWorkers(), threads=1, ledger=ledger, store=store
+    )
     return result
 
 

@@ -11,7 +11,7 @@ from dpframe.report.figures import drawing, points, scales
 from dpframe.report.figures.drawing import CLAIMED, INK, TRUTH, Picture, Sign, named, shorten
 from dpframe.report.figures.points import Published, by_setting, named_cells, one_release
 from dpframe.report.figures.scales import Scale
-from dpframe.report.group import Group, Spot, groups, same, telling
+from dpframe.report.group import GridCell, Group, groups, same, telling
 from dpframe.report.number_format import brief, number, quantity
 from dpframe.report.terminal.plan import Outlook
 from dpframe.results.model import CellRecord, EstimateRecord, Record
@@ -178,11 +178,11 @@ class CompositionPanel(NamedTuple):
     """One mechanism behind one attack."""
 
     title: str
-    lines: dict[str, list[tuple[float, Spot]]]  # by estimator; numbers of releases, ascending
-    single: list[Spot]  # certified cells of a single release
+    lines: dict[str, list[tuple[float, GridCell]]]  # by estimator; numbers of releases, ascending
+    single: list[GridCell]  # certified cells of a single release
 
     @property
-    def marks(self) -> list[tuple[float, Spot]]:
+    def marks(self) -> list[tuple[float, GridCell]]:
         """The marks of all lines."""
         return [mark for line in self.lines.values() for mark in line]
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from dpframe.errors import DpframeError
 from dpframe.report.figures.drawing import BESIDE, Picture, shorten
-from dpframe.report.group import Group, Spot, groups, same, telling
+from dpframe.report.group import GridCell, Group, groups, same, telling
 from dpframe.report.number_format import number, setting
 from dpframe.results.model import CellRecord, Record
 
@@ -63,7 +63,7 @@ class Setting(NamedTuple):
     key: tuple[str, ...]  # equal for all spots of one panel
     title: str
     group: Group
-    spot: Spot
+    spot: GridCell
     rest: list[str]  # swept keys that vary within the panel
 
 
@@ -106,23 +106,23 @@ def one_release(cell: CellRecord) -> bool:
     return bool(cell.estimator.params.get("compositions", 1) == 1)
 
 
-def claimed(spot: Spot) -> float | None:
+def claimed(spot: GridCell) -> float | None:
     """Return the claimed loss."""
     return spot.claim if all(map(one_release, spot.cells)) else None
 
 
-def exact(spot: Spot) -> float | None:
+def exact(spot: GridCell) -> float | None:
     """Return the true loss, if it is known."""
     truths = [cell.truth.epsilon for cell in spot.cells if cell.truth is not None]
     return truths[0] if truths and all(map(one_release, spot.cells)) else None
 
 
-def certified(spot: Spot) -> float | None:
+def certified(spot: GridCell) -> float | None:
     """Return the certified bound; the smallest one among replicates."""
     return min(spot.estimates("epsilon_lower"), default=None)
 
 
-def losses(spots: Sequence[Spot]) -> list[float | None]:
+def losses(spots: Sequence[GridCell]) -> list[float | None]:
     """Return the estimated and the certified losses."""
     return [value for spot in spots for value in (spot.mean("epsilon"), certified(spot))]
 
@@ -170,14 +170,16 @@ class Published:
         own = self._table.get((cell.mechanism.label, *place))
         return self._table.get((cell.mechanism.use, *place)) if own is None else own
 
-    def losses(self, spots: Sequence[Spot]) -> list[float | None]:
+    def losses(self, spots: Sequence[GridCell]) -> list[float | None]:
         """Return the published losses; raise DpframeError if there is none."""
         found = [self.of(spot.cells[0]) for spot in spots]
         if all(value is None for value in found):
             raise DpframeError(f"{self.name}: none of its rows belongs to a cell in the figure")
         return found
 
-    def draw(self, picture: Picture, ax: Any, marks: Sequence[tuple[float, Spot]], at: Any) -> None:
+    def draw(
+        self, picture: Picture, ax: Any, marks: Sequence[tuple[float, GridCell]], at: Any
+    ) -> None:
         """Draw crosses at the published losses; `at` is the scale of the panel."""
         columns = at.columns((x, self.of(spot.cells[0])) for x, spot in marks)
         if columns[0]:

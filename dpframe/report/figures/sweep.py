@@ -16,7 +16,7 @@ from dpframe.report.figures import drawing, points, scales
 from dpframe.report.figures.drawing import CLAIMED, INK, QUIET, TRUTH, Picture, Sign, shorten
 from dpframe.report.figures.points import Published
 from dpframe.report.figures.scales import Scale
-from dpframe.report.group import FIRST_KEYS, Group, Map, Spot, groups, maps, same, telling
+from dpframe.report.group import FIRST_KEYS, GridCell, Group, Map, groups, maps, same, telling
 from dpframe.report.number_format import lower, number, setting
 from dpframe.report.verdict_text import SHADES, WORDS
 from dpframe.results.model import CellRecord, Record
@@ -33,7 +33,7 @@ class SweepLine(NamedTuple):
 
     place: int  # index of the line in the figure; lines with one index look alike in all panels
     variant: int  # index of its mechanism among those that share the panel
-    marks: list[tuple[float, Spot]]  # value of the swept key, ascending, and the cells there
+    marks: list[tuple[float, GridCell]]  # value of the swept key, ascending, and the cells there
 
     def losses(self, sign: Sign) -> list[tuple[float, float]]:
         """Return the known claimed or true losses."""
@@ -48,7 +48,7 @@ class SweepPanel(NamedTuple):
     lines: list[SweepLine]
 
     @property
-    def marks(self) -> list[tuple[float, Spot]]:
+    def marks(self) -> list[tuple[float, GridCell]]:
         """The marks of all lines."""
         return [mark for line in self.lines for mark in line.marks]
 
@@ -252,7 +252,7 @@ def _lay_out(cells: Sequence[CellRecord], together: Sequence[Sequence[str]] = ()
             )
     members = [list(one) for one in together] or [[label] for label in mechanisms]
     attacks, estimators = (len({group.names[part] for group in found}) > 1 for part in (1, 2))
-    lines: dict[tuple[int, str], dict[tuple[int, int], list[tuple[float, Spot]]]] = {}
+    lines: dict[tuple[int, str], dict[tuple[int, int], list[tuple[float, GridCell]]]] = {}
     for group in found:
         fixed = [group.names[1]] if attacks else []
         fixed += [group.names[2]] if estimators and line_key != "estimator" else []
@@ -282,7 +282,7 @@ def _lay_out(cells: Sequence[CellRecord], together: Sequence[Sequence[str]] = ()
     return SweepLayout(key, line_key, [*map(setting, values)], ordered, panels, dropped)
 
 
-def _value(group: Group, spot: Spot, key: str | None) -> Any:
+def _value(group: Group, spot: GridCell, key: str | None) -> Any:
     """Return the value of a swept key, even if all remaining cells of a group share it."""
     if key == "estimator":
         return group.names[2]

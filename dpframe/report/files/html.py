@@ -22,7 +22,7 @@ from dpframe.errors import DpframeError
 from dpframe.report import findings, group, number_format, verdict_text
 from dpframe.report.cells import bound, cell_table, facts
 from dpframe.report.findings import ATTENTION, Finding, Kind
-from dpframe.report.group import Spot, maps
+from dpframe.report.group import GridCell, maps
 from dpframe.report.number_format import duration, plural, quantity, together
 from dpframe.report.parts import Line, Part
 from dpframe.report.verdict_text import (
@@ -270,7 +270,7 @@ def _maps(cells: list[CellRecord], linked: Mapping[int, int]) -> tuple[list[dict
     return shown, left
 
 
-def _place(spot: Spot | None, linked: Mapping[int, int]) -> dict[str, Any] | None:
+def _place(spot: GridCell | None, linked: Mapping[int, int]) -> dict[str, Any] | None:
     if spot is None:
         return None
     cell = verdict_text.worst(spot.done) or spot.cells[0]

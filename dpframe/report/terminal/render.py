@@ -11,9 +11,9 @@ from rich.text import Text
 from dpframe.report import verdict_text
 from dpframe.report.findings import ATTENTION, Finding, Kind, findings, mechanism_table, of
 from dpframe.report.group import (
+    GridCell,
     Group,
     Map,
-    Spot,
     found_by,
     groups,
     maps,
@@ -162,12 +162,12 @@ def _map_table(one: Map) -> rich.table.Table:
     return made
 
 
-def _sign(spot: Spot) -> Text:
+def _sign(spot: GridCell) -> Text:
     mark = literal(UNEXPECTED if spot.unexpected else "", STYLE["failed"])
     return mark.append_text(literal(SYMBOL[spot.verdict] + _shade(spot), STYLE[spot.verdict]))
 
 
-def _shade(spot: Spot) -> str:
+def _shade(spot: GridCell) -> str:
     found = spot.share
     return "" if found is None else next(sign for most, sign, _ in SHADES if found <= most)
 
@@ -198,7 +198,7 @@ def _numbers(found: list[Group], record: Record) -> Iterator[Text | rich.table.T
     yield literal(" ".join(_meanings(spots)), "dim")
 
 
-def _cells(spot: Spot) -> list[str]:
+def _cells(spot: GridCell) -> list[str]:
     """Write claimed, empirical and certified ε, and the most that the attack shows."""
     mean, deviation = spot.mean("epsilon"), spot.deviation
     empirical = point(mean) if spot.done else "–"
@@ -217,17 +217,17 @@ def _cells(spot: Spot) -> list[str]:
     return [point(spot.claim), empirical, certified, most]
 
 
-def _interval(spot: Spot) -> list[float] | None:
+def _interval(spot: GridCell) -> list[float] | None:
     """Return the approximate limits of an estimator that certifies nothing."""
     found = [estimate.interval for estimate in spot.found]
     return found[0] if len(found) == 1 and not spot.estimates("epsilon_lower") else None
 
 
-def _is_blind(spot: Spot) -> bool:
+def _is_blind(spot: GridCell) -> bool:
     return bool(spot.done) and all(map(saw_nothing, spot.done))
 
 
-def _verdict(spot: Spot) -> str:
+def _verdict(spot: GridCell) -> str:
     mark = f"{UNEXPECTED} " if spot.unexpected else ""
     text = f"{mark}{SYMBOL[spot.verdict]} {WORDS[spot.verdict]}"
     if len(spot.cells) == 1 or spot.verdict != "violated":
@@ -236,7 +236,7 @@ def _verdict(spot: Spot) -> str:
     return f"{text} in {violated} of {len(spot.done)} repeats"
 
 
-def _meanings(spots: list[Spot]) -> Iterator[str]:
+def _meanings(spots: list[GridCell]) -> Iterator[str]:
     """Explain the columns, in so far as they are used."""
     yield "Empirical: the point value, not a bound."
     bounds = [len(spot.estimates("epsilon_lower")) for spot in spots if not _is_blind(spot)]

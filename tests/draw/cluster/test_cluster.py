@@ -154,7 +154,7 @@ def test_a_segment_of_any_size_is_counted_in_pieces(monkeypatch: pytest.MonkeyPa
     wanted = here(document)
     told: list[int] = []
 
-    class Large(tasks.ThisProcess):
+    class Large(tasks.LocalExecutor):
         is_local = False
 
         def scale(self, segments: float) -> int:

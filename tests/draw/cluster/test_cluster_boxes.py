@@ -24,8 +24,8 @@ from dpframe import ForeignMechanism, PureDP
 from dpframe.commands.audit import make_plan, make_record
 from dpframe.count import draws, pair_pass as learned
 from dpframe.draw import remote
-from dpframe.draw.in_process import Here
-from dpframe.draw.local_executor import ThisProcess
+from dpframe.draw.in_process import InProcessWorkers
+from dpframe.draw.local_executor import LocalExecutor
 from dpframe.draw.remote import Box as Shared, BoxOutputs, DrawBox, RemoteBoxes
 from dpframe.draw.requests import (
     BoxPayload,
@@ -60,7 +60,7 @@ def without_attacks(document: dict[str, Any]) -> dict[str, Any]:
 
 def on(cluster: Any, document: dict[str, Any], plugins: list[Any]) -> dict[str, Any]:
     """The record of an audit whose draws are made by a cluster."""
-    source = Here()
+    source = InProcessWorkers()
     plan = make_plan(load(document, plugins), source=source)
     results = run(plan, source=source, executor=cluster)
     return make_record(plan, results, 0.0, source.calls).as_dict()
@@ -118,7 +118,7 @@ def test_small_rounds_of_a_search_are_counted_here(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(learned, "TRIP", 1e9)  # the speed of this machine decides nothing here
     monkeypatch.setattr(draws, "LONG", 1e9)
 
-    class Nobody(ThisProcess):
+    class Nobody(LocalExecutor):
         is_local = False
 
         def submit(self, task: Any) -> Any:
@@ -152,7 +152,7 @@ def test_workers_that_are_killed_while_they_draw_change_no_count(processes: Proc
     assert faults_left(processes, 3, boxes=2) == 0
 
 
-class Near(ThisProcess):
+class Near(LocalExecutor):
     """An executor in this process: what workers do, without Dask.
 
     Args:
@@ -197,7 +197,7 @@ def drawn(boxes: RemoteBoxes, load: BoxPayload, *, deadline: float | None = None
 
 
 def directly(box: Any) -> Any:
-    with Here().lend(BoxPayload((box,), DATA)) as (worker, *_):
+    with InProcessWorkers().lend(BoxPayload((box,), DATA)) as (worker, *_):
         return worker.outputs(Request(0, 0, *WHERE), None)
 
 
@@ -207,7 +207,7 @@ def ended(ending: Exception, releases: int = 0) -> BoxOutputs:
 
 @pytest.mark.parametrize("ending", [LostError("it ended"), RunCancelled()], ids=["lost", "stopped"])
 def test_a_process_that_ends_with_its_machine_is_another_try(ending: Exception) -> None:
-    source = Here()
+    source = InProcessWorkers()
     boxes = RemoteBoxes(Near(ended(ending, 3)), source)
     outputs = drawn(boxes, BoxPayload((Box(),), DATA))
     assert outputs.tobytes() == directly(Box()).tobytes()
@@ -219,7 +219,7 @@ def test_a_box_that_ends_its_process_fails(box: Any, times: int) -> None:
     """At once if it takes no seed: what it would draw again is something else."""
     near = Near(*[ended(LostError("it ended"))] * times)
     with pytest.raises(SampleError, match="it ended"):
-        drawn(RemoteBoxes(near, Here()), BoxPayload((box,), DATA))
+        drawn(RemoteBoxes(near, InProcessWorkers()), BoxPayload((box,), DATA))
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_a_box_that_ends_its_process_fails(box: Any, times: int) -> None:
 )
 def test_what_a_box_does_there_is_what_it_does_here(given: Any, error: Any) -> None:
     with pytest.raises(error):
-        drawn(RemoteBoxes(Near(given), Here()), BoxPayload((Box(),), DATA))
+        drawn(RemoteBoxes(Near(given), InProcessWorkers()), BoxPayload((Box(),), DATA))
 
 
 def test_outputs_of_another_type_fail_the_box() -> None:
@@ -250,7 +250,7 @@ def test_outputs_of_another_type_fail_the_box() -> None:
 @pytest.mark.slow
 def test_a_run_that_ends_asks_for_nothing_more() -> None:
     near = Near()
-    boxes = RemoteBoxes(near, Here())
+    boxes = RemoteBoxes(near, InProcessWorkers())
     with boxes.lend(BoxPayload((Box(),), DATA)) as (worker,):
         boxes.stop()
         with pytest.raises(RunCancelled):
@@ -260,7 +260,7 @@ def test_a_run_that_ends_asks_for_nothing_more() -> None:
 
 def test_what_no_worker_can_draw_is_drawn_here() -> None:
     near = Near(RefusedError("a worker cannot use the environment 'old'"))
-    outputs = drawn(RemoteBoxes(near, Here()), BoxPayload((Box(),), DATA))
+    outputs = drawn(RemoteBoxes(near, InProcessWorkers()), BoxPayload((Box(),), DATA))
     assert outputs.tobytes() == directly(Box()).tobytes()
     assert near.said == ["box is drawn on this machine: a worker cannot use the environment 'old'"]
 
@@ -269,7 +269,7 @@ def test_words_are_told_even_if_an_answer_was_lost() -> None:
     asking = Asking()
     load = BoxPayload((Answers(),), DATA)
     for _ in range(2):  # a process tells a word once
-        source = Here()
+        source = InProcessWorkers()
         with RemoteBoxes(Near(), source).lend(load) as (worker,):
             list(worker.draw(Request(0, 0, *WHERE, asking), None))
         assert "str" in source.words.values()
@@ -329,7 +329,7 @@ def test_another_program_is_refused(tmp_path: Path) -> None:
             return PureDP(1.0)
 
     Program.module.write_text("def prepare(params, data):\n    return float\n")
-    box = RemoteBoxes(Near(), Here()).shared(BoxPayload((Program(),), DATA))
+    box = RemoteBoxes(Near(), InProcessWorkers()).shared(BoxPayload((Program(),), DATA))
     assert remote._interpreters(box) == {}
     Program.module.write_text("def prepare(params, data):\n    return int\n")
     with pytest.raises(RefusedError, match=r"does not have the program \S*box\.py of the run"):
