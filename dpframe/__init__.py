@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from dpframe.pytest import assert_dp as assert_dp, search_violation as search_violation
     from dpframe.report.delivery import load as load, report as report
     from dpframe.results.model import Record as Record
-    from dpframe.results.verdict import exit_code as exit_code
+    from dpframe.results.store import exit_code as exit_code
 
 
 __version__ = "0.1.0"

@@ -31,8 +31,7 @@ from dpframe.errors import OutputError
 from dpframe.interfaces import registry
 from dpframe.interfaces.plugin import parameters
 from dpframe.report import delivery
-from dpframe.results.store import dumps
-from dpframe.results.verdict import exit_code
+from dpframe.results.store import dumps, exit_code
 
 HERE = Path(__file__).parent / "third_party"
 

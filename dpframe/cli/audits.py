@@ -124,7 +124,7 @@ def merge(
         spec: The spec. Default: its path when the shards were counted.
     """
     from dpframe.commands import shard
-    from dpframe.results.verdict import exit_code
+    from dpframe.results.store import exit_code
 
     display = progress_display(quiet=quiet)
     load = partial(options.load, trials=None, seed=None, files=plugin, pythons=python)
@@ -181,7 +181,7 @@ def run(
     """
     from dpframe.commands import run
     from dpframe.report import delivery
-    from dpframe.results.verdict import exit_code
+    from dpframe.results.store import exit_code
 
     if traceback:
         os.environ[TRACEBACK] = "1"  # worker processes inherit it

@@ -18,18 +18,19 @@ from dpframe.interfaces import registry
 from dpframe.interfaces.estimator import Estimate, Estimator, Query
 from dpframe.interfaces.plugin import Plugin, names_in_specs, problems_of
 from dpframe.interfaces.registry import Entry, Registry
+from dpframe.interfaces.statistic import PILOT_MOST, PILOT_SHARE
 from dpframe.report.scores import headline, parts
 from dpframe.results.build import curve_points, estimate_record
 from dpframe.results.estimate_checks import checked
 from dpframe.results.model import SCHEMA
 from dpframe.results.strict_json import plain
-from dpframe.scores.count import PILOT_MOST, PILOT_SHARE, roc
 from dpframe.scores.sides import (
     ScoreDirection,
     nan_warnings,
     oriented,
     read_sides,
     repeat_warnings,
+    roc,
     without_nan,
 )
 

@@ -21,13 +21,14 @@ from dpframe.results.build import basis_of, estimate_record
 from dpframe.results.estimate_checks import checked
 from dpframe.results.model import CellRecord
 from dpframe.results.verdict import CONSISTENT, INCONCLUSIVE, NOTHING_TESTED, VIOLATED, judged
-from dpframe.scores import columns, count
+from dpframe.scores import columns
 from dpframe.scores.columns import NO_COLUMNS
 from dpframe.scores.sides import (
     ScoreDirection,
     nan_warnings,
     oriented,
     repeat_warnings,
+    roc,
     without_nan,
 )
 
@@ -259,7 +260,7 @@ def score_one_run(
         "nan": int(np.isnan(whole.scores).sum()),
         "type": str(whole.scores.dtype),
         "direction": told.direction(*apart),
-        "roc": count.roc(*sides),
+        "roc": roc(*sides),
     }
     audit = {"delta": deltas, "confidence": confidence, "multiplicity": "holm"}
     return ScoreRecord(

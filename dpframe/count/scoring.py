@@ -12,8 +12,7 @@ from dpframe.draw.streams import LEARNER, Stream, words_of
 from dpframe.draw.threefry import base_key
 from dpframe.interfaces.attack import Attack, Target
 from dpframe.interfaces.plugin_calls import arrays, call_plugin, check_updated
-from dpframe.interfaces.statistic import Statistic
-from dpframe.scores.count import add_scores
+from dpframe.interfaces.statistic import Statistic, add_scores
 
 FLOAT = np.dtype(np.float64)  # type in which they are scored
 FEWEST = 64  # rows of a compiled program, at least: few sizes compile fast

@@ -14,7 +14,7 @@ from dpframe.common import trees
 from dpframe.common.types import Floats, HostArray, Tree
 from dpframe.interfaces.attack import KINDS_OF_SCORES, Attack
 from dpframe.interfaces.plugin import Plugin, require
-from dpframe.interfaces.statistic import BinCounts, Statistic
+from dpframe.interfaces.statistic import BinCounts, Statistic, count_canaries, count_scores
 from dpframe.stats.roots import crossing_between
 from dpframe.stats.tradeoff import certified_profile
 
@@ -261,8 +261,6 @@ class Estimator(Plugin, kind="estimator"):
             query: what is asked; its `trials` are the lengths of the scores.
             rng: chooses the scores of the pilot.
         """
-        from dpframe.scores.count import count_scores
-
         layout, counts, trials = count_scores(self.statistic(), scores, rng)
         return self.estimate(layout, counts, query._replace(trials=trials))
 
@@ -279,8 +277,6 @@ class Estimator(Plugin, kind="estimator"):
             query: what is asked.
             rng: for estimators that need it.
         """
-        from dpframe.scores.count import count_canaries
-
         layout, counts = count_canaries(self.statistic(), scores, members)
         runs = len(np.atleast_2d(scores))
         return self.estimate(layout, counts, query._replace(trials=(runs, 0)))

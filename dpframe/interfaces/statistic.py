@@ -1,15 +1,19 @@
-"""Statistics: mergeable counts of scores."""
+"""Statistics: mergeable counts of scores, and how scores made elsewhere are counted."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
 
-from dpframe.common.arrays import jnp
+from dpframe.common import trees
+from dpframe.common.arrays import jax, jnp
 from dpframe.common.types import Array, HostArray, Tree
+from dpframe.errors import DpframeError
+from dpframe.interfaces.attack import in_words
 from dpframe.stats.histograms import bin_counts
 
 
@@ -186,3 +190,96 @@ class BinCounts(Statistic):
 
     def describe(self, layout: Tree) -> dict[str, Any]:
         return {**super().describe(layout), "edges": np.asarray(self.edges(layout)).tolist()}
+
+
+ROWS = 1 << 20  # scores counted at a time: int32 counts of one call cannot overflow
+PILOT_SHARE = 0.1  # share of the scores that become the pilot
+PILOT_MOST = 100_000  # scores of a pilot, at most; further scores are counted instead
+
+
+def count_scores(
+    statistic: Statistic, scores: tuple[HostArray, HostArray], rng: np.random.Generator
+) -> tuple[Tree, Tree, tuple[int, int]]:
+    """Bind a statistic and count scores with it.
+
+    `scores` are those on D and on D′, each of shape [n]: booleans or floats. `rng` selects the
+    scores of the pilot, which are not counted. Returns layout, counts (int64), and the number of
+    scores counted on each dataset. Raises DpframeError if the statistic does not take such scores.
+    """
+    if statistic.accepts == {"canaries"}:
+        raise DpframeError("takes canaries of one run, scores with memberships (--one-run)")
+    kinds = {"decision" if values.dtype == np.bool_ else "score" for values in scores}
+    if not kinds <= statistic.accepts:
+        given = " and ".join(map(in_words, ([kind] for kind in sorted(kinds))))
+        raise DpframeError(f"takes {in_words(statistic.accepts)}, was given {given}")
+    layout: Tree = ()
+    if statistic.needs_pilot():
+        (pilot0, rest0), (pilot1, rest1) = (_split(values, rng) for values in scores)
+        layout = trees.map(np.asarray, statistic.bind(pilot0, pilot1))
+        scores = (rest0, rest1)
+    counts = _counted(statistic, layout, scores)
+    return layout, counts, (len(scores[0]), len(scores[1]))
+
+
+def count_canaries(
+    statistic: Statistic, scores: HostArray, members: HostArray
+) -> tuple[Tree, Tree]:
+    """Count the canaries of each run as one release on D; return layout and counts (int64).
+
+    Scores and members have shape [m], or [runs, m]; members are True for canaries that were
+    included. Raises DpframeError if the statistic does not take canaries, or needs a pilot.
+    """
+    if "canaries" not in statistic.accepts:
+        wanted = in_words(statistic.accepts)
+        raise DpframeError(f"takes {wanted} of each run, not many canaries of one")
+    if statistic.needs_pilot():
+        raise DpframeError("needs runs of its own to choose from")
+    releases = np.stack(np.atleast_2d(scores, members.astype(scores.dtype)), axis=1)
+    layout = trees.map(np.asarray, statistic.lay_out(releases.shape[1:]))
+    counts = add_scores(statistic, layout, statistic.zero(layout), 0, releases)
+    return layout, trees.map(lambda leaf: np.asarray(leaf, np.int64), counts)
+
+
+def _split(values: HostArray, rng: np.random.Generator) -> tuple[HostArray, HostArray]:
+    """Draw a random part for the pilot, because scores may be sorted; return it and the rest."""
+    size = max(1, min(int(len(values) * PILOT_SHARE), PILOT_MOST))
+    chosen = np.zeros(len(values), bool)
+    chosen[rng.choice(len(values), size, replace=False)] = True
+    return values[chosen], values[~chosen]
+
+
+def padded(values: HostArray) -> tuple[HostArray, HostArray]:
+    """Pad scores to a power of two, so that few programs are compiled; return them and `keep`."""
+    rows = 1 << (len(values) - 1).bit_length()
+    filled = np.zeros(rows, values.dtype)
+    filled[: len(values)] = values
+    return filled, np.arange(rows) < len(values)
+
+
+def add_scores(
+    statistic: Statistic, layout: Tree, counts: Tree, dataset: int, scores: HostArray
+) -> Tree:
+    """Return counts with some more scores: in NumPy, or by a program if the statistic needs JAX."""
+    update: Any = statistic.update
+    if statistic.portable:
+        with np.errstate(all="ignore"):
+            return update(layout, counts, np.int32(dataset), scores, np.ones(len(scores), bool))
+    with jax.enable_x64(scores.dtype == np.float64):
+        update = compiled_update(statistic)
+        return update(layout, counts, np.int32(dataset), *padded(scores))
+
+
+@functools.cache
+def compiled_update(statistic: Statistic) -> Any:
+    """Compile `statistic.update`, once for equal statistics."""
+    return jax.jit(statistic.update)
+
+
+def _counted(statistic: Statistic, layout: Tree, scores: tuple[HostArray, HostArray]) -> Any:
+    total = trees.map(lambda leaf: np.asarray(leaf, np.int64), statistic.zero(layout))
+    for dataset, values in enumerate(scores):
+        for start in range(0, len(values), ROWS):
+            part = values[start : start + ROWS]
+            counts = add_scores(statistic, layout, statistic.zero(layout), dataset, part)
+            total = trees.map(lambda old, new: old + np.asarray(new, np.int64), total, counts)
+    return total

@@ -81,7 +81,7 @@ def unexpected(cell: CellRecord) -> str:
 class OutcomeKind(Enum):
     """The outcome of a cell, or of a combination that was skipped.
 
-    A job whose run exits with 0 has no cell that failed or broke (`results.verdict.exit_code`).
+    A job whose run exits with 0 has no cell that failed or broke (`results.store.exit_code`).
     A cell that decided nothing does not pass.
     """
 

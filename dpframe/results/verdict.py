@@ -1,19 +1,18 @@
-"""Verdicts and exit codes: judge all cells of a record together."""
+"""Verdicts: judge all cells of a record together."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from dpframe.results.model import CellRecord, Record
+from dpframe.results.model import CellRecord
 from dpframe.stats.joint import bonferroni, holm
 
 VIOLATED: Literal["violated"] = "violated"
 CONSISTENT: Literal["consistent"] = "consistent"
 INCONCLUSIVE: Literal["inconclusive"] = "inconclusive"
 NOTHING_TESTED = "all scores are equal, so nothing was tested"
-MET, UNMET, NOT_RUN = 0, 1, 3
 TOGETHER = "refuted by all pairs together"
 _TOO_RARE = (
     "the deciding event is rarer than float32 sampling resolves: "
@@ -326,29 +325,6 @@ def _adjacent(low: float, high: float) -> bool:
 def _digits(value: float) -> float:
     with np.errstate(over="ignore"):
         return float(str(np.float32(value)))
-
-
-def exit_code(record: Record | Mapping[str, Any]) -> int:
-    """Return the exit code of a run.
-
-    Args:
-        record: the result of `dpframe.audit`, or the content of a file of `dpframe run`.
-
-    Returns:
-        3 if a cell could not be run, or there is none; else 1 if a cell misses its expected
-        verdict, is violated unexpectedly (by its draws, or because its query exceeds its
-        sensitivity), or was skipped although a verdict is expected; else 0.
-
-    Raises:
-        RecordError: it is not a record.
-    """
-    from dpframe.results.store import as_record
-
-    found = as_record(record)
-    if not found.cells or any(cell.status == "failed" for cell in found.cells):
-        return NOT_RUN
-    unmet = any(map(surprising, found.cells)) or any(skip.expected for skip in found.skipped)
-    return UNMET if unmet else MET
 
 
 def exceeds(cell: CellRecord) -> bool:

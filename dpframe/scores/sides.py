@@ -1,12 +1,14 @@
-"""The two sides of scores made elsewhere: how they are read, and what makes them doubtful."""
+"""Read the two sides of scores made elsewhere, find what makes them doubtful, and draw the ROC."""
 
+import math
 import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import ndtr
 
-from dpframe.common.types import HostArray
+from dpframe.common.types import HostArray, Ints
 from dpframe.errors import DpframeError, ScoresError
 from dpframe.scores.columns import (
     NO_COLUMNS,
@@ -18,11 +20,15 @@ from dpframe.scores.columns import (
     read_members,
     read_scores,
 )
-from dpframe.scores.count import LEVEL, reversed_p_value, set_aside
 
 FEWEST_REPEATS = 20  # different scores, of which each occurs several times
 REPEATED = 0.9  # share of different scores that occur equally often, if rows are repeated
 FEWEST_VALUES = 10  # different scores; lists of fewer may be equal by accident
+
+SET_ASIDE = 0.05  # share of the scores that only the test of their direction sees
+MOST_SET_ASIDE = 1_000  # of each side
+SPARED = 20  # first scores of each side, which are never set aside
+LEVEL = 1e-3  # probability that scores in the right direction are taken for reversed
 
 
 class SeveralRunsError(ScoresError):
@@ -207,6 +213,41 @@ def oriented(values: HostArray, *, lower: bool | None) -> HostArray:
     return ~values if values.dtype == np.bool_ else -values
 
 
+def set_aside(count: int, rng: np.random.Generator) -> HostArray:
+    """Choose scores that no bound uses; return booleans of shape [count].
+
+    The choice among earlier scores does not depend on the count: bets on a growing file must not
+    change.
+    """
+    chosen = rng.random(count) < SET_ASIDE
+    chosen[:SPARED] = False
+    return chosen & (np.cumsum(chosen) <= MOST_SET_ASIDE)
+
+
+def reversed_p_value(outside: HostArray, inside: HostArray) -> float | None:
+    """Test the hypothesis that scores with the record are stochastically no lower than without.
+
+    This is the Mann-Whitney test with ties, in its normal approximation [Mann1947].
+
+    Args:
+        outside: scores on D, shape [n].
+        inside: scores on D′, shape [m].
+
+    Returns:
+        The p-value; None if a side is empty or all scores are equal.
+    """
+    n, m = len(outside), len(inside)
+    values = np.concatenate([_ordered(outside), _ordered(inside)])
+    _, place, times = np.unique(values, return_inverse=True, return_counts=True)
+    if not n * m or len(times) == 1:
+        return None
+    ranks = (np.cumsum(times) - (times - 1) / 2)[place]
+    below = float(ranks[n:].sum()) - m * (m + 1) / 2
+    ties = float((times**3 - times).sum()) / ((n + m) * (n + m - 1))
+    deviation = math.sqrt(n * m / 12 * (n + m + 1 - ties))
+    return float(ndtr((below - n * m / 2 + 0.5) / deviation))
+
+
 class ScoreDirection(NamedTuple):
     """The direction of the scores according to the caller and the title of the column."""
 
@@ -243,3 +284,44 @@ class ScoreDirection(NamedTuple):
             "reversed": None if p_value is None else p_value <= LEVEL,
             "drawn_reversed": False,
         }
+
+
+MOST_THRESHOLDS = 200  # thresholds of each kind and side, if there are many scores
+
+
+def roc(outside: HostArray, inside: HostArray) -> list[list[float]]:
+    """Return the points (FPR, TPR) of thresholds on the scores.
+
+    If there are many scores, only some ranks of both sides are thresholds, spaced evenly and
+    logarithmically from both ends, so that rare errors are resolved. NaN is below every number.
+
+    Args:
+        outside: scores on D, shape [n].
+        inside: scores on D′, shape [m].
+
+    Returns:
+        Frequencies, which are not bounds: shape [k][2], rising from (0, 0) to (1, 1); empty if a
+        side is empty.
+    """
+    if not (len(outside) and len(inside)):
+        return []
+    sides = [np.sort(_ordered(values)) for values in (outside, inside)]
+    places = np.unique(np.concatenate([values[_ranks(len(values))] for values in sides]))
+    fpr, tpr = ((len(v) - np.searchsorted(v, places)) / len(v) for v in sides)
+    points = np.unique(np.stack([fpr, tpr], axis=1), axis=0).tolist()
+    return [[0.0, 0.0], *points]
+
+
+def _ordered(values: HostArray) -> HostArray:
+    if values.dtype.kind != "f":
+        return values.astype(np.float32)
+    return np.where(np.isnan(values), -np.inf, values)
+
+
+def _ranks(count: int) -> Ints:
+    """Return the ranks of the thresholds among `count` sorted scores."""
+    if count <= 3 * MOST_THRESHOLDS:
+        return np.arange(count)
+    near = np.unique(np.geomspace(1, count, MOST_THRESHOLDS).astype(np.int64))
+    even = np.linspace(0, count - 1, MOST_THRESHOLDS).astype(np.int64)
+    return np.unique(np.concatenate([near - 1, even, count - near]))

@@ -16,8 +16,8 @@ from dpframe.common.types import HostArray, Tree
 from dpframe.engine.corner import Corner, TwoValued
 from dpframe.interfaces.estimator import Estimate, Estimator, Query
 from dpframe.interfaces.plugin_calls import statistic_of, zero_of
+from dpframe.interfaces.statistic import compiled_update, padded
 from dpframe.results.estimate_checks import checked
-from dpframe.scores.count import compiled_update, padded
 from dpframe.stats.binomial import PROBABILITY_ROUNDING
 from dpframe.testing.plugins import ERROR, LeftOut, Trial
 

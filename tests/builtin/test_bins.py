@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 from dpframe.builtin.events import PilotGrid
 from dpframe.builtin.histogram import FINE, PilotBins, first_bins, grouped
-from dpframe.scores.count import count_scores
+from dpframe.interfaces.statistic import count_scores
 from dpframe.stats.histograms import NORMAL, bin_counts
 
 DEFAULT = PilotBins(None, None, None)

@@ -24,7 +24,7 @@ from dpframe.builtin.events import (
     grid,
 )
 from dpframe.builtin.order_statistics import OrderStatistics, ascending, rank_counts
-from dpframe.scores.count import count_scores
+from dpframe.interfaces.statistic import count_scores
 from dpframe.stats.histograms import bin_counts
 
 FAMILIES = (*UP, *DOWN)

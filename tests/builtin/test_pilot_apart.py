@@ -21,8 +21,7 @@ from dpframe.builtin import (
     threshold as _deciding,
     threshold as credible,
 )
-from dpframe.interfaces import registry
-from dpframe.scores import count
+from dpframe.interfaces import registry, statistic as counting
 
 if TYPE_CHECKING:
     from dpframe import Estimator, Statistic
@@ -85,7 +84,7 @@ def scores(seed: int, shift: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def counted(statistic: Statistic, layout: Any, given: tuple[np.ndarray, np.ndarray]) -> Any:
-    return count._counted(statistic, layout, given)
+    return counting._counted(statistic, layout, given)
 
 
 @pytest.mark.parametrize("cls", with_a_pilot(), ids=lambda cls: cls.name)
@@ -143,7 +142,7 @@ def test_neither_does_it_in_a_run(cls: type[Estimator], monkeypatch: pytest.Monk
 # --- scores made elsewhere: every score is in the pilot or counted, and never in both
 
 
-@pytest.mark.parametrize("split", [_raw._split, count._split], ids=["ranks", "counts"])
+@pytest.mark.parametrize("split", [_raw._split, counting._split], ids=["ranks", "counts"])
 @pytest.mark.parametrize("n", [1, 9, 10, 999, 1000])
 def test_a_split_loses_no_score_and_doubles_none(split: Any, n: int) -> None:
     values = np.arange(n, dtype=np.float64)
@@ -160,7 +159,7 @@ def test_pilot_and_counted_scores_add_up(
     cls: type[Estimator], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[tuple[int, int]] = []
-    whole = count._counted
+    whole = counting._counted
 
     def watched(statistic: Any, layout: Any, given: Any) -> Any:
         pilot = np.asarray(layout["pilot"]).sum(axis=1)
@@ -168,9 +167,9 @@ def test_pilot_and_counted_scores_add_up(
         sizes.append((int((pilot + counts.sum(axis=1)).min()), int(pilot.max())))
         return counts
 
-    monkeypatch.setattr(count, "_counted", watched)
+    monkeypatch.setattr(counting, "_counted", watched)
     given = scores(6)
-    _, counts, trials = count.count_scores(cls().statistic(), given, np.random.default_rng(0))
+    _, counts, trials = counting.count_scores(cls().statistic(), given, np.random.default_rng(0))
     assert sizes == [(N, N // 10)]
     assert tuple(counts.sum(axis=1)) == trials == (N - N // 10, N - N // 10)
 

@@ -14,7 +14,7 @@ from support.tiers import mostly_slow
 
 from dpframe import DpframeError, GaussianDP, PureDP, Query
 from dpframe.builtin.threshold import PilotThresholds, ThresholdCounts, ThresholdLoss
-from dpframe.scores.count import count_scores
+from dpframe.interfaces.statistic import count_scores
 from dpframe.stats.binomial import clopper_pearson_upper
 from dpframe.stats.histograms import bin_counts
 from dpframe.stats.joint import threshold_epsilon

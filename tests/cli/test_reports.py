@@ -62,7 +62,7 @@ def test_a_report_that_is_lost_afterwards_does_not_hide_the_verdict(
     monkeypatch.setattr("dpframe.report.delivery.check", lambda path: None)
     (place / "folder.md").mkdir()
     for number in (0, 1, 3):
-        monkeypatch.setattr("dpframe.results.verdict.exit_code", lambda record, n=number: n)
+        monkeypatch.setattr("dpframe.results.store.exit_code", lambda record, n=number: n)
         done = dpframe("run", "a.toml", "--report", "folder.md", "--report", "b.md", cwd=place)
         assert done.returncode == (number or 2)
         assert "folder.md: exists, and is not a file" in done.stderr

@@ -23,8 +23,7 @@ from dpframe.report.files.scores import document
 from dpframe.report.scores import larger, parts, reversal, sources
 from dpframe.report.terminal.text import show_parts
 from dpframe.results.store import answer_at, dumps
-from dpframe.scores.count import LEVEL, MOST_SET_ASIDE, SPARED, reversed_p_value
-from dpframe.scores.sides import ScoreDirection
+from dpframe.scores.sides import LEVEL, MOST_SET_ASIDE, SPARED, ScoreDirection, reversed_p_value
 
 if TYPE_CHECKING:
     from pathlib import Path

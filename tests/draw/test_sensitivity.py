@@ -24,8 +24,7 @@ from dpframe.report import findings, verdict_text
 from dpframe.report.verdict_text import OutcomeKind, outcome
 from dpframe.report.witness import as_tables, as_test, witness_of
 from dpframe.results import store as records
-from dpframe.results.consistency import disagreement
-from dpframe.results.store import as_record
+from dpframe.results.store import as_record, disagreement
 from dpframe.spec.audit import RunSettings
 
 

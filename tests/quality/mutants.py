@@ -169,7 +169,7 @@ MUTANTS = [
     Mutant(
         13,
         "raw scores of the pilot are counted: every estimator with a pilot",
-        "dpframe/scores/count.py",
+        "dpframe/interfaces/statistic.py",
         "return values[chosen], values[~chosen]",
         "return values[chosen], values",
         (APART,),

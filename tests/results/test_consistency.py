@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from dpframe.results.consistency import disagreement
 from dpframe.results.model import Record
-from dpframe.results.store import as_record, dumps
+from dpframe.results.store import as_record, disagreement, dumps
 from dpframe.results.strict_json import digest_of
 
 Change = Callable[[dict[str, Any]], object]

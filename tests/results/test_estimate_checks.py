@@ -17,10 +17,8 @@ from dpframe.commands.audit import make_plan, make_record
 from dpframe.engine.run import run
 from dpframe.errors import CellError
 from dpframe.plugins import Estimate, Estimator, Evidence, Mechanism, PureDP
-from dpframe.results.consistency import disagreement
 from dpframe.results.estimate_checks import MOST_NOTES, checked
-from dpframe.results.store import dumps
-from dpframe.results.verdict import exit_code
+from dpframe.results.store import disagreement, dumps, exit_code
 
 GOOD: dict[str, Any] = {
     "epsilon": 1.0, "epsilon_lower": 0.5, "epsilon_upper": 2.0, "p_value": 0.5, "p_resolved": 0.5,

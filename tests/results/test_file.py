@@ -13,8 +13,7 @@ from support import made_records
 
 from dpframe.errors import OutputError, RecordError
 from dpframe.results.model import Record
-from dpframe.results.store import as_record, dumps, load, write
-from dpframe.results.verdict import exit_code
+from dpframe.results.store import as_record, dumps, exit_code, load, write
 
 
 def test_non_finite_numbers_are_strings() -> None:

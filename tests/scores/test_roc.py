@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpframe.scores.count import roc
+from dpframe.scores.sides import roc
 
 
 def test_every_threshold_counts_ties_and_nan_and_infinities() -> None:

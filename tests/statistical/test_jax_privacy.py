@@ -14,7 +14,7 @@ import pytest
 
 from dpframe import Query
 from dpframe.builtin.threshold import ThresholdLoss
-from dpframe.scores.count import count_scores
+from dpframe.interfaces.statistic import count_scores
 from dpframe.stats.gaussian import gaussian_epsilon
 from dpframe.stats.joint import threshold_epsilon
 from dpframe.stats.one_run import one_run_epsilon, one_run_gaussian_mu

@@ -14,7 +14,7 @@ from dpframe.report.cells import facts
 from dpframe.report.findings import Kind, caveats, of, outcomes
 from dpframe.report.verdict_text import CellOutcome, OutcomeKind, headline, state
 from dpframe.results.model import CellRecord, Record, SkipRecord
-from dpframe.results.verdict import exit_code
+from dpframe.results.store import exit_code
 
 ELEMENTS = {
     OutcomeKind.FAILED: "failure",

@@ -8,8 +8,7 @@ import pytest
 from support import made_records
 
 from dpframe.report.files.junit import document
-from dpframe.results.store import as_record
-from dpframe.results.verdict import exit_code
+from dpframe.results.store import as_record, exit_code
 
 # The elements and attributes that the schema of Jenkins' xUnit plugin allows, and what it requires.
 CHILDREN = {
