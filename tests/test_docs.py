@@ -49,7 +49,7 @@ from dpframe.interfaces.plugin import API, parameters
 from dpframe.results import store as records
 from dpframe.results.model import FindingRecord, InstalledRecord, Record
 from dpframe.spec import model
-from dpframe.testing import calibration_rows as rows_of_calibration
+from dpframe.testing import corner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -313,7 +313,7 @@ def corner_row_once(part: Any, run: Any) -> Any:
     cell = part.cell
     key = (cell.attack.value.gives, cell.estimator.value, cell.confidence, run.precision)
     if key not in CORNERS:
-        CORNERS[key] = rows_of_calibration.corner_row(part, run)
+        CORNERS[key] = corner.corner_row(part, run)
     return CORNERS[key]
 
 

@@ -5,18 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpframe.commands.audit import load, make_plan, peak_rss_bytes, plugin_records, silent, versions
 from dpframe.errors import DpframeError
-from dpframe.results.build import skip_record, spec_record
+from dpframe.results.build import choice_record, skip_record, spec_record
 from dpframe.results.model import SCHEMA
 from dpframe.stats.binomial import exceedance
-from dpframe.testing.calibration_rows import (
-    BROKEN,
-    KEPT,
-    calibrated,
-    corner_row,
-    failed,
-)
+from dpframe.testing.corner import BROKEN, KEPT, ROUNDING, corner_row
 from dpframe.testing.experiment import experiments_of, repeated
 
 if TYPE_CHECKING:
@@ -25,8 +21,8 @@ if TYPE_CHECKING:
 
     from dpframe.commands.audit import Display
     from dpframe.interfaces.plugin import Plugin
-    from dpframe.spec.audit import Audit
-    from dpframe.testing.experiment import Estimates, Experiments
+    from dpframe.spec.audit import Audit, Cell
+    from dpframe.testing.experiment import CalibratedCell, Estimates, Experiment, Experiments
 
 REPEATS = 10_000
 
@@ -96,11 +92,11 @@ def calibration(
     _check_repeats(repeats, found, error)
     outcomes = _repeat(found, repeats, workers, display)
     rows = [
-        calibrated(experiment, part, outcome, error)
+        _row(experiment, part, outcome, error)
         for experiment, given in zip(found.experiments, outcomes, strict=True)
         for part, outcome in zip(experiment.parts, given, strict=True)
     ]
-    rows += [failed(cell, reason) for cell, reason in found.failed]
+    rows += [_failed_row(cell, reason) for cell, reason in found.failed]
     first = loaded[0]
     corners = [row for one in found.certifying() if (row := corner_row(*one)) is not None]
     promises = [row["promise"] for row in (*rows, *corners)]
@@ -163,3 +159,74 @@ def _repeat(
             progress(cells_done=left.count(0), draws_done=done, label=label)
 
         return repeated(found.experiments, repeats, workers=workers, told=told)
+
+
+NO_NUMBERS: dict[str, Any] = dict.fromkeys(
+    (
+        *("exceeded", "repeats", "rate", "rate_low", "rate_high", "alarm"),
+        *("median_epsilon", "mean_lower", "share", "promise"),
+    )
+)
+
+
+def _row(
+    experiment: Experiment, part: CalibratedCell, outcome: Estimates, error: float
+) -> dict[str, Any]:
+    """Return the row of one part of a repeated audit.
+
+    `error` is 1 − confidence of the interval around the rate of exceedances.
+    """
+    cell, truth = part.cell, part.epsilon
+    reads_pilot = not part.raw and cell.estimator.value.statistic().needs_pilot()
+    row = {
+        **_named(cell, part.raw),
+        "fit": experiment.run.fit or 0 if cell.attack.value.learns() else 0,
+        "pilot": experiment.run.pilot or 0 if reads_pilot else 0,
+        "chunk": experiment.the_pass.rows,
+        "truth": {"kind": part.truth.kind, "epsilon": truth},
+        "certified": part.certifies,
+    }
+    if outcome.reason is not None:
+        return {**row, **NO_NUMBERS, "status": "failed", "reason": outcome.reason}
+    # The lower median, because the mean of a finite and an infinite value would be infinite.
+    median = float(np.sort(outcome.points)[(len(outcome.points) - 1) // 2])
+    row |= {**NO_NUMBERS, "status": "ok", "reason": None, "median_epsilon": median}
+    lows = outcome.lows[~np.isnan(outcome.lows)]
+    if not len(lows):  # neither bounds nor intervals
+        return row
+    exceeded = int(np.count_nonzero(lows > truth + ROUNDING * max(1.0, truth)))
+    found = exceedance(exceeded, len(lows), 1 - cell.confidence, error)
+    mean = float(lows.mean())
+    return row | {
+        "exceeded": exceeded,
+        "repeats": len(lows),
+        "rate": found.rate,
+        "rate_low": found.low,
+        "rate_high": found.high,
+        "alarm": found.alarm if part.certifies else None,
+        "mean_lower": mean,
+        "share": mean / truth if truth > 0 else None,
+        "promise": None if not part.certifies else BROKEN if found.broken else KEPT,
+    }
+
+
+def _failed_row(cell: Cell, reason: str) -> dict[str, Any]:
+    """Return the row of a cell that could not be run."""
+    certified = cell.estimator.value.certifies_against(cell.claim)
+    rest = {"fit": 0, "pilot": 0, "chunk": None, "truth": None, "certified": certified}
+    return {**_named(cell, False), **rest, **NO_NUMBERS, "status": "failed", "reason": reason}
+
+
+def _named(cell: Cell, raw: bool) -> dict[str, Any]:
+    return {
+        "mechanism": choice_record(cell.mechanism).model_dump(),
+        "pair": {"use": cell.pair.use, "params": cell.pair.value.params()},
+        "attack": choice_record(cell.attack).model_dump(),
+        "estimator": choice_record(cell.estimator).model_dump(),
+        "reads": "scores" if raw else "counts",
+        "swept": dict(cell.swept),
+        "trials": cell.trials,
+        "delta": cell.delta,
+        "confidence": cell.confidence,
+        "assumption": cell.estimator.value.assumption,
+    }

@@ -30,9 +30,8 @@ from dpframe.count import rounds
 from dpframe.count.plan import Pass, Plan
 from dpframe.draw import trace
 from dpframe.engine import ledger
-from dpframe.engine.corner import TwoValued
 from dpframe.errors import CellError
-from dpframe.interfaces.estimator import Estimator, Query
+from dpframe.interfaces.estimator import Estimate, Estimator, Query
 from dpframe.interfaces.plugin_calls import call_plugin, certifies
 from dpframe.interfaces.statistic import Statistic
 from dpframe.results.model import CellRecord, PowerRecord
@@ -133,6 +132,80 @@ def question_of(
     if question.model is None:
         return "no model of a loss for a claim with this curve"
     return question if 0 < question.claimed < LARGEST_LOSS else "the claimed ε is 0 or too large"
+
+
+class TwoValued:
+    """The estimates of an estimator for k false positives and u false negatives.
+
+    A pilot has `pilot` draws per dataset, of which `errors` are wrong. `look_at` checks each
+    estimate.
+    """
+
+    def __init__(
+        self,
+        estimator: Estimator,
+        query: Query,
+        dtype: Any,
+        pilot: int,
+        errors: int,
+        look_at: Callable[[Estimate], Estimate] = lambda estimate: estimate,
+    ) -> None:
+        self.estimator, self.query, self.trials = estimator, query, query.trials[0]
+        self._look_at = look_at
+        self._made: dict[tuple[int, int], Estimate] = {}
+        self._edges: dict[int, int] = {}
+        statistic, self.layout = estimator.statistic(), ()
+        if statistic.needs_pilot():
+            scores = [(np.arange(pilot) < n).astype(dtype) for n in (errors, pilot - errors)]
+            self.layout = call_plugin("bind", lambda: statistic.bind(*scores))
+
+        def counts_of_one(dataset: int, value: int) -> Any:
+            score, zero = jnp.array([value], dtype), statistic.zero(self.layout)
+            own = self.layout, zero, jnp.int32(dataset), score, jnp.array([True])
+            counts = call_plugin("update", statistic.update, *own)
+            return trees.map(lambda leaf: np.asarray(leaf, np.int64), counts)
+
+        self._ones = [counts_of_one(dataset, value) for dataset in (0, 1) for value in (0, 1)]
+        self.size = sum(leaf.size for leaf in trees.leaves(self._ones[0]))
+
+    def counts(self, k: Any, u: Any, trials: Any) -> Any:
+        """Return the counts of k false positives and u false negatives; both may be arrays."""
+        times = [np.asarray(n) for n in (trials - k, k, u, trials - u)]
+        return trees.map(
+            lambda *leaves: sum(
+                np.multiply.outer(n, leaf) for n, leaf in zip(times, leaves, strict=True)
+            ),
+            *self._ones,
+        )
+
+    def estimate(self, k: int, u: int) -> Estimate:
+        """Return the estimate, computed once."""
+        if (k, u) not in self._made:
+            own = self.layout, self.counts(k, u, self.trials), self.query
+            self._made[k, u] = self._look_at(call_plugin("estimate", self.estimator.estimate, *own))
+        return self._made[k, u]
+
+    def edge(self, k: int, level: float) -> int:
+        """Return the most false negatives that refute the claim beside k false positives, or −1."""
+        if k in self._edges:
+            return self._edges[k]
+        low, high, step = -1, self.trials - k + 1, self.trials
+        u = high // 2
+        if self._edges:  # the sum of errors hardly changes from a neighbour's edge
+            near = min(self._edges, key=lambda other: abs(other - k))
+            u, step = self._edges[near] + near - k, 1 + abs(k - near) // 16
+        while high - low > 1:
+            u = min(max(u, low + 1), high - 1)
+            found = self.estimate(k, u).p_resolved
+            if found is not None and found <= level:
+                low, u = u, u + step
+            else:
+                high, u = u, u - step
+            step *= 2
+            if not low < u < high:
+                u = (low + high) // 2
+        self._edges[k] = low
+        return low
 
 
 @functools.lru_cache(maxsize=64)

@@ -13,12 +13,13 @@ from scipy.special import bdtrc
 from dpframe.claims import PureDP
 from dpframe.common import trees
 from dpframe.common.types import HostArray, Tree
-from dpframe.engine.corner import Corner, TwoValued
+from dpframe.engine.power import TwoValued
 from dpframe.interfaces.estimator import Estimate, Estimator, Query
 from dpframe.interfaces.plugin_calls import statistic_of, zero_of
 from dpframe.interfaces.statistic import compiled_update, padded
 from dpframe.results.estimate_checks import checked
 from dpframe.stats.binomial import PROBABILITY_ROUNDING
+from dpframe.testing.corner import Corner
 from dpframe.testing.plugins import ERROR, LeftOut, Trial
 
 TRIALS_EACH = 1000  # scores per dataset of one audit

@@ -14,11 +14,10 @@ from dpframe import Estimate, Estimator, Query, Share, epsilon_of
 from dpframe.builtin import events as ladder, threshold as _limits
 from dpframe.commands import audit
 from dpframe.commands.calibrate import SETTINGS
-from dpframe.engine.corner import Corner
 from dpframe.interfaces import registry
 from dpframe.spec.audit import RunSettings
 from dpframe.stats import binomial as exact
-from dpframe.testing.calibration_rows import at_corner
+from dpframe.testing.corner import Corner, at_corner
 from dpframe.testing.experiment import CalibratedCell, experiments_of
 
 RUN = RunSettings()

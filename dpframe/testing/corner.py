@@ -1,4 +1,4 @@
-"""Estimates from outputs with two values, and the exact probability that they exceed the truth.
+"""Compute exactly how often bounds exceed the truth, from outputs with two values.
 
 The trade-off curve of ε-DP has a corner, FPR = FNR = 1/(1 + e^ε). A mechanism with two outputs and
 these error rates attains its ε in both directions, and the counts of its outputs are two binomial
@@ -18,85 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from dpframe.common import trees
-from dpframe.common.arrays import jnp
-from dpframe.interfaces.estimator import Estimate, Estimator, Query
-from dpframe.interfaces.plugin_calls import call_plugin
+from dpframe.draw.streams import precision_of
+from dpframe.engine.power import TwoValued
+from dpframe.errors import CellError
+from dpframe.interfaces.estimator import Estimate
+from dpframe.results.build import choice_record
+from dpframe.spec.audit import RunSettings
 from dpframe.stats.binomial import PROBABILITY_ROUNDING, probability_of
+from dpframe.testing.experiment import CalibratedCell
 
-
-class TwoValued:
-    """The estimates of an estimator for k false positives and u false negatives.
-
-    A pilot has `pilot` draws per dataset, of which `errors` are wrong. `look_at` checks each
-    estimate.
-    """
-
-    def __init__(
-        self,
-        estimator: Estimator,
-        query: Query,
-        dtype: Any,
-        pilot: int,
-        errors: int,
-        look_at: Callable[[Estimate], Estimate] = lambda estimate: estimate,
-    ) -> None:
-        self.estimator, self.query, self.trials = estimator, query, query.trials[0]
-        self._look_at = look_at
-        self._made: dict[tuple[int, int], Estimate] = {}
-        self._edges: dict[int, int] = {}
-        statistic, self.layout = estimator.statistic(), ()
-        if statistic.needs_pilot():
-            scores = [(np.arange(pilot) < n).astype(dtype) for n in (errors, pilot - errors)]
-            self.layout = call_plugin("bind", lambda: statistic.bind(*scores))
-
-        def counts_of_one(dataset: int, value: int) -> Any:
-            score, zero = jnp.array([value], dtype), statistic.zero(self.layout)
-            own = self.layout, zero, jnp.int32(dataset), score, jnp.array([True])
-            counts = call_plugin("update", statistic.update, *own)
-            return trees.map(lambda leaf: np.asarray(leaf, np.int64), counts)
-
-        self._ones = [counts_of_one(dataset, value) for dataset in (0, 1) for value in (0, 1)]
-        self.size = sum(leaf.size for leaf in trees.leaves(self._ones[0]))
-
-    def counts(self, k: Any, u: Any, trials: Any) -> Any:
-        """Return the counts of k false positives and u false negatives; both may be arrays."""
-        times = [np.asarray(n) for n in (trials - k, k, u, trials - u)]
-        return trees.map(
-            lambda *leaves: sum(
-                np.multiply.outer(n, leaf) for n, leaf in zip(times, leaves, strict=True)
-            ),
-            *self._ones,
-        )
-
-    def estimate(self, k: int, u: int) -> Estimate:
-        """Return the estimate, computed once."""
-        if (k, u) not in self._made:
-            own = self.layout, self.counts(k, u, self.trials), self.query
-            self._made[k, u] = self._look_at(call_plugin("estimate", self.estimator.estimate, *own))
-        return self._made[k, u]
-
-    def edge(self, k: int, level: float) -> int:
-        """Return the most false negatives that refute the claim beside k false positives, or −1."""
-        if k in self._edges:
-            return self._edges[k]
-        low, high, step = -1, self.trials - k + 1, self.trials
-        u = high // 2
-        if self._edges:  # the sum of errors hardly changes from a neighbour's edge
-            near = min(self._edges, key=lambda other: abs(other - k))
-            u, step = self._edges[near] + near - k, 1 + abs(k - near) // 16
-        while high - low > 1:
-            u = min(max(u, low + 1), high - 1)
-            found = self.estimate(k, u).p_resolved
-            if found is not None and found <= level:
-                low, u = u, u + step
-            else:
-                high, u = u, u - step
-            step *= 2
-            if not low < u < high:
-                u = (low + high) // 2
-        self._edges[k] = low
-        return low
+ROUNDING = 1e-9  # relative error of a known truth: a bound above it by less is not above it
+KEPT, BROKEN = "kept", "broken"
 
 
 class Corner:
@@ -153,3 +85,56 @@ class Corner:
         if self.spent > more:
             found.append(f"the shares of the error sum to {self.spent:.6g}")
         return found
+
+
+# Draws per dataset at the corner, and the mean number of errors among them: enough that counts are
+# fine steps, few enough that the corner is sharp. The level of a bound does not depend on them.
+TRIALS, ERRORS = 100_000, 100
+
+
+def at_corner(
+    part: CalibratedCell, run: RunSettings, trials: int = TRIALS, errors: float = ERRORS
+) -> Corner | None:
+    """Return a certifying estimator at a corner, with a pilot of exactly the expected outputs.
+
+    Return None if the estimate does not report its shares of the error, because its bound may rest
+    on more than error rates and need not hold for two outputs; and for canaries. Raise CellError if
+    the estimator or its statistic raised an exception.
+    """
+    cell = part.cell
+    if cell.attack.value.gives == "canaries":
+        return None
+    query = part.query._replace(trials=(trials, trials), delta=0.0)
+    dtype = np.dtype(bool if cell.attack.value.gives == "decision" else run.precision)
+    table = TwoValued(cell.estimator.value, query, dtype, trials, round(errors))
+    corner = Corner(table, errors / trials, 1 - cell.confidence, ROUNDING)
+    return corner if corner.shares else None
+
+
+def corner_row(part: CalibratedCell, run: RunSettings) -> dict[str, Any] | None:
+    """Return the row of a certifying estimator at a corner; None if it reports no shares."""
+    cell = part.cell
+    row = {
+        "reads": cell.attack.value.gives,
+        "estimator": choice_record(cell.estimator).model_dump(),
+        "confidence": cell.confidence,
+        "trials": TRIALS,
+        "promised": 1 - cell.confidence,
+    }
+    try:
+        with precision_of(run):
+            if (corner := at_corner(part, run)) is None:
+                return None
+            mistakes, largest = corner.mistakes(), corner.largest[0]
+            return row | {
+                "epsilon": corner.epsilon,
+                "exceedance": corner.exceedance,
+                "share": corner.shares[largest],
+                "of_share": corner.of_share(largest),
+                "promise": BROKEN if mistakes else KEPT,
+                "mistakes": mistakes,
+                "reason": None,
+            }
+    except CellError as error:
+        nothing = dict.fromkeys(("epsilon", "exceedance", "share", "of_share", "promise"))
+        return {**row, **nothing, "mistakes": [], "reason": str(error)}
