@@ -157,6 +157,16 @@ def test_other_distributions_load_only_if_something_of_theirs_is_asked_for(load)
     assert loads == [1]
 
 
+def test_only_hooks_of_the_kind_are_called(load):
+    def heavy():
+        raise AssertionError
+
+    mixed = module(dpframe_attacks=[attack("light")], dpframe_mechanisms=heavy)
+    found = load(Point("mixed", mixed, "mixed"))
+    assert found.find("attack", "light").distribution == "mixed"
+    assert [one.what for one in found.broken] == ["entry point 'mixed', dpframe_mechanisms"]
+
+
 def entry(kind, name, distribution):
     cls = mechanism(name) if kind == "mechanism" else attack(name)
     return Entry(kind, name, distribution, "1.0", cls)

@@ -27,7 +27,7 @@ def plugins(
     from dpframe.interfaces import registry
     from dpframe.interfaces.estimator import exchange
     from dpframe.interfaces.plugin import parameters
-    from dpframe.interfaces.registry import catalog, named
+    from dpframe.interfaces.registry import catalog
     from dpframe.report.terminal.plugins import render_plugin, render_plugins
 
     found = registry.load()
@@ -36,7 +36,7 @@ def plugins(
     elif name is None:
         render_plugins(found.entries, found.broken, exchange, console())
     else:
-        for entry in named(found, name):
+        for entry in found.named(name):
             render_plugin(entry, parameters(entry.cls), exchange(entry.cls), console())
 
 

@@ -102,7 +102,7 @@ def conformance(
     known = registry.load(files=files)
     entries = tuple(entry for entry in known.entries if entry.distribution in known.files)
     if name is not None:
-        entries = registry.named(known, name)
+        entries = known.named(name)
     if not entries:
         raise DpframeError(
             f"{files[0].name} is a program, which has no promises to check: use it in a spec"

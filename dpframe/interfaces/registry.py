@@ -11,7 +11,7 @@ import inspect
 import os
 import types
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pluggy
 
@@ -25,7 +25,7 @@ from dpframe.interfaces.estimator import exchange
 from dpframe.interfaces.plugin import API, Plugin, abstract, parameters, unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from dpframe.interfaces.executor import Executor
     from dpframe.interfaces.hookspecs import ReportFormat
@@ -64,13 +64,31 @@ class Entry:
         return name in (self.name, f"{self.distribution}/{self.name}")
 
 
+class Source(NamedTuple):
+    """A plugin module, where it comes from, and its plugins."""
+
+    distribution: str
+    version: str
+    what: str
+    """Such as an entry point, for messages."""
+    module: Any
+    entries: dict[str, list[Entry]]
+    """By kind, of the hooks that were called."""
+
+
 class Registry:
-    """The plugins of this installation. Other distributions are loaded when first asked for."""
+    """The plugins of this installation.
+
+    Other distributions are loaded when first needed, and their hooks are called kind by kind, so
+    that what one imports for its mechanisms does not delay the search for a neighbourhood.
+    """
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self.files: set[str] = set()
         """Names of files that act as distributions; their plugins precede installed ones."""
-        self._entries = [*entries]
+        self._sources = [
+            Source(one.distribution, one.version, "", None, {one.kind: [one]}) for one in entries
+        ]
         self._broken: list[Broken] = []
         self._reports: dict[str, ReportFormat | str] = {}
         self._manager = pluggy.PluginManager(hookspecs.PROJECT)
@@ -80,28 +98,33 @@ class Registry:
     @property
     def entries(self) -> tuple[Entry, ...]:
         """All plugins, the built-ins first."""
-        self._add_installed()
-        return tuple(self._entries)
+        return self._offered(KINDS)
 
     @property
     def broken(self) -> tuple[Broken, ...]:
         """The plugins that could not be loaded."""
-        self._add_installed()
+        self._offered(HOOKS)
         return tuple(self._broken)
 
     @property
     def reports(self) -> dict[str, ReportFormat | str]:
         """The report formats by suffix; built-in formats are module names."""
-        self._add_installed()
+        self._offered(["report"])
         return self._reports
 
     def of_kind(self, kind: str) -> tuple[Entry, ...]:
         """Return the plugins of one kind, built-ins first."""
-        return tuple(entry for entry in self.entries if entry.kind == kind)
+        return self._offered([kind])
 
     def named(self, name: str) -> tuple[Entry, ...]:
-        """Return every plugin with this name, `distribution/name` included, of whatever kind."""
-        return tuple(entry for entry in self.entries if entry.goes_by(name))
+        """Return every plugin called `name` or `distribution/name`, of whatever kind.
+
+        Raises:
+            PluginError: there is none; the message names similar ones.
+        """
+        if plugins := tuple(entry for entry in self.entries if entry.goes_by(name)):
+            return plugins
+        raise PluginError(self.unknown("plugin", name))
 
     def get(self, kind: str, use: str) -> Entry | None:
         """Resolve the name of a plugin in a spec; return None if no plugin has this name.
@@ -113,11 +136,20 @@ class Registry:
         Raises:
             PluginError: more than one thing has this name.
         """
-        for preferred in (BUILTIN, LOCAL):
-            for entry in self._entries:  # without those that are not loaded yet
-                if (entry.distribution, entry.kind) == (preferred, kind) and entry.goes_by(use):
+        preferred = [s for of in (BUILTIN, LOCAL) for s in self._sources if s.distribution == of]
+        for source in preferred:  # without those that are not loaded yet
+            for entry in self._entries_of(source, kind):
+                if entry.goes_by(use):
                     return entry
-        candidates = [entry for entry in self.named(use) if entry.kind == kind]
+        self._add_installed()
+        distribution, slash, _ = use.rpartition("/")
+        candidates = [
+            entry
+            for source in self._sources
+            if not slash or source.distribution == distribution  # others are not imported
+            for entry in self._entries_of(source, kind)
+            if entry.goes_by(use)
+        ]
         candidates = [e for e in candidates if e.distribution in self.files] or candidates
         if len(candidates) > 1:
             choices = ", ".join(f"{entry.distribution}/{entry.name}" for entry in candidates)
@@ -143,14 +175,14 @@ class Registry:
     def hints(self, kind: str, use: str) -> str:
         """Return suggestions for an unknown plugin, one per line; see `unknown`."""
         known = sorted({entry.name for entry in self.entries if kind in (entry.kind, "plugin")})
-        asked = use.split("/", maxsplit=1)[0]
+        distribution = use.split("/", maxsplit=1)[0]
         own = [
             f"{one.distribution} {one.version} could not be loaded: {one.error}"
             for one in self.broken
-            if asked == one.distribution or repr(asked) in one.what
+            if distribution == one.distribution or repr(distribution) in one.what
         ]
         hints = [*own, f"known: {listed(known)}{did_you_mean(known, use)}"]
-        if other := [entry.kind for entry in self.named(use)]:
+        if other := [entry.kind for entry in self.entries if entry.goes_by(use)]:
             hints.append(f"{use!r} is the name of {article(other[0])}")
         if not own and not did_you_mean(known, use) and (hint := _without_entry_point(use)):
             hints.append(hint)
@@ -169,67 +201,82 @@ class Registry:
         failures of plugins. Raises DpframeError if the address cannot be used.
         """
         self._add_installed()
-        found: dict[str, type[Executor]] = {}
+        classes: dict[str, type[Executor]] = {}
         for hook in getattr(self._manager.hook, EXECUTORS).get_hookimpls():
             try:
                 for cls in hook.function():
-                    found |= dict.fromkeys({*cls.schemes} - found.keys(), cls)
+                    classes |= dict.fromkeys({*cls.schemes} - classes.keys(), cls)
             except Exception as error:  # one plugin must not affect others
                 warn(f"{hook.plugin_name}, {EXECUTORS}: {error_message(error)}")
-        return found.get(address.partition(":")[0], found["tcp"])(address, warn)
+        return classes.get(address.partition(":")[0], classes["tcp"])(address, warn)
 
     def _add_installed(self) -> None:
-        """Add the plugins of other distributions, once."""
+        """Add the plugin modules of other distributions, once."""
         if self._is_complete:
             return
         self._is_complete = True
         points = entry_points.of_group(hookspecs.PROJECT)
         for point in sorted(points, key=lambda point: (point.name, point.value)):
-            try:
+            with contextlib.suppress(Exception):  # it is among the broken ones
                 origin = entry_points.origin(point)
-            except Exception:  # it is among the broken ones
-                continue
-            self._add(*origin, f"entry point {point.name!r}", point.load)
+                self._add(*origin, f"entry point {point.name!r}", point.load)
         for broken in entry_points.broken(hookspecs.PROJECT):
             self._fail(*broken)
 
     def _add(self, distribution: str, version: str, what: str, load: Callable[[], Any]) -> None:
-        """Add what the hooks of a plugin module offer; list what is wrong with it."""
+        """Add a plugin module; list an error in it, or hooks that dpframe does not have."""
         with self._guarded(distribution, version, what):
-            plugin = load()
-            self._manager.register(plugin, name=f"{distribution}:{what}")
-            callers = self._manager.get_hookcallers(plugin) or ()
-            for caller in callers:
+            module = load()
+            self._manager.register(module, name=f"{distribution}:{what}")
+            self._sources.append(Source(distribution, version, what, module, {}))
+            for caller in self._manager.get_hookcallers(module) or ():
                 if not caller.has_spec():
                     hint = did_you_mean([*HOOKS.values(), EXECUTORS], caller.name)
                     error = f"implements {caller.name}, which is not a hook of dpframe{hint}"
                     self._fail(distribution, version, what, error)
-            # Each implementation is called alone, so that one that raises stops no other.
-            for kind, hook in HOOKS.items():
-                for implementation in getattr(self._manager.hook, hook).get_hookimpls():
-                    if implementation.plugin is plugin:
-                        place = f"{what}, {hook}"
-                        with self._guarded(distribution, version, place):
-                            offered = implementation.function()
-                            self._add_offered(distribution, version, place, kind, offered)
 
-    def _add_offered(
-        self, distribution: str, version: str, place: str, kind: str, offered: Any
-    ) -> None:
-        if distribution == BUILTIN:  # modules by name, imported when they are used
-            if kind == "report":
-                self._reports |= offered
-            for name, source in () if kind == "report" else offered.items():
-                self._entries.append(Entry(kind, name, BUILTIN, version, source))
-            return
-        for one in list(offered):
-            problem = (
-                self._accept_report(one)
-                if kind == "report"
-                else self._accept(distribution, version, kind, one)
-            )
-            if problem is not None:
-                self._fail(distribution, version, place, problem)
+    def _offered(self, kinds: Iterable[str]) -> tuple[Entry, ...]:
+        """Return the plugins of some kinds, source by source."""
+        self._add_installed()
+        return tuple(
+            entry
+            for source in self._sources
+            for kind in kinds
+            for entry in self._entries_of(source, kind)
+        )
+
+    def _entries_of(self, source: Source, kind: str) -> list[Entry]:
+        """Return the plugins of one kind; their hook is called once, and alone in case it raises.
+
+        Report formats are kept apart.
+        """
+        if kind not in source.entries:
+            source.entries[kind] = []
+            for hook in getattr(self._manager.hook, HOOKS[kind]).get_hookimpls():
+                if hook.plugin is source.module:
+                    place = source._replace(what=f"{source.what}, {HOOKS[kind]}")
+                    with self._guarded(*place[:3]):
+                        self._accept(place, kind, hook.function())
+        return source.entries[kind]
+
+    def _accept(self, source: Source, kind: str, offered: Any) -> None:
+        """Add what a hook offers, or list what is wrong with it."""
+        distribution, version, what, _, entries = source
+        if distribution == BUILTIN and kind == "report":
+            self._reports |= offered
+        elif distribution == BUILTIN:  # modules by name, imported when they are used
+            entries[kind] += [
+                Entry(kind, n, distribution, version, at) for n, at in offered.items()
+            ]
+        else:
+            for one in list(offered):
+                refusal = self._refused_report if kind == "report" else self._refused
+                if (problem := refusal(distribution, kind, one)) is not None:
+                    self._fail(distribution, version, what, problem)
+                elif kind == "report":
+                    self._reports |= dict.fromkeys(map(str.lower, one.suffixes), one)
+                else:
+                    entries[kind].append(Entry(kind, one.name, distribution, version, one))
 
     @contextlib.contextmanager
     def _guarded(self, distribution: str, version: str, what: str) -> Iterator[None]:
@@ -244,8 +291,8 @@ class Registry:
     def _fail(self, distribution: str, version: str, what: str, error: str) -> None:
         self._broken.append(Broken(distribution, version, what, " ".join(error.split())))
 
-    def _accept(self, distribution: str, version: str, kind: str, cls: Any) -> str | None:
-        """Add a class, or return what is wrong with it."""
+    def _refused(self, distribution: str, kind: str, cls: Any) -> str | None:
+        """Return why a class cannot be used; None if it can."""
         if not (isinstance(cls, type) and issubclass(cls, Plugin)):
             return f"returns {shown(cls)}, which is not a named subclass of a dpframe base class"
         if "name" not in cls.__dict__:
@@ -254,16 +301,16 @@ class Registry:
             return f"returns {cls.__name__}, which is {article(cls.kind)}"
         if cls.api != API:
             return f"{kind} {cls.name!r} needs plugin interface {cls.api}; this dpframe has {API}"
-        if (distribution, kind, cls.name) in self._names():
+        if (kind, cls.name) in self._names(distribution):
             return f"provides two {kind}s named {cls.name!r}"
-        if (problem := unreadable(cls)) is None:  # type: ignore[arg-type]
-            self._entries.append(Entry(kind, cls.name, distribution, version, cls))
-        return problem
+        return unreadable(cls)  # type: ignore[arg-type]
 
-    def _names(self) -> set[tuple[str, str, str]]:
-        return {(entry.distribution, entry.kind, entry.name) for entry in self._entries}
+    def _names(self, distribution: str) -> list[tuple[str, str]]:
+        own = (source for source in self._sources if source.distribution == distribution)
+        return [(e.kind, e.name) for source in own for of in source.entries.values() for e in of]
 
-    def _accept_report(self, report: ReportFormat) -> str | None:
+    def _refused_report(self, distribution: str, kind: str, report: ReportFormat) -> str | None:
+        """Return why a report format cannot be used; None if it can."""
         suffixes = report.suffixes
         if isinstance(suffixes, str) or not suffixes or any(s[:1] != "." for s in suffixes):
             return f'the suffixes of a report format must be like (".html",), not {shown(suffixes)}'
@@ -271,8 +318,17 @@ class Registry:
             return f"a report format for {', '.join(suffixes)} has no method document(record)"
         if taken := [suffix for suffix in suffixes if suffix.lower() in self._reports]:
             return f"provides a report format for {taken[0]}, which already exists"
-        self._reports |= dict.fromkeys(map(str.lower, suffixes), report)
         return None
+
+    def _add_now(self, distribution: str, version: str, classes: Sequence[type[Any]]) -> list[str]:
+        """Add classes, and return what is wrong with them."""
+        module = types.ModuleType("classes")
+        for kind, hook in HOOKS.items():
+            # Anything else than a plugin is offered as a mechanism, which says what is wrong.
+            own = [cls for cls in classes if getattr(cls, "kind", "mechanism") == kind]
+            setattr(module, hook, hookspecs.hookimpl(lambda own=own: own))
+        self._add(distribution, version, "classes", lambda: module)
+        return self._errors_of(distribution)
 
     def _add_file(self, path: Path) -> None:
         """Add the plugins of a file: those of its hooks, or else all plugin classes it defines."""
@@ -285,14 +341,13 @@ class Registry:
         self._add(file.name, file.digest, "file", lambda: module)
         hooks = [caller.name for caller in self._manager.get_hookcallers(module) or ()]
         if not hooks:
-            classes = _defined_in(module)
-            self._add(file.name, file.digest, "classes", lambda: _offering(classes))
+            self._add_now(file.name, file.digest, _defined_in(module))
         wrong = self._errors_of(file.name)
-        names = [name for name in self._names() if name[0] == file.name]
+        names = self._names(file.name)
         wrong += [
             f"a spec that names {name!r} means the built-in {kind}; give the class another name"
-            for _, kind, name in names
-            if (BUILTIN, kind, name) in self._names()
+            for kind, name in names
+            if (kind, name) in self._names(BUILTIN)
         ]
         if not (wrong or names or EXECUTORS in hooks):
             example = 'class Mine(HostMechanism, name="mine")'
@@ -301,6 +356,10 @@ class Registry:
             raise PluginError("\n".join(f"--plugin {path}: {error}" for error in wrong))
 
     def _errors_of(self, distribution: str) -> list[str]:
+        """Call all hooks of a distribution, and return what is wrong with it."""
+        for source in self._sources:
+            for kind in HOOKS if source.distribution in (distribution, BUILTIN) else ():
+                self._entries_of(source, kind)
         return [one.error for one in self._broken if one.distribution == distribution]
 
 
@@ -322,9 +381,7 @@ def load(local: Iterable[type[Plugin]] = (), files: Iterable[Path] = ()) -> Regi
     registry = Registry()
     registry._is_complete = os.environ.get("DPFRAME_NO_PLUGINS", "") not in ("", "0")
     registry._add(BUILTIN, __version__, BUILTIN, lambda: importlib.import_module("dpframe.builtin"))
-    classes: list[type[Any]] = list(dict.fromkeys(local))
-    registry._add(LOCAL, LOCAL, "classes", lambda: _offering(classes))
-    if wrong := registry._errors_of(LOCAL):
+    if wrong := registry._add_now(LOCAL, LOCAL, list(dict.fromkeys(local))):
         raise PluginError("\n".join(f"plugins: {error}" for error in wrong))
     by_stem: dict[str, Path] = {}
     for path in files:
@@ -350,16 +407,6 @@ def find_plugin(kind: str, name: str) -> type[Any]:
         PluginError: nothing, or more than one thing, has this name.
     """
     return load().find(kind, name).cls
-
-
-def _offering(classes: list[type[Any]]) -> Any:
-    """Make a plugin module whose hooks return some classes."""
-    module = types.ModuleType("classes")
-    for kind, hook in HOOKS.items():
-        # Anything else than a plugin is offered as a mechanism, which says what is wrong with it.
-        mine = [cls for cls in classes if getattr(cls, "kind", "mechanism") == kind]
-        setattr(module, hook, hookspecs.hookimpl(lambda mine=mine: mine))
-    return module
 
 
 def _defined_in(module: Any) -> list[type[Plugin]]:
@@ -396,20 +443,9 @@ def _without_entry_point(use: str) -> str | None:
     )
 
 
-def named(registry: Registry, name: str) -> tuple[Entry, ...]:
-    """Return every plugin called `name` or `distribution/name`.
-
-    Raises:
-        PluginError: there is none; the message names similar ones.
-    """
-    if found := registry.named(name):
-        return found
-    raise PluginError(registry.unknown("plugin", name))
-
-
 def catalog(registry: Registry, name: str | None = None) -> dict[str, Any]:
     """Return all plugins, or those called `name`, and those that could not be loaded."""
-    entries = registry.entries if name is None else named(registry, name)
+    entries = registry.entries if name is None else registry.named(name)
     plugins = [
         {
             "kind": entry.kind,

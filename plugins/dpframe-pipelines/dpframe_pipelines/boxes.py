@@ -35,9 +35,9 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 ATTACKS = (
     {"use": "answers", "label": "kinds", "params": {"look": "kinds"}},
-    {"use": "features", "label": "cuts"},
-    {"use": "features", "label": "together", "params": {"look": "together"}},
-    {"use": "features", "label": "intervals", "params": {"look": "intervals"}},
+    {"use": "dpframe-pipelines/features", "label": "cuts"},
+    {"use": "dpframe-pipelines/features", "label": "together", "params": {"look": "together"}},
+    {"use": "dpframe-pipelines/features", "label": "intervals", "params": {"look": "intervals"}},
     {"use": "answers", "label": "values", "params": {"look": "values"}},
 )
 """Attacks of a search: exceptions and other kinds of answers, named features, exact equality."""
