@@ -29,8 +29,8 @@ from dpframe.errors import CellError, DpframeError
 from dpframe.interfaces.estimator import Estimate, Estimator, Query, epsilon_of
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.search import arms
-from dpframe.search.proposals import rows_of
-from dpframe.search.search import LUCK, PROPOSALS, expected_gain
+from dpframe.search.proposals import PROPOSALS, rows_of
+from dpframe.search.search import LUCK, expected_gain
 from dpframe.search.wealth import LOSS_LIMIT, Point, Wealth, farthest
 
 if TYPE_CHECKING:

@@ -47,10 +47,10 @@ def coverage_of(search: SearchRun, outcome: SearchOutcome) -> CoverageRecord:
     return CoverageRecord(
         ended_by=search.ended_by,
         limit=None if limit is None else float(limit),
-        proposed=len(search.proposed),
+        proposed=len(search.proposals.drawable),
         drawn=len(arms),
-        raised=search.raised,
-        lost=len(search.lost) - (search.ended_by == "lost"),
+        raised=len(search.proposals.raised),
+        lost=len(search.proposals.lost) - (search.ended_by == "lost"),
         draws=[arms[0].trials, median.trials, most.trials],
         probability=PROBABILITY,
         detectable=None if outcome.refuted else _shown_by(search, outcome, most),

@@ -52,7 +52,7 @@ class SearchWork:
                 search.run()
                 self.record = finding(search, time.perf_counter() - started)
             finally:
-                exact = search.sensitivity.found
+                exact = search.proposals.sensitivity.found
         except RunCancelled:
             raise
         except CellError as error:
@@ -97,12 +97,13 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
     claimed = math.inf if arm.claim is None else arm.claim.epsilon_at(cell.delta)
     place = search.arms.index(arm)
 
-    def bound_of(asked: Query) -> float:
-        shown = float(wealth.bound(1 - asked.confidence, place) * arm.scale)
+    def bound_of(question: Query) -> float:
+        shown = float(wealth.bound(1 - question.confidence, place) * arm.scale)
         # Bounds and verdict have separate budgets, but a bound above the claim would refute it.
         return shown if outcome.refuted else min(shown, claimed)
 
-    found = dataclasses.replace(search.maker.of(arm.pair, mechanism, leak.attack), claim=arm.claim)
+    own = search.proposals.maker.of(arm.pair, mechanism, leak.attack)
+    own = dataclasses.replace(own, claim=arm.claim)
     assert cell.search is not None
     witness = SearchRecord(
         neighbourhood=choice_record(cell.search.neighbourhood),
@@ -131,7 +132,7 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
         p_value=p_value,
         p_resolved=p_value,
         contrast=contrast,
-        notes=_notes(search, witness, found.attack.value),
+        notes=_notes(search, witness, own.attack.value),
         wealth=_thinned(wealth.history) if tested else (),
         profile_lower=profile,
     )
@@ -141,7 +142,7 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
         extreme = estimate._replace(p_value=most, p_resolved=most)
     estimate = checked(estimate, certified=True, tested=tested)
     return cell_record(
-        found,
+        own,
         counts=[[arm.seen.trials - hits, hits] for hits in leak.hits],
         trials=trials,
         exceptions=arm.exceptions,
@@ -158,7 +159,7 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
         data=arm.data,
         seconds=seconds,
         search=witness,
-        exact=search.sensitivity.found,
+        exact=search.proposals.sensitivity.found,
     )
 
 
@@ -170,24 +171,24 @@ def _contrast(
     claim: Claim, bound: tuple[float, float], profile: Sequence[tuple[float, float]]
 ) -> Contrast | None:
     """Compare a bound, (δ, ε), with the claim, or else the point (ε, δ) farthest beyond it."""
-    told = [bound, *((delta, epsilon) for epsilon, delta in profile if 0 < delta < 1)]
-    found = [Contrast(*one, claim.epsilon_at(one[0])) for one in told]
-    beyond = [one for one in found if one.lower > one.claimed]
-    if beyond and found[0].lower <= found[0].claimed:
+    points = [bound, *((delta, epsilon) for epsilon, delta in profile if 0 < delta < 1)]
+    first, *others = (Contrast(*point, claim.epsilon_at(point[0])) for point in points)
+    beyond = [one for one in others if one.lower > one.claimed]
+    if beyond and first.lower <= first.claimed:
         return max(beyond, key=lambda one: one.lower - one.claimed)
-    return found[0] if math.isfinite(found[0].claimed) else None
+    return first if math.isfinite(first.claimed) else None
 
 
 def _listed(search: SearchRun, outcome: SearchOutcome) -> FindingRecord:
     """Return one more leak that a search has found."""
     arm = outcome.arm
     leak = search.leak(arm, refuted=True)
-    found = search.maker.of(arm.pair, arm.mechanism, leak.attack)
+    own = search.proposals.maker.of(arm.pair, arm.mechanism, leak.attack)
     neighbourhood = search.search.neighbourhood.value
     return FindingRecord(
-        mechanism=choice_record(found.mechanism),
-        pair=pair_record(found.pair.use, arm.pair, arm.data, neighbourhood),
-        attack=choice_record(found.attack),
+        mechanism=choice_record(own.mechanism),
+        pair=pair_record(own.pair.use, arm.pair, arm.data, neighbourhood),
+        attack=choice_record(own.attack),
         p_value=_p_value(outcome.wealth.best),
         **_witnessed(search, outcome, leak),
     )
@@ -216,8 +217,8 @@ def _thinned(points: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ..
 
 
 def _notes(search: SearchRun, witness: SearchRecord, attack: Attack) -> tuple[str, ...]:
-    told = search.outcome().arm.pair.description
-    on_pair = f"on the pair “{told}” " if told else ""
+    description = search.outcome().arm.pair.description
+    on_pair = f"on the pair “{description}” " if description else ""
     on_pair += "".join(f"at {key} = {value} " for key, value in witness.parameters.items())
     box = search.search.mechanism
     notes = [
@@ -240,9 +241,15 @@ def _notes(search: SearchRun, witness: SearchRecord, attack: Attack) -> tuple[st
     notes += again(search.looks)
     if search.outcome().refuted and (drift := search.drift) is not None:
         notes.append(drift)
-    if search.lost:
-        lost = "1 pair was" if len(search.lost) == 1 else f"{len(search.lost):,} pairs were"
-        notes.append(f"{lost} lost to a crash or a lack of memory; at the first, {search.lost[0]}")
+    if search.proposals.lost:
+        lost = (
+            "1 pair was"
+            if len(search.proposals.lost) == 1
+            else f"{len(search.proposals.lost):,} pairs were"
+        )
+        notes.append(
+            f"{lost} lost to a crash or a lack of memory; at the first, {search.proposals.lost[0]}"
+        )
     if search.ended_by == "seconds":
         notes.append(
             f"ended by the time budget after {search.drawn:,} of {search.cell.trials:,} trials"

@@ -1,12 +1,14 @@
-"""Turn the pairs that a neighbourhood proposes into arms."""
+"""Ask a neighbourhood for pairs, and turn them into arms."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from dpframe.claims import Claim
 from dpframe.claims.relation import other_relation
@@ -14,24 +16,43 @@ from dpframe.common.text import shown
 from dpframe.count import fingerprint, kept_answers
 from dpframe.count.events import AnswerEvents, TailCuts
 from dpframe.count.plan import Pass, PassPosition, Scorer
-from dpframe.draw import trace
+from dpframe.draw import requests, trace, trial_call
+from dpframe.draw.sampler import MOST_PAIRS
 from dpframe.draw.scheduling import Clock
-from dpframe.draw.streams import EVAL, Stream, digest, draw_group, for_a_box, rows_per_chunk
-from dpframe.draw.trial_call import asking_of
+from dpframe.draw.sensitivity import SensitivityCheck
+from dpframe.draw.streams import (
+    EVAL,
+    Stream,
+    digest,
+    draw_group,
+    for_a_box,
+    host_generator,
+    rows_per_chunk,
+)
 from dpframe.draw.value_digest import made_by
 from dpframe.engine import ledger
-from dpframe.errors import CellError
+from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.attack import Attack, Target
 from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.interfaces.pair import Pair, equal, untraceable, unusable
+from dpframe.interfaces.pair import Earned, Pair, equal, untraceable, unusable
 from dpframe.interfaces.plugin_calls import call_plugin, learns, mismatch, nan_allowed, unsuited
 from dpframe.interfaces.statistic import DecisionCounts
-from dpframe.search import arms, black_box_arms, wealth
+from dpframe.search import arms, wealth
+from dpframe.search.black_box_arms import BlackBoxArm, Room
 from dpframe.spec.audit import Cell, Choice
-from dpframe.spec.sweep import Setting, varied
+from dpframe.spec.sweep import Setting, by_chance, planned, varied
 
 if TYPE_CHECKING:
     from dpframe.search.search import Settings
+
+PROPOSALS = 1 / 2  # share of the trials after which no more pairs are begun; the rest is bet on
+
+PARENTS, CHILDREN = 4, 3  # pairs with the largest gains, and new settings of each
+
+CRASHES = requests.LostError, requests.OutOfMemoryError
+MOST_LOST = 16  # pairs at which a box crashes before it has answered at any
+
+STREAM = "proposals"  # of the neighbourhood's random numbers
 
 ROWS = 1 << 10  # rows of a chunk, at most: a search begins with a few draws of many pairs
 
@@ -44,6 +65,144 @@ UNCLAIMED = (
     "the mechanism claims nothing for the first proposed pair, but something for another: in a "
     "search, propose a pair with a claim first"
 )
+
+
+Candidate = tuple[Pair, Setting]
+"""A proposed pair, and a setting of the mechanism."""
+
+
+class Proposals:
+    """The pairs that are proposed to one search, and the arms that were begun.
+
+    The clock has the time that black boxes have used.
+    """
+
+    def __init__(self, cell: Cell, settings: Settings, clock: Clock) -> None:
+        assert cell.search is not None
+        self.cell, self.search, self.settings, self.clock = cell, cell.search, settings, clock
+        self._neighbourhood = self.search.neighbourhood.value
+        self.maker = ArmMaker(cell, settings, clock)
+        self.sensitivity = SensitivityCheck(
+            self.search.mechanism.value, settings.source, settings.run, self._neighbourhood
+        )
+        self.stream = Stream(cell.seed, self.maker.group([]), cell.repeat, EVAL)
+        self.arms: list[arms.Arm] = []
+        self.begun: dict[Candidate, arms.Arm | None] = {}
+        """Every candidate that was begun, in order, with its arm if it has one."""
+        self.waiting: list[Candidate] = []  # proposed, and not drawn from yet
+        self.drawable: dict[Candidate, None] = {}  # all that can be drawn from
+        self.raised: list[int] = []  # kinds of exceptions, of pairs with no other answers
+        self.lost: list[SampleError] = []  # crashes and lacks of memory, each at another pair
+        self._tried_own_data = False
+
+    def propose(self, growth: Callable[[arms.Arm], float]) -> None:
+        """Ask for more pairs; `growth` is the expected gain of a draw of an arm."""
+        history: dict[Pair, Earned] = {}
+        for (pair, _), arm in self.begun.items():
+            own = 0.0 if arm is None or arm.known else growth(arm)
+            before = history.get(pair, Earned(pair, 0, 0.0))
+            draws = before.draws + (arm.trials if arm else 0)
+            history[pair] = Earned(pair, draws, max(before.growth, own))
+        rng = host_generator(self.stream.of(STREAM), len(self.arms))
+        earlier = list(history.values())
+        pairs = call_plugin("propose", lambda: list(self._neighbourhood.propose(rng, earlier)))
+        pairs = self.sensitivity.look([pair for pair in pairs if pair not in history])
+        pairs = list(dict.fromkeys(pairs))
+        candidates: list[Candidate] = [(pair, ()) for pair in pairs]
+        if self.search.parameters:
+            candidates = self._with_settings(pairs, rng, growth)
+        fresh = [one for one in dict.fromkeys(candidates) if one not in self.begun]
+        self.drawable.update(dict.fromkeys(fresh))
+        self.waiting = fresh[: MOST_PAIRS - len(self.arms)]
+
+    def _with_settings(
+        self,
+        pairs: Sequence[Pair],
+        rng: np.random.Generator,
+        growth: Callable[[arms.Arm], float],
+    ) -> list[Candidate]:
+        """Choose settings of the mechanism for new pairs, and for those with the largest gains."""
+        ranges = self.search.parameters
+        if not self.begun:
+            first = planned(ranges)
+            return [
+                (pair, first[(at + shift) % len(first)])
+                for shift in range(len(first))
+                for at, pair in enumerate(pairs)
+            ]
+        playing = [arm for arm in self.arms if not arm.known]
+        best = sorted(playing, key=growth, reverse=True)[:PARENTS]
+        parents = [arm for arm in best for _ in range(CHILDREN)]
+        candidates = [(arm.pair, by_chance(ranges, rng, arm.setting)) for arm in parents]
+        near = [arm.setting for arm in best] or [()]
+        for at, pair in enumerate(pairs):
+            setting = near[at % len(near)] if at % 2 else by_chance(ranges, rng)
+            candidates.append((pair, setting))
+        return candidates
+
+    def begin(self, drawn: int) -> int:
+        """Draw from the first waiting pair for the first time.
+
+        Args:
+            drawn: draws of each dataset, of all pairs together, so far.
+
+        Returns:
+            The draws of each dataset; 0 if the pair cannot be drawn from.
+        """
+        pair, setting = candidate = self.waiting.pop(0)
+        self.begun[candidate] = None
+        try:
+            arm = self.maker.arm(pair, setting)
+        except CRASHES as error:
+            return self._lose(error)
+        if arm is None:
+            self.drawable.pop(candidate, None)
+            return 0
+        self._try_own_data(arm)
+        needed = arm.first()
+        if drawn + needed > (PROPOSALS if self.arms else 1) * self.cell.trials:
+            if not self.arms:
+                raise self.failure(f"a search takes {needed} trials to start, and more to continue")
+            self.waiting.clear()
+            return 0
+        try:
+            arm.warm_up()
+        except CRASHES as error:
+            return self._lose(error)
+        if isinstance(arm, BlackBoxArm):
+            trial_call.check_names(arm.raised, self.settings.source.words)
+        if isinstance(arm, BlackBoxArm) and (kind := arm.same_exception()) is not None:
+            self.raised.append(kind)
+        else:
+            self.arms.append(arm)
+            self.begun[candidate] = arm
+        return arm.trials
+
+    def _try_own_data(self, arm: arms.Arm) -> None:
+        """Try a black box on the user's own data, once."""
+        if self._tried_own_data:
+            return
+        self._tried_own_data = True
+        own = call_plugin("own_data", lambda: list(self._neighbourhood.own_data()))
+        if own and isinstance(arm.mechanism, HostMechanism):
+            where = self.cell, self.settings.source, self.clock.deadline()
+            trial_call.try_own_data(arm.mechanism, own, *where)
+
+    def _lose(self, error: SampleError) -> int:
+        """Leave a pair out at which the box crashed; raise if it has answered at no other one."""
+        self.lost.append(error)
+        if not self.arms and len(self.lost) == MOST_LOST:
+            raise error
+        return 0
+
+    def failure(self, reason: str) -> CellError:
+        """Return why there is no pair to bet on: exceptions if there were any, else the reason."""
+        if self.raised:
+            words = self.settings.source.words
+            reason = trial_call.only_exceptions("all answers of every pair", {*self.raised}, words)
+        elif self.lost:
+            return self.lost[0]
+        return CellError(reason)
 
 
 class ArmMaker:
@@ -60,7 +219,7 @@ class ArmMaker:
         self._mechanisms: dict[Setting, Any] = {}
         self._groups: set[str] = set()  # draw groups of all arms
         self._tried_addresses = False
-        self._room = black_box_arms.Room()
+        self._room = Room()
         self._files = kept_answers.AnswerFiles(settings.store.directory)
         self._unit: float | None = None
 
@@ -137,23 +296,21 @@ class ArmMaker:
         group = draw_group(cell, data=about.data, precision=precision, prng=prng, rows=rows)
         return Stream(cell.seed, self.group([group], about.setting), cell.repeat, EVAL)
 
-    def _black_box_arm(
-        self, about: arms.Proposed, made: tuple[Any, Any]
-    ) -> black_box_arms.BlackBoxArm:
+    def _black_box_arm(self, about: arms.Proposed, made: tuple[Any, Any]) -> BlackBoxArm:
         pair, mechanism, *_ = about
         settings = self.settings
         for choice in self.search.attacks:
             _check_kind(mechanism, choice.value)
         rows = settings.run.chunk or trace.declared_rows(mechanism)
         stream = self._stream(about, rows or 0, "")
-        asking = asking_of(self.of(pair, mechanism, 0))
+        asking = trial_call.asking_of(self.of(pair, mechanism, 0))
         assert asking is not None
         kept = self._files.of(stream, [self.cell.id, fingerprint.box_key(self.search.mechanism)])
         where = stream, asking, settings.source, rows, self.clock, kept
         draws = kept_answers.AnswerRounds(mechanism, for_a_box(made), *where)
         run = settings.run, stream, settings.plan.prng, self._tried
         events = AnswerEvents(self.search.attacks, mechanism, pair, *run)
-        arm = black_box_arms.BlackBoxArm(about, draws, events, self._room)
+        arm = BlackBoxArm(about, draws, events, self._room)
         if not self._tried_addresses:
             self._tried_addresses = True
             draws.check_addresses()

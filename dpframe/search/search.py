@@ -14,25 +14,21 @@ from dpframe.count.events import Seen
 from dpframe.count.kept_answers import LOOK, KeptChoices, is_fast
 from dpframe.count.pair_pass import Counter
 from dpframe.count.plan import Plan
-from dpframe.draw import requests, sensitivity, trial_call
-from dpframe.draw.sampler import MOST_PAIRS
+from dpframe.draw import requests, trial_call
 from dpframe.draw.scheduling import GRACE, Clock
-from dpframe.draw.streams import EVAL, Stream, digest, host_generator
+from dpframe.draw.streams import digest
 from dpframe.engine.ledger import resolution_of, share_of_error
-from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.executor import Executor
 from dpframe.interfaces.mechanism import HostMechanism
-from dpframe.interfaces.pair import Earned, Pair
-from dpframe.interfaces.plugin_calls import call_plugin
 from dpframe.results.verdict import Looks, equal_scores
-from dpframe.search import leaks, proposals
+from dpframe.search import leaks
 from dpframe.search.arms import Arm
 from dpframe.search.black_box_arms import BlackBoxArm
+from dpframe.search.proposals import CRASHES, Proposals
 from dpframe.search.wealth import LOSS_LIMIT, Point, Wealth, farthest, least_losses
 from dpframe.spec.audit import Cell, RunSettings
-from dpframe.spec.sweep import Setting, by_chance, planned
 
-PROPOSALS = 1 / 2  # share of the trials after which no more pairs are begun; the rest is bet on
+MOST_FRUITLESS = 16  # largest number of unusable proposals in a row
 
 AGAIN = 16, 256
 """Factors by which draws grow before more pairs are proposed: if no pair is promising, and if one
@@ -45,10 +41,6 @@ refutation."""
 PROMISING = 3.0  # standard errors beyond a claim that the best event hardly reaches by chance
 LUCK = 1.0  # standard errors that the best event of a pair reaches by chance, approximately
 
-MOST_FRUITLESS = 16  # largest number of unusable proposals in a row
-
-PARENTS, CHILDREN = 4, 3  # pairs with the largest gains, and new settings of each
-
 EARLY = 5_000
 """Draws of each dataset before which a drift of a box is hardly noticed. A refutation of a box
 without a seed, whose draws cannot be repeated, is confirmed by a second batch."""
@@ -57,14 +49,9 @@ CONFIRMED = 2, 8
 """Draws of the second batch as multiples of the first: with fewer, the first decides and the record
 says that it is not confirmed; without a refutation after more, the search ends."""
 
-CRASHES = requests.LostError, requests.OutOfMemoryError
-MOST_LOST = 16  # pairs at which a box crashes before it has answered at any
-
 NO_PAIR = "the neighbourhood proposed no pair in which D and D′ differ"
 
 ALL_KNOWN = "all pairs show ignored leaks, or nothing: no other pair was proposed"
-
-PROPOSE = "proposals"  # stream of the neighbourhood's random numbers
 
 EndedBy = Literal["decided", "trials", "seconds", "pairs", "lost"]  # as in `CoverageRecord`
 
@@ -105,7 +92,6 @@ class SearchRun:
         assert cell.search is not None
         self.cell, self.search, self.settings = cell, cell.search, settings
         self.looks = settings.look((), None)
-        self.arms: list[Arm] = []
         self._about = about = cell.delta, resolution_of(cell, settings.plan)
         self._ends = settings.run.stop == "decided" or self.search.findings > 1
         self.wealth = Wealth(*about, led=not self._ends)
@@ -121,25 +107,14 @@ class SearchRun:
         self._leading = Leading(*about)
         limit = settings.run.seconds
         self._clock = Clock(None if limit is None else max(limit, GRACE))
-        self.maker = proposals.ArmMaker(cell, settings, self._clock)
-        self.sensitivity = sensitivity.SensitivityCheck(
-            self.search.mechanism.value,
-            settings.source,
-            settings.run,
-            self.search.neighbourhood.value,
+        self.proposals = Proposals(cell, settings, self._clock)
+        self.arms = self.proposals.arms
+        question = digest([settings.question, repr(self.error)])
+        self._kept = KeptChoices(
+            settings.store, self.proposals.stream, question, self._clock, limit
         )
-        self._stream = Stream(cell.seed, self.maker.group([]), cell.repeat, EVAL)
-        where = settings.store, self._stream, digest([settings.question, repr(self.error)])
-        self._kept = KeptChoices(*where, self._clock, limit)
-        self._known: dict[tuple[Pair, Setting], Arm | None] = {}
-        """Every pair that was begun, in order, with its arm if it has one."""
-        self._waiting: list[tuple[Pair, Setting]] = []  # proposed, and not drawn from yet
         self._asked_at = 0  # draws at the last proposal
-        self._tried_own_data = False
         self._fruitless = 0  # proposals in a row without draws between them
-        self.proposed: dict[tuple[Pair, Setting], None] = {}  # those that can be drawn from
-        self._raised: list[int] = []  # kinds of exceptions, of pairs with no other answers
-        self.lost: list[SampleError] = []  # crashes and lacks of memory, each at another pair
         self._rounds: list[HostArray] = []  # what was counted, round by round
         self._zs: dict[int, tuple[Any, float]] = {}  # results of `_z`, with their arguments
 
@@ -183,11 +158,6 @@ class SearchRun:
         found = [one._replace(refuted=one.wealth.best >= least) for one in self.outcomes]
         # The bets of one outcome, continued by those of the next, are also bets against the claim.
         self.outcomes = [one for one in found if one.refuted] or found[:1]
-
-    @property
-    def raised(self) -> int:
-        """Number of pairs whose answers were all the same exception."""
-        return len(self._raised)
 
     @property
     def has_bet(self) -> bool:
@@ -274,10 +244,8 @@ class SearchRun:
         if self.known.has(name := self._name(arm)):  # it is set aside, and decides nothing
             return
         self._first = SearchOutcome(arm, self.wealth, True, name)
-        self._first_draws, self.wealth = self.drawn, self.wealth.afresh()
-        for one in self.arms:
-            one.earned = 0.0
-        self._zs.clear()
+        self._first_draws = self.drawn
+        self._begin_wealth(self.wealth.afresh())
 
     def _second(self, factor: int) -> bool:
         """True if the second batch has as many draws as some multiple of the first."""
@@ -315,11 +283,13 @@ class SearchRun:
             if len(self.outcomes) == most:
                 return True
         arm.known = name
-        self.wealth = self.wealth.without(self.arms.index(arm))
-        for one in self.arms:
-            one.earned = 0.0
-        self._zs.clear()
+        self._begin_wealth(self.wealth.without(self.arms.index(arm)))
         return False
+
+    def _begin_wealth(self, wealth: Wealth) -> None:
+        self.wealth = wealth
+        for arm in self.arms:
+            arm.earned = 0.0
 
     def _set_aside(self, arm: Arm) -> bool:
         """Set a pair aside if it shows a known leak; True if so."""
@@ -337,28 +307,32 @@ class SearchRun:
 
     def _goes_on(self) -> bool:
         """Take one step; False if none is left."""
-        is_limited = self._is_black_box and len(self.arms) > 0
-        is_half_spent = is_limited and self._kept.are_enough(len(self._known))
-        if self._waiting and is_half_spent:
-            self._waiting.clear()
+        waiting, playing = self.proposals.waiting, self._playing
+        is_half_spent = (
+            self._is_black_box
+            and len(self.arms) > 0
+            and self._kept.are_enough(len(self.proposals.begun))
+        )
+        if waiting and is_half_spent:
+            waiting.clear()
             self._asked_at = self.drawn
         # A promising pair of a black box is followed before other pairs are begun.
-        if self._waiting and not (self._is_black_box and self._is_promising()):
-            self._begin(*self._waiting.pop(0))
-            if not self._waiting:
+        if waiting and not (self._is_black_box and self._is_promising()):
+            if draws := self.proposals.begin(self.drawn):
+                self._spend(draws)
+            if not self.proposals.waiting:
                 self._asked_at = self.drawn
             return True
-        playing = self._playing
         wants_more = self.drawn >= AGAIN[self._is_promising()] * self._asked_at or not playing
         wants_more &= self._fruitless < MOST_FRUITLESS
-        if wants_more and not self._waiting and not is_half_spent:
+        if wants_more and not waiting and not is_half_spent:
             self._fruitless = 0 if self.drawn > self._asked_at else self._fruitless + 1
-            self._propose()
+            self.proposals.propose(self._growth)
             self._asked_at = self.drawn
-            if self._waiting or playing:
+            if self.proposals.waiting or playing:
                 return True
         if not self.arms:
-            raise self._failure(NO_PAIR)
+            raise self.proposals.failure(NO_PAIR)
         if not playing:
             self.ended_by = "pairs"
             return False
@@ -387,7 +361,7 @@ class SearchRun:
             # on the answers. What was refuted before stands.
             if not self.outcomes and not self.is_refuted():
                 raise
-            self.lost.append(error)
+            self.proposals.lost.append(error)
             self.ended_by = "lost"
             return False
         return True
@@ -395,99 +369,6 @@ class SearchRun:
     @property
     def _is_black_box(self) -> bool:
         return isinstance(self.search.mechanism.value, HostMechanism)
-
-    def _propose(self) -> None:
-        history: dict[Pair, Earned] = {}
-        for (pair, _), arm in self._known.items():
-            growth = 0.0 if arm is None or arm.known else self._growth(arm)
-            before = history.get(pair, Earned(pair, 0, 0.0))
-            draws = before.draws + (arm.trials if arm else 0)
-            history[pair] = Earned(pair, draws, max(before.growth, growth))
-        rng = host_generator(self._stream.of(PROPOSE), len(self.arms))
-        neighbourhood, told = self.search.neighbourhood.value, list(history.values())
-        proposed = call_plugin("propose", lambda: list(neighbourhood.propose(rng, told)))
-        proposed = self.sensitivity.look([pair for pair in proposed if pair not in history])
-        proposed = list(dict.fromkeys(proposed))
-        waiting: list[tuple[Pair, Setting]] = [(pair, ()) for pair in proposed]
-        if self.search.parameters:
-            waiting = self._with_settings(proposed, rng)
-        fresh = [one for one in dict.fromkeys(waiting) if one not in self._known]
-        self.proposed.update(dict.fromkeys(fresh))
-        self._waiting = fresh[: MOST_PAIRS - len(self.arms)]
-
-    def _with_settings(
-        self, pairs: Sequence[Pair], rng: np.random.Generator
-    ) -> list[tuple[Pair, Setting]]:
-        """Choose settings of the mechanism for new pairs, and for those with the largest gains."""
-        ranges = self.search.parameters
-        if not self._known:
-            first = planned(ranges)
-            return [
-                (pair, first[(at + shift) % len(first)])
-                for shift in range(len(first))
-                for at, pair in enumerate(pairs)
-            ]
-        playing = sorted(self._playing, key=self._growth, reverse=True)[:PARENTS]
-        parents = [arm for arm in playing for _ in range(CHILDREN)]
-        found = [(arm.pair, by_chance(ranges, rng, arm.setting)) for arm in parents]
-        near = [arm.setting for arm in playing] or [()]
-        for at, pair in enumerate(pairs):
-            found.append((pair, near[at % len(near)] if at % 2 else by_chance(ranges, rng)))
-        return found
-
-    def _begin(self, pair: Pair, setting: Setting) -> None:
-        """Draw from a pair for the first time."""
-        self._known[pair, setting] = None
-        try:
-            arm = self.maker.arm(pair, setting)
-        except CRASHES as error:
-            self._lose(error)
-            return
-        if arm is None:
-            self.proposed.pop((pair, setting), None)
-            return
-        if not self._tried_own_data:
-            self._tried_own_data = True
-            own = call_plugin("own_data", lambda: list(self.search.neighbourhood.value.own_data()))
-            if own and isinstance(arm.mechanism, HostMechanism):
-                where = self.cell, self.settings.source, self._clock.deadline()
-                trial_call.try_own_data(arm.mechanism, own, *where)
-        needed = arm.first()
-        if self.drawn + needed > (PROPOSALS if self.arms else 1) * self.cell.trials:
-            if not self.arms:
-                raise self._failure(
-                    f"a search takes {needed} trials to start, and more to continue"
-                )
-            self._waiting.clear()
-            return
-        try:
-            arm.warm_up()
-        except CRASHES as error:
-            self._lose(error)
-            return
-        if isinstance(arm, BlackBoxArm):
-            trial_call.check_names(arm.raised, self.settings.source.words)
-        if isinstance(arm, BlackBoxArm) and (kind := arm.same_exception()) is not None:
-            self._raised.append(kind)
-        else:
-            self.arms.append(arm)
-            self._known[pair, setting] = arm
-        self._spend(arm.trials)
-
-    def _lose(self, error: SampleError) -> None:
-        """Leave a pair out at which the box crashed; raise if it has answered at no other one."""
-        self.lost.append(error)
-        if not self.arms and len(self.lost) == MOST_LOST:
-            raise error
-
-    def _failure(self, reason: str) -> CellError:
-        """Return why there is no pair to bet on: exceptions if there were any, else the reason."""
-        if self._raised:
-            words = self.settings.source.words
-            reason = trial_call.only_exceptions("all answers of every pair", {*self._raised}, words)
-        elif self.lost:
-            return self.lost[0]
-        return CellError(reason)
 
     def _next(self, arms: Sequence[Arm]) -> tuple[Arm, bool]:
         """Return the next pair to draw from; True if it is drawn for its bound."""
