@@ -29,14 +29,10 @@ def dpframe_mechanisms() -> list[type[Mechanism]]:
     from dpframe_dpsgd.dense import DPSGD
     from dpframe_dpsgd.fedavg import DPFedAvg, MistakenFedAvg
     from dpframe_dpsgd.federated import FederatedCanaries
-    from dpframe_dpsgd.jax_privacy_training import JaxPrivacyDPSGD
     from dpframe_dpsgd.mistaken import MistakenDPSGD
     from dpframe_dpsgd.one_run import OneRunDPSGD
 
-    return [
-        *(DPSGD, JaxPrivacyDPSGD, MistakenDPSGD, OneRunDPSGD),
-        *(FederatedCanaries, DPFedAvg, MistakenFedAvg),
-    ]
+    return [DPSGD, MistakenDPSGD, OneRunDPSGD, FederatedCanaries, DPFedAvg, MistakenFedAvg]
 
 
 @hookimpl

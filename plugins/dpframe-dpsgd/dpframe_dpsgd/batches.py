@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, Key
+from dpframe.plugins import Array, Key
 
 OVERFLOW = 1e-9
 """A batch exceeds its array with at most this probability; excess records are left out."""

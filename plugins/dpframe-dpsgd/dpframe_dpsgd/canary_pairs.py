@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
-from dpframe.plugins import Ge, Pair
+from dpframe.plugins import Ge, HostArray, Pair
 from dpframe_dpsgd.datasets import DIGITS, load_table
 from dpframe_dpsgd.fedavg import Clients
 from dpframe_dpsgd.records import Records
-
-if TYPE_CHECKING:
-    from dpframe.plugins import HostArray
 
 
 class ManyCanaries(Pair, name="many-canaries"):

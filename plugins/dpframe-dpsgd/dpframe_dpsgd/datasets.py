@@ -5,14 +5,12 @@ from __future__ import annotations
 import functools
 import importlib.util
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dpframe_dpsgd.idx import read_idx
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 DIGITS = "digits"
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from dpframe.plugins import Ge
+from dpframe.plugins import Array, Ge, Key, Tree
 from dpframe_dpsgd import network
 from dpframe_dpsgd.training import AT_ONCE, Training
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, Key, Tree
 
 WIDTH = 200
 """Hidden units of the experiments."""

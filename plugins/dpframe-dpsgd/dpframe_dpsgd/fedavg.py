@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.plugins import AccountedDP, Claim, Ge, Gt, Le, Mechanism, Pair
+from dpframe.plugins import AccountedDP, Array, Claim, Ge, Gt, Key, Le, Mechanism, Pair
 from dpframe_dpsgd import network
 from dpframe_dpsgd.training import SPACING, as_vector
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, Key
 
 NORMAL_MAD = 1.4826  # standard deviation of a normal variable over its median absolute deviation
 AT_ONCE = 1  # runs that train together; more of them take more memory, not less time

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 
-from dpframe.plugins import Claim, GaussianDP, Ge, Gt, Mechanism, Pair
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, Key
+from dpframe.plugins import Array, Claim, GaussianDP, Ge, Gt, Key, Mechanism, Pair
 
 AT_ONCE = 1 << 22
 """Largest number of canary coordinates in memory; they are regenerated instead of stored."""

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import gzip
 import math
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import numpy.typing as npt
+import numpy.typing as npt
 
 TYPES = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 """Element types by the third byte of the file."""

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
+from dpframe.plugins import Array, Key, Tree
 from dpframe_dpsgd import network
 from dpframe_dpsgd.batches import Batch, batch_length
 from dpframe_dpsgd.dense import DenseTraining
+from dpframe_dpsgd.records import Records
 from dpframe_dpsgd.training import split_canary
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, Key, Tree
-    from dpframe_dpsgd.records import Records
 
 Mistake = Literal[
     "none",

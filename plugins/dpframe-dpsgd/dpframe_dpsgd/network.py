@@ -8,13 +8,12 @@ layers this is exact.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, Key
+from dpframe.plugins import Array, Key
 
 
 class Network(NamedTuple):

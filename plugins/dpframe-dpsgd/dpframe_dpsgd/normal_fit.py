@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.plugins import BinCounts, Estimate, Estimator, Ge, Query
+from dpframe.plugins import (
+    BinCounts,
+    Estimate,
+    Estimator,
+    Ge,
+    HostArray,
+    Ints,
+    Query,
+    Statistic,
+    Tree,
+)
 from dpframe.stats.one_run import Normal, normals_epsilon, normals_log_delta
 from dpframe.stats.tradeoff import tradeoff_of_profile
-
-if TYPE_CHECKING:
-    from dpframe.plugins import HostArray, Ints, Statistic, Tree
 
 RATES = np.concatenate([[0.0], np.geomspace(1e-4, 0.1, 10), np.linspace(0.15, 1.0, 18)])
 """False-positive rates at which the fitted curve is given."""

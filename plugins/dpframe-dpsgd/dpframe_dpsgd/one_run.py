@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.plugins import Pair
+from dpframe.plugins import Array, Key, Pair
 from dpframe_dpsgd.batches import Batch, batch_length, poisson_sample
 from dpframe_dpsgd.dense import DenseTraining
+from dpframe_dpsgd.records import Records
 from dpframe_dpsgd.training import as_vector
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, Key
-    from dpframe_dpsgd.records import Records
 
 RUNS_AT_ONCE = 4
 """Runs that train together. An audit needs few runs, so a larger chunk would waste work."""

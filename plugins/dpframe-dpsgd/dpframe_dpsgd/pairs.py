@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from dpframe.plugins import Ge, Pair
+from dpframe.plugins import Ge, HostArray, Pair
 from dpframe_dpsgd.datasets import DIGITS, load_table, stamp
 from dpframe_dpsgd.records import Records
-
-if TYPE_CHECKING:
-    from dpframe.plugins import HostArray
 
 Kind = Literal["held-out", "mislabelled", "blank", "gradient"]
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
-from dpframe.plugins import Ge, Gt
+from dpframe.plugins import Array, Ge, Gt, HostArray, Key
 from dpframe_dpsgd.datasets import DIGITS, load_table, stamp
 from dpframe_dpsgd.dense import DPSGD
 from dpframe_dpsgd.pairs import Canary, CanaryPair, Kind
+from dpframe_dpsgd.records import Records
 from dpframe_dpsgd.training import as_vector
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, HostArray, Key
-    from dpframe_dpsgd.records import Records
 
 STARTS: tuple[Kind, ...] = ("held-out", "mislabelled", "blank")
 COMPARED = 64  # models on each side for each comparison of records

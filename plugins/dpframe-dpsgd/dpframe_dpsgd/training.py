@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, Self
 
 import jax
 import jax.numpy as jnp
@@ -12,16 +13,11 @@ import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 
-from dpframe.plugins import AccountedDP, Claim, Ge, Gt, Mechanism, Pair
+from dpframe.plugins import AccountedDP, Array, Claim, Ge, Gt, Key, Mechanism, Pair, Tree
 from dpframe_dpsgd.batches import Batch, batch_length, poisson_sample
 from dpframe_dpsgd.network import clip_factor
+from dpframe_dpsgd.records import Records
 from dpframe_dpsgd.white_box import Update, look
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dpframe.plugins import Array, Key, Tree
-    from dpframe_dpsgd.records import Records
 
 AT_ONCE = 8
 """Models of about 15 000 parameters that train together; more need memory and save no time."""

@@ -7,13 +7,12 @@ Algorithm 4], and in other directions that contain only noise if the trainer is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-if TYPE_CHECKING:
-    from dpframe.plugins import Array
+from dpframe.plugins import Array
 
 
 class Update(NamedTuple):

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from dpframe.plugins import ForeignMechanism, Gt, PureDP
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Claim, Pair
+from dpframe.plugins import Claim, ForeignMechanism, Gt, Pair, PureDP
 
 PROGRAMS = Path(__file__).parent / "programs"
 

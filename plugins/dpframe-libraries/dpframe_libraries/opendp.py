@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from dpframe.plugins import Ge, Gt, Le, Lt, PureDP, ZeroConcentratedDP
+from dpframe.plugins import Claim, Ge, Gt, Le, Lt, Pair, PureDP, ZeroConcentratedDP
 from dpframe_libraries.base import PROGRAMS, Bounds, Categories, OfNumbers, Pure, Released
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Claim, Pair
 
 MODULE = PROGRAMS / "use_opendp.py"
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from dpframe.plugins import Ge, Gt, Le, ParameterError, PureDP
+from dpframe.plugins import Claim, Ge, Gt, Le, Pair, ParameterError, PureDP
 from dpframe_libraries.base import PROGRAMS, Categories, OfNumbers, Pure
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Claim, Pair
 
 Oracle = Literal["GRR", "SUE", "OUE", "THE", "SHE", "BLH", "OLH"]
 Longitudinal = Literal["L-GRR", "L-SUE", "L-OUE", "L-OSUE", "L-SOUE", "L-BLH", "dBitFlipPM"]

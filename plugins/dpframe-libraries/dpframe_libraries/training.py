@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from dpframe.plugins import ApproxDP, GaussianDP, Ge, Gt, Le, Lt
+from dpframe.plugins import ApproxDP, Claim, GaussianDP, Ge, Gt, Le, Lt, Pair
 from dpframe_libraries.base import PROGRAMS, Bounds, Released
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Claim, Pair
 
 
 class Training(Released):

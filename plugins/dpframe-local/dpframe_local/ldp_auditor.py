@@ -11,16 +11,13 @@ the randomness of the n reports.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import integrate, optimize, stats
 
 from dpframe.plugins import Values
 from dpframe_local import protocols
-
-if TYPE_CHECKING:
-    from dpframe_local.protocols import Protocol
+from dpframe_local.protocols import Protocol
 
 
 def expected_epsilon(right: float, k: int, trials: int = 10**6, alpha: float = 0.01) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +12,8 @@ import numpy as np
 from dpframe_textbook.finite import FiniteDP
 from dpframe_textbook.noise import uniform
 
-from dpframe.plugins import Ge, Gt, Le, ParameterError, PureDP
+from dpframe.plugins import Array, Floats, Ge, Gt, Key, Le, Pair, ParameterError, PureDP
 from dpframe_local.protocols import Protocol, grr, grr_rates
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, Floats, Key, Pair
 
 MOST_OUTPUTS = 20_000
 

@@ -7,7 +7,7 @@ loss grows with the number m of attributes in which D and D′ differ.
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -15,11 +15,8 @@ import numpy as np
 from dpframe_textbook.finite import FiniteDP
 from dpframe_textbook.noise import categorical
 
-from dpframe.plugins import Ge, Gt, Le, Mechanism, PureDP
+from dpframe.plugins import Array, Floats, Ge, Gt, Key, Le, Mechanism, Pair, PureDP
 from dpframe_local.protocols import grr, grr_rates
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, Floats, Key, Pair
 
 MOST_OUTPUTS = 20_000
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -17,10 +17,7 @@ import numpy as np
 from dpframe_textbook.finite import FiniteDP
 from dpframe_textbook.noise import laplace, uniform
 
-from dpframe.plugins import Ge, Gt, Le, Lt, Mechanism, ParameterError, PureDP
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, Key, Pair
+from dpframe.plugins import Array, Ge, Gt, Key, Le, Lt, Mechanism, Pair, ParameterError, PureDP
 
 MOST_VALUES = 4096
 HASHES = 1 << 16

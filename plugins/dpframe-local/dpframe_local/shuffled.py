@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from dpframe_textbook.finite import FiniteDP
 
-from dpframe.plugins import Claim, Ge, Gt, Le, Lt, Mechanism
+from dpframe.plugins import Array, Claim, Floats, Ge, Gt, Key, Le, Lt, Mechanism, Pair
 from dpframe_local.protocols import grr, grr_rates
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, Floats, Key, Pair
 
 SMALLEST = 1e-300
 """The smallest δ of a search."""

@@ -9,27 +9,26 @@ import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from pickle import dumps, loads
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
+import numpy as np
 from pydantic import ConfigDict
 
 from dpframe import audit
 from dpframe.plugins import (
     ApproxDP,
+    Claim,
     ForeignMechanism,
     Ge,
     Gt,
     HostMechanism,
     Lt,
+    Pair,
     ParameterError,
     PureDP,
+    Record,
     SpecFile,
 )
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from dpframe.plugins import Claim, Pair, Record
 
 PROGRAMS = Path(__file__).parent / "programs"
 

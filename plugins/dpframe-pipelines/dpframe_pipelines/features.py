@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from dpframe.plugins import Attack, HostMechanism, find_plugin
+from dpframe.plugins import (
+    Array,
+    Attack,
+    Floats,
+    HostArray,
+    HostMechanism,
+    Ints,
+    Key,
+    Pair,
+    Target,
+    Tree,
+    find_plugin,
+)
 from dpframe_pipelines.programs.queries import BEFORE, TOTAL
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from dpframe.plugins import Array, Floats, HostArray, Ints, Key, Pair, Target, Tree
 
 UNORDERED = "sort the rows in the adapter if the engine promises no order"
 

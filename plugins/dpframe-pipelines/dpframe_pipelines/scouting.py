@@ -5,18 +5,15 @@ from __future__ import annotations
 import copy
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from dpframe import records_params
 from dpframe.plugins import ParameterError, find_plugin
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from dpframe_pipelines.boxes import Column
-    from dpframe_pipelines.programs.table_features import Features
+from dpframe_pipelines.boxes import Column
+from dpframe_pipelines.programs.table_features import Features
 
 SCOUTS = 8
 """Fits of the given table that show which counts never vary, before the search."""

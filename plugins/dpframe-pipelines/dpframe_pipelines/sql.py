@@ -9,11 +9,21 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from dpframe.plugins import DpframeError, Ge, Le, Neighbourhood, ParameterError, Values
+from dpframe.plugins import (
+    DpframeError,
+    Earned,
+    Ge,
+    Le,
+    Neighbourhood,
+    Pair,
+    ParameterError,
+    Record,
+    Values,
+)
 from dpframe_pipelines.boxes import (
     Budget,
     Column,
@@ -33,9 +43,6 @@ from dpframe_pipelines.trial_calls import (
     takes_generator,
     unanswered,
 )
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Earned, Pair, Record
 
 Row = tuple[Any, ...]
 

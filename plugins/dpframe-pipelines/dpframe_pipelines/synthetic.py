@@ -5,23 +5,27 @@ from __future__ import annotations
 import copy
 import difflib
 import json
+import os
 import time
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from dpframe import records_params
-from dpframe.plugins import DpframeError, Neighbourhood, ParameterError, find_plugin
+from dpframe.plugins import (
+    DpframeError,
+    Earned,
+    Neighbourhood,
+    Pair,
+    ParameterError,
+    Record,
+    find_plugin,
+)
 from dpframe_pipelines.boxes import Budget, Piped, audited, claim_of, columns_of, function_box
 from dpframe_pipelines.programs.table_features import Features
 from dpframe_pipelines.scouting import Scouting, targets_of
 from dpframe_pipelines.trial_calls import check_tables, fits_of, takes_generator
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Mapping, Sequence
-
-    from dpframe.plugins import Earned, Pair, Record
 
 FITS_OF_A_PAIR = 200
 """A search begins with one pair per this many fits."""

@@ -12,21 +12,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pickle import dumps, loads
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpframe import DpframeError, UndecidedError
 from dpframe_pipelines.boxes import PROGRAMS
 from dpframe_pipelines.programs import queries, trials
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from dpframe_pipelines.programs.queries import Query
+from dpframe_pipelines.programs.queries import Query
 
 SECONDS = 10.0
 """Time of all trial calls together, in seconds, at most."""

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Callable
+from typing import Annotated, Literal
 
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.plugins import Ge, Le, Mechanism, PureDP, ZeroConcentratedDP
+from dpframe.plugins import Array, Floats, Ge, Key, Le, Mechanism, Pair, PureDP, ZeroConcentratedDP
 from dpframe_textbook.finite import FiniteDP
 from dpframe_textbook.integers import discrete_gaussian, discrete_laplace
 from dpframe_textbook.neighbours import one_by_one
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dpframe.plugins import Array, Floats, Key, Pair
 
 REACH = 40
 """Number of scales beyond which the noise has a probability below 1e-17."""

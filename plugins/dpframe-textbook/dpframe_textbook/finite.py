@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import optimize
 
-from dpframe.plugins import Claim
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Floats
+from dpframe.plugins import Claim, Floats
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import Annotated, Literal, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.plugins import ApproxDP, Gt, Lt, Mechanism
+from dpframe.plugins import ApproxDP, Array, Floats, Gt, Key, Lt, Mechanism, Pair
 from dpframe.stats.gaussian import gaussian_mu_at
 from dpframe_textbook.finite import FiniteDP
 from dpframe_textbook.neighbours import each_by_one, of_steps
@@ -17,9 +17,6 @@ from dpframe_textbook.noise import normal
 from dpframe_textbook.paths import Noises
 from dpframe_textbook.quadrature import NORMAL
 from dpframe_textbook.sparse_vector import BELOW, stop
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, Floats, Key, Pair
 
 
 class GaussianThreshold(Mechanism, name="above-threshold-gaussian"):

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.plugins import Ge, Gt, LaplaceDP, Mechanism, PureDP
+from dpframe.plugins import Array, Ge, Gt, Key, LaplaceDP, Mechanism, Pair, PureDP
 from dpframe_textbook.neighbours import OneByOne, one_by_one
 from dpframe_textbook.noise import laplace
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, Key, Pair
 
 
 class NoisyHistogram1(OneByOne, name="noisy-histogram-1"):

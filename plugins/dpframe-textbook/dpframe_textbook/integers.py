@@ -6,14 +6,13 @@ several draws in sequence, so that little time is lost waiting for the slowest.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, HostArray, Key
+from dpframe.plugins import Array, HostArray, Key
 
 BEGIN, MAGNITUDE, MULTIPLE, ACCEPT, DONE = range(5)
 """The phases of a machine: draw a remainder U, keep or redraw it, add multiples of t, and accept or

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.plugins import Ge, Gt, Le, Mechanism, PureDP
+from dpframe.plugins import Array, Floats, Ge, Gt, Key, Le, Mechanism, Pair, PureDP
 from dpframe_textbook.noise import exponential, laplace, normal
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, Floats, Key, Pair
 
 
 class PlanarLaplace(Mechanism, name="planar-laplace"):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 
-from dpframe.plugins import ApproxDP, Gt, Mechanism, PureDP
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Floats, Pair
+from dpframe.plugins import ApproxDP, Floats, Gt, Mechanism, Pair, PureDP
 
 ROUNDING = 1e-6
 """Largest excess of a difference over an integer that counts as rounding."""

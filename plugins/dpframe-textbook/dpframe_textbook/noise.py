@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, Key
+from dpframe.plugins import Array, Key
 
 
 def uniform(key: Key, shape: tuple[int, ...], dtype: Any) -> Array:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import jax.numpy as jnp
 import numpy as np
 
+from dpframe.plugins import Array, Floats, Key, Pair
 from dpframe_textbook.finite import FiniteDP
 from dpframe_textbook.neighbours import EachByOne
 from dpframe_textbook.noise import exponential, laplace
-from dpframe_textbook.quadrature import EXPONENTIAL, LAPLACE, largest_of
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, Floats, Key, Pair
-    from dpframe_textbook.quadrature import Law
+from dpframe_textbook.quadrature import EXPONENTIAL, LAPLACE, Law, largest_of
 
 
 class NoisyMax(EachByOne):

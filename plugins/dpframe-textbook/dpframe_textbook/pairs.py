@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from dpframe.plugins import Ge, Pair
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Floats
+from dpframe.plugins import Floats, Ge, Pair
 
 Name = Literal[
     "one-above",

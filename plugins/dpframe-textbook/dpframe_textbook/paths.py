@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpframe.plugins import Floats
 from dpframe_textbook.quadrature import LAPLACE, NOTHING, REACH, Law, nodes
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Floats
 
 MOST_PATHS = 5000
 """Largest number of outputs for which probabilities are computed."""

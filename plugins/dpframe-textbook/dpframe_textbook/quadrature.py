@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dpframe.plugins import Floats
+from dpframe.plugins import Floats
 
 REACH = 45.0
 """Range of the integral beyond the outermost kink: e^{−45} is below 1e-19."""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.plugins import ApproxDP, Gt, Le, Mechanism, PureDP
+from dpframe.plugins import ApproxDP, Array, Floats, Gt, Key, Le, Mechanism, Pair, PureDP
 from dpframe_textbook.finite import FiniteDP
 from dpframe_textbook.neighbours import of_steps, one_by_one
 from dpframe_textbook.noise import uniform
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, Floats, Key, Pair
 
 
 class SubsampledResponse(Mechanism, name="subsampled-randomized-response"):

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.plugins import Ge, Gt, Le, Lt, Mechanism, PureDP
+from dpframe.plugins import Array, Floats, Ge, Gt, Key, Le, Lt, Mechanism, Pair, PureDP
 from dpframe_textbook.finite import FiniteDP
 from dpframe_textbook.noise import uniform
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, Floats, Key, Pair
-
 
 FIRST = np.uint32(53)
 """The first hash function. With 4 hash functions and 20 bits, neighbouring integers from −2 to 2

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
+from dpframe.plugins import Array, Floats, Key, Pair
 from dpframe_textbook.finite import FiniteDP
 from dpframe_textbook.neighbours import EachByOne
 from dpframe_textbook.noise import categorical, uniform
 from dpframe_textbook.quadrature import EXPONENTIAL, largest_of
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, Floats, Key, Pair
 
 
 class ExponentialMechanism(EachByOne, name="exponential-mechanism"):

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.plugins import Gt
+from dpframe.plugins import Array, Floats, Gt, Key, Pair
 from dpframe_textbook.finite import FiniteDP
 from dpframe_textbook.neighbours import OneByOne
 from dpframe_textbook.noise import half_step, laplace
 from dpframe_textbook.quadrature import LAPLACE
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, Floats, Key, Pair
 
 
 class Snapping(OneByOne, name="snapping"):

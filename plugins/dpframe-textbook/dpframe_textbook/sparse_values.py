@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 
-from dpframe.plugins import Ge, PureDP
+from dpframe.plugins import Array, Ge, Key, Pair, PureDP
 from dpframe_textbook.neighbours import EachByOne, each_by_one
 from dpframe_textbook.noise import laplace
 from dpframe_textbook.sparse_vector import (
@@ -17,9 +17,6 @@ from dpframe_textbook.sparse_vector import (
     sparse_vector,
     stop,
 )
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, Key, Pair
 
 
 class NumericalSparseVector(EachByOne, name="numerical-sparse-vector"):

@@ -6,20 +6,17 @@ released), 0 below it, and −1 if the technique had already stopped.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.plugins import Ge
+from dpframe.plugins import Array, Floats, Ge, Key, Pair
 from dpframe_textbook.finite import FiniteDP
 from dpframe_textbook.neighbours import EachByOne
 from dpframe_textbook.noise import laplace
 from dpframe_textbook.paths import MOST_PATHS, Noises, paths
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, Floats, Key, Pair
 
 BELOW = 0.0
 """The output for an answer below the threshold."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import jax.numpy as jnp
 
-from dpframe.plugins import ApproxDP, Gt, Le, Mechanism
+from dpframe.plugins import ApproxDP, Array, Gt, Key, Le, Mechanism, Pair
 from dpframe_textbook.neighbours import of_steps, one_by_one
 from dpframe_textbook.noise import laplace
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, Key, Pair
 
 
 class StabilityHistogram(Mechanism, name="stability-histogram"):

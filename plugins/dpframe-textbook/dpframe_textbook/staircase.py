@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.plugins import Gt, Lt
+from dpframe.plugins import Array, Floats, Gt, Key, Lt, Pair
 from dpframe_textbook.finite import FiniteDP
 from dpframe_textbook.neighbours import OneByOne
 from dpframe_textbook.noise import exponential, uniform
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, Floats, Key, Pair
 
 LOST = 20.0
 """Multiple of 1/ε beyond which the noise has a probability of 2e-9 and counts as one output."""

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.plugins import Ge, Le
+from dpframe.plugins import Array, Floats, Ge, Key, Le, Pair
 from dpframe_textbook.finite import FiniteDP
 from dpframe_textbook.neighbours import OneByOne
 from dpframe_textbook.noise import categorical
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, Floats, Key, Pair
 
 LN_2 = float(np.log(2))
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
-from dpframe.plugins import Attack
+from dpframe.plugins import Array, Attack, HostArray, Key, Target, Tree
 from dpframe_dpsgd.pairs import Canary, CanaryPair
 from dpframe_dpsgd.training import Training, as_vector
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, HostArray, Key, Target, Tree
 
 
 class LossOnCanary(Attack):

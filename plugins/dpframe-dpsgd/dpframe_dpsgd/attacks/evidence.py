@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-if TYPE_CHECKING:
-    from dpframe.plugins import Claim, Floats, HostArray
+from dpframe.plugins import Claim, Floats, HostArray
 
 
 def strongest(scores0: HostArray, scores1: HostArray, claim: Claim | None) -> tuple[int, float]:

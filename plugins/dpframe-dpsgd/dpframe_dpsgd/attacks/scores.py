@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax.numpy as jnp
 
+from dpframe.plugins import Array
 from dpframe_dpsgd.white_box import VIEWS
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array
 
 COLUMN = {name: place for place, name in enumerate(VIEWS)}
 LAGS = 16

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import jax.numpy as jnp
 import numpy as np
 
-from dpframe.plugins import Attack, Ge
+from dpframe.plugins import Array, Attack, Ge, HostArray, Key, Target, Tree
 from dpframe_dpsgd.attacks.evidence import strongest
 from dpframe_dpsgd.attacks.scores import COLUMN, candidates, likelihood_ratio
 from dpframe_dpsgd.training import Training
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Array, HostArray, Key, Target, Tree
 
 
 class OfSteps(Attack):

@@ -11,17 +11,14 @@ import selectors
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import IO, Any, Self
 
 from dpframe.plugins import DpframeError
+from dpframe_libraries.accountants.questions import Question
+from dpframe_libraries.accountants.truth import Interval
 from dpframe_libraries.base import PROGRAMS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from dpframe_libraries.accountants.questions import Question
-    from dpframe_libraries.accountants.truth import Interval
 
 WORKER = PROGRAMS / "accountants" / "answer.py"
 ADAPTERS = tuple(sorted(WORKER.parent.glob("of_*.py")))

@@ -8,19 +8,16 @@ import inspect
 import random
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from dpframe.plugins import DpframeError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dpframe_libraries.accountants.asking import Accountant, Answer, Environment, Kept
-    from dpframe_libraries.accountants.judging import Row
-    from dpframe_libraries.accountants.questions import Question
+from dpframe_libraries.accountants.asking import Accountant, Answer, Environment, Kept
+from dpframe_libraries.accountants.judging import Row
+from dpframe_libraries.accountants.questions import Question
 
 GRIDS = Path(__file__).parent / "grids"
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)

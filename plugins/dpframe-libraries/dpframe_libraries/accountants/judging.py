@@ -5,16 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable
+from typing import Literal
 
-from dpframe_libraries.accountants.questions import size, smaller
+from dpframe_libraries.accountants.asking import Accountant, Answer
+from dpframe_libraries.accountants.questions import Question, size, smaller
 from dpframe_libraries.accountants.truth import Interval, intervals
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dpframe_libraries.accountants.asking import Accountant, Answer
-    from dpframe_libraries.accountants.questions import Question
 
 Kind = Literal["below", "above", "failed", "loose"]
 KINDS: dict[Kind, str] = {

@@ -10,15 +10,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dpframe.plugins import Floats
+from dpframe.plugins import Floats
 
 Relation = Literal["add-remove", "replace", "zero-out"]
 TRUNCATED = "truncated-discrete-gaussian"

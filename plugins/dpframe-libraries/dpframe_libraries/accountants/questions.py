@@ -7,15 +7,13 @@ import fractions
 import itertools
 import math
 import tomllib
-from typing import TYPE_CHECKING, Any, get_args
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, get_args
 
 from dpframe.plugins import DpframeError
 from dpframe_libraries.accountants import pairs
 from dpframe_libraries.accountants.pairs import Relation, Step
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
 STEP_KEYS = tuple(field.name for field in dataclasses.fields(Step))
 

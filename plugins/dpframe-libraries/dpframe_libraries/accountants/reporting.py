@@ -7,17 +7,13 @@ import html
 import io
 import json
 import math
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TextIO
 
 from dpframe.plugins import DpframeError
-from dpframe_libraries.accountants.judging import ABSOLUTE, KINDS, RELATIVE
+from dpframe_libraries.accountants.judging import ABSOLUTE, KINDS, RELATIVE, Finding, Row
 from dpframe_libraries.accountants.questions import describe
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from dpframe_libraries.accountants.judging import Finding, Row
 
 FORMATS = (".html", ".json", ".csv", ".svg")
 COLUMNS = ("accountant", "answers", *KINDS, "not asked", "least", "most", "seconds")

@@ -12,17 +12,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import fft
 from scipy.special import logsumexp
 
+from dpframe.plugins import Floats
 from dpframe_libraries.accountants import pairs
-
-if TYPE_CHECKING:
-    from dpframe.plugins import Floats
-    from dpframe_libraries.accountants.pairs import Grid, Relation, Step
+from dpframe_libraries.accountants.pairs import Grid, Relation, Step
 
 TIGHT = 2e-3
 """Target width of an interval, relative to the larger of its upper end and 0.01."""
