@@ -7,6 +7,7 @@ import contextlib
 import math
 import re
 from collections.abc import Iterable, Iterator
+from decimal import ROUND_FLOOR, Decimal
 from importlib.resources import files
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -21,23 +22,22 @@ LARGEST_SIZE = 1_000_000  # of a parameter of a pair, such as its dimension
 LARGEST_MODULE = 200_000  # bytes of a module that a script includes
 OUR_NAMES = {
     *("D", "D_PRIME", "PARAMS", "EPSILON", "DELTA", "CONFIDENCE", "RUNS", "nan", "inf", "main"),
-    *("releaser", "answers", "numbers", "choose_event", "lower_limit", "limits", "loss_shown"),
+    *(
+        "releaser",
+        "answers",
+        "numbers",
+        "features",
+        "choose_event",
+        "lower_limit",
+        "limits",
+        "loss_shown",
+    ),
     *("__name__", "__future__"),
 }
 """Names that the script uses, so a module must not overwrite them."""
 
 TO_WRITE = "TO DO: put here"
 """Begins a comment where a reader has to complete a script."""
-
-_NUMBER = r"-?(?:\d[\d.]*(?:e[+-]?\d+)?|inf)"
-_PLACE = re.compile(r"(?:the output|output (\d+)) is (.+)")
-_RANGES = (
-    (re.compile(rf"from ({_NUMBER}) to below ({_NUMBER})"), "{0} <= x < {1}"),
-    (re.compile(rf"below ({_NUMBER})"), "x < {0}"),
-    (re.compile(rf"({_NUMBER}) or more"), "x >= {0}"),
-    (re.compile(rf"({_NUMBER})"), "math.isclose(x, {0}, rel_tol=1e-5)"),  # written with six digits
-    (re.compile(r"not a number"), "x != x"),
-)
 
 
 _ROOT = (
@@ -111,14 +111,6 @@ def reproduction(record: Record, cell: Any, folders: Iterable[Path] = ()) -> str
     d0, d1 = _datasets(cell)
     label = without_paths(cell.mechanism.label)
     about = f"{label} violates its claim: {_claim(cell)}.", _seen(cell)
-    if condition := _event(cell):
-        body = condition.replace("\n", "\n        ")
-        told = f"event, {without_paths(cell.search.event)!r}, {int(cell.search.more_likely != 'D')}"
-        event = (
-            f"def choose_event(runs):\n    def event(answer):\n        {body}\n\n    return {told}"
-        )
-    else:
-        event = _template("chosen_event.py.txt")
     parts = {
         "ABOUT": "\n".join(_line(each) for each in about).replace("\\", "\\\\").replace('"', "'"),
         "D0": d0,
@@ -129,7 +121,6 @@ def reproduction(record: Record, cell: Any, folders: Iterable[Path] = ()) -> str
         "CONFIDENCE": repr(record.audit.confidence),
         "RUNS": str(_runs(record, cell)),
         "MODULE": _module(cell, folders),
-        "EVENT": event.rstrip(),
     }
     # One pass, so that a text of the record that looks like a placeholder is not replaced.
     script = _template("witness.py.txt")
@@ -138,30 +129,6 @@ def reproduction(record: Record, cell: Any, folders: Iterable[Path] = ()) -> str
 
 def _template(name: str) -> str:
     return (files("dpframe_watch") / "templates" / name).read_text(encoding="utf-8")
-
-
-def _event(cell: Any) -> str | None:
-    """Return the body of a function that tests for the witness event, or None if there is none."""
-    words = cell.search.event if cell.search is not None else ""
-    if raised := re.fullmatch(r"raises ([A-Za-z_]\w*)\b[^,]*", words):
-        return f"return type(answer).__name__ == {raised[1]!r}"
-    if re.search(r"\bNaN\b", words) and words.startswith("gives ") and " or " not in words:
-        return "return answer is not None and bool(np.isnan(numbers(answer)).any())"
-    place = _PLACE.fullmatch(words)
-    if place is None:
-        return None
-    conditions = []
-    for part in re.split(r", | or (?=from |below |not a )", place[2]):
-        found = [(text, match) for form, text in _RANGES if (match := form.fullmatch(part))]
-        if not found:
-            return None
-        text, match = found[0]
-        conditions.append(text.format(*match.groups()))
-    at = int(place[1] or 1) - 1
-    return (
-        f"values = numbers(answer)\nif len(values) <= {at}:\n    return False\n"
-        f"x = values[{at}]\nreturn {' or '.join(conditions)}"
-    )
 
 
 def _datasets(cell: Any) -> tuple[str, str]:
@@ -356,8 +323,10 @@ def _facts(record: Record, cell: Any) -> Iterator[str]:
         yield seen
     estimate = cell.estimate
     if estimate is not None and estimate.certified and estimate.epsilon_lower is not None:
+        claim = None if cell.claim is None else float(cell.claim.epsilon)
+        lower = rounded_down(estimate.epsilon_lower, claim)
         yield (
-            f"certified: ε ≥ {_down(estimate.epsilon_lower)} at δ = {estimate.delta:g}, confidence "
+            f"certified: ε ≥ {lower} at δ = {estimate.delta:g}, confidence "
             f"{estimate.confidence:.6g}"
         )
     for witness in cell.exact.witnesses if cell.exact is not None else ():
@@ -430,9 +399,16 @@ def _seen(cell: Any) -> str:
     )
 
 
-def _down(value: float) -> str:
-    """Write a lower bound, rounded down."""
-    return f"{math.floor(value * 1e4) / 1e4:.4f}"
+def rounded_down(value: float, claim: float | None) -> str:
+    """Return a lower bound as text, rounded down, distinguishable from the claim."""
+    if not value:
+        return "0"
+    exact = Decimal(repr(value))
+    for digits in range(3, 18):
+        rounded = exact.quantize(Decimal((0, (1,), exact.adjusted() - digits + 1)), ROUND_FLOOR)
+        if claim is None or not value > claim or float(rounded) > claim:
+            break
+    return f"{rounded:f}" if abs(value) >= 0.001 else f"{rounded:.2e}"
 
 
 def _code(value: Any) -> str:

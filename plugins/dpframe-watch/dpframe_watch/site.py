@@ -6,7 +6,6 @@ import math
 import re
 import shutil
 from collections.abc import Iterable
-from decimal import ROUND_FLOOR, Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from packaging.version import InvalidVersion, Version
 
 from dpframe import DpframeError, Record, load
 from dpframe_watch.audits import Result, State
-from dpframe_watch.disclosure import violated
+from dpframe_watch.disclosure import rounded_down, violated
 from dpframe_watch.registry import Registry, Task
 
 MANIFEST = ".dpframe-watch"
@@ -192,7 +191,7 @@ class Site:
             words_of(state, claim, lower)
             + (f"; {left_out} combinations not audited" if left_out else ""),
             "–" if claim is None else f"{claim:.6g}{at}",
-            "–" if lower is None else f"≥ {_down(lower, claim)}",
+            "–" if lower is None else f"≥ {rounded_down(lower, claim)}",
             draws,
             result.date,
             tests * (1 - record.audit.confidence),
@@ -230,24 +229,12 @@ def verdict_of(record: Record) -> tuple[str, Any]:
 def words_of(state: str, claim: float | None, lower: float | None) -> str:
     """Return the result in words; "no violation found" never promises privacy."""
     of = "" if claim is None else f", claimed {claim:.6g}"
-    bound = "" if lower is None else f"; certified ε ≥ {_down(lower, claim)}{of}"
+    bound = "" if lower is None else f"; certified ε ≥ {rounded_down(lower, claim)}{of}"
     if state == "violated":  # by a whole curve, or exactly, if its bound is not above the claim
         return f"violated{bound}" if (lower or 0) > (claim or 0) else "violated, see the report"
     if state == "consistent":
         return f"no violation found{bound}"
     return "inconclusive: too few draws to decide" if state else "no verdict"
-
-
-def _down(value: float, claim: float | None) -> str:
-    """Write a lower bound rounded down, with enough digits to distinguish it from the claim."""
-    if not value:
-        return "0"
-    exact = Decimal(repr(value))
-    for digits in range(3, 18):
-        rounded = exact.quantize(Decimal((0, (1,), exact.adjusted() - digits + 1)), ROUND_FLOOR)
-        if claim is None or not value > claim or float(rounded) > claim:
-            break
-    return f"{rounded:f}" if abs(value) >= 0.001 else f"{rounded:.2e}"
 
 
 def _order(version: str) -> tuple[Any, ...]:

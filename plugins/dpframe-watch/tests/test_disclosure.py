@@ -94,34 +94,6 @@ def test_it_refutes_a_true_claim_as_rarely_as_it_says(records):
     assert probability(0.95, 0.05) > 0.95
 
 
-@pytest.mark.parametrize(
-    ("words", "inside", "outside"),
-    [
-        ("the output is from -1.5 to below 2", [-1.5, 1.9], [2.0, np.nan, "text"]),
-        ("the output is below 1, from 3 to below 4, 9 or more", [0, 3, 9], [1, 4]),
-        ("output 2 is 4 or more", [{"n": 4, "mean": 0.0}, ["text", (5,)]], [{"a": 9, "b": [1]}]),
-        ("output 2 is 0.333333", [[0, 1 / 3]], [[1 / 3, 0], [1 / 3]]),
-        ("output 2 is not a number", [[0, np.nan]], [[np.nan, 0]]),
-        ("the output is -inf, 3e-05 or more", [-np.inf, 1.0], [0.0]),
-        ("raises ValueError in line 3", [ValueError("x")], [TypeError("x"), 1.0]),
-        ("gives float64 array of shape (1,), NaN", [np.array([np.nan])], [1.0, None]),
-    ],
-)
-def test_events_in_words_become_conditions(words, inside, outside, records):
-    search = types.SimpleNamespace(event=words)
-    condition = disclosure._event(types.SimpleNamespace(search=search))
-    scope = dict(loaded(records["nan"]).__dict__)
-    exec("def event(answer):\n    " + condition.replace("\n", "\n    "), scope)
-    assert all(scope["event"](answer) for answer in inside)
-    assert not any(scope["event"](answer) for answer in outside)
-
-
-@pytest.mark.parametrize("words", ["is True", "output 1 equals output 2", "scores 3 or more", ""])
-def test_other_events_are_chosen_from_other_runs(words):
-    search = types.SimpleNamespace(event=words)
-    assert disclosure._event(types.SimpleNamespace(search=search)) is None
-
-
 @pytest.mark.parametrize("leak", ["a list", "a type", "an exception", "a share"])
 def test_the_script_finds_an_event_where_the_record_has_no_condition(leak, records):
     module, rng = loaded(records["broken"]), np.random.default_rng(3)
