@@ -85,7 +85,7 @@ def explanation(found: dict[str, Any]) -> Iterator[str]:
     )
     yield (
         "*Above the truth* is the share of audits whose bound exceeded the true ε, with an "
-        f"interval; all intervals hold together with {percent(found['interval_confidence'])} "
+        f"interval; all intervals hold simultaneously with {percent(found['interval_confidence'])} "
         "confidence. *Typical* is the mean bound (⌀), or the median estimate (~) of an estimator "
         "that does not certify."
     )

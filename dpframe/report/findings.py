@@ -13,7 +13,7 @@ from dpframe.common.text import cut
 from dpframe.report import group, verdict_text
 from dpframe.report.cells import LIMITED
 from dpframe.report.group import Group, cell_name, repeated
-from dpframe.report.number_format import lower, percent, plural, quantity, setting
+from dpframe.report.number_format import brief, lower, percent, plural, quantity, setting
 from dpframe.report.parts import Line, Row, Table
 from dpframe.report.verdict_text import (
     NO_REASON,
@@ -47,7 +47,8 @@ class Kind(Enum):
     """The subject of a finding; a reader needs them in this order."""
 
     WARNING = ("Warning", "!", "failed")
-    WORST = ("Worst", "", None)
+    REASON = ("Reason", "", None)
+    SUBJECT = ("What was tested", "", None)
     UNEXPECTED = ("Not as expected", UNEXPECTED, "failed")
     FAILED = ("Could not be run", SYMBOL["failed"], "failed")
     UNDECIDED = ("Nothing was decided", SYMBOL["inconclusive"], "inconclusive")
@@ -87,6 +88,9 @@ class Finding(NamedTuple):
         return " ".join(filter(None, [f"{self.what}{at}", self.remedy]))
 
 
+HEAD = (Kind.WARNING, Kind.REASON, Kind.SUBJECT)
+"""Kinds that follow the answer at once."""
+
 _warning, _evidence = partial(Finding, Kind.WARNING), partial(Finding, Kind.EVIDENCE)
 _meaning, _untried = partial(Finding, Kind.MEANING), partial(Finding, Kind.UNTRIED)
 
@@ -94,7 +98,7 @@ _meaning, _untried = partial(Finding, Kind.MEANING), partial(Finding, Kind.UNTRI
 def findings(record: Record) -> list[Finding]:
     """Return all findings of a record, by kind."""
     found: dict[Kind, list[Finding]] = {kind: [] for kind in Kind}
-    for about in (_warnings, _worst, _of_cells, _exact, _events, _meanings, _limits):
+    for about in (_warnings, _reason, _subject, _of_cells, _exact, _events, _meanings, _limits):
         for finding in about(record):
             found[finding.kind].append(finding)
     return [finding for every in found.values() for finding in every]
@@ -119,17 +123,53 @@ def _warnings(record: Record) -> Iterator[Finding]:
         yield _warning(" ".join(filter(None, [found.sentence, found.surprises])))
 
 
-def _worst(record: Record) -> Iterator[Finding]:
-    """Name the worst cell of an audit and what was certified there, if anything was."""
-    cell = verdict_text.worst(record.cells)
-    found = None if cell is None else verdict_text.weight(cell)
-    if cell is None or (found is not None and found.lower <= 0):
+def _reason(record: Record) -> Iterator[Finding]:
+    """Give the reason of the only cell, or name the worst of several cells with its bound."""
+    if len(record.cells) == 1:
+        (cell,) = record.cells
+        if reason := (cell.reason or "").removeprefix(f"{WORDS['consistent']}; "):
+            yield Finding(Kind.REASON, f"Reason: {reason.removesuffix('.')}.", cells=1)
         return
-    name = cell.mechanism.label
-    if len(record.cells) > 1:
-        naming = group.telling(group.groups(record.cells))
-        name = group.telling_name(cell, naming, repeated=repeated(record.cells))
-    yield Finding(Kind.WORST, f"{name}: {verdict_text.measure(cell)}", cells=1)
+    worst = verdict_text.worst(record.cells)
+    weight = None if worst is None else verdict_text.weight(worst)
+    if worst is None or (weight is not None and weight.lower <= 0):
+        return
+    naming = group.telling(group.groups(record.cells))
+    name = group.telling_name(worst, naming, repeated=repeated(record.cells))
+    yield Finding(Kind.REASON, f"Worst: {name}: {verdict_text.measure(worst)}.", cells=1)
+
+
+def _subject(record: Record) -> Iterator[Finding]:
+    """Name the claims, the pairs with their columns, and the relation of neighbours."""
+    if not record.cells:
+        return
+    epsilons: dict[tuple[str, float], set[float]] = {}
+    for claim in (cell.claim for cell in record.cells if cell.claim is not None):
+        epsilons.setdefault((claim.kind, claim.delta), set()).add(claim.epsilon)
+    claims = [
+        f"{kind} with ε = {_some(map(brief, sorted(values)))}"
+        + (f" at δ = {setting(delta)}" if delta else "")
+        for (kind, delta), values in epsilons.items()
+    ]
+    fixed = _some(_pair(cell) for cell in record.cells if not cell.is_searched)
+    proposed = _some(c.search.neighbourhood.label for c in record.cells if c.search is not None)
+    facts = {
+        "Claim": "; ".join(claims) or "none",
+        "Pair": fixed,
+        "Pairs searched by": proposed,
+        "Neighbours": _some(cell.pair.relation for cell in record.cells if cell.pair.relation),
+    }
+    known = (f"{name}: {fact}." for name, fact in facts.items() if fact)
+    yield Finding(Kind.SUBJECT, " ".join(known))
+
+
+def _pair(cell: CellRecord) -> str:
+    """Name a pair, with its columns or its description if it has them."""
+    columns = cell.pair.params.get("columns")
+    if isinstance(columns, list) and columns:
+        return f"{cell.pair.use} with columns {_some(map(str, columns))}"
+    description = cell.pair.params.get("description")
+    return f"{cell.pair.use} ({cut(str(description), LONGEST)})" if description else cell.pair.use
 
 
 # Findings about single cells; cells with the same reason share one.
@@ -146,7 +186,7 @@ def _of_cells(record: Record) -> Iterator[Finding]:
         for spot in one.spots:
             for cell in spot.cells:
                 place = (*group.settings(spot.values), *spot.repeat(cell))
-                for reason in _reasons(cell):
+                for reason in _reasons(cell, alone=len(record.cells) == 1):
                     places.setdefault(reason, {}).setdefault(one.names, []).append(place)
     for skip in record.skipped:
         names = (skip.mechanism, skip.attack, skip.estimator)
@@ -163,15 +203,18 @@ def _of_cells(record: Record) -> Iterator[Finding]:
             yield Finding(kind, f"{_together(several)}: {text}{cells}", where, count)
 
 
-def _reasons(cell: CellRecord) -> Iterator[tuple[Kind, str]]:
-    """Return the kinds of findings about a cell, each with its reason."""
+def _reasons(cell: CellRecord, *, alone: bool) -> Iterator[tuple[Kind, str]]:
+    """Return the kinds of findings about a cell, each with its reason.
+
+    The reason of an audit's only cell follows the answer and is not repeated.
+    """
     why = cell.reason or NO_REASON
     if verdict_text.is_unexpected(cell):
         text = f"expected {WORDS[cell.expected]}, found: {WORDS[cell.verdict]}"
         yield Kind.UNEXPECTED, text
-    if cell.status != "ok":
+    if cell.status != "ok" and not alone:
         yield Kind.FAILED, f"failed: {why}"
-    if cell.verdict == "inconclusive":
+    if cell.verdict == "inconclusive" and not alone:
         yield Kind.UNDECIDED, f"inconclusive: {why}"
     if (stepped := _stepped(cell)) is not None:
         yield Kind.TOGETHER, stepped
@@ -292,7 +335,7 @@ def _witness(cell: CellRecord, number: int) -> Iterator[str]:
 
 
 def _meanings(record: Record) -> Iterator[Finding]:
-    cells, m, sure = record.cells, record.summary.m, percent(record.audit.confidence)
+    cells, m = record.cells, record.summary.m
     consistent = [cell for cell in cells if cell.verdict == "consistent"]
     if consistent:
         known = any(cell.power for cell in cells)
@@ -301,31 +344,37 @@ def _meanings(record: Record) -> Iterator[Finding]:
             "loss than claimed; a stronger attack may.",
             remedy="" if known else _power_command(record),
         )
-    searched = [(cell.mechanism.label, covered(cell)) for cell in consistent]
+    alone = len(cells) == 1 and bool(consistent)  # then its reason says how it ended
+    searched = [] if alone else [(cell.mechanism.label, covered(cell)) for cell in cells]
     for label, extent in [one for one in searched if one[1]][:MOST]:
         yield _meaning(f"The search of {label} was {extent}.")
-    certified = [cell.estimate for cell in cells if cell.estimate and cell.estimate.certified]
-    if m and certified and (m == 1 or record.audit.multiplicity != "none"):
-        text = f"The certified bound holds with {sure} confidence."
-        if len(certified) > 1 or m > 1:
-            levels = sorted({percent(estimate.confidence) for estimate in certified})
-            each = f" ({' or '.join(levels)} each)" if m > 1 else ""
-            number = "Both" if len(certified) == 2 else f"All {len(certified)}"
-            every = f"{number} bounds hold" if len(certified) > 1 else "The bound holds"
-            text = f"{every} simultaneously with {sure} confidence{each}."
-        yield _meaning(text)
-    if (looks := record.audit.looks) > 1:
-        together = percent(1 - 1.5 * (1 - record.audit.confidence))
-        yield _meaning(
-            f"This is look {looks} at the same draws, with a correspondingly smaller error. The "
-            f"results of all looks hold together with {together} confidence."
-        )
+    if m > 1 or len(record.cells) > 1 or record.audit.looks > 1:  # else the answer says it
+        yield from map(_meaning, validity(record))
     silent = [cell for cell in cells if cell.status == "ok" and cell.verdict is None]
     unclaimed = sum(cell.estimate is not None and cell.estimate.certified for cell in silent)
     reasons = {"an estimate, not a bound": len(silent) - unclaimed, "nothing is claimed": unclaimed}
     for why, count in reasons.items():
         if count:
             yield _meaning(f"{plural(count, 'cell')} without a verdict: {why}.", cells=count)
+
+
+def validity(record: Record) -> Iterator[str]:
+    """State the confidence of the certified bounds; nothing if each holds only on its own."""
+    m, sure = record.summary.m, percent(record.audit.confidence)
+    estimates = [cell.estimate for cell in record.cells if cell.estimate is not None]
+    certified = [estimate for estimate in estimates if estimate.certified]
+    if m and certified and (m == 1 or record.audit.multiplicity != "none"):
+        levels = sorted({percent(estimate.confidence) for estimate in certified})
+        each = f" ({' or '.join(levels)} each)" if m > 1 else ""
+        number = "Both" if len(certified) == 2 else f"All {len(certified)}"
+        bounds = f"{number} bounds hold simultaneously" if len(certified) > 1 else "The bound holds"
+        yield f"{bounds} with {sure} confidence{each}."
+    if (looks := record.audit.looks) > 1:
+        together = percent(1 - 1.5 * (1 - record.audit.confidence))
+        yield (
+            f"This is look {looks} at the same draws, with a correspondingly smaller error. The "
+            f"results of all looks hold simultaneously with {together} confidence."
+        )
 
 
 def _power_command(record: Record) -> str:
@@ -353,8 +402,6 @@ def _limits(record: Record) -> Iterator[Finding]:
         names = _some(use for use, _ in sorted(pairs))
         tried = "One pair" if len(pairs) == 1 else f"{len(pairs)} pairs"
         yield _untried(f"{tried} of neighbouring datasets tried ({names}), {about}")
-    if relations := _some(cell.pair.relation for cell in cells if cell.pair.relation):
-        yield _untried(f"Neighbours: {relations}.")
     if cells:
         labels = [cell.search.attacks if cell.search else [cell.attack.label] for cell in cells]
         attacks = _some(label for of_cell in labels for label in of_cell)

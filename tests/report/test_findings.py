@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support import made_records
 
-from dpframe.report.findings import Finding, Kind, findings, mechanisms, of
+from dpframe.report.findings import Finding, Kind, findings, mechanisms, of, validity
 from dpframe.report.verdict_text import headline
 from dpframe.results.model import Record
 from dpframe.results.store import as_record
@@ -102,13 +102,40 @@ def test_findings_come_in_the_order_of_their_kinds() -> None:
     found = findings(record(cells, multiplicity="none"))
     kinds = [finding.kind for finding in found]
     assert kinds == sorted(kinds, key=list(Kind).index)
-    assert {Kind.WARNING, Kind.WORST, Kind.FAILED, Kind.UNDECIDED, Kind.MEANING} <= set(kinds)
+    assert {Kind.WARNING, Kind.REASON, Kind.FAILED, Kind.UNDECIDED, Kind.MEANING} <= set(kinds)
     text = " ".join(map(str, found))
     assert "Not adjusted for testing" in text
     assert "simultaneously" not in text
     assert "private" not in text
     assert "More draws certify more of the loss" in text
     assert "nothing is known about them" in text
+
+
+def test_the_first_lines_name_claim_pair_columns_and_neighbours() -> None:
+    cells = [made_records.cell("adept", e, 1) for e in (1.0, 0.1)]
+    for cell in cells:
+        cell["pair"] |= {"relation": "replace one record"}
+    (subject,) = of(record(cells), Kind.SUBJECT)
+    assert subject.what == (
+        "Claim: pure-dp with ε = 0.1, 1. Pair: zeros-ones. Neighbours: replace one record."
+    )
+    cells[0]["pair"]["params"] = {"columns": ["age", "income"]}
+    cells[0]["claim"] |= {"kind": "gaussian-dp", "delta": 1e-5}
+    (subject,) = of(record(cells[:1]), Kind.SUBJECT)
+    assert "Claim: gaussian-dp with ε = 1 at δ = 1e-5." in subject.what
+    assert "Pair: zeros-ones with columns age, income." in subject.what
+    cells[0] |= {"claim": None, "verdict": None}
+    assert of(record(cells[:1], m=0), Kind.SUBJECT)[0].what.startswith("Claim: none. Pair:")
+
+
+def test_the_reason_of_a_single_cell_follows_the_answer_and_is_not_repeated() -> None:
+    cell = made_records.cell() | {"verdict": "inconclusive", "reason": "too few draws"}
+    found = record([cell], m=1)
+    assert [one.what for one in of(found, Kind.REASON)] == ["Reason: too few draws."]
+    assert of(found, Kind.UNDECIDED) == []
+    failed = record([made_records.failed_cell("no such column: age")], m=1)
+    assert [one.what for one in of(failed, Kind.REASON)] == ["Reason: no such column: age."]
+    assert of(failed, Kind.FAILED) == []
 
 
 def test_cells_with_one_reason_share_a_finding_and_full_grids_are_listed_by_key() -> None:
@@ -142,8 +169,8 @@ def test_violations_that_the_bound_alone_does_not_show_are_explained() -> None:
 def test_bounds_of_one_claim_are_not_called_adjusted() -> None:
     found = record([made_records.cell("adept", 0.1, 2, m=1)], m=1)
     assert "Holm" not in str(headline(found))
-    (said,) = of(found, Kind.MEANING)
-    assert said.what == "The certified bound holds with 95 % confidence."
+    assert of(found, Kind.MEANING) == []  # the answer has the confidence
+    assert list(validity(found)) == ["The bound holds with 95 % confidence."]
     many = record([made_records.cell(m=10**6)], m=10**6)
     assert "99.999995 % each" in " ".join(map(str, of(many, Kind.MEANING)))
 

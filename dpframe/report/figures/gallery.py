@@ -8,6 +8,7 @@ from dpframe.errors import DpframeError
 from dpframe.report.figures import comparison, curves, histograms, sweep
 from dpframe.report.figures.drawing import NO_PROOF, Picture, counted, settings, shorten
 from dpframe.report.figures.points import Published, kept
+from dpframe.report.findings import validity
 from dpframe.report.number_format import percent
 from dpframe.report.terminal.plan import Outlook
 from dpframe.results.model import Record
@@ -17,11 +18,10 @@ def promise(record: Record) -> str:
     """Say with which confidence the certified bounds of a record hold."""
     if not any(cell.estimate and cell.estimate.certified for cell in record.cells):
         return "Estimates only: nothing here is certified."
-    confidence = record.audit.confidence
-    if record.audit.multiplicity == "none":
-        return f"Each certified bound holds only on its own, with {percent(confidence)} confidence."
-    error = (1 - confidence) * (1.5 if record.audit.looks > 1 else 1)
-    return f"All certified bounds hold together with {percent(1 - error)} confidence."
+    alone = percent(record.audit.confidence)
+    return (
+        " ".join(validity(record)) or f"Each bound holds only on its own with {alone} confidence."
+    )
 
 
 def repeats(record: Record) -> str:

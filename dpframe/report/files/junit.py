@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 
 from dpframe.common.text import escape
 from dpframe.report.cells import facts
-from dpframe.report.findings import Kind, caveats, of, outcomes
+from dpframe.report.findings import HEAD, caveats, of, outcomes
 from dpframe.report.verdict_text import CellOutcome, OutcomeKind, headline, state
 from dpframe.results.model import CellRecord, Record, SkipRecord
 from dpframe.results.store import exit_code
@@ -58,7 +58,7 @@ def document(record: Record) -> str:
         nothing = CellOutcome(OutcomeKind.BROKEN, "no cell was run, so nothing was tested")
         suite.append(_case(None, "the audit as a whole", nothing, totals["name"]))
     said = [str(headline(record))]
-    said += [*map(str, of(record, Kind.WARNING)), *caveats(record)]
+    said += [*map(str, of(record, *HEAD)), *caveats(record)]
     _within(suite, "system-out", "\n".join(said))
     ElementTree.indent(root, " ")
     return ElementTree.tostring(root, "unicode", xml_declaration=True) + "\n"

@@ -50,6 +50,7 @@ def _sections(record: Record, cap: int) -> Iterator[str]:
 
 def _remarks(record: Record) -> Iterator[str]:
     yield from (f"**{plain(warning, 1000)}**" for warning in of(record, Kind.WARNING))
+    yield from (plain(finding, 1000) for finding in of(record, Kind.REASON, Kind.SUBJECT))
     yield " ".join(plain(sentence, 1000) for sentence in caveats(record))
     if (expected := expectations(record)) and expected.met and not expected.surprises:
         yield expected.sentence

@@ -9,7 +9,15 @@ from rich.console import Console, Group as Stacked
 from rich.text import Text
 
 from dpframe.report import verdict_text
-from dpframe.report.findings import ATTENTION, Finding, Kind, findings, mechanism_table, of
+from dpframe.report.findings import (
+    ATTENTION,
+    HEAD,
+    Finding,
+    Kind,
+    findings,
+    mechanism_table,
+    of,
+)
 from dpframe.report.group import (
     GridCell,
     Group,
@@ -48,7 +56,11 @@ def render(record: Record, console: Console, *, numbers: bool = False, slack: bo
     ran = [one for one in found if any(spot.done for spot in one.spots)]
     drawn = _mapped(ran, console)
     listed = ran if numbers else [one for one in ran if one not in drawn]
-    show(console, *_answer(record, said), Text(), _title(record, found, drawn))
+    show(console, *_answer(record, said))
+    urgent = [kind for kind in ATTENTION if kind.state is not None]
+    if attention := [line for kind in urgent for line in _listed(said, kind)]:
+        show(console, Text(), *attention)
+    show(console, Text(), _title(record, found, drawn))
     if drawn:
         show(console, *_heat(drawn))
     if listed:
@@ -62,7 +74,8 @@ def render(record: Record, console: Console, *, numbers: bool = False, slack: bo
     for part in versions(record):
         show(console, Text(), laid_out(part))
     for kind in ATTENTION:
-        show(console, *_listed([one for one in said if one.kind is kind]))
+        if kind not in urgent:
+            show(console, *_listed(said, kind))
     rest = [one for one in said if one.kind in (Kind.EVIDENCE, Kind.MEANING)]
     show(console, *([Text()] if rest else []), *(literal(str(finding)) for finding in rest))
     if len(listed) < len(ran):
@@ -70,16 +83,13 @@ def render(record: Record, console: Console, *, numbers: bool = False, slack: bo
 
 
 def _answer(record: Record, said: list[Finding]) -> Iterator[Text]:
-    """Write the answer, its confidence and cost, the worst cell, and warnings."""
+    """Write the answer, warnings, the reason, what was tested, and confidence and cost."""
     head = headline(record)
     line = literal(head.answer, STYLE["violated"] if head.grave else "bold")
     yield line.append_text(literal(head.others, "bold"))
+    for finding in (one for one in said if one.kind in HEAD):
+        yield literal(f"{finding.kind.sign} {finding}".strip(), STYLE[finding.kind.state])
     yield literal(" ".join(filter(None, [head.sure, head.cost])))
-    for finding in said:
-        if finding.kind is Kind.WORST and len(record.cells) > 1:
-            yield literal(f"Worst: {finding}")
-        if finding.kind is Kind.WARNING:
-            yield literal(f"{finding.kind.sign} {finding}", STYLE[finding.kind.state])
 
 
 def _title(record: Record, found: list[Group], drawn: list[Group]) -> Text:
@@ -103,14 +113,14 @@ def _title(record: Record, found: list[Group], drawn: list[Group]) -> Text:
     return text.append("\n").append_text(joined(signs))
 
 
-def _listed(found: list[Finding]) -> Iterator[Text]:
-    """List findings of one kind."""
+def _listed(said: list[Finding], kind: Kind) -> Iterator[Text]:
+    """List the findings of a kind."""
+    found = [finding for finding in said if finding.kind is kind]
     for finding in found[:MOST_LINES]:
-        yield literal(f"{finding.kind.sign} {finding.what}", STYLE[finding.kind.state])
+        yield literal(f"{kind.sign} {finding.what}", STYLE[kind.state])
         if finding.where:
             yield literal(f"    at {finding.where}")
     if rest := sum(finding.cells for finding in found[MOST_LINES:]):
-        kind = found[0].kind
         text = f"{kind.sign} … and {rest} more such cells; see the record"
         yield literal(text, STYLE[kind.state])
 

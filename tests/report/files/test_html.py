@@ -131,7 +131,7 @@ def test_the_answer_comes_before_all_explanations(figure_2):
     parts = ("claims violated", "Worst: ", "Certified ε ÷", "over 10 times", "No violation")
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
-    assert re.search(r"Worst: [^:]+: certified \S+ of claimed 0\.1\. Certified", text)
+    assert re.search(r"Worst: [^:]+: certified \S+ of claimed 0\.1\. Claim: pure-dp", text)
     assert "expectation" in text
 
 
