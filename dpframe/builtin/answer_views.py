@@ -91,8 +91,8 @@ class Bits:
         lowest = np.clip(exponent - 53 + zeros, LOWEST, HIGHEST) - LOWEST
         used = np.where(whole > 0, 53 - zeros, 0) + MINUS * (numbers < 0)
         lowest = np.where(whole > 0, lowest, ZERO)
-        found = np.concatenate([lowest, used], axis=1)
-        return np.where(np.tile(good, 2), found, NO_NUMBER).astype(np.uint8)
+        codes = np.concatenate([lowest, used], axis=1)
+        return np.where(np.tile(good, 2), codes, NO_NUMBER).astype(np.uint8)
 
     def describe(self, column: int, number: int, codes: list[int], rest: list[int]) -> str:
         """Describe the codes, as multiples of powers of two if possible."""
@@ -126,14 +126,14 @@ ABSENT = 2  # code if one of the two is NaN
 def _names(width: int) -> list[str]:
     """Describe the equality of each column but the last."""
     two = itertools.combinations(range(width), 2)
-    found = [f"{output(i, width)} equals {output(j, width)}" for i, j in two]
+    names = [f"{output(i, width)} equals {output(j, width)}" for i, j in two]
     if width > 2:
-        found += [
+        names += [
             f"{output(i, width)} equals the {of} of the other outputs"
             for of in OTHERS
             for i in range(width)
         ]
-    return found
+    return names
 
 
 class Equalities:
@@ -175,15 +175,15 @@ def _equal(one: HostArray, other: HostArray) -> HostArray:
 def _of_the_others(numbers: HostArray) -> list[HostArray]:
     """Return the sum, mean, largest and smallest of the others, for each number."""
     none = np.isnan(numbers)
-    found = []
+    columns = []
     for place in range(numbers.shape[1]):
         part, gap = (np.delete(of, place, axis=1) for of in (numbers, none))
         total = np.where(gap, 0.0, part).sum(axis=1)
         mean = total / np.maximum((~gap).sum(axis=1), 1)
         largest = np.where(gap, -np.inf, part).max(axis=1)
         smallest = np.where(gap, np.inf, part).min(axis=1)
-        found.append([total, mean, largest, smallest])
-    return [np.stack(of, axis=1) for of in zip(*found, strict=True)]
+        columns.append([total, mean, largest, smallest])
+    return [np.stack(of, axis=1) for of in zip(*columns, strict=True)]
 
 
 def _different(numbers: HostArray) -> HostArray:
@@ -192,8 +192,8 @@ def _different(numbers: HostArray) -> HostArray:
         return np.ones(len(numbers), np.uint8)
     rows = np.sort(numbers, axis=1)  # NaN, which also marks absent numbers, comes last
     new = (rows[:, 1:] != rows[:, :-1]) & ~np.isnan(rows[:, 1:])
-    found: HostArray = np.minimum(new.sum(axis=1) + ~np.isnan(rows[:, 0]), 255).astype(np.uint8)
-    return found
+    counts: HostArray = np.minimum(new.sum(axis=1) + ~np.isnan(rows[:, 0]), 255).astype(np.uint8)
+    return counts
 
 
 EDGES = 80  # largest number of interval ends; NaN has a category of its own after the last
@@ -211,10 +211,10 @@ def edges_of(numbers: HostArray) -> tuple[Floats, bool]:
         The ascending edges, infinite in empty places, and True if there are no atoms, so that
         neighbouring intervals have similar densities.
     """
-    found = np.full(EDGES, np.inf)
+    padded = np.full(EDGES, np.inf)
     seen = np.sort(numbers[~np.isnan(numbers)])
     if not len(seen):
-        return found, False
+        return padded, False
     values, counts = np.unique(seen, return_counts=True)
     if len(values) <= EDGES // 2 and len(seen) >= OFTEN * len(values):
         edges: Any = values
@@ -227,8 +227,8 @@ def edges_of(numbers: HostArray) -> tuple[Floats, bool]:
         ends = [seen[ranks[:-1] - 1], seen[[len(seen) // 2]], seen[-ranks[:-1]]]
         edges = np.unique(np.concatenate([*ends, atoms, np.nextafter(atoms, np.inf)]))
         smooth = not len(atoms)
-    found[: len(edges)] = edges[:EDGES]
-    return found, smooth
+    padded[: len(edges)] = edges[:EDGES]
+    return padded, smooth
 
 
 def categories(edges: Any, numbers: Any) -> Any:
@@ -243,12 +243,12 @@ def smoothed(counts: Any) -> Any:
 
     Counts have shape [..., EDGES + 2]; the last, NaN, has no neighbours.
     """
-    found = counts.astype(np.float64)
+    smooth = counts.astype(np.float64)
     plain = counts[..., : EDGES + 1] / 2
-    found[..., 1 : EDGES + 1] += plain[..., :-1]
-    found[..., :EDGES] += plain[..., 1:]
+    smooth[..., 1 : EDGES + 1] += plain[..., :-1]
+    smooth[..., :EDGES] += plain[..., 1:]
     # An interval without any draw gets no counts.
-    return np.where(counts.sum(axis=-2, keepdims=True) > 0, found, 0.0)
+    return np.where(counts.sum(axis=-2, keepdims=True) > 0, smooth, 0.0)
 
 
 def weights(sides: Sequence[HostArray]) -> dict[str, Floats]:
@@ -341,9 +341,9 @@ class Labels:
         places = np.broadcast_to(np.arange(width), numbers.shape)
         at = (rows * GROUPS + groups)[whole]
         counts = np.bincount(at, minlength=n * GROUPS).reshape(n, GROUPS)
-        found = np.full(n * GROUPS, width)
-        np.minimum.at(found, at, places[whole])
-        first = found.reshape(n, GROUPS)
+        earliest = np.full(n * GROUPS, width)
+        np.minimum.at(earliest, at, places[whole])
+        first = earliest.reshape(n, GROUPS)
         padded = np.column_stack([numbers, np.full(n, np.nan)])
         labels = np.take_along_axis(padded, first, axis=1)
         return np.concatenate([counts, first + 1.0, labels], axis=1)
@@ -474,7 +474,7 @@ class Spread:
         with np.errstate(all="ignore"):
             mean = plain.sum(axis=1) / count
             from_mean = np.where(there, numbers - mean[:, None], 0.0)
-            found = [
+            columns = [
                 np.sqrt(np.square(from_mean).sum(axis=1) / count),
                 largest - smallest,
                 size.sum(axis=1),
@@ -484,7 +484,7 @@ class Spread:
                 largest,
                 smallest,
             ]
-        return np.where(count[:, None] > 0, np.stack(found, axis=1), np.nan)
+        return np.where(count[:, None] > 0, np.stack(columns, axis=1), np.nan)
 
     def name(self, column: int, number: int) -> str:
         """Name a column."""

@@ -35,8 +35,8 @@ def points(target: Target) -> list[tuple[float, float]]:
         return [(0.0, 0.0)]
     deltas = list(claim.telling_deltas)
     step = -(-len(deltas) // MOST_POINTS)
-    found = [(min(claim.epsilon_at(delta), LARGEST), delta) for delta in deltas[::step]]
-    return [(epsilon, delta) for epsilon, delta in found if not math.isnan(epsilon)]
+    values = [(min(claim.epsilon_at(delta), LARGEST), delta) for delta in deltas[::step]]
+    return [(epsilon, delta) for epsilon, delta in values if not math.isnan(epsilon)]
 
 
 def ratios(counts: Ints) -> Floats:
@@ -116,8 +116,8 @@ def _of_codes(view: Any, state: Any, chosen: Any) -> str | None:
     if not codes or (rest and len(rest) < len(codes) and chosen[~seen].all()):
         text: str | None = view.describe(*place, rest, codes) if rest else None
         return views.negated(text) if text else None
-    found: str | None = view.describe(*place, codes, rest)
-    return found
+    words: str | None = view.describe(*place, codes, rest)
+    return words
 
 
 def _of_hashes(view: Any, state: Any, chosen: Any, words: Mapping[int, str]) -> str:
@@ -208,8 +208,8 @@ def _telling(claimed: list[tuple[float, float]], few: list[HostArray]) -> int:
     few = [part[:, places] for part in few]
     most = 1 + max(int(part.max()) for part in few)
     halves = [[counted(part[half::2], most) for part in few] for half in (0, 1)]
-    found = np.stack([np.stack(half, axis=1) for half in halves])
-    strengths = sum(farthest(ratios(found[h]), found[1 - h], claimed) for h in (0, 1))
+    counts = np.stack([np.stack(half, axis=1) for half in halves])
+    strengths = sum(farthest(ratios(counts[h]), counts[1 - h], claimed) for h in (0, 1))
     return int(places[np.argmax(strengths)])
 
 
@@ -222,10 +222,10 @@ def learn_hashes(target: Target, train: Train) -> State:
     """Learn from one column of hashes."""
     seen, counts = tallied([part[:, 0] for part in train])
     kept, counts = frequent(counts, HASHES, LEAST)
-    found = ratios(counts)
+    learned = ratios(counts)
     hashes = np.full(HASHES, 2**32 - 1, np.uint32)
-    scores = np.full(HASHES + 1, found[-1])
-    hashes[: len(kept)], scores[: len(kept)] = seen[kept], found[:-1]
+    scores = np.full(HASHES + 1, learned[-1])
+    hashes[: len(kept)], scores[: len(kept)] = seen[kept], learned[:-1]
     return {"hashes": hashes, "scores": scores, "known": np.int32(len(kept))}
 
 
@@ -292,8 +292,8 @@ def _that_vary(few: list[HostArray], places: Ints) -> Ints:
         ((part[:, places] != first) & ~(np.isnan(part[:, places]) & np.isnan(first)))
         for part in few
     ]
-    found = places[np.any([each.any(axis=0) for each in varies], axis=0)]
-    return found if len(found) else places[:1]
+    varying = places[np.any([each.any(axis=0) for each in varies], axis=0)]
+    return varying if len(varying) else places[:1]
 
 
 def _counts(edges: Sequence[Any], sides: list[HostArray]) -> Any:

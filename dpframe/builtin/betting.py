@@ -48,8 +48,8 @@ class Against(NamedTuple):
             return None, None
         if self.widened is not None and self.widened is not self.exact:
             return output_bets.bets_of_both(supposed, self.exact, self.widened)
-        found = output_bets.bets(supposed, self.exact)
-        return found, None if self.widened is None else found
+        bets = output_bets.bets(supposed, self.exact)
+        return bets, None if self.widened is None else bets
 
 
 @functools.lru_cache(maxsize=256)
@@ -185,12 +185,12 @@ MOST_SPLIT = 10**9  # draws that NumPy deals out exactly
 
 def sizes(trials: int) -> list[int]:
     """Return the draws of each round, on each side; the last one takes the rest."""
-    found, total = [], 0
+    rounds, total = [], 0
     while total < trials:
         size = max(LEAST, total // (GROWTH if total < MANY else LATER)) if total else FIRST
-        found.append(min(size, trials - total))
-        total += found[-1]
-    return found
+        rounds.append(min(size, trials - total))
+        total += rounds[-1]
+    return rounds
 
 
 def rounds_of_counts(counts: HostArray) -> Iterator[Ints]:
@@ -385,8 +385,8 @@ class Betting(Estimator, name="betting"):
         rarest = hits[None, hits.sum(axis=1).argmin()]
         # If one cannot be ruled out, the rest need not be examined.
         for some in (hits,) if _decided(state) else (rarest, hits):
-            found = evidence_below(some[:, None], state.trials, claim.slope, claim.delta)
-            if np.any(found < wanted):
+            evidence = evidence_below(some[:, None], state.trials, claim.slope, claim.delta)
+            if np.any(evidence < wanted):
                 return None
         return "unreachable"
 
@@ -435,20 +435,20 @@ class Betting(Estimator, name="betting"):
         self, scores: tuple[HostArray, HostArray], query: Query, rng: np.random.Generator
     ) -> Estimate:
         ordered, notes = in_order(scores, rng)
-        found = self._played_in_order(ordered, query)
-        said = (found.epsilon_lower or 0.0) > 0 or (found.p_value or 1.0) <= 1 - query.confidence
-        if notes or not said:
-            return found._replace(notes=notes)
+        own = self._played_in_order(ordered, query)
+        shows_loss = (own.epsilon_lower or 0.0) > 0 or (own.p_value or 1.0) <= 1 - query.confidence
+        if notes or not shows_loss:
+            return own._replace(notes=notes)
         # A short file, or one with rare scores, may be sorted without being noticed. A result in
         # its own order must also hold in another order. Each is valid, under an assumption of its
         # own.
         other = self._played_in_order(_shuffled(ordered, rng), query)
-        return found._replace(
-            epsilon_lower=_of_both(min, found.epsilon_lower, other.epsilon_lower),
-            epsilon_upper=_of_both(max, found.epsilon_upper, other.epsilon_upper),
-            p_value=_of_both(max, found.p_value, other.p_value),
-            p_resolved=_of_both(max, found.p_resolved, other.p_resolved),
-            profile_lower=_lower_profile(found.profile_lower, other.profile_lower),
+        return own._replace(
+            epsilon_lower=_of_both(min, own.epsilon_lower, other.epsilon_lower),
+            epsilon_upper=_of_both(max, own.epsilon_upper, other.epsilon_upper),
+            p_value=_of_both(max, own.p_value, other.p_value),
+            p_resolved=_of_both(max, own.p_resolved, other.p_resolved),
+            profile_lower=_lower_profile(own.profile_lower, other.profile_lower),
         )
 
     def _played_in_order(self, scores: tuple[HostArray, HostArray], query: Query) -> Estimate:
@@ -501,9 +501,9 @@ def _limited(state: State, delta: Floats) -> tuple[Ints, int]:
     before = above(np.sum(state.parts[: half + 1], axis=0))
     drawn = int(ends[half])
     slopes, deltas = (part.ravel() for part in np.meshgrid(np.exp(LOSSES), np.unique(delta)))
-    found = choose(before, drawn, slopes, deltas)
-    telling = found.z * math.sqrt(drawn) > TELLING
-    chosen = np.unique(found.event[telling | (slopes == 1)])
+    bets = choose(before, drawn, slopes, deltas)
+    telling = bets.z * math.sqrt(drawn) > TELLING
+    chosen = np.unique(bets.event[telling | (slopes == 1)])
     left = state.trials - drawn
     return events(state.above - before, left)[chosen], left
 

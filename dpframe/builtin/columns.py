@@ -123,11 +123,11 @@ def digests(rows: Any) -> tuple[Any, Any]:
     score.
     """
     places = np.arange(1, rows.shape[1] + 1, dtype=np.uint32)
-    found = [
+    sums = [
         _mixed(rows ^ _mixed(places * np.uint32(seed))).sum(axis=1, dtype=np.uint32)
         for seed in SEEDS
     ]
-    return _mixed(found[0]), _mixed(found[1])
+    return _mixed(sums[0]), _mixed(sums[1])
 
 
 def _mixed(word: Any) -> Any:
@@ -203,10 +203,10 @@ def looked_at(
     With `like`, each column has as many flags and ramps as the columns of `like`.
     """
     seen = [part[:rows].astype(np.float64) for part in train]
-    found = nothing(seen[0].shape[1], like)
-    for at in range(len(found.centre)):
-        _look(Columns(*(part[at : at + 1] for part in found)), *(part[:, at] for part in seen))
-    return found
+    columns = nothing(seen[0].shape[1], like)
+    for at in range(len(columns.centre)):
+        _look(Columns(*(part[at : at + 1] for part in columns)), *(part[:, at] for part in seen))
+    return columns
 
 
 def _look(column: Columns, d0: Floats, d1: Floats) -> None:

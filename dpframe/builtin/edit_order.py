@@ -371,8 +371,8 @@ def _resized(table: EditableTable, rows: Rows, edit: Edit, rng: np.random.Genera
         return Draft(table.all(table.row(0.5), 2), edit._replace(at=0))
     at = edit.at % len(rows)
     turned = (*rows[at:], *rows[:at])  # the record that is edited comes first
-    found = table.of_users((turned * -(-size // len(rows)))[:size])
-    return Draft(found, edit._replace(at=-1 if edit.kind == "add" else 0))
+    resized = table.of_users((turned * -(-size // len(rows)))[:size])
+    return Draft(resized, edit._replace(at=-1 if edit.kind == "add" else 0))
 
 
 def _placed(edit: Edit, size: int) -> Edit:

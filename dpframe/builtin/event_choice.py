@@ -119,14 +119,14 @@ class _View:
     def around(self, cut: int, share: float) -> list[ChosenEvent]:
         """Return the event at a cut, and a rarer and a more frequent one."""
         factors = (1 / BESIDE, 1.0, BESIDE)
-        found: dict[tuple[int, int], ChosenEvent] = {}
+        chosen: dict[tuple[int, int], ChosenEvent] = {}
         for factor, part in zip(factors, SHARES, strict=True):
             event = self.event(cut, factor, share * part)
             key = (event.cut if event.rank == 0 else -1, event.rank)
-            if key in found:  # the same event again gets the share of both
-                event = event._replace(share=event.share + found[key].share)
-            found[key] = event
-        return list(found.values())
+            if key in chosen:  # the same event again gets the share of both
+                event = event._replace(share=event.share + chosen[key].share)
+            chosen[key] = event
+        return list(chosen.values())
 
     def event(self, cut: int, factor: float, share: float) -> ChosenEvent:
         """Return an event with `factor` times as many false positives as a cut."""
@@ -199,15 +199,15 @@ def largest_shown(
 def _of_chosen(chosen: Sequence[ChosenEvent], counts: Ints, delta: float, error: float) -> float:
     """Return an upper limit of the loss that the chosen cuts show, for either dataset."""
     each = error / 2  # see above
-    found = [0.0]
+    losses = [0.0]
     for one in chosen:
         ladder = one.family.bins(counts)
         false, true = ladder.false[one.cut], ladder.true[one.cut]
         n, n_true = ladder.trials_false, ladder.trials_true
         lows = binomial.clopper_pearson_lower([false, true], [n, n_true], each).tolist()
         highs = binomial.clopper_pearson_upper([false, true], [n, n_true], each).tolist()
-        found += [loss_of(lows[0], highs[1], delta), loss_of(lows[1], highs[0], delta)]
-    return max(found)
+        losses += [loss_of(lows[0], highs[1], delta), loss_of(lows[1], highs[0], delta)]
+    return max(losses)
 
 
 class _Limits(NamedTuple):

@@ -275,7 +275,7 @@ def estimate_from_events(
         gaps = query.claim.tradeoff(corners[..., 0]) - corners[..., 1]
         loudest |= set(np.argsort(-gaps.min(axis=1), kind="stable")[:KEPT].tolist())
     kept = events.only(sorted(loudest))
-    found = estimate_from_boxes(
+    estimate = estimate_from_boxes(
         kept.staircases,
         query,
         epsilon=loss_of(events.fpr[best], events.tpr[best], query.delta),
@@ -287,7 +287,7 @@ def estimate_from_events(
     )
     boxes = at_level.max(axis=1)
     shares = zip(events.share.tolist(), bounds.tolist(), strict=True)
-    return found._replace(
+    return estimate._replace(
         tradeoff=tuple((float(x), float(y)) for x, y in boxes),
         profile_lower=tradeoff.certified_profile(at_level),
         shares=tuple(Share(share, lower) for share, lower in shares),
@@ -308,11 +308,11 @@ def loss_of(fpr: float, tpr: float, delta: float) -> float:
 
 def binned_rates(counts: Ints, families: Sequence[Family]) -> Floats:
     """Estimate (FPR, TPR) of every cut of every family, shape [k, 2]."""
-    found = []
+    rates = []
     for family in families:
         ladder = family.bins(counts)
-        found.append([ladder.false / ladder.trials_false, ladder.true / ladder.trials_true])
-    return np.concatenate(found, axis=1).T
+        rates.append([ladder.false / ladder.trials_false, ladder.true / ladder.trials_true])
+    return np.concatenate(rates, axis=1).T
 
 
 def profile(rates: Floats) -> tuple[tuple[float, float], ...]:

@@ -101,8 +101,8 @@ class LikelihoodRatio(Attack, name="likelihood-ratio"):
         xp, step = outputs.__array_namespace__(), state["step"].astype(outputs.dtype)
         rounded = _log_ratio(state, xp.where(step > 0, xp.round(outputs / step) * step, outputs))
         # Rounding may move an output out of the support; then the exact ratio is used.
-        found: Array = xp.where(xp.isfinite(exact) & xp.isfinite(rounded), rounded, exact)
-        return found
+        scores: Array = xp.where(xp.isfinite(exact) & xp.isfinite(rounded), rounded, exact)
+        return scores
 
 
 def _log_ratio(state: Tree, outputs: Array) -> Array:
@@ -138,8 +138,8 @@ class MajorityVote(Attack, name="majority-vote"):
     def score(self, state: Tree, outputs: Array) -> Array:
         ones = ~(outputs <= 0.5)
         coordinates = ones.reshape(len(ones), -1)
-        found: Array = 2 * _row_sums(coordinates) > coordinates.shape[1]
-        return found
+        votes: Array = 2 * _row_sums(coordinates) > coordinates.shape[1]
+        return votes
 
 
 def _row_sums(mask: Any) -> Any:
@@ -196,8 +196,8 @@ class Projection(Attack, name="projection"):
         direction = state["direction"].astype(x.dtype)
         parts = (x - state["midpoint"].astype(x.dtype)) * direction
         xp = x.__array_namespace__()
-        found: Array = xp.sum(xp.where(direction == 0, 0, parts), axis=1)
-        return found
+        scores: Array = xp.sum(xp.where(direction == 0, 0, parts), axis=1)
+        return scores
 
 
 CANDIDATES = 512
@@ -243,14 +243,14 @@ class Threshold(Attack, name="threshold"):
             false, true = (_decided(x, values, up) for x in seen)
             worth = _certified(false, n1 - true, n0, n1, delta)
             at = int(np.argmax(worth))
-            best = max(best, (float(worth[at]), values[at], up), key=lambda found: found[0])
+            best = max(best, (float(worth[at]), values[at], up), key=lambda choice: choice[0])
         return {"value": best[1], "up": best[2]}
 
     def score(self, state: Tree, outputs: Array) -> Array:
         x = _columns.numbers(outputs)
         value = state["value"].astype(x.dtype)
-        found: Array = x.__array_namespace__().where(state["up"], x >= value, x <= value)
-        return found
+        decisions: Array = x.__array_namespace__().where(state["up"], x >= value, x <= value)
+        return decisions
 
 
 def _decided(sorted_numbers: Floats, values: Floats, up: bool) -> Ints:

@@ -39,8 +39,8 @@ def normal_cdf(data: HostArray, x: HostArray, sigma: float) -> HostArray | None:
     """Return P(data + N(0, σ²) ≤ x) for data of one number, else None."""
     if np.size(data) != 1:
         return None
-    found: HostArray = special.ndtr((x - np.ravel(data)[0]) / sigma)
-    return found
+    probabilities: HostArray = special.ndtr((x - np.ravel(data)[0]) / sigma)
+    return probabilities
 
 
 def shift_log_ratio(data: Array, outputs: Array, sigma: Array | float) -> Array:

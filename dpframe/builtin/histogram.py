@@ -184,10 +184,10 @@ RATES = np.concatenate([[0.0], np.geomspace(1e-5, 0.1, 9), np.linspace(0.15, 1.0
 """False-positive rates at which an estimated curve is given."""
 
 
-def largest_epsilon(found: Histograms) -> float:
+def largest_epsilon(both_sides: Histograms) -> float:
     """Return the largest |ln| of a ratio of two counted frequencies, at least 1."""
-    both = (found.p > 0) & (found.q > 0)
-    ratios = np.abs(np.log(found.p[both] / found.q[both]))
+    both = (both_sides.p > 0) & (both_sides.q > 0)
+    ratios = np.abs(np.log(both_sides.p[both] / both_sides.q[both]))
     return max(1.0, float(ratios.max(initial=0.0)))
 
 
@@ -196,10 +196,10 @@ def points(x: Floats, y: Floats) -> Points:
     return tuple(zip(x.tolist(), y.tolist(), strict=True))
 
 
-def profile_of(found: Histograms) -> Points:
+def profile_of(pair: Histograms) -> Points:
     """Return points (ε, δ) of the larger divergence of both directions."""
-    epsilons = np.linspace(0.0, largest_epsilon(found), POINTS)
-    return points(epsilons, histograms.privacy_profile(found.p, found.q, epsilons))
+    epsilons = np.linspace(0.0, largest_epsilon(pair), POINTS)
+    return points(epsilons, histograms.privacy_profile(pair.p, pair.q, epsilons))
 
 
 UNSOUND = (
@@ -242,82 +242,82 @@ class Histogram(Binned, name="histogram"):
         return self.mode == "sound"
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
-        found = grouped(layout, counts, query.trials)
+        pair = grouped(layout, counts, query.trials)
         if self.mode == "paper":
-            return self._of_the_paper(found, query)
+            return self._of_the_paper(pair, query)
 
         def boxes(error: float) -> Floats:
-            return widened(found, self.radii(found, error / 2))
+            return widened(pair, self.radii(pair, error / 2))
 
-        q_radius, p_radius = self.radii(found, (1 - query.confidence) / 2)
+        q_radius, p_radius = self.radii(pair, (1 - query.confidence) / 2)
         estimate = estimate_from_boxes(
             boxes,
             query,
-            epsilon=histograms.histogram_epsilon(found.p, found.q, query.delta),
+            epsilon=histograms.histogram_epsilon(pair.p, pair.q, query.delta),
             epsilon_upper=np.inf,
-            profile=profile_of(found),
+            profile=profile_of(pair),
             notes=(
-                f"{found.bins} bins; all of their events within {q_radius:.3g} on D and "
+                f"{pair.bins} bins; all of their events within {q_radius:.3g} on D and "
                 f"{p_radius:.3g} on D′",
-                f"total variation {histograms.total_variation(found.p, found.q):.6g}",
+                f"total variation {histograms.total_variation(pair.p, pair.q):.6g}",
             ),
         )
         return estimate._replace(
             tradeoff=tuple(tradeoff.tradeoff_hull(estimate.tradeoff)),
-            evidence=self._evidence(found, query, estimate.epsilon_lower or 0.0),
+            evidence=self._evidence(pair, query, estimate.epsilon_lower or 0.0),
         )
 
-    def _evidence(self, found: Histograms, query: Query, bound: float) -> Evidence | None:
+    def _evidence(self, pair: Histograms, query: Query, bound: float) -> Evidence | None:
         """Return the events with the strongest evidence against the claim and at the bound."""
         if self.sharp is False:
             return None  # the radius of [Canonne2020] is wider than the theorem's
         claim = query.claim
         claimed = [claim.epsilon_at(d) for d in claim.telling_deltas] if claim else []
         finite = [e for e in (bound, *claimed) if e < histograms.LARGEST_EPSILON]
-        order = histograms.ratio_order(found.p, found.q)
-        false, true = (np.append(0, np.cumsum(row[order])) for row in found.counts)
-        n0, n1 = found.trials.tolist()
+        order = histograms.ratio_order(pair.p, pair.q)
+        false, true = (np.append(0, np.cumsum(row[order])) for row in pair.counts)
+        n0, n1 = pair.trials.tolist()
         slopes = np.exp([sign * e for e in dict.fromkeys(finite) for sign in (1, -1)])
         best = np.argmax(true / n1 - slopes[:, None] * (false / n0), axis=1)
-        terms = {(int(false[j]), n0, int(true[j]), n1, found.bins) for j in best}
+        terms = {(int(false[j]), n0, int(true[j]), n1, pair.bins) for j in best}
         return Evidence("total-variation", tuple(sorted(terms)))
 
-    def radii(self, found: Histograms, error: float) -> tuple[float, float]:
+    def radii(self, pair: Histograms, error: float) -> tuple[float, float]:
         """Return the errors of the histograms on D and on D′, each at this error level."""
         sharp = self.mode == "sound" if self.sharp is None else self.sharp
         radius = histograms.one_sided_radius if sharp else histograms.canonne_radius
-        q_radius, p_radius = radius(found.trials, found.bins, error).tolist()
+        q_radius, p_radius = radius(pair.trials, pair.bins, error).tolist()
         return q_radius, p_radius
 
     def extreme(self, layout: Tree, trials: tuple[int, int]) -> Ints:
         return _events.apart(len(layout["edges"]) + 2, (1, -1), trials)
 
-    def _of_the_paper(self, found: Histograms, query: Query) -> Estimate:
+    def _of_the_paper(self, pair: Histograms, query: Query) -> Estimate:
         """Return the interval of section 4.3: one radius for both, with the whole error."""
-        radius = max(self.radii(found, 1 - query.confidence))
+        radius = max(self.radii(pair, 1 - query.confidence))
 
-        epsilons = np.linspace(0.0, largest_epsilon(found), LINES)
-        deltas = histograms.privacy_profile(found.p, found.q, epsilons)
+        epsilons = np.linspace(0.0, largest_epsilon(pair), LINES)
+        deltas = histograms.privacy_profile(pair.p, pair.q, epsilons)
         lowered = np.maximum(deltas - (1 + np.exp(epsilons)) * radius, 0.0)
         return Estimate(
-            epsilon=histograms.histogram_epsilon(found.p, found.q, query.delta),
-            interval=(epsilon_of(widened(found, (radius, radius)), query.delta), np.inf),
+            epsilon=histograms.histogram_epsilon(pair.p, pair.q, query.delta),
+            interval=(epsilon_of(widened(pair, (radius, radius)), query.delta), np.inf),
             tradeoff=points(RATES, tradeoff.tradeoff_of_profile(RATES, epsilons, lowered)),
-            profile=profile_of(found),
+            profile=profile_of(pair),
             notes=(
-                f"{found.bins} bins; radius {radius:.3g}",
-                f"total variation {histograms.total_variation(found.p, found.q):.6g}",
+                f"{pair.bins} bins; radius {radius:.3g}",
+                f"total variation {histograms.total_variation(pair.p, pair.q):.6g}",
                 UNSOUND,
             ),
         )
 
 
-def widened(found: Histograms, radii: tuple[float, float]) -> Floats:
+def widened(pair: Histograms, radii: tuple[float, float]) -> Floats:
     """Return the boxes of the best events, shape [k + 1, 2], for histograms within radii.
 
     In the reverse direction, in which an event speaks for D, its complement has the same box.
     """
-    events = histograms.best_events(found.p, found.q)
+    events = histograms.best_events(pair.p, pair.q)
     return np.minimum(np.stack([events.fpr + radii[0], events.fnr + radii[1]], axis=1), 1.0)
 
 

@@ -58,10 +58,10 @@ class GDPFit(Binned, name="gdp-fit"):
     """The range ends if the profile falls below this δ."""
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
-        found = grouped(layout, counts, query.trials)
+        pair = grouped(layout, counts, query.trials)
 
         def profile(epsilons: Floats) -> Floats:
-            return histograms.privacy_profile(found.p, found.q, epsilons)
+            return histograms.privacy_profile(pair.p, pair.q, epsilons)
 
         fit = tradeoff.fit_gdp_mu(
             profile, epsilon_max=self.epsilon_max, delta_min=self.delta_min, places=POINTS
@@ -76,7 +76,7 @@ class GDPFit(Binned, name="gdp-fit"):
             profile=points(epsilons, gaussian.gaussian_delta(epsilons, drawn)),
             notes=(
                 f"mu {fit.mu:.4g} over 0 ≤ ε ≤ {fit.epsilon_max:.4g}, touching at "
-                f"{fit.epsilon:.4g}; {found.bins} bins",
+                f"{fit.epsilon:.4g}; {pair.bins} bins",
             ),
         )
 
@@ -115,9 +115,9 @@ class PLDComposition(Binned, name="pld-composition"):
     """Treatment of bins that one dataset never hit."""
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
-        found = grouped(layout, counts, query.trials)
-        kept = without_empty(found.counts, self.empty)
-        pld = loss_distribution(*(kept / found.trials[:, None]))
+        pair = grouped(layout, counts, query.trials)
+        kept = without_empty(pair.counts, self.empty)
+        pld = loss_distribution(*(kept / pair.trials[:, None]))
         # dp-accounting rounds far tails up to infinite losses as it composes; losses just add up.
         at_zero = self.compositions * float(pld.get_epsilon_for_delta(0.0))
         if self.compositions > 1:
@@ -129,7 +129,7 @@ class PLDComposition(Binned, name="pld-composition"):
 
         epsilons = np.linspace(0.0, max(1.0, epsilon if epsilon < math.inf else 0.0), LINES)
         deltas = profile(epsilons)
-        one_sided = found.counts[:, (found.counts == 0).any(axis=0)].sum(axis=1) / found.trials
+        one_sided = pair.counts[:, (pair.counts == 0).any(axis=0)].sum(axis=1) / pair.trials
         return Estimate(
             epsilon=epsilon,
             tradeoff=points(RATES, tradeoff.tradeoff_of_profile(RATES, epsilons, deltas)),
@@ -199,9 +199,9 @@ class TVParameter(Binned, name="tv-parameter"):
     """Account for the errors of both histograms, or of one, as the paper does."""
 
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
-        found = grouped(layout, counts, query.trials)
-        q, tv = self.sampling_probability, histograms.total_variation(found.p, found.q)
-        margin = self.margin(found, 1 - query.confidence)
+        pair = grouped(layout, counts, query.trials)
+        q, tv = self.sampling_probability, histograms.total_variation(pair.p, pair.q)
+        margin = self.margin(pair, 1 - query.confidence)
         within = np.array([tv, max(0.0, tv - margin), tv + margin])
         sigma, most, least = histograms.sigma_of_total_variation(within, q).tolist()
         epsilon, low, high = (_loss(q, one, query.delta) for one in (sigma, most, least))
@@ -218,17 +218,17 @@ class TVParameter(Binned, name="tv-parameter"):
             else (),
             profile=points(epsilons, deltas) if drawn else (),
             notes=(
-                f"total variation {tv:.6g} ± {margin:.3g} in {found.bins} bins",
+                f"total variation {tv:.6g} ± {margin:.3g} in {pair.bins} bins",
                 f"sigma {sigma:.6g}, from {least:.4g} to {most:.4g}",
                 *(() if query.delta else ("a Gaussian mechanism has no ε at δ = 0",)),
             ),
         )
 
-    def margin(self, found: Histograms, error: float) -> float:
+    def margin(self, pair: Histograms, error: float) -> float:
         """Bound the error of the total variation of the histograms."""
         if self.mode == "paper":
-            return float(histograms.canonne_radius(found.trials, found.bins, error).max())
-        return float(histograms.one_sided_radius(found.trials, found.bins, error / 2).sum())
+            return float(histograms.canonne_radius(pair.trials, pair.bins, error).max())
+        return float(histograms.one_sided_radius(pair.trials, pair.bins, error / 2).sum())
 
 
 def _loss(q: float, sigma: float, delta: float) -> float:
@@ -280,13 +280,13 @@ class OneShot(Estimator, name="one-shot"):
         sizes = (int(both[0].sum()), int(both[1].sum()))
         if not min(sizes):
             return _nothing(sizes)
-        found = grouped(layout, both, sizes)
+        pair = grouped(layout, both, sizes)
         if self.law == "histogram":
-            variation = histograms.total_variation(found.p, found.q)
+            variation = histograms.total_variation(pair.p, pair.q)
             return Estimate(
-                histograms.histogram_epsilon(found.p, found.q, query.delta),
-                profile=profile_of(found),
-                notes=(f"{found.bins} bins, total variation {variation:.6g}",),
+                histograms.histogram_epsilon(pair.p, pair.q, query.delta),
+                profile=profile_of(pair),
+                notes=(f"{pair.bins} bins, total variation {variation:.6g}",),
             )
         edges = np.asarray(layout["edges"], np.float64)
         places = np.concatenate([edges[:1], edges[:1], (edges[1:] + edges[:-1]) / 2, edges[-1:]])

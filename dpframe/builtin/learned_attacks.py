@@ -198,13 +198,13 @@ class Learned(Attack, name="learned"):
             features = features.evened()
         scale = np.zeros(len(features.spread))
         scale[features.varied] = 1 / features.spread[features.varied]
-        found = _learners.thin_weights(
+        thin = _learners.thin_weights(
             features.columns, features.centre, scale, sides, alike=alike is not None
         )
-        if found is None:
+        if thin is None:
             return None
         used = features.varied
-        return self.state(features.columns, features, used, _learners.Linear(0.0, found[used]))
+        return self.state(features.columns, features, used, _learners.Linear(0.0, thin[used]))
 
     def state(
         self,
@@ -312,8 +312,8 @@ def _deepened(
     c = sides[0].shape[1]
     inputs = []
     for part in sides:
-        found: Any = _columns.add_up(state["columns"], state["weights"], part)  # type: ignore[arg-type]
-        inputs.append(np.concatenate(found).T.astype(np.float64))
+        parts: Any = _columns.add_up(state["columns"], state["weights"], part)  # type: ignore[arg-type]
+        inputs.append(np.concatenate(parts).T.astype(np.float64))
     both = np.concatenate(inputs)
     centre, spread = both.mean(axis=0), both.std(axis=0)
     spread = np.where(spread > 1e-6, spread, 1.0)
@@ -393,8 +393,8 @@ class Categories(Attack, name="categories"):
         xp = first.__array_namespace__()
         at = xp.minimum(_columns.place_in(state["first"], first), self.values - 1)
         known = (state["first"][at] == first) & (state["second"][at] == second)
-        found: Array = state["scores"].astype(float)[xp.where(known, at, self.values)]
-        return found
+        scores: Array = state["scores"].astype(float)[xp.where(known, at, self.values)]
+        return scores
 
 
 def _whole(first: HostArray, second: HostArray) -> HostArray:
@@ -427,8 +427,8 @@ class HistogramRatio(Attack, name="histogram-ratio"):
         pooled = np.sort(np.concatenate(seen))
         edges = np.full(self.bins - 1, np.inf)
         if len(pooled):
-            found = _columns.cuts(pooled, self.bins - 1)
-            edges[: len(found)] = found
+            cuts = _columns.cuts(pooled, self.bins - 1)
+            edges[: len(cuts)] = cuts
         logs = []
         for x in seen:
             counts = np.bincount(np.searchsorted(edges, x, side="right"), minlength=self.bins)

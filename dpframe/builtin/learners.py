@@ -73,8 +73,8 @@ def best_ridge(
     margins = judged.rows @ weights.T * judged.signs[:, None]
     best = int(np.argmin(np.logaddexp(0, -margins).mean(axis=0)))
     group = groups[best // len(RIDGES)]
-    found = weights[best].astype(np.float64)
-    return RIDGES[best % len(RIDGES)], group, Linear(float(found[-1]), found[group])
+    chosen = weights[best].astype(np.float64)
+    return RIDGES[best % len(RIDGES)], group, Linear(float(chosen[-1]), chosen[group])
 
 
 def ridge_regression(sides: Sequence[HostArray], ridge: float, near: Linear) -> Linear:
@@ -87,8 +87,8 @@ def ridge_regression(sides: Sequence[HostArray], ridge: float, near: Linear) -> 
     given = table(sides)
     start = np.zeros((1, given.rows.shape[1]), np.float32)
     start[0, :width], start[0, -1] = near.weights, near.intercept
-    found = _fitted(given, np.full((1, width), ridge), start)[0].astype(np.float64)
-    return Linear(float(found[-1]), found[:width])
+    fitted = _fitted(given, np.full((1, width), ridge), start)[0].astype(np.float64)
+    return Linear(float(fitted[-1]), fitted[:width])
 
 
 def _fitted(given: TrainingRows, penalties: Floats, start: HostArray | None = None) -> HostArray:
@@ -342,19 +342,19 @@ def thin_weights(
         for slope, product, (many, few) in zip(slopes, products, blocks, strict=True)
     )
     whole = train._replace(slope=slopes.sum(axis=0) / blocks[:, 0].sum())
-    found = []
+    choices = []
     for directions in _directions(columns, scale, sides, alike):
         own, judge = train.along(directions), held_out.along(directions)
         shown = [judge.shown(weights) for weights in own.fitted(THIN_RIDGES)]
         best = int(np.argmax(shown))
-        found.append((shown[best], directions, THIN_RIDGES[best]))
-    most, noise = max(shown for shown, *_ in found), 1 / np.sqrt(2 * BLOCK * blocks[1, 0])
+        choices.append((shown[best], directions, THIN_RIDGES[best]))
+    most, noise = max(shown for shown, *_ in choices), 1 / np.sqrt(2 * BLOCK * blocks[1, 0])
     if most <= noise:
         return None
     # Prefer one weight for all columns, unless several weights are clearly better.
-    chosen = max(found[:2] if alike else found, key=lambda choice: choice[0])
+    chosen = max(choices[:2] if alike else choices, key=lambda choice: choice[0])
     if chosen[0] < most - LUCK * noise:
-        chosen = max(found, key=lambda choice: choice[0])
+        chosen = max(choices, key=lambda choice: choice[0])
     _, directions, ridge = chosen
     (weights,) = whole.along(directions).fitted([ridge])
     weights = weights @ directions
@@ -392,11 +392,11 @@ def _directions(
     step = plain.copy()
     step[flags + c :] = middle.ravel()
     each, every = np.eye(len(kind)), np.ones(len(kind), bool)
-    found = [each[group & (scale > 0)] for group in (plain, step, every)]
+    bases = [each[group & (scale > 0)] for group in (plain, step, every)]
     if alike:
         one = np.stack([(kind == own) * (scale > 0) for own in np.unique(kind[scale > 0])])
-        found = [one * step / np.sqrt(c), one / np.sqrt(c), *found]
-    return [directions[directions.any(axis=1)] for directions in found if directions.any()]
+        bases = [one * step / np.sqrt(c), one / np.sqrt(c), *bases]
+    return [directions[directions.any(axis=1)] for directions in bases if directions.any()]
 
 
 def _summed(

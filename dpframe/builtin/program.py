@@ -64,5 +64,5 @@ class Program(ForeignMechanism, name="program"):
         return self.consented(self.module.path)
 
     def arguments(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.given)
-        return found
+        parameters: dict[str, Any] = json.loads(self.given)
+        return parameters

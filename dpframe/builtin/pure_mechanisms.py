@@ -24,10 +24,10 @@ from dpframe.plugins import (
 
 def sensitivity_or_distance(given: float | None, pair: Pair, p: float) -> float:
     """Return the sensitivity that the user gave, else the pair's l_p distance."""
-    found = pair.distance(p) if given is None else given
-    if found == 0:
+    sensitivity = pair.distance(p) if given is None else given
+    if sensitivity == 0:
         raise ValueError("D and D′ are equal: give the sensitivity that the noise is scaled for")
-    return found
+    return sensitivity
 
 
 def known(value: float | None) -> float:
@@ -98,8 +98,8 @@ def log(x: Array) -> Array:
     tail = ((highest * cube + middle) * cube + lowest) * cube
     power = exponent.astype(jnp.float32)
     tail = tail + _LN_2[1] * power
-    found = (part - np.float32(0.5) * square) + tail + _LN_2[0] * power
-    return jnp.where(x == 0, -jnp.inf, found)
+    logarithm = (part - np.float32(0.5) * square) + tail + _LN_2[0] * power
+    return jnp.where(x == 0, -jnp.inf, logarithm)
 
 
 def from_uniform(

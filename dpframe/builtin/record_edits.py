@@ -94,18 +94,18 @@ class RecordEdits(Neighbourhood, name="records"):
 
     def check(self) -> None:
         with tables.about(tables.check_source(self.table, self.file)):
-            found = self._table
-            cells = len(found.rows) * len(found.names)
+            table = self._table
+            cells = len(table.rows) * len(table.names)
             if cells > MOST_CELLS:
                 raise ValueError(
-                    f"has {len(found.rows):,} records of {len(found.names)} columns, {cells:,} "
+                    f"has {len(table.rows):,} records of {len(table.names)} columns, {cells:,} "
                     f"cells; a search takes up to {MOST_CELLS:,}: set `first`, or use a smaller "
                     "table, which shows as much in less time"
                 )
         with tables.about("schema"):
             self._editable  # noqa: B018  # reads the schema
-        if self.form == "record" and len(found.rows) != 1:
-            wrong = f"is for a table of one record, but this one has {len(found.rows)}"
+        if self.form == "record" and len(table.rows) != 1:
+            wrong = f"is for a table of one record, but this one has {len(table.rows)}"
             raise ParameterError("form", f'"record" {wrong}')
         one = Proposals(self._editable).made(planned(self._editable), 1)
         if not one:
@@ -114,8 +114,8 @@ class RecordEdits(Neighbourhood, name="records"):
 
     def params(self) -> dict[str, Any]:
         # pydantic would write inf and NaN as null.
-        found = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        found |= {
+        params = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        params |= {
             "table": None if self.table is None else plain.written(self.table),
             "file": self.file and str(self.file),
             "columns": list(self.columns) or None,
@@ -124,7 +124,7 @@ class RecordEdits(Neighbourhood, name="records"):
             "types": list(self.types) or None,
             "null": None if self.null is None else plain.written(self.null),
         }
-        return {name: value for name, value in found.items() if value is not None}
+        return {name: value for name, value in params.items() if value is not None}
 
     @functools.cached_property
     def _text(self) -> str:
@@ -139,11 +139,11 @@ class RecordEdits(Neighbourhood, name="records"):
 
     @functools.cached_property
     def _table(self) -> Table:
-        found = tables.given_table(self.table, self.file, self.columns, self.types)
+        table = tables.given_table(self.table, self.file, self.columns, self.types)
         names = tuple(column.name for column in self.schema if column.name is not None)
-        if found.names == tables.unnamed(len(names)) == tables.unnamed(len(self.schema)):
-            found = found._replace(names=names)  # the table has none of its own
-        return found._replace(rows=found.rows[: self.first])
+        if table.names == tables.unnamed(len(names)) == tables.unnamed(len(self.schema)):
+            table = table._replace(names=names)  # the table has none of its own
+        return table._replace(rows=table.rows[: self.first])
 
     @functools.cached_property
     def _editable(self) -> EditableTable:
@@ -159,7 +159,7 @@ class RecordEdits(Neighbourhood, name="records"):
             beyond |= self.beyond.given()
         switches = {name for name, on in beyond.items() if on}
         switches |= {"mistyped"} if self.mistyped and switches else set()
-        found = EditableTable(
+        editable = EditableTable(
             table=own._replace(flat=own.flat and user is None),  # a user's records are lists
             columns=known,
             user=user,
@@ -171,10 +171,10 @@ class RecordEdits(Neighbourhood, name="records"):
         if self.adjacency != "zero-out":
             if self.null is not None:
                 raise ParameterError("null", 'it is for adjacency = "zero-out"')
-            return found
+            return editable
         with tables.about("null"):
-            null = found.nothing() if self.null is None else tables.row(self.null, own.names)
-        return found._replace(null=null)
+            null = editable.nothing() if self.null is None else tables.row(self.null, own.names)
+        return editable._replace(null=null)
 
     def propose(self, rng: np.random.Generator, history: Sequence[Earned]) -> Sequence[Pair]:
         table, drafts = self._editable, [_draft(earned.pair) for earned in history]
@@ -183,13 +183,13 @@ class RecordEdits(Neighbourhood, name="records"):
         best = [draft for draft, growth in sorted(growths, key=lambda one: -one[1]) if growth > 0]
         tries = TRIES * self.batch if history else 0
         children = (_child(table, best[:4], rng) for _ in range(tries if best else 0))
-        found = proposals.made(children, self.batch // 2)
-        rest = self.batch - len(found)
-        found += proposals.made(planned(table), rest - rest // 4 if history else rest)
+        pairs = proposals.made(children, self.batch // 2)
+        rest = self.batch - len(pairs)
+        pairs += proposals.made(planned(table), rest - rest // 4 if history else rest)
         chance = (by_chance(table, rng) for _ in range(tries))
-        found += proposals.made(chance, self.batch - len(found))
+        pairs += proposals.made(chance, self.batch - len(pairs))
         # Many libraries refuse an empty table, so those that they accept come first.
-        return sorted(found, key=lambda pair: not all(pair.rows))
+        return sorted(pairs, key=lambda pair: not all(pair.rows))
 
     def own_data(self) -> Sequence[Any]:
         of = self._editable.table
@@ -197,12 +197,12 @@ class RecordEdits(Neighbourhood, name="records"):
 
     def needs(self, pair: Pair) -> dict[str, dict[str, Any]]:
         rows = (*pair.rows[0], *pair.rows[1]) if isinstance(pair, Records) else ()
-        found = self._editable.needs(rows)
+        needed = self._editable.needs(rows)
         given = self.params().get("beyond", {})
         beyond = given if isinstance(given, dict) else dict.fromkeys(SWITCHES, given)
         without: dict[str, Any] = {n: {"beyond": {**beyond, n: False}} for n in SWITCHES}
         without["mistyped"] = {"mistyped": False}
-        return {NEEDED[name]: without[name] for name in NEEDED if name in found}
+        return {NEEDED[name]: without[name] for name in NEEDED if name in needed}
 
 
 def _draft(pair: Pair) -> Draft:
@@ -231,7 +231,7 @@ class Proposals:
 
     def made(self, drafts: Iterable[Draft], number: int) -> list[Records]:
         """Return the first drafts that are pairs, and were not proposed before in either order."""
-        found: list[Records] = []
+        pairs: list[Records] = []
         for proposed in drafts if number else ():
             draft = self._table.zeroed(proposed)
             try:
@@ -243,10 +243,10 @@ class Proposals:
             key = self._key(draft.rows, new)
             if len(key) == 2 and key not in self._seen:
                 self._seen.add(key)
-                found.append(self._pair(draft, new))
-                if len(found) == number:
+                pairs.append(self._pair(draft, new))
+                if len(pairs) == number:
                     break
-        return found
+        return pairs
 
     def _pair(self, draft: Draft, new: Rows) -> Records:
         table = self._table
@@ -272,11 +272,11 @@ class Proposals:
 
     def _of(self, row: Row) -> tuple[Row, str, bool]:
         """Return a record with its text, and True if it may be proposed."""
-        found = self._known.get(id(row))
-        if found is None:
+        checked = self._known.get(id(row))
+        if checked is None:
             text = repr([_in_column(cell) for cell in row] if self._typed else row)
-            found = self._known[id(row)] = row, text, self._table.takes(row)
-        return found
+            checked = self._known[id(row)] = row, text, self._table.takes(row)
+        return checked
 
 
 def _in_column(cell: Any) -> Any:

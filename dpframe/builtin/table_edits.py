@@ -67,10 +67,10 @@ class Column(Switches):
     def params(self) -> dict[str, Any]:
         """Return the column as a spec has it; a bound of 0 is kept."""
         fields = ((field, getattr(self, field.name)) for field in dataclasses.fields(self))
-        found = {field.name: value for field, value in fields if value != field.default}
+        params = {field.name: value for field, value in fields if value != field.default}
         if self.categories:
-            found["categories"] = [plain.written(cell) for cell in self.categories]
-        return found
+            params["categories"] = [plain.written(cell) for cell in self.categories]
+        return params
 
 
 LARGEST = 2**63
@@ -149,7 +149,7 @@ def known_columns(of: Table, schema: Sequence[Column]) -> tuple[Known, ...]:
         ValueError: the schema does not fit the table; the message is for the user.
     """
     described = _by_name(of, schema)
-    found = []
+    columns = []
     for at, name in enumerate(of.names):
         cells = tuple(row[at] for row in of.rows)
         column = _known(name, described.get(name, Column()), cells)
@@ -158,10 +158,10 @@ def known_columns(of: Table, schema: Sequence[Column]) -> tuple[Known, ...]:
                 raise ValueError(
                     f"column {name} does not fit the table: record {number} has {cell!r} there"
                 )
-        found.append(column)
-    if sum(column.kind == "user" for column in found) > 1:
+        columns.append(column)
+    if sum(column.kind == "user" for column in columns) > 1:
         raise ValueError("two columns identify the user of a record")
-    return tuple(found)
+    return tuple(columns)
 
 
 def _by_name(of: Table, schema: Sequence[Column]) -> dict[str, Column]:
@@ -365,10 +365,10 @@ class EditableTable(NamedTuple):
         return self._of_kind("category")
 
     def _of_kind(self, kind: str) -> list[int]:
-        found = [at for at, column in enumerate(self.columns) if column.kind == kind]
+        places = [at for at, column in enumerate(self.columns) if column.kind == kind]
         if kind == "category":
-            found.reverse()
-        return found if len(found) < 3 else [found[0], found[-1], *found[1:-1]]
+            places.reverse()
+        return places if len(places) < 3 else [places[0], places[-1], *places[1:-1]]
 
     def where(self, at: int) -> str:
         """Return ` in column age`, or nothing for a table of one column."""

@@ -94,10 +94,10 @@ def given_table(
     content: Any, file: SpecFile | None, names: Sequence[str], types: tuple[str, ...]
 ) -> Table:
     """Make the table of a plugin from its parameters; raises ValueError."""
-    found = table(content, names) if file is None else read_table(file, names)
-    if types and len(types) != len(found.names):
-        raise ValueError(f"has {len(found.names)} columns, and {len(types)} types")
-    return found._replace(types=types)
+    made = table(content, names) if file is None else read_table(file, names)
+    if types and len(types) != len(made.names):
+        raise ValueError(f"has {len(made.names)} columns, and {len(types)} types")
+    return made._replace(types=types)
 
 
 def table(given: Any, names: Sequence[str] = ()) -> Table:
@@ -114,8 +114,8 @@ def table(given: Any, names: Sequence[str] = ()) -> Table:
         raise ValueError("is not a table: it must be a list of records")
     if given and all(isinstance(row, plain.Fields) for row in given):
         keys = dict.fromkeys(str(key) for row in given for key, _ in row)
-        found = [dict(row) for row in given]
-        rows = tuple(tuple(row.get(key) for key in keys) for row in found)
+        cells = [dict(row) for row in given]
+        rows = tuple(tuple(row.get(key) for key in keys) for row in cells)
         return _checked(Table(rows, tuple(keys), named=True))
     flat = not any(isinstance(row, tuple) for row in given)
     if flat and len(names) > 1 and given:
@@ -210,17 +210,17 @@ def edit(given: Any) -> Edit:
     """Read an edit that a spec or a program wrote; raises ValueError."""
     if isinstance(given, Edit):
         return given._replace(by=plain.frozen(given.by))
-    found = dict(plain.read(given)) if isinstance(plain.read(given), plain.Fields) else {}
-    keys, places = set(found), [found.get(key, 0) for key in ("replace", "remove", "at")]
+    fields = dict(plain.read(given)) if isinstance(plain.read(given), plain.Fields) else {}
+    keys, places = set(fields), [fields.get(key, 0) for key in ("replace", "remove", "at")]
     if keys not in ({"replace", "by"}, {"remove"}, {"add"}, {"add", "at"}):
         raise ValueError(ACCEPTS)
     if not all(type(at) is int for at in places):
         raise ValueError("positions of records are whole numbers, from 0")
     if "add" in keys:
-        return Edit("add", found.get("at", -1), found["add"])
+        return Edit("add", fields.get("at", -1), fields["add"])
     if "by" in keys:
-        return Edit("replace", found["replace"], found["by"])
-    return Edit("remove", found["remove"])
+        return Edit("replace", fields["replace"], fields["by"])
+    return Edit("remove", fields["remove"])
 
 
 def edited(of: Table, one: Edit, user: str | None = None) -> Rows:
@@ -301,16 +301,18 @@ def read_table(file: SpecFile, names: Sequence[str] = ()) -> Table:
     content = io.BytesIO(file.read(MOST_BYTES))
     reader = {".csv": _csv, ".npy": _npy, ".npz": _npz, ".parquet": _parquet}[kind]
     try:
-        found, own = reader(content)
-        made = table(plain.frozen(found), own or names)
+        content_read, own = reader(content)
+        made = table(plain.frozen(content_read), own or names)
         return made._replace(lists=made.lists and kind != ".csv")
     except ImportError:
         raise ValueError(
             f"{file}: reading .parquet needs pandas and pyarrow: pip install 'dpframe[pandas]'"
         ) from None
     except Exception as error:  # whatever a damaged file makes its reader raise
-        said = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        raise ValueError(f"{file}: {said}") from None
+        problem = (
+            str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        )
+        raise ValueError(f"{file}: {problem}") from None
 
 
 def _csv(content: io.BytesIO) -> tuple[Any, tuple[str, ...]]:
@@ -345,34 +347,34 @@ def _typed(cells: list[str]) -> list[Any]:
 def _number(cell: str) -> float | int | None:
     for kind in (int, float):
         try:
-            found = kind(cell)
+            number = kind(cell)
         except ValueError:
             continue
-        return found if math.isfinite(found) or kind is float else None
+        return number if math.isfinite(number) or kind is float else None
     return None
 
 
 def _npy(content: io.BytesIO) -> tuple[Any, tuple[str, ...]]:
-    found = np.load(content, allow_pickle=False)
-    if found.dtype.names is not None:
-        return [list(record) for record in found.tolist()], tuple(found.dtype.names)
-    if found.ndim not in (1, 2):
-        raise ValueError(f"contains an array of shape {found.shape}; a table has one or two axes")
-    return found, ()
+    array = np.load(content, allow_pickle=False)
+    if array.dtype.names is not None:
+        return [list(record) for record in array.tolist()], tuple(array.dtype.names)
+    if array.ndim not in (1, 2):
+        raise ValueError(f"contains an array of shape {array.shape}; a table has one or two axes")
+    return array, ()
 
 
 def _npz(content: io.BytesIO) -> tuple[Any, tuple[str, ...]]:
     columns: dict[str, Any] = {}
     with np.load(content, allow_pickle=False) as archive:
         for name in archive.files:
-            found = archive[name]
-            if found.ndim == 1:
-                columns[name] = found
-            elif found.ndim == 2:
-                columns |= {f"{name}_{at}": found[:, at] for at in range(found.shape[1])}
+            array = archive[name]
+            if array.ndim == 1:
+                columns[name] = array
+            elif array.ndim == 2:
+                columns |= {f"{name}_{at}": array[:, at] for at in range(array.shape[1])}
             else:
                 raise ValueError(
-                    f"{name} has the shape {found.shape}; columns have one or two axes"
+                    f"{name} has the shape {array.shape}; columns have one or two axes"
                 )
     return columns, ()
 

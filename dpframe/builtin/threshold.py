@@ -292,7 +292,7 @@ class ThresholdLoss(LimitedThreshold, name="threshold"):
                 notes=(price(ways), "Jeffreys limits are approximate: an interval, not a bound"),
             )
         exact = self.limits == "joint" and is_enumerable(*ways[0].trials.tolist())
-        together = "both directions tested together: either may mean D′"
+        note = "both directions tested together: either may mean D′"
         return bounded(
             ways,
             query,
@@ -300,7 +300,7 @@ class ThresholdLoss(LimitedThreshold, name="threshold"):
             epsilon=epsilon,
             epsilon_upper=upper,
             profile=shown,
-            notes=(together if exact and len(ways) > 1 else price(ways),),
+            notes=(note if exact and len(ways) > 1 else price(ways),),
         )
 
 
@@ -420,8 +420,8 @@ class GDP(LimitedThreshold, name="gdp"):
         )
         # At every δ the curve through a point shows at least what the point shows, so its ε limits
         # what this threshold can show, Gaussian or not. It is not a lower limit.
-        found = bounded(ways, query, epsilon=epsilon, epsilon_upper=high, notes=tuple(notes))
-        return found._replace(interval=(low, high))
+        estimate = bounded(ways, query, epsilon=epsilon, epsilon_upper=high, notes=tuple(notes))
+        return estimate._replace(interval=(low, high))
 
 
 def _epsilon(mu: float, delta: float) -> float:

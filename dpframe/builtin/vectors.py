@@ -92,16 +92,16 @@ def new_pairs(
 ) -> list[Values]:
     """Return the first pairs, D ≠ D′, that were not proposed before in either order; or all."""
     seen = {_key(earned.pair.d0, earned.pair.d1) for earned in history}
-    found: list[Values] = []
+    pairs: list[Values] = []
     for both in drawn:
         d0, d1 = (part + 0.0 for part in both)  # turns −0 into 0
         key = _key(d0, d1)
         if len(key) == 2 and key not in seen:
             seen.add(key)
-            found.append(Values(d0=d0, d1=d1, adjacency=adjacency))
-            if len(found) == number:
+            pairs.append(Values(d0=d0, d1=d1, adjacency=adjacency))
+            if len(pairs) == number:
                 break
-    return found
+    return pairs
 
 
 def _key(d0: HostArray, d1: HostArray) -> frozenset[bytes]:
@@ -140,8 +140,8 @@ class Grid(Vectors, name="grid"):
 
     def levels(self) -> Floats:
         """Return the values of an entry; whole numbers may coincide."""
-        found = np.linspace(*self.ends, self.points)
-        return np.unique(np.round(found)) if self.whole else found
+        levels = np.linspace(*self.ends, self.points)
+        return np.unique(np.round(levels)) if self.whole else levels
 
     def moves(self) -> list[list[int]]:
         """Return for every level the other levels that the entry may have in D′."""
@@ -158,9 +158,9 @@ class Grid(Vectors, name="grid"):
         """Yield all pairs in their order."""
         levels, moves = self.levels(), self.moves()
         vectors = itertools.product(range(len(levels)), repeat=self.length)
-        found = [(d0, d1) for d0 in vectors for d1 in self.beside(d0, moves)]
-        for at in np.random.default_rng(ORDER).permutation(len(found)):
-            d0, d1 = (levels[list(part)] for part in found[at])
+        pairs = [(d0, d1) for d0 in vectors for d1 in self.beside(d0, moves)]
+        for at in np.random.default_rng(ORDER).permutation(len(pairs)):
+            d0, d1 = (levels[list(part)] for part in pairs[at])
             yield d0, d1
 
     def beside(self, d0: tuple[int, ...], moves: list[list[int]]) -> Iterator[tuple[int, ...]]:
@@ -187,8 +187,8 @@ class Patterns(Vectors, name="patterns"):
             for centres in self.places():
                 drawn = (both for centre in centres for both in self.around(centre))
                 moved = (self.inside(d0[::turn], d1[::turn]) for d0, d1 in drawn)
-                if found := new_pairs(moved, self.words, history):
-                    return found
+                if pairs := new_pairs(moved, self.words, history):
+                    return pairs
         return ()
 
     def places(self) -> list[list[float]]:

@@ -140,15 +140,15 @@ def read_claim(text: str) -> Claim:
             raise DpframeError(
                 f"--claim {text}: {part!r} is not NAME=NUMBER{why and f'; {why}'}\n   {accepts}"
             ) from None
-    found = next((cls for names, cls in kinds.items() if set(names) == set(values)), None)
-    if found is None:
+    kind = next((cls for names, cls in kinds.items() if set(names) == set(values)), None)
+    if kind is None:
         close = [f"{_SHORT[name]}={value:g}" for name, value in values.items() if name in _SHORT]
         hint = f"; say {','.join(close)}" if close else ""
         raise DpframeError(
             f"--claim {text}: no claim takes {', '.join(values)}{hint}\n   {accepts}"
         )
     try:
-        return found(**values)
+        return kind(**values)
     except ValueError as error:
         raise DpframeError(f"--claim {text}: {error}") from error
 

@@ -29,10 +29,11 @@ def relations_of(adjacency: str) -> frozenset[str]:
         return frozenset({ZERO})
     if words.strip() == "either":
         return frozenset({REPLACE, RESIZE})
-    found = {REPLACE} if any(part in words for part in ("replac", "substitut", "swap")) else set()
+    replaces = any(part in words for part in ("replac", "substitut", "swap"))
+    relations = {REPLACE} if replaces else set()
     if "remov" in words or words.startswith("add"):
-        found.add(RESIZE)
-    return frozenset(found)
+        relations.add(RESIZE)
+    return frozenset(relations)
 
 
 def states_relation(claim: Any) -> bool:
@@ -42,10 +43,10 @@ def states_relation(claim: Any) -> bool:
 
 def other_relation(claim: Any, adjacency: str) -> str | None:
     """Return why a claim is not about the neighbours of an audit; None if it is, or may be."""
-    found = relations_of(adjacency)
-    if not states_relation(claim) or not found or found <= KNOWN[relation := claim.relation]:
+    known = relations_of(adjacency)
+    if not states_relation(claim) or not known or known <= KNOWN[relation := claim.relation]:
         return None
-    pairs = " and ".join(sorted(found))
+    pairs = " and ".join(sorted(known))
     covered = " or ".join(f'"{SAY[one]}"' for one in sorted(KNOWN[relation]))
     return (
         f"the claim is for neighbours by {CLAIMED[relation]}, but the pairs {pairs} "
@@ -104,8 +105,8 @@ def _is_frame(data: Any) -> bool:
 def _record_list(data: Any) -> list[Any] | None:
     """Return the records of a table whose rows are certainly records, else None."""
     if _is_frame(data):
-        found: list[Any] = data.astype(object).where(data.notna(), None).to_numpy().tolist()
-        return found
+        records: list[Any] = data.astype(object).where(data.notna(), None).to_numpy().tolist()
+        return records
     if isinstance(data, tuple) and len(data) == 2 and np.ndim(data[0]) == 2:  # (x, y)
         x, y = map(np.asarray, data)
         return list(zip(x.tolist(), y.tolist(), strict=True)) if len(x) == len(y) else None

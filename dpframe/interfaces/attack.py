@@ -46,8 +46,8 @@ class Answers(NamedTuple):
     @property
     def raised(self) -> HostArray:
         """True for exceptions and for answers that could not be read; shape [n]."""
-        found: HostArray = (self.rows[:, 0] & np.uint64(1)) == 1
-        return found
+        raised: HostArray = (self.rows[:, 0] & np.uint64(1)) == 1
+        return raised
 
     @property
     def values(self) -> HostArray:
@@ -72,8 +72,8 @@ class Answers(NamedTuple):
     @property
     def absent(self) -> HostArray:
         """True for places without a number; shape [n, width]."""
-        found: HostArray = self.rows[:, BEFORE:] == np.uint64(ABSENT)
-        return found
+        absent: HostArray = self.rows[:, BEFORE:] == np.uint64(ABSENT)
+        return absent
 
 
 # The kinds of scores that an attack may give and a statistic accept.

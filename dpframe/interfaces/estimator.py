@@ -198,10 +198,10 @@ class Estimator(Plugin, kind="estimator"):
             none of the statistic's events can refute it, at the same error; else None. The default
             asks `conclude`.
         """
-        found = self.conclude(state, layout, query)
-        if found.p_resolved is not None and found.p_resolved <= 1 - query.confidence:
+        estimate = self.conclude(state, layout, query)
+        if estimate.p_resolved is not None and estimate.p_resolved <= 1 - query.confidence:
             return "violated"
-        limit, claim = found.epsilon_upper, query.claim
+        limit, claim = estimate.epsilon_upper, query.claim
         if claim is None or limit is None:
             return None
         return "unreachable" if limit < claim.epsilon_at(query.delta) else None
@@ -319,9 +319,13 @@ def _statistic(cls: type[Estimator]) -> type[Statistic] | None:
     with contextlib.suppress(Exception, SystemExit):
         return type(cls().statistic())
     with contextlib.suppress(Exception):
-        found = typing.get_type_hints(cls.statistic).get("return")
-        if inspect.isclass(found) and issubclass(found, Statistic) and found is not Statistic:
-            return found
+        statistic = typing.get_type_hints(cls.statistic).get("return")
+        if (
+            inspect.isclass(statistic)
+            and issubclass(statistic, Statistic)
+            and statistic is not Statistic
+        ):
+            return statistic
     return None
 
 
@@ -453,5 +457,5 @@ def _smallest_level(
         return 1.0
     if low[1] > 0:
         return least
-    found = crossing_between(depth, high, low, tolerance=TOLERANCE)
-    return math.exp(origin + found[1])
+    crossing = crossing_between(depth, high, low, tolerance=TOLERANCE)
+    return math.exp(origin + crossing[1])

@@ -417,8 +417,8 @@ class ForeignMechanism(HostMechanism):
             source = self.program().path.read_bytes()
         except (OSError, ValueError):
             return False
-        said = gives(type(self), "sensitivity") or defines(source, "sensitivity")
-        return said and defines(source, "query")
+        defined = gives(type(self), "sensitivity") or defines(source, "sensitivity")
+        return defined and defines(source, "query")
 
     def program(self) -> ProgramFile:
         """Return the module's file; raises ValueError if it is not known."""
@@ -428,13 +428,13 @@ class ForeignMechanism(HostMechanism):
     @staticmethod
     def consented(path: Path) -> ProgramFile:
         """Return a file if the command line names it too; raises ValueError otherwise."""
-        found = ProgramFile(path.resolve())
-        if found not in _given:
+        program = ProgramFile(path.resolve())
+        if program not in _given:
             raise ValueError(
                 f"{path.name} is code, and a spec never runs code on its own: also name the file "
                 f"on the command line, --plugin {path}"
             )
-        return found
+        return program
 
     def code(self) -> str:
         """Return a digest of the program, which is part of the key of stored counts."""

@@ -219,8 +219,8 @@ def unmade(pair: Pair) -> str | None:
 
     A dataset whose library is missing here has the reason in an attribute `unmade`.
     """
-    found = (getattr(type(data), "unmade", None) for data in (pair.d0, pair.d1))
-    return next((text for text in found if isinstance(text, str)), None)
+    messages = (getattr(type(data), "unmade", None) for data in (pair.d0, pair.d1))
+    return next((text for text in messages if isinstance(text, str)), None)
 
 
 def untraceable(pair: Pair) -> str | None:

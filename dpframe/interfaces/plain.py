@@ -95,14 +95,14 @@ def is_series(value: Any) -> bool:
 
 def of_frame(frame: Any) -> dict[str, list[Any]]:
     """Return the columns of a pandas table; missing values are None, NaN among floats."""
-    found = {}
+    columns = {}
     for name in frame.columns:
         column = frame[name]
         cells, missing = column.tolist(), column.isna().tolist()
         if getattr(column.dtype, "kind", "O") != "f":
             cells = [None if gone else c for c, gone in zip(cells, missing, strict=True)]
-        found[str(name)] = cells
-    return found
+        columns[str(name)] = cells
+    return columns
 
 
 def read(value: Any) -> Any:
@@ -134,10 +134,10 @@ def _unmarked(value: Any) -> Any:  # noqa: PLR0911  # one line for each mark
 
 
 def _key(key: Any) -> Any:
-    found = frozen(_unmarked(key))
-    if isinstance(found, Fields):
+    key_value = frozen(_unmarked(key))
+    if isinstance(key_value, Fields):
         raise ValueError("a key of a table is itself a table")
-    return found
+    return key_value
 
 
 def written(value: Any) -> Any:
@@ -247,12 +247,12 @@ class Values(Pair, name="values"):
 
     def params(self) -> dict[str, Any]:
         # pydantic would write inf and NaN as null.
-        told = {"description": self.description} if self.description else {}
+        described = {"description": self.description} if self.description else {}
         return {
             "d0": written(self.before),
             "d1": written(self.after),
             "adjacency": self.adjacency,
-            **told,
+            **described,
         }
 
     @property
@@ -265,8 +265,8 @@ class Values(Pair, name="values"):
 
     @property
     def _data(self) -> tuple[Any, ...]:
-        found = arrays(self.before, self.after)
-        return (thawed(self.before), thawed(self.after)) if found is None else found
+        as_arrays = arrays(self.before, self.after)
+        return (thawed(self.before), thawed(self.after)) if as_arrays is None else as_arrays
 
 
 def fill(pair: Pair, **fields: Any) -> None:

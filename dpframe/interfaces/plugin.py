@@ -125,7 +125,7 @@ def gives(cls: type[Plugin], member: str) -> bool:
     if getattr(cls, member, None) is not getattr(base, member, None):
         return True
     own = cls.__mro__[: cls.__mro__.index(base)]
-    hints = [str(found.get(member, "")) for found in map(inspect.get_annotations, own)]
+    hints = [str(annotations.get(member, "")) for annotations in map(inspect.get_annotations, own)]
     return any(hint and "ClassVar" not in hint for hint in hints)
 
 
@@ -150,8 +150,8 @@ def adapter(cls: type) -> "TypeAdapter[Any]":
 
     if cls not in _ADAPTERS:
         _ADAPTERS[cls] = TypeAdapter(cls)
-    found: TypeAdapter[Any] = _ADAPTERS[cls]
-    return found
+    made: TypeAdapter[Any] = _ADAPTERS[cls]
+    return made
 
 
 def abstract(cls: type) -> str:

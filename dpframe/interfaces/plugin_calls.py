@@ -94,10 +94,10 @@ def nan_allowed(mechanism: Mechanism | HostMechanism) -> bool:
 
 
 def _flag(mechanism: Mechanism | HostMechanism, name: str) -> bool:
-    found = call_plugin(name, getattr, mechanism, name)
-    if not isinstance(found, bool | np.bool_):
-        raise CellError(f"{name} is {shown(found)}; it must be True or False")
-    return bool(found)
+    flag = call_plugin(name, getattr, mechanism, name)
+    if not isinstance(flag, bool | np.bool_):
+        raise CellError(f"{name} is {shown(flag)}; it must be True or False")
+    return bool(flag)
 
 
 def mismatch(mechanism: Mechanism | HostMechanism, gives: str) -> str | None:
@@ -114,10 +114,10 @@ def arrays(what: str, tree: Tree) -> Tree:
     """Return a tree with every leaf a NumPy array of numbers."""
 
     def array(leaf: Any) -> Any:
-        found = call_plugin(what, np.asarray, leaf)
-        if found.dtype.kind not in "biufc" and not is_floating(found.dtype):
+        converted = call_plugin(what, np.asarray, leaf)
+        if converted.dtype.kind not in "biufc" and not is_floating(converted.dtype):
             raise CellError(f"{what} returned {shown(leaf)}; it must return a pytree of arrays")
-        return found
+        return converted
 
     return trees.map(array, tree)
 
@@ -178,14 +178,14 @@ def exact_shares(cell: Cell, counts: Any, statistic: dict[str, Any]) -> list[lis
     # A score at an edge counts as above it, so the probability strictly below is needed.
     below = np.nextafter(places, -np.inf, dtype=np.float32)
     x = np.append(np.maximum.accumulate(below.astype(float)), np.inf)
-    found = []
+    shares = []
     for data in (pair.d0, pair.d1):
         if (values := call_plugin("cdf", mechanism.cdf, data, x.copy())) is None:
             return None
         cumulated = np.concatenate([[0.0], _checked(values, len(x))])
         nan, bins = 1 - float(cumulated[-1]), np.diff(cumulated).tolist()
-        found.append([nan, *bins] if "edges" in statistic else [nan + bins[0], bins[1]])
-    return found
+        shares.append([nan, *bins] if "edges" in statistic else [nan + bins[0], bins[1]])
+    return shares
 
 
 def _places(counts: Any, statistic: dict[str, Any]) -> HostArray | None:

@@ -221,10 +221,10 @@ def _code_of(file: PluginFile) -> str:
     """Return a digest of the file and of the modules that it imported from its folder."""
     folder = Path(file.path).parent
     beside = {
-        found
+        file_of_module
         for name, module in list(sys.modules.items())
         if name not in _before
-        if (found := _source_of(module)) and Path(found).is_relative_to(folder)
+        if (file_of_module := _source_of(module)) and Path(file_of_module).is_relative_to(folder)
     }
     parts = [file.digest, *(_digest(Path(one).read_bytes()) for one in sorted(beside))]
     return _digest("".join(parts).encode())
@@ -232,11 +232,11 @@ def _code_of(file: PluginFile) -> str:
 
 def _source_of(module: Any) -> str | None:
     """Return the Python file of a module that is not installed; None for other modules."""
-    found = getattr(module, "__file__", None)
-    if not isinstance(found, str) or not found.endswith(".py") or not Path(found).is_file():
+    source = getattr(module, "__file__", None)
+    if not isinstance(source, str) or not source.endswith(".py") or not Path(source).is_file():
         return None
-    installed = {"site-packages", "dist-packages"} & {*Path(found).parts}
-    return None if installed else found
+    installed = {"site-packages", "dist-packages"} & {*Path(source).parts}
+    return None if installed else source
 
 
 def _digest(content: bytes) -> str:

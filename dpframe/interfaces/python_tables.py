@@ -63,10 +63,10 @@ def records_params(
         {name: written(frozen(value)) for name, value in entry.items() if value is not None}
         for entry in written_down
     ]
-    asked: dict[str, Any] = {"adjacency": adjacency, "form": own if form is None else form}
-    asked |= {"types": types} if any(types := _types(table)) else {}
+    params: dict[str, Any] = {"adjacency": adjacency, "form": own if form is None else form}
+    params |= {"types": types} if any(types := _types(table)) else {}
     described = {"schema": listed} if listed else {}
-    return {"table": written(frozen(rows)), **named, **described, **asked, **more}
+    return {"table": written(frozen(rows)), **named, **described, **params, **more}
 
 
 def _columns_of(rows: Any, columns: list[str]) -> tuple[list[str], dict[str, list[Any]]]:
@@ -192,12 +192,12 @@ def read_schema(
         if not named and len(schema) != len(names):
             raise _wrong_number(len(schema), names)
         known = [*names, *_LABELS] if "y" in names else names
-        found = []
+        columns = []
         for at, (name, entry) in enumerate(schema.items()):
             own = _column(str(name), known if named else [], names)
             one = _entry(own, entry, cells[own if named else names[at]])
-            found.append(one | {"name": own})
-        return found
+            columns.append(one | {"name": own})
+        return columns
     alone = isinstance(schema, Mapping | str | type | range | set | frozenset) or _is_range(schema)
     if alone or not isinstance(schema, Sequence | np.ndarray):
         if len(names) != 1:
@@ -209,13 +209,13 @@ def read_schema(
     entries = [(_own_name(entry), entry) for entry in schema]
     if any(name is None for name, _ in entries) and len(entries) != len(names):
         raise _wrong_number(len(entries), names)
-    found = []
+    columns = []
     for at, (name, entry) in enumerate(entries):
         own = names[at] if name is None else _column(name, names if named else [], names)
         place = names[at] if own not in cells and at < len(names) else own
         one = _entry(own, entry, cells.get(place, ()))
-        found.append(one if name is None else one | {"name": own})
-    return found
+        columns.append(one if name is None else one | {"name": own})
+    return columns
 
 
 def _wrong_number(entries: int, names: Sequence[str]) -> DpframeError:
@@ -276,7 +276,7 @@ def _entry(column: str, entry: Any, cells: Sequence[Any]) -> dict[str, Any]:  # 
 
 
 def _of_dict(where: str, entry: Mapping[Any, Any], cells: Sequence[Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
     for key, value in entry.items():
         own = _KEYS.get(key) if isinstance(key, str) else None
         if own is None:
@@ -287,21 +287,21 @@ def _of_dict(where: str, entry: Mapping[Any, Any], cells: Sequence[Any]) -> dict
         if value is None or own == "name":
             continue
         if own in ("low", "high"):
-            found[own] = _bound(where, own, value)
+            parts[own] = _bound(where, own, value)
         elif own == "range":
             pair = tuple(value) if isinstance(value, list | np.ndarray) else value
-            found |= _entry(where.removeprefix("schema: column "), pair, ())
+            parts |= _entry(where.removeprefix("schema: column "), pair, ())
         elif own == "type":
-            found |= _of_type(where, value)
+            parts |= _of_type(where, value)
         elif own == "categories":
             if isinstance(value, str) or not isinstance(value, Iterable):
                 raise DpframeError(f'{where}: categories is {_shown(value)}; write ["a", "b"]')
-            found[own] = [_plain(one) for one in value]
+            parts[own] = [_plain(one) for one in value]
         elif isinstance(value, bool | np.bool_):
-            found[own] = bool(value)
+            parts[own] = bool(value)
         else:
             raise DpframeError(f"{where}: {key} is {_shown(value)}; write True or False")
-    return found | _checked(where, found)
+    return parts | _checked(where, parts)
 
 
 def _of_type(where: str, kind: Any) -> dict[str, Any]:
@@ -327,8 +327,8 @@ def _of_type(where: str, kind: Any) -> dict[str, Any]:
 
 def _bounds(where: str, low: Any, high: Any) -> dict[str, Any]:
     both = {"low": low, "high": high}
-    found = {name: _bound(where, name, one) for name, one in both.items() if one is not None}
-    return found | _checked(where, found)
+    bounds = {name: _bound(where, name, one) for name, one in both.items() if one is not None}
+    return bounds | _checked(where, bounds)
 
 
 def _bound(where: str, name: str, value: Any) -> Any:
@@ -345,8 +345,8 @@ def _bound(where: str, name: str, value: Any) -> Any:
     return value if isinstance(value, int) else float(value)
 
 
-def _checked(where: str, found: Mapping[str, Any]) -> dict[str, Any]:
-    low, high = found.get("low"), found.get("high")
+def _checked(where: str, column: Mapping[str, Any]) -> dict[str, Any]:
+    low, high = column.get("low"), column.get("high")
     if low is not None and high is not None and low > high:
         raise DpframeError(f"{where}: low is {low} and high is {high}; exchange them")
     return {}

@@ -56,8 +56,8 @@ class Entry:
         if not isinstance(self.source, str):
             return self.source
         module, _, name = self.source.partition(":")
-        found: type[Any] = getattr(importlib.import_module(module), name)
-        return found
+        cls: type[Any] = getattr(importlib.import_module(module), name)
+        return cls
 
     def goes_by(self, name: str) -> bool:
         """True if a spec may use this name for it."""
@@ -411,7 +411,7 @@ def find_plugin(kind: str, name: str) -> type[Any]:
 
 def _defined_in(module: Any) -> list[type[Plugin]]:
     """Return the plugin classes that a module defines, in its order."""
-    found = [
+    classes = [
         value
         for value in vars(module).values()
         if isinstance(value, type)
@@ -419,7 +419,7 @@ def _defined_in(module: Any) -> list[type[Plugin]]:
         and "name" in value.__dict__
         and value.__module__ == module.__name__
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(classes))
 
 
 def article(kind: str) -> str:

@@ -111,8 +111,8 @@ class Arm(ABC):
             scores; and the dataset under which it is more likely.
         """
         side = number // self.seen.above.shape[1]
-        found = self._event(*self.seen.place(number), words, is_above=side in (0, 2))
-        return *found, 1 if side < 2 else 0
+        described = self._event(*self.seen.place(number), words, is_above=side in (0, 2))
+        return *described, 1 if side < 2 else 0
 
     def examples(self, number: int, words: Mapping[int, str]) -> dict[str, Any]:
         """Return different outputs inside an event of `seen`, and outside it."""
@@ -174,16 +174,16 @@ class TracedArm(Arm):
         assert work is not None
         of = self.the_pass.scorers[attack].attacks[0]
         state = trees.map(lambda leaf: leaf[0, 0], work.states[attack])
-        found: list[list[Output]] = []
+        outputs_of_both: list[list[Output]] = []
         # Outputs are not kept, but a chunk can be drawn again at its address.
         with streams.precision_of(self.settings.run):
             for outputs in work.drawn(range(self.drawn - 1, self.drawn)):
                 part = outputs[: events.MOST_EXAMINED]
                 scores = events.compiled_scores(of, state, part, work.dtype, events.MOST_EXAMINED)
-                found.append(
+                outputs_of_both.append(
                     events.outputs_of(scores, edge, (partial(events.in_short, one) for one in part))
                 )
-        return found
+        return outputs_of_both
 
     def _edge(self, attack: int, cut: int) -> Any:
         """Return the score at a cut; decisions, which have no layout, have one cut, True."""

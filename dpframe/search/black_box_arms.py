@@ -151,8 +151,8 @@ class BlackBoxArm(arms.Arm):
     @property
     def exceptions(self) -> list[float]:
         """Shares of exceptions among all answers, on D and on D′."""
-        found: list[float] = (self._raised / max(1, self.trials)).tolist()
-        return found
+        shares: list[float] = (self._raised / max(1, self.trials)).tolist()
+        return shares
 
     def same_exception(self) -> int | None:
         """Return the kind of the first answers if all are the same exception, else None.

@@ -78,17 +78,17 @@ def _features(search: SearchRun) -> tuple[list[str], list[str]]:
     return list(tried), [one for one in every if one not in tried]
 
 
-def _texts(name: str, found: Any) -> dict[str, None]:
-    if isinstance(found, str) or not isinstance(found, Sequence):
-        raise CellError(f"{name} returned {shown(found)}, which is not a list of texts")
-    return {text(str(one)): None for one in found}
+def _texts(name: str, texts: Any) -> dict[str, None]:
+    if isinstance(texts, str) or not isinstance(texts, Sequence):
+        raise CellError(f"{name} returned {shown(texts)}, which is not a list of texts")
+    return {text(str(one)): None for one in texts}
 
 
 def _value(key: str, value: str) -> str:
     """Name a value of a varied parameter, given as JSON."""
-    told = json.loads(value)
-    number = isinstance(told, int | float) and not isinstance(told, bool)
-    return text(f"{key.removeprefix(GROUP)} = {f'{told:g}' if number else told}")
+    parsed = json.loads(value)
+    number = isinstance(parsed, int | float) and not isinstance(parsed, bool)
+    return text(f"{key.removeprefix(GROUP)} = {f'{parsed:g}' if number else parsed}")
 
 
 def _given(arm: Arm, key: str) -> str:

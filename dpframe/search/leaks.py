@@ -45,11 +45,11 @@ def leak_of(
     number, loss = most_telling(arm.seen, *about)
     if refuted and (clear := clearest(arm.seen, arm.points)) is not None:
         number = clear
-    place, told, scores, side = arm.event(number, words)
+    place, description, scores, side = arm.event(number, words)
     (multiplied, other) = events(*arm.seen[:2])[number]
     hits = (int(multiplied), int(other)) if side else (int(other), int(multiplied))
-    event = told or f"{attacks[place].label} {scores}"
-    return Leak(place, event, side, hits, loss, number, told is not None)
+    event = description or f"{attacks[place].label} {scores}"
+    return Leak(place, event, side, hits, loss, number, description is not None)
 
 
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|“[^”]*”")

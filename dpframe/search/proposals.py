@@ -353,14 +353,14 @@ class ArmMaker:
         """Return the most telling points of a claim, raised by the sampler's resolution."""
         if claim is None:
             return ()
-        found = {}
+        points = {}
         for delta in claim.telling_deltas:
             epsilon: float = call_plugin("claim", partial(claim.epsilon_at, delta))
             if epsilon <= wealth.LOSS_LIMIT:
                 resolution = ledger.resolution_of(self.cell, self.settings.plan)
                 raised = delta + resolution * (1 + math.exp(epsilon))
-                found[epsilon] = wealth.Point(epsilon, raised)
-        return tuple(found.values())
+                points[epsilon] = wealth.Point(epsilon, raised)
+        return tuple(points.values())
 
     def _scale(self, points: Sequence[wealth.Point]) -> float:
         """Return the loss claimed for a pair, as a multiple of that of the first pair."""

@@ -155,9 +155,9 @@ class SearchRun:
         if self._first is not None:
             first = self._first
             self._first = first._replace(refuted=first.wealth.best >= least)
-        found = [one._replace(refuted=one.wealth.best >= least) for one in self.outcomes]
+        outcomes = [one._replace(refuted=one.wealth.best >= least) for one in self.outcomes]
         # The bets of one outcome, continued by those of the next, are also bets against the claim.
-        self.outcomes = [one for one in found if one.refuted] or found[:1]
+        self.outcomes = [one for one in outcomes if one.refuted] or outcomes[:1]
 
     @property
     def has_bet(self) -> bool:
@@ -207,10 +207,10 @@ class SearchRun:
         if arms:
             answers = set[tuple[int, int]]().union(*(arm.answers for arm in arms))
             words = self.settings.source.words
-            told = trial_call.one_answer(answers, box.label, number, words)
+            one_answer = trial_call.one_answer(answers, box.label, number, words)
             # A box may give one answer on a pair and another one on the next pair.
-            if told is not None or all(len(arm.answers) == 1 for arm in arms):
-                return told
+            if one_answer is not None or all(len(arm.answers) == 1 for arm in arms):
+                return one_answer
         labels = ", ".join(attack.label for attack in self.search.attacks)
         return equal_scores(number, labels) if all(arm.saw_nothing for arm in self.arms) else None
 
@@ -409,7 +409,7 @@ class SearchRun:
         if not self.has_bet or self._z(arm) > arm.least or arm.trials >= LOOK:
             return 0
         most = self._left // (2 * len(self.arms))
-        paces = [told for one in self.arms if isinstance(one, BlackBoxArm) for told in one.paces]
+        paces = [pace for one in self.arms if isinstance(one, BlackBoxArm) for pace in one.paces]
         return arm.up_to(self._kept.look(is_fast(arm.paces, paces), most), self._left)
 
     def _look(self, arm: Arm, draws: int) -> None:

@@ -58,16 +58,16 @@ def farthest(seen: Seen, points: Sequence[Point]) -> Guess | None:
     """
     usable = [p for p in points if p.epsilon <= LOSS_LIMIT and p.delta < 1]
     bets = [(p, choose(*seen[:2], np.exp([p.epsilon]), p.delta)) for p in usable]
-    found = [Guess(p, bet, float(bet.z[0]) * math.sqrt(seen.trials)) for p, bet in bets]
-    return max(found, key=lambda guess: guess.z, default=None)
+    guesses = [Guess(p, bet, float(bet.z[0]) * math.sqrt(seen.trials)) for p, bet in bets]
+    return max(guesses, key=lambda guess: guess.z, default=None)
 
 
 def on_output(before: Seen, fresh: Seen, event: int) -> tuple[Supposed, Ints]:
     """Return the output of an event's attack as estimated before, and a round in its groups."""
     past, now = before.of_attack(event), fresh.of_attack(event)
     places = np.linspace(-1.0, 1.0, past.shape[1]) if past.shape[1] > 2 else None
-    found, group = grouped(learned(past, places, may_be_ratio=False), past.sum(axis=0))
-    return found, np.stack([np.bincount(group, side, found.mass.size) for side in now])
+    supposed, group = grouped(learned(past, places, may_be_ratio=False), past.sum(axis=0))
+    return supposed, np.stack([np.bincount(group, side, supposed.mass.size) for side in now])
 
 
 @functools.lru_cache(maxsize=1024)

@@ -41,14 +41,14 @@ def clopper_pearson_upper(
     inside = every[0] < every[1]
     k, n, a = _where(inside, every)
     # The complemented form keeps its accuracy for errors near 0, where 1 - error would be 1.
-    found = special.betainccinv(k + 1, n - k, a)
+    limit = special.betainccinv(k + 1, n - k, a)
 
     def tail(p: Floats, i: Indices) -> Floats:
         if n.max(initial=0) <= LARGEST:
             return np.asarray(special.betainc(n[i] - k[i], k[i] + 1, 1 - p), np.float64)
         return np.asarray(special.betaincc(k[i] + 1, n[i] - k[i], p), np.float64)
 
-    return _filled(inside, _checked(np.asarray(found, np.float64), tail, a), 1.0)
+    return _filled(inside, _checked(np.asarray(limit, np.float64), tail, a), 1.0)
 
 
 def clopper_pearson_lower(
@@ -67,12 +67,12 @@ def clopper_pearson_lower(
     every = _broadcast(successes, trials, error)
     inside = every[0] > 0
     k, n, a = _where(inside, every)
-    found = special.betaincinv(k, n - k + 1, a)
+    limit = special.betaincinv(k, n - k + 1, a)
 
     def tail(p: Floats, i: Indices) -> Floats:
         return np.asarray(special.betainc(k[i], n[i] - k[i] + 1, p), np.float64)
 
-    return _filled(inside, _checked(np.asarray(found, np.float64), tail, a), 0.0)
+    return _filled(inside, _checked(np.asarray(limit, np.float64), tail, a), 0.0)
 
 
 def _broadcast(*values: npt.ArrayLike) -> tuple[Floats, ...]:
@@ -96,7 +96,7 @@ def _filled(inside: Bools, limits: Floats, otherwise: float) -> Floats:
     return filled
 
 
-def _checked(found: Floats, tail: Callable[[Floats, Indices], Floats], error: Floats) -> Floats:
+def _checked(limit: Floats, tail: Callable[[Floats, Indices], Floats], error: Floats) -> Floats:
     """Replace limits whose tail probability is not the error.
 
     SciPy's inverse of the beta distribution is wrong in places (1.17: where a parameter is exactly
@@ -106,9 +106,9 @@ def _checked(found: Floats, tail: Callable[[Floats, Indices], Floats], error: Fl
     """
     everything: Any = slice(None)
     with np.errstate(invalid="ignore"):
-        right = np.abs(tail(found, everything) / error - 1) <= TOLERANCE
+        right = np.abs(tail(limit, everything) / error - 1) <= TOLERANCE
     if right.all():
-        return found
+        return limit
     at = np.flatnonzero(~right)
     rising = tail(np.full(at.size, 0.0), at) < tail(np.full(at.size, 1.0), at)
 
@@ -117,7 +117,7 @@ def _checked(found: Floats, tail: Callable[[Floats, Indices], Floats], error: Fl
 
     # In the logarithm of p: limits of interest lie anywhere between 1e-300 and 1.
     low, high = bisection_each(beyond, np.full(at.size, -700.0), np.zeros(at.size), steps=HALVINGS)
-    fixed = found.copy()
+    fixed = limit.copy()
     fixed[at] = np.exp(np.where(rising, low, high))
     return fixed
 

@@ -83,11 +83,11 @@ def loss_shown(
         least, most = np.log(lower - delta), np.log(upper)
         # Rounded, because outcomes that show the same loss must tie.
         limit = np.round(tpr - fpr - np.hypot(tpr - least, most - fpr), 9)
-    found = np.where(lower > delta, limit, -np.inf)
+    loss = np.where(lower > delta, limit, -np.inf)
     if either_rate:
         other = loss_shown(outcome.complement, delta, either_rate=False, level=level)
-        found = np.maximum(found, other)
-    return found
+        loss = np.maximum(loss, other)
+    return loss
 
 
 def exact_region(
@@ -141,21 +141,21 @@ def exact_region(
         extra = (mass[::-1][1:] * missing[:-1]).sum(axis=1, keepdims=True)
     # The products are too small for BLAS to use threads, which are slow on a busy machine.
     stack = np.pad(missing, ((0, -places % WIDE), (0, 0))).reshape(-1, WIDE, n + 1)
-    found = np.zeros((places - 1, places))
+    region = np.zeros((places - 1, places))
     for first in range(0, places - 1, ROWS):
         block = mass[first : min(first + ROWS, places - 1)]
         counted = np.flatnonzero(block.max(axis=0) > NEGLIGIBLE)
         part = slice(int(counted[0]), int(counted[-1]) + 1)
         end = places - first  # beyond it FPR + FNR > 1
         products = stack[: -(-end // WIDE), :, part] @ block[:, part].T
-        found[first : first + ROWS, :end] = products.reshape(-1, len(block))[:end].T
-    found = (found + extra) * (1 + SUM_ROUNDING) + MISSED
-    found[np.add.outer(np.arange(places - 1), np.arange(places)) >= places] = 0
+        region[first : first + ROWS, :end] = products.reshape(-1, len(block))[:end].T
+    region = (region + extra) * (1 + SUM_ROUNDING) + MISSED
+    region[np.add.outer(np.arange(places - 1), np.arange(places)) >= places] = 0
 
     row = np.arange(places - 1)
 
     def staircase(error: float) -> Floats:
-        last = _first(lambda place: found[row, place] <= error, places - 1, places - 1)
+        last = _first(lambda place: region[row, place] <= error, places - 1, places - 1)
         last = np.maximum.accumulate(last[::-1])[::-1]
         # A step ends where the next one is lower.
         kept = np.flatnonzero(last > np.append(last[1:], 0))

@@ -181,11 +181,11 @@ def common_deviation(sigma_p: float, sigma_q: float) -> float:
     (2/(σ_P^{−3} + σ_Q^{−3}))^{1/3}, between the smaller one and 1.26 times it. A distribution
     without spread is left out; 0 if neither has one.
     """
-    found = [sigma for sigma in (sigma_p, sigma_q) if sigma > SMALLEST]
-    if not found:
+    known = [sigma for sigma in (sigma_p, sigma_q) if sigma > SMALLEST]
+    if not known:
         return 0.0
-    least = min(found)
-    return least * float(np.cbrt(len(found) / sum((least / sigma) ** 3 for sigma in found)))
+    least = min(known)
+    return least * float(np.cbrt(len(known) / sum((least / sigma) ** 3 for sigma in known)))
 
 
 ROOT_8 = math.sqrt(8)

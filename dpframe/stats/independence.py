@@ -51,12 +51,12 @@ def log_chance_of_neighbours(high: Bools, lag: int) -> float:
     number, highs = used[:, 0].size, int(used.sum())
     if number < 2:
         return CERTAIN
-    found = int(np.sum(used[:, 0] != used[:, 1]))
+    changes = int(np.sum(used[:, 0] != used[:, 1]))
     different = np.arange(highs % 2, min(highs, 2 * number - highs) + 1, 2)
     both = (highs - different) // 2
     logs = different * math.log(2) + gammaln(number + 1) - gammaln(different + 1)
     logs -= gammaln(both + 1) + gammaln(number - both - different + 1)
-    return _two_sided(logs - _log_choose(2 * number, highs), different, found)
+    return _two_sided(logs - _log_choose(2 * number, highs), different, changes)
 
 
 def log_chance_of_step(x: Bools, y: Bools) -> float:
@@ -67,9 +67,9 @@ def log_chance_of_step(x: Bools, y: Bools) -> float:
     return _two_sided(logs - _log_choose(n, second), both, int(np.sum(x & y)))
 
 
-def _two_sided(logs: Floats, values: Ints, found: int) -> float:
+def _two_sided(logs: Floats, values: Ints, observed: int) -> float:
     """Double the smaller of the probabilities of at most and of at least what was found."""
-    tails = [logs[values <= found], logs[values >= found]]
+    tails = [logs[values <= observed], logs[values >= observed]]
     least = min(float(np.logaddexp.reduce(tail)) for tail in tails)
     return min(CERTAIN, least + math.log(2))
 
@@ -119,13 +119,13 @@ def events_of(values: Floats) -> dict[tuple[float, bool], Bools]:
     """Mark numbers beyond some thresholds; keys are (threshold, True if it is included)."""
     known = np.where(np.isnan(values), -np.inf, values) if values.dtype.kind == "f" else values
     places = np.unique((np.array(SHARES) * len(known)).astype(np.int64))
-    found: dict[tuple[float, bool], Bools] = {}
+    events: dict[tuple[float, bool], Bools] = {}
     for place, threshold in zip(places, np.partition(known, places)[places], strict=True):
         some = {(threshold, True): known >= threshold, (threshold, False): known > threshold}
         far = {key: abs(int(high.sum()) - len(high) + place) for key, high in some.items()}
-        told = [key for key, high in some.items() if 0 < high.sum() < len(high)]
-        found |= {key: some[key] for key in sorted(told, key=far.__getitem__)[:1]}
-    return found
+        telling = [key for key, high in some.items() if 0 < high.sum() < len(high)]
+        events |= {key: some[key] for key in sorted(telling, key=far.__getitem__)[:1]}
+    return events
 
 
 def log_chance_of_order(values: Floats) -> float:
@@ -172,10 +172,10 @@ def log_chance_of_company(rows: Ints) -> float:
     chunks, n = rows.shape
     first, second = _pairs(rows.reshape(-1), most=rows.size // 4)
     number = len(first)
-    together = int(np.sum(first // n == second // n))
-    if chunks < 2 or together == 0:
+    shared = int(np.sum(first // n == second // n))
+    if chunks < 2 or shared == 0:
         return CERTAIN
-    return _log_at_least(together, number, (n - 1) / (rows.size - 2 * number + 1))
+    return _log_at_least(shared, number, (n - 1) / (rows.size - 2 * number + 1))
 
 
 def log_chance_of_sharing(x: Ints, y: Ints) -> float:
@@ -190,12 +190,12 @@ def log_chance_of_sharing(x: Ints, y: Ints) -> float:
     times = np.unique(pooled, return_inverse=True, return_counts=True)
     rare = times[2][times[1]] <= 3
     fixed = sum(0.5 * math.log(2 * math.pi * len(s)) + 1 / (12 * len(s)) for s in (x, y))
-    found = []
+    chances = []
     for chosen in (np.arange(len(pooled)), np.flatnonzero(rare)):
         first, second = _pairs(pooled[chosen])
         apart = int(np.sum((chosen[first] < len(x)) != (chosen[second] < len(x))))
-        found.append(_log_at_least(apart, len(first), 0.5))
-    return min(CERTAIN, min(found) + math.log(2) + fixed)
+        chances.append(_log_at_least(apart, len(first), 0.5))
+    return min(CERTAIN, min(chances) + math.log(2) + fixed)
 
 
 def log_chance_of_matches(x: Ints, y: Ints) -> float:

@@ -116,9 +116,9 @@ def evidence_below(hits: Ints, trials: int, slope: Floats, delta: Floats | float
     q0, p0 = betting.project(q, p, slope, delta)
     q0, p0 = np.where(inside, q, q0), np.where(inside, p, p0)
     most = _log_likelihood(of_q, trials, q0) + _log_likelihood(of_p, trials, p0)
-    found = _log_mixture(of_q, trials) + _log_mixture(of_p, trials) - most
+    evidence = _log_mixture(of_q, trials) + _log_mixture(of_p, trials) - most
     # No event reaches a loss that would need a probability above 1.
-    return np.asarray(np.where(np.asarray(delta) >= 1, np.inf, found), np.float64)
+    return np.asarray(np.where(np.asarray(delta) >= 1, np.inf, evidence), np.float64)
 
 
 def reaches(hits: Ints, trials: int, delta: float, error: float) -> float:

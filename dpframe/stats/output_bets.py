@@ -95,12 +95,12 @@ def lines_of(
 
     A curve has lines at its telling δ and between them. Neither ε(δ) nor δ(ε) may be too small.
     """
-    said = [(epsilon_at(delta), delta) for delta in telling]
-    said = [(epsilon, delta) for epsilon, delta in said if epsilon <= MOST_GROWTH]
-    if len(said) > 1:
-        most = max((epsilon for epsilon, delta in said if delta >= FREQUENT), default=0.0)
-        said += [(e, delta_at(e)) for e in np.linspace(0, most, BETWEEN).tolist()]
-    epsilon, delta = np.array(said, np.float64).reshape(-1, 2).T
+    points = [(epsilon_at(delta), delta) for delta in telling]
+    points = [(epsilon, delta) for epsilon, delta in points if epsilon <= MOST_GROWTH]
+    if len(points) > 1:
+        most = max((epsilon for epsilon, delta in points if delta >= FREQUENT), default=0.0)
+        points += [(e, delta_at(e)) for e in np.linspace(0, most, BETWEEN).tolist()]
+    epsilon, delta = np.array(points, np.float64).reshape(-1, 2).T
     slope = np.exp(epsilon)
     delta = delta + raised * (1 + slope)
     left = delta < 1
@@ -355,8 +355,8 @@ def bets(supposed: Supposed, claim: Lines) -> Floats:
         each = zip(supposed.share, supposed.mass, strict=True)
         return np.stack([bets(Supposed(*one), claim) for one in each], axis=2)
     g, h = weights(supposed, claim)
-    found = [[g, h], *([(1 + g) / 2, (1 + h) / 2] for _ in LOG_PRIOR[1:])]
-    return np.log(np.array(found, np.float64))
+    pairs = [[g, h], *([(1 + g) / 2, (1 + h) / 2] for _ in LOG_PRIOR[1:])]
+    return np.log(np.array(pairs, np.float64))
 
 
 def bets_of_both(supposed: Supposed, exact: Lines, widened: Lines) -> list[Floats]:
@@ -364,8 +364,8 @@ def bets_of_both(supposed: Supposed, exact: Lines, widened: Lines) -> list[Float
     if max(len(exact.slope), len(widened.slope)) > 1:
         return [bets(supposed, exact), bets(supposed, widened)]
     slope, delta = (np.concatenate(part) for part in zip(exact[:2], widened[:2], strict=True))
-    found, _ = bets_against_each(supposed, slope, delta)
-    return [found[..., 0, :], found[..., 1, :]]
+    chosen, _ = bets_against_each(supposed, slope, delta)
+    return [chosen[..., 0, :], chosen[..., 1, :]]
 
 
 def bets_against_each(

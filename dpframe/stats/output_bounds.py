@@ -59,7 +59,7 @@ def bound(
         resolution: error of every probability.
         claimed: a loss that is one of the ends.
     """
-    wanted, found = -np.log(error), 0.0
+    wanted, least = -np.log(error), 0.0
     wealth = _Replay(past, delta, resolution, opened)
     every = np.union1d(COARSE, claimed)
     for first in range(0, len(every), AT_ONCE):
@@ -73,7 +73,7 @@ def bound(
         for place, end in enumerate(ends):
             path, tilt = past.known[keys[place]]
             if path.max() + np.log(SHARED) >= wanted:
-                found = end
+                least = end
                 continue
             if end == 0:
                 if path.max() < wanted:
@@ -87,8 +87,8 @@ def bound(
             kept = np.flatnonzero(mixed.max(axis=0) < wanted)
             if len(kept):
                 return float(points[kept[0] - 1]) if kept[0] else float(before)
-            found = end
-    return float(found)
+            least = end
+    return float(least)
 
 
 POINTS = 21  # of a written profile
@@ -149,11 +149,11 @@ def profile_below(
     earned = np.einsum("wsreg,rsg->wre", log_weights, past.counts)
     far, draws = g.max(axis=-1) + h.max(axis=-1), past.counts[:, 0].sum(axis=1)[:, None]
     epsilons = [float(f"{e:.6g}") for e in np.linspace(0, (2 if delta else 1) * near, POINTS)]
-    found: list[tuple[float, float]] = []
+    points: list[tuple[float, float]] = []
     for epsilon in epsilons:
         slope = np.exp(epsilon)
         sides = (slope * g + h).max(axis=-1) + (g + slope * h).max(axis=-1)
-        low, high = 0.0, found[-1][1] if found else 1.0
+        low, high = 0.0, points[-1][1] if points else 1.0
         for _ in range(HALVINGS):
             middle = (low + high) / 2
             wide = min(middle + resolution * (1 + slope), 1.0)
@@ -161,10 +161,10 @@ def profile_below(
             wealth = replay.wealth(earned - 2 * draws * np.log(half))
             refuted = np.logaddexp.reduce(wealth + log_prior, axis=1).max() >= wanted
             low, high = (middle, high) if refuted else (low, middle)
-        found.append((epsilon, float(f"{low:.6g}") * (1 - 1e-6)))
+        points.append((epsilon, float(f"{low:.6g}") * (1 - 1e-6)))
         if low == 0:
             break
-    return tuple(found) if found[0][1] > 0 else ()
+    return tuple(points) if points[0][1] > 0 else ()
 
 
 def in_agreement(
@@ -183,13 +183,13 @@ def in_agreement(
         delta: δ of the bound.
         delta_at: δ(ε) of a claim that is not refuted; None if there is none.
     """
-    found: list[tuple[float, float]] = []
+    points: list[tuple[float, float]] = []
     for epsilon, certified in profile:
-        most = [certified, *(before for _, before in found[-1:])]
+        most = [certified, *(before for _, before in points[-1:])]
         most += [delta] * (epsilon > lower)
         most += [] if delta_at is None else [delta_at(epsilon)]
-        found.append((epsilon, max(0.0, min(most))))
-    return tuple(found)
+        points.append((epsilon, max(0.0, min(most))))
+    return tuple(points)
 
 
 class _Replay(NamedTuple):
@@ -234,5 +234,5 @@ class _Replay(NamedTuple):
         delta = self.delta + self.resolution * (1 + slope)
         usable = delta < 1
         supposed = Supposed(self.past.share[part], self.past.mass[part])
-        found, tilts = bets_against_each(supposed, slope, np.where(usable, delta, 0.0), tilts)
-        return np.where(usable[:, None], found, 0.0), tilts
+        chosen, tilts = bets_against_each(supposed, slope, np.where(usable, delta, 0.0), tilts)
+        return np.where(usable[:, None], chosen, 0.0), tilts

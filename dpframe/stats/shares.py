@@ -51,16 +51,16 @@ def learned(counts: Ints, middle: Floats | None = None, *, may_be_ratio: bool = 
     share = (of[0] + 0.5) / (of.sum(axis=0) + 1)
     usual = np.isfinite(middle)
     pooled = np.where(usual, of.sum(axis=0), 0.0)
-    told = pooled > 0
-    if np.count_nonzero(told) > 1:
+    observed = pooled > 0
+    if np.count_nonzero(observed) > 1:
         z = _standardised(middle[usual], pooled[usual])
-        seen = told[usual]
+        seen = observed[usual]
         models = [_tree(of[:, usual])]
         if may_be_ratio:
             ratio, (d, d_prime) = middle[usual], of[:, usual]  # of D′ to D, as the score says
             logs = -d @ np.logaddexp(0, ratio) - d_prime @ np.logaddexp(0, -ratio)
             models.append((expit(-ratio), float(logs)))
-        models += [_regression(of[:, told], x[seen], x) for x in _features(z, pooled[usual])]
+        models += [_regression(of[:, observed], x[seen], x) for x in _features(z, pooled[usual])]
         shares, evidences = zip(*models, strict=True)
         evidence = np.array(evidences)
         share[usual] = np.exp(evidence - logsumexp(evidence)) @ np.stack(shares)
