@@ -162,7 +162,7 @@ def compare(
     """
     from dpframe.commands.compare import ALONE, comparison
     from dpframe.commands.run import select_device
-    from dpframe.report.comparison import parts
+    from dpframe.report.calibration import comparison_parts
     from dpframe.report.terminal.text import show_parts
 
     display = progress_display(quiet=quiet)
@@ -172,7 +172,7 @@ def compare(
     if as_json:
         print_json(found)
     else:
-        show_parts(console(), parts(found))
+        show_parts(console(), comparison_parts(found))
 
 
 def calibrate(

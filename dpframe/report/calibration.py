@@ -1,4 +1,4 @@
-"""A calibration as text, for the terminal and the documentation."""
+"""Calibrations and comparisons of estimators as text, for the terminal and the documentation."""
 
 import math
 import textwrap
@@ -8,8 +8,9 @@ from typing import Any
 
 from dpframe.report import number_format
 from dpframe.report.group import same, settings
-from dpframe.report.number_format import lower, percent, plural, point, quantity, setting
-from dpframe.report.parts import Line, Part, Row, Table
+from dpframe.report.number_format import duration, lower, percent, plural, point, quantity, setting
+from dpframe.report.scores import estimate_text
+from dpframe.report.tables import Assumptions, Line, Part, Row, Table
 from dpframe.report.verdict_text import SYMBOL
 
 ResultRow = dict[str, Any]
@@ -252,3 +253,76 @@ def left_out(skipped: list[dict[str, Any]]) -> Iterator[str]:
     """Return each reason once, with the number of cells."""
     for reason, count in Counter(skip["reason"] for skip in skipped).items():
         yield f"left out, {plural(count, 'cell')}: {reason}"
+
+
+# The result of `dpframe compare`: certified bounds, the largest on top, and then estimates.
+
+
+def comparison_parts(found: dict[str, Any]) -> Iterator[Part]:
+    """Describe the result: a table for each mechanism and setting.
+
+    If each has a single line, because there is one attack and one estimator, they share a table.
+    """
+    assumptions, audit = Assumptions(), found["audit"]
+    alone = f"each bound alone at {percent(audit['confidence'])} (multiplicity none)"
+    yield Line(f"{audit['name']} · {alone} · ε in nats", "bold")
+    every = tables([row for row in found["rows"] if row["status"] == "ok"])
+    if len(every) > 1 and all(len(rows) == 1 for rows in every):
+        named = [(f"{_comparison_title(row)} · {row_name(row)}", row) for (row,) in every]
+        yield _comparison_table("mechanism", named, assumptions)
+    else:
+        for rows in every:
+            named = [(row_name(row), row) for row in rows]
+            made = _comparison_table("attack · estimator", named, assumptions)
+            yield made._replace(title=_comparison_title(rows[0]))
+    yield from assumptions.lines()
+    yield from _comparison_remarks(found)
+
+
+def _comparison_title(row: ResultRow) -> str:
+    truth = truth_of(row) or f"true ε not known at δ = {setting(row['delta'])}"
+    return " · ".join([row["mechanism"]["label"], *settings(place_of(row)), truth])
+
+
+def _comparison_table(
+    title: str, named: list[tuple[str, ResultRow]], assumptions: Assumptions
+) -> Table:
+    named.sort(key=lambda one: (not one[1]["certified"], -(one[1]["epsilon_lower"] or 0.0)))
+    known = any(row["truth"] for _, row in named)
+    lines = []
+    for name, row in named:
+        certified, share = row["certified"], row["share"]
+        bound = f"{'⌀' if row['repeats'] > 1 else '≥'} {lower(row['epsilon_lower'])}"
+        of_truth = "–" if share is None or math.isinf(share) else f"{math.floor(100 * share)} %"
+        texts = [name, bound if certified else "no bound", *[of_truth] * known]
+        texts.append(estimate_text(number_format.number(row["epsilon"]), row["interval"]))
+        texts.append(quantity(row["draws"]["total"]))
+        texts.append("–" if row["seconds"] is None else duration(row["seconds"]))
+        texts.append(assumptions.mark(row["assumption"]))
+        lines.append(Row(texts, None if certified else "dim"))
+    heads = [title, "bound", *["of true ε"] * known, "estimate", "draws", "time", "assumes"]
+    return Table(heads, lines, right=("of true ε", "draws", "time"))
+
+
+def _comparison_remarks(found: dict[str, Any]) -> Iterator[Line]:
+    rows: list[ResultRow] = found["rows"]
+    if any(row["repeats"] > 1 for row in rows):
+        yield Line(
+            "Numbers are means over the repeats of each cell; a mean of bounds (⌀) is not a bound."
+        )
+    yield Line(
+        "Draws are outputs of the mechanism on both datasets: for learning, for choosing "
+        "thresholds, and for counting; the lines of a mechanism share them. Time is a line's share "
+        "of drawing and counting, and its own estimate.",
+        "dim",
+    )
+    if any(row["certified"] for row in rows):
+        yield Line(
+            "Each bound is a lower limit on the loss, for one attack. To report the best of "
+            "several, use dpframe run, which corrects for the choice."
+        )
+    for row in rows:
+        if row["reason"] is not None:
+            name = " · ".join(row[part]["label"] for part in ("mechanism", "attack", "estimator"))
+            yield Line(f"{SYMBOL['failed']} {name}: failed: {row['reason']}", "failed")
+    yield from (Line(f"– {reason}") for reason in left_out(found["skipped"]))

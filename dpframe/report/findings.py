@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 from dpframe.common.text import cut
 from dpframe.report import group, verdict_text
-from dpframe.report.cells import LIMITED
 from dpframe.report.group import Group, cell_name, repeated
 from dpframe.report.number_format import brief, lower, percent, plural, quantity, setting
-from dpframe.report.parts import Line, Row, Table
+from dpframe.report.tables import LIMITED, Line, Row, Table
 from dpframe.report.verdict_text import (
     NO_REASON,
     SYMBOL,

@@ -6,7 +6,7 @@ from typing import Any
 
 from dpframe.report import number_format
 from dpframe.report.number_format import duration, percent, plural, point, quantity, setting
-from dpframe.report.parts import Assumptions, Line, Part, Row, Table
+from dpframe.report.tables import Assumptions, Line, Part, Row, Table
 from dpframe.report.verdict_text import SYMBOL, WORDS
 
 Found = Mapping[str, Any]

@@ -12,7 +12,7 @@ from support.known_truths import KNOWN, spec
 
 import dpframe
 from dpframe import DpframeError, GaussianDP
-from dpframe.report.comparison import parts
+from dpframe.report.calibration import comparison_parts
 from dpframe.report.number_format import lower
 from dpframe.report.terminal.text import show_parts
 from dpframe.results.store import dumps
@@ -112,7 +112,7 @@ def test_repeats_are_averaged() -> None:
     assert row["repeats"] == 4
     assert row["deviation"] > 0
     file = io.StringIO()
-    show_parts(Console(file=file, width=120), parts(found))
+    show_parts(Console(file=file, width=120), comparison_parts(found))
     assert f"⌀ {lower(row['epsilon_lower'])}" in file.getvalue()
     assert "≥" not in file.getvalue()
 
@@ -129,7 +129,7 @@ def test_options_reach_the_audit() -> None:
 
 def test_the_report(beside: dict[str, Any]) -> None:
     file = io.StringIO()
-    show_parts(Console(file=file, width=100, _environ={}), parts(beside))
+    show_parts(Console(file=file, width=100, _environ={}), comparison_parts(beside))
     text = file.getvalue()
     lines = text.splitlines()
     assert all(len(one) <= 100 for one in lines)

@@ -10,7 +10,7 @@ from support.html_pages import Page
 
 from dpframe.report.files.html import page_of
 from dpframe.report.files.markdown import document_of
-from dpframe.report.parts import Assumptions, Line, Part, Row, Table
+from dpframe.report.tables import Assumptions, Line, Part, Row, Table
 from dpframe.report.terminal.text import show_parts
 
 HOSTILE = "<b>a</b> [red] | \x1b[31m"

@@ -6,8 +6,8 @@ import re
 import pytest
 from rich.console import Console
 
-from dpframe.report.cells import numbers
 from dpframe.report.group import short
+from dpframe.report.tables import numbers
 from dpframe.report.terminal.render import render_notes
 from dpframe.results.store import as_record
 from dpframe.results.verdict import saw_nothing

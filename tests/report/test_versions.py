@@ -1,4 +1,4 @@
-"""The version matrix: one row per environment, one column per mechanism, in every report."""
+"""The table of versions: a row for each mechanism in each environment, in every report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from support import made_records
 
 from dpframe.report.files.html import document as html
 from dpframe.report.files.markdown import document
-from dpframe.report.versions import OWN, versions
+from dpframe.report.tables import OWN, version_table
 from dpframe.report.witness import as_tables, as_test, as_toml
 from dpframe.results.store import as_record
 
@@ -43,92 +43,56 @@ SWEPT = [
 ]
 
 
-def matrices(cells: list[Any]) -> list[dict[str, list[str]]]:
-    return [
-        {"": [*part.heads[1:]]}
-        | {str(name): [getattr(one, "text", one) for one in row] for (name, *row), _ in part.rows}
-        for part in versions(as_record(made_records.record(cells)))
-    ]
+def rows(cells: list[Any]) -> list[list[str]]:
+    table = version_table(as_record(made_records.record(cells)))
+    if table is None:
+        return []
+    return [[getattr(one, "text", one) for one in row.cells] for row in table.rows]
 
 
-def test_a_row_for_each_environment_and_a_column_for_each_mechanism() -> None:
-    assert matrices(SWEPT) == [
-        {
-            "": ["mean", "sum", "plain"],
-            "lib 1": ["✗ violated: raises ValueError", "? inconclusive", "–"],
-            "lib 2": ["○ no violation found", "! failed: it is not built", "–"],
-            OWN: ["–", "–", "✗ violated: certified 0.829 of claimed 1"],
-        }
+def test_a_row_for_each_environment_of_each_mechanism() -> None:
+    assert rows([*SWEPT, cell("mean", None, "violated")]) == [
+        ["mean", "lib 1", "✗ violated: raises ValueError"],
+        ["mean", "lib 2", "○ no violation found"],
+        ["mean", OWN, "✗ violated: certified 0.829 of claimed 1"],
+        ["sum", "lib 1", "? inconclusive"],
+        ["sum", "lib 2", "! failed: it is not built"],
     ]
 
 
 def test_the_gravest_of_several_cells_stands_for_them() -> None:
     cells = [cell("a", "lib", v, n=n) for n, v in enumerate(("consistent", "violated", "violated"))]
     cells.append(cell("a", "lib 2", n=3))
-    assert matrices(cells)[0]["lib"] == ["✗ violated in 2 of 3 cells: certified 0.829 of claimed 1"]
+    assert rows(cells)[0][2] == "✗ violated in 2 of 3 cells: certified 0.829 of claimed 1"
 
 
-def test_one_mechanism_under_several_labels_is_one_column() -> None:
-    labels = [cell("noisy mean, 1.0", "lib 1"), cell("noisy mean, 2.0", "lib 2")]
-    assert matrices(labels)[0][""] == ["noisy mean"]
-    both = [cell("z", "lib 1"), cell("z", "lib 2")]
-    others = [cell("noisy mean, 1.0", "lib 1"), cell("noisy mean, 2.0", "lib 2", n=3)]
-    assert matrices([*others, *both])[0][""] == ["noisy mean, 1.0", "noisy mean, 2.0", "z"]
-    in_one = [cell("b 1", "lib 1"), cell("b 2", "lib 1")]
-    assert matrices([*in_one, *both])[0][""] == ["b 1", "b 2", "z"]
-    nothing_in_common = [cell("x", "lib 1"), cell("y", "lib 2")]
-    assert matrices([*nothing_in_common, *both])[0][""] == ["x", "y", "z"]
+def test_one_mechanism_under_several_labels_is_known_by_its_parameters() -> None:
+    labels = [cell("mean, 1.0", "lib 1"), cell("sum", "lib 1", n=2), cell("mean, 2.0", "lib 2")]
+    assert [row[:2] for row in rows(labels)] == [["mean, 1.0", "lib 1"], ["mean, 2.0", "lib 2"]]
+    assert rows([cell("mean, 1.0", "lib 1"), cell("mean, 2.0", "lib 2", n=3)]) == []
 
 
-def test_libraries_that_have_nothing_to_do_with_each_other_get_tables_of_their_own(
-    show: Any,
-) -> None:
-    names = ("ada", "bob", "cyd", "dee", "eve")
-    cells = [cell(f"{name} {n} noise", f"{name} {n}", of=name) for n in (1, 2) for name in names]
-    parts = matrices(cells)
-    assert [part[""] for part in parts] == [[f"{name} noise"] for name in names]
-    assert list(parts[1]) == ["", "bob 1", "bob 2"]
-    assert "–" not in show(made_records.record(cells), 80).partition("environment")[2].partition(
-        "No violation"
-    )[0].replace("─", "")
-
-
-def test_there_is_none_where_all_run_here(show: Any) -> None:
-    record = made_records.record([cell("a", None), cell("b", None)])
-    assert versions(as_record(record)) == []
-    assert "environment" not in show(record)
-    assert "## Versions" not in document(as_record(record))
-
-
-def test_there_is_none_where_nothing_ran_in_two_versions(show: Any) -> None:
-    apart = [cell("a", "ada 1"), cell("a b", "ada 1"), cell("b", "bob 1"), cell("c", None)]
-    record = made_records.record(apart)
-    assert versions(as_record(record)) == []
-    assert "environment" not in show(record)
-    assert "## Versions" not in document(as_record(record))
-
-
-def test_tables_of_one_version_are_left_out() -> None:
-    names = ("ada", "bob", "cyd", "dee")
-    alone = [cell(f"{name} noise", f"{name} 1", of=name) for name in names]
-    two = [cell("eve", f"eve {n}") for n in (1, 2)]
-    (part,) = matrices([*alone, *two])
-    assert list(part) == ["", "eve 1", "eve 2"]
+def test_there_is_none_if_nothing_ran_in_two_environments(show: Any) -> None:
+    here = [cell("a", None), cell("b", None)]
+    apart = [cell("a", "ada 1", n=1), cell("b", "bob 1", n=2), cell("c", None, n=3)]
+    for cells in (here, apart):
+        record = made_records.record(cells)
+        assert version_table(as_record(record)) is None
+        assert "environment" not in show(record)
+        assert "## Versions" not in document(as_record(record))
 
 
 def test_every_report_has_it(show: Any) -> None:
     record = made_records.record(SWEPT)
     wide = " ".join(show(record, 120).split())
-    assert "environment mean sum plain" in wide
-    assert "lib 1 ✗ violated: raises ValueError ? inconclusive –" in wide
-    narrow = " ".join(show(record, 40).split())
-    assert "lib 1 · mean ✗ violated: raises ValueError · sum ? inconclusive" in narrow
+    assert "mechanism environment result" in wide
+    assert "mean lib 1 ✗ violated: raises ValueError" in wide
+    narrow = " ".join(show(record, 30).split())
+    assert "mean · environment lib 1 · result ✗ violated" in narrow
     page = document(as_record(record))
-    assert "| environment | mean | sum | plain |" in page
-    assert "| lib 2 | ○ no violation found | ! failed: it is not built | – |" in page
-    assert all(
-        f'<th scope="col">{name}</th>' in html(as_record(record)) for name in ("mean", "sum")
-    )
+    assert "| mechanism | environment | result |" in page
+    assert "| sum | lib 2 | ! failed: it is not built |" in page
+    assert '<th scope="col">environment</th>' in html(as_record(record))
 
 
 def test_a_witness_says_where_it_ran_and_what_code_it_takes() -> None:

@@ -20,11 +20,10 @@ from dpframe import __version__
 from dpframe.common.text import escape
 from dpframe.errors import DpframeError
 from dpframe.report import findings, group, number_format, verdict_text
-from dpframe.report.cells import bound, cell_table, facts
 from dpframe.report.findings import ATTENTION, Finding, Kind
 from dpframe.report.group import GridCell, maps
 from dpframe.report.number_format import duration, plural, quantity, together
-from dpframe.report.parts import Line, Part
+from dpframe.report.tables import Line, Part, bound, cell_table, facts, version_table
 from dpframe.report.verdict_text import (
     SHADES,
     SYMBOL,
@@ -34,7 +33,6 @@ from dpframe.report.verdict_text import (
     outcome,
     state,
 )
-from dpframe.report.versions import versions
 from dpframe.results.model import CellRecord, Record
 
 MOST_ROWS = 2_000  # rows of the table of all cells
@@ -174,7 +172,7 @@ def _body(record: Record, said: dict[str, list[Finding]]) -> dict[str, Any]:
         "first": FIRST,
         "procedure": verdict_text.PROCEDURES.get(record.audit.multiplicity),
         "expectations": verdict_text.expectations(record),
-        "matrices": versions(record),
+        "versions": version_table(record),
         "several_repeats": several,
         "maps": drawn,
         "maps_left": left,

@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 from dpframe.common.text import escape
-from dpframe.report.cells import facts
 from dpframe.report.findings import HEAD, caveats, of, outcomes
+from dpframe.report.tables import facts
 from dpframe.report.verdict_text import CellOutcome, OutcomeKind, headline, state
 from dpframe.results.model import CellRecord, Record, SkipRecord
 from dpframe.results.store import exit_code

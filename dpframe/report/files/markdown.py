@@ -5,12 +5,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from dpframe.common.text import escape
-from dpframe.report.cells import cell_table
 from dpframe.report.findings import ATTENTION, Kind, caveats, estimators, mechanism_table, of
 from dpframe.report.number_format import plural
-from dpframe.report.parts import Line, Part, Table
+from dpframe.report.tables import Line, Part, Table, cell_table, version_table
 from dpframe.report.verdict_text import expectations, headline
-from dpframe.report.versions import versions
 from dpframe.results.model import CellRecord, Record
 
 MOST_BYTES = 1 << 20  # largest summary of a step on GitHub
@@ -61,9 +59,8 @@ def _remarks(record: Record) -> Iterator[str]:
 def _overview(record: Record, cap: int) -> Iterator[str]:
     """Return what became of each mechanism, and of each in every environment."""
     yield _capped(mechanism_table(record), cap, "mechanism")
-    for number, part in enumerate(versions(record)):
-        title = "## Versions\n\n" if number == 0 else ""
-        yield title + _capped(part, cap, "environment")
+    if (by_version := version_table(record)) is not None:
+        yield f"## Versions\n\n{_capped(by_version, cap, 'result')}"
 
 
 def _alarms(record: Record, cap: int) -> Iterator[str]:

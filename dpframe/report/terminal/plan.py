@@ -15,7 +15,7 @@ from dpframe.report.number_format import (
     size,
     upper,
 )
-from dpframe.report.parts import Line, Part, Row, Table
+from dpframe.report.tables import Line, Part, Row, Table
 from dpframe.report.terminal.text import show_parts
 from dpframe.report.verdict_text import SYMBOL, unadjusted
 

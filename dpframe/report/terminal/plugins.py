@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from dpframe.report.number_format import setting
-from dpframe.report.parts import Line, Part, Row, Table
+from dpframe.report.tables import Line, Part, Row, Table
 from dpframe.report.terminal.text import STYLE, laid_out, literal, show, show_parts
 from dpframe.report.verdict_text import SYMBOL
 

@@ -34,10 +34,9 @@ from dpframe.report.group import (
     telling_name,
 )
 from dpframe.report.number_format import lower, plural, point, quantity, setting, spread, upper
-from dpframe.report.parts import Line, Row, Table
+from dpframe.report.tables import Line, Row, Table, version_table
 from dpframe.report.terminal.text import STYLE, joined, laid_out, least_width, literal, show, table
 from dpframe.report.verdict_text import BLIND, SHADES, SYMBOL, UNEXPECTED, WORDS, headline, weight
-from dpframe.report.versions import versions
 from dpframe.results.model import Record
 from dpframe.results.rows import share
 from dpframe.results.verdict import saw_nothing
@@ -71,8 +70,8 @@ def render(record: Record, console: Console, *, numbers: bool = False, slack: bo
     if len(record.cells) != len(overview.rows):  # else the table shows each mechanism's only cell
         blank = [] if drawn and not numbers and not slack else [Text()]
         show(console, *blank, laid_out(overview))
-    for part in versions(record):
-        show(console, Text(), laid_out(part))
+    if (by_version := version_table(record)) is not None:
+        show(console, Text(), laid_out(by_version))
     for kind in ATTENTION:
         if kind not in urgent:
             show(console, *_listed(said, kind))

@@ -9,7 +9,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from dpframe.common.text import escape
-from dpframe.report import parts
+from dpframe.report import tables
 from dpframe.report.number_format import together
 
 ASCII = {
@@ -115,15 +115,15 @@ def show(console: Console, *parts: RenderableType) -> None:
         console.print(_Fitted(part), crop=False)  # ASCII may be longer
 
 
-def show_parts(console: Console, shown: Iterable[parts.Part]) -> None:
+def show_parts(console: Console, shown: Iterable[tables.Part]) -> None:
     """Print lines and tables, with a blank line above and below each table."""
     after_first = after_table = False
     for part in shown:
-        is_table = isinstance(part, parts.Table)
+        is_table = isinstance(part, tables.Table)
         if after_table or (is_table and after_first):
             show(console, Text())
         after_first, after_table = True, is_table
-        if isinstance(part, parts.Line):
+        if isinstance(part, tables.Line):
             show(console, literal(part.text, STYLE[part.style]))
             continue
         if part.title:
@@ -133,13 +133,13 @@ def show_parts(console: Console, shown: Iterable[parts.Part]) -> None:
         show(console, laid_out(part))
 
 
-def laid_out(part: parts.Table) -> Table:
+def laid_out(part: tables.Table) -> Table:
     """Return a table of rich."""
     rows = []
     for cells, style in part.rows:
         row = [
             literal(cell.text, STYLE[cell.style])
-            if isinstance(cell, parts.Line)
+            if isinstance(cell, tables.Line)
             else literal(cell, STYLE[style])
             for cell in cells
         ]

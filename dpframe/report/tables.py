@@ -1,18 +1,73 @@
-"""Cells in the tables of all cells, and every fact about one."""
+"""Lines and tables that every report lays out in its own way, and the tables of a record."""
 
 import json
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from dpframe.report import number_format
 from dpframe.report.group import attack_of, repeated, short
 from dpframe.report.number_format import brief, percent, point, setting, upper
-from dpframe.report.parts import Row, Table
-from dpframe.report.verdict_text import BLIND, outcome, slack, state, told_apart, verdict
-from dpframe.results.model import CellRecord
-from dpframe.results.rows import share
+from dpframe.report.verdict_text import (
+    BLIND,
+    SYMBOL,
+    WORDS,
+    measure,
+    outcome,
+    slack,
+    state,
+    told_apart,
+    verdict as verdict_of,
+)
+from dpframe.report.witness import noise_too_small
+from dpframe.results.model import CellRecord, Record
+from dpframe.results.rows import share as share_of
 from dpframe.results.strict_json import strict
-from dpframe.results.verdict import SAW_NOTHING, saw_nothing
+from dpframe.results.verdict import SAW_NOTHING, exceeds, saw_nothing
+
+
+class Line(NamedTuple):
+    """A sentence of a report."""
+
+    text: str
+    style: str | None = None
+    """The verdict whose colour it has, "bold", "dim", or "note", which is dim and folded."""
+
+
+class Row(NamedTuple):
+    """A row of a table."""
+
+    cells: Sequence[str | Line]
+    style: str | None = None  # as that of a line; the name of a row is bold, unless it is dim
+
+
+class Table(NamedTuple):
+    """A table and what stands above it."""
+
+    heads: Sequence[str]
+    rows: list[Row]
+    right: Collection[str] = ()  # titles of columns that are flush right
+    title: str = ""
+    explanation: str = ""
+    is_named: bool = True  # the first column names the rows
+
+
+Part = Line | Table
+
+
+class Assumptions(dict[str, int]):
+    """Assumptions, explained once below a table, with their numbers."""
+
+    def mark(self, assumption: str) -> str:
+        """Return the reference to an assumption."""
+        return f"[{self.setdefault(assumption, len(self) + 1)}]"
+
+    def lines(self) -> Iterator[Line]:
+        """Explain all references."""
+        for text, number in self.items():
+            yield Line(f"[{number}] assumes {text}", "dim")
+
+
+# The cells of a record, and every fact about one.
 
 LONGEST = 400  # characters of a value, such as counts or thresholds; the record has all of it
 NUMBERS = (
@@ -43,7 +98,7 @@ def cell_table(cells: Sequence[CellRecord], most: int) -> Table:
     several = repeated(cells)
     rows = []
     for index, cell in enumerate(cells[:most]):
-        texts = [verdict(cell), cell.mechanism.label]
+        texts = [verdict_of(cell), cell.mechanism.label]
         texts += [found[index] for found in different.values()]
         texts += [setting(cell.swept[key]) if key in cell.swept else "–" for key in keys]
         rows.append(Row([*texts, *[str(cell.repeat)] * several, *numbers(cell)], state(cell)))
@@ -63,7 +118,7 @@ def numbers(cell: CellRecord) -> list[str]:
     """Write the numbers of a cell, in the order of `NUMBERS`."""
     estimate, claim = cell.estimate, cell.claim
     limit = upper(estimate.epsilon_upper) if estimate else "–"
-    shown = (bound(cell), number_format.lower(share(cell)), limit)
+    shown = (bound(cell), number_format.lower(share_of(cell)), limit)
     return [
         brief(claim.epsilon) if claim else "–",
         point(estimate.epsilon) if estimate else "–",
@@ -132,3 +187,57 @@ def _counts(cell: CellRecord, dataset: int) -> str:
 def _value(value: Any) -> str:
     text = json.dumps(strict(value), ensure_ascii=False)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]} … (the record has all)"
+
+
+# The results of each mechanism by environment.
+
+OWN = "this Python"  # name of the environment of dpframe itself
+GRAVITY = ("violated", "failed", "inconclusive", None, "consistent")
+"""Verdicts from the gravest; a row shows the gravest of its cells."""
+
+
+def version_table(record: Record) -> Table | None:
+    """Return the result of each mechanism in each of its environments.
+
+    Mechanisms that ran in a single environment are left out; None if all did. A mechanism is known
+    by its label, or by its parameters if it has another label in each environment.
+    """
+    environments: dict[str, set[str]] = {}
+    for cell in record.cells:
+        environments.setdefault(cell.mechanism.label, set()).add(_environment(cell))
+    members: dict[str, dict[tuple[str, str], list[CellRecord]]] = {}
+    for cell in record.cells:
+        label, where = cell.mechanism.label, _environment(cell)
+        rest = {k: v for k, v in cell.mechanism.params.items() if k != "environment"}
+        content = json.dumps([cell.mechanism.use, rest], sort_keys=True)
+        key = label if len(environments[label]) > 1 else content
+        members.setdefault(key, {}).setdefault((label, where), []).append(cell)
+    rows = [
+        Row([label, where, _gravest(several)])
+        for places in members.values()
+        if len({where for _, where in places}) > 1
+        for (label, where), several in places.items()
+    ]
+    return Table(["mechanism", "environment", "result"], rows) if rows else None
+
+
+def _environment(cell: CellRecord) -> str:
+    name = cell.mechanism.params.get("environment")
+    return name if isinstance(name, str) else OWN
+
+
+def _gravest(cells: Sequence[CellRecord]) -> Line:
+    """Return the gravest result of some cells."""
+    verdicts = ["violated" if exceeds(cell) else state(cell) for cell in cells]
+    verdict = min(verdicts, key=GRAVITY.index)
+    cell = cells[verdicts.index(verdict)]
+    if exceeds(cell):
+        return Line(f"{SYMBOL[verdict]} {noise_too_small(cell)}", verdict)
+    share = f" in {verdicts.count(verdict)} of {len(cells)} cells" if len(cells) > 1 else ""
+    why = ""
+    if verdict == "failed":
+        why = cell.reason or ""
+    elif verdict == "violated":
+        why = cell.search.event if cell.search is not None else measure(cell)
+    text = f"{SYMBOL[verdict]} {WORDS[verdict]}{share}"
+    return Line(f"{text}: {why}" if why else text, verdict)
