@@ -13,6 +13,7 @@ from typing import Any
 import dp_accounting
 import numpy as np
 import pytest
+from support.black_boxes import sample_in_this_process
 from support.command_line import dpframe, worked
 
 from dpframe import (
@@ -22,6 +23,7 @@ from dpframe import (
     audit_training,
     search_violation,
 )
+from dpframe.draw.in_process import Here
 from dpframe.errors import UndecidedError, ViolationError
 
 SPEC = """schema = 1
@@ -65,6 +67,12 @@ class Rude(dpframe.HostMechanism, name="rude"):
 """
 
 
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpframe.pytest._workers", Here)
+    sample_in_this_process(monkeypatch)
+
+
 def cells_of(folder: Path) -> list[dict[str, Any]]:
     cells: list[dict[str, Any]] = json.loads((folder / "record.json").read_text())["cells"]
     for cell in cells:
@@ -87,7 +95,10 @@ def test_shards_of_black_boxes_are_merged(box: str, tmp_path: Path) -> None:
     assert cells_of(tmp_path / "merged") == cells_of(tmp_path / "whole")
 
 
-def test_a_box_that_lowers_a_limit_fails_no_other(tmp_path: Path) -> None:
+def test_a_box_that_lowers_a_limit_fails_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()  # it would lower that of this process
     rude = '[[mechanism]]\nuse = "rude"\n'
     (tmp_path / "spec.toml").write_text(SPEC + rude + BOX + JUDGED)
     (tmp_path / "odd.py").write_text(ODD)

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from numpy.random import laplace
 from scipy import stats
+from support.tiers import mostly_slow
 
 import dpframe
 from dpframe import assert_dp, audit
@@ -25,7 +26,7 @@ from dpframe.draw.pool import Workers
 from dpframe.pytest import UndecidedError, ViolationError
 
 SCALE = 2.0
-ONE = {"d0": [0.0], "d1": [1.0], "epsilon": 1.0, "trials": 1_500, "seconds": 300.0}
+ONE = {"d0": [0.0], "d1": [1.0], "epsilon": 1.0, "trials": 300, "seconds": 300.0}
 
 
 @pytest.fixture(scope="module")
@@ -329,7 +330,7 @@ def test_it():
 """
 
 
-@pytest.mark.parametrize("by_file", [False, True])
+@pytest.mark.parametrize("by_file", mostly_slow([False, True], (0,)))
 def test_the_session_sets_the_seconds_and_a_green_test_says_its_cost(
     tmp_path: Path, by_file: bool
 ) -> None:
