@@ -72,6 +72,7 @@ SMALLER = {
 """Changes to commands that take long, by the spec or an option."""
 
 WITHOUT_WORKERS = {
+    "docs/how-to/audit-a-session.md",
     "docs/how-to/audit-training.md",
     "docs/how-to/audit-a-black-box.md",
     "docs/how-to/search-for-a-violation.md",

@@ -89,7 +89,7 @@ LEAKS = {
 }
 
 
-@pytest.mark.parametrize("leak", mostly_slow(LEAKS, ("signs that agree",)))
+@pytest.mark.parametrize("leak", mostly_slow(LEAKS, ("one of five",)))
 def test_it_finds_most_of_what_leaks(leak: str) -> None:
     """And a bound above the truth, of the last column, has a probability of 1e-6."""
     draw, share, least, true = LEAKS[leak]

@@ -50,9 +50,9 @@ def main():
         pass
     else:
         raise SystemExit("half of the noise was not found")
-    assert_dp(total, **pair, trials=4000)
+    assert_dp(total, **pair, trials=500)
     search_violation(total, [0.5, 0.2], schema={"low": -1, "high": 1}, adjacency="add-remove",
-                     beyond=False, epsilon=1.0, trials=2000)
+                     beyond=False, epsilon=1.0, trials=300)
     record = audit(spec("threshold", "betting", "histogram"), plugins=[Noisy])
     assert all(cell.status == "ok" for cell in record.cells), record.cells
     assert "jax" not in sys.modules, "JAX was imported"

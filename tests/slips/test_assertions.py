@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from support.black_boxes import sample_in_this_process
 
 import dpframe
 from dpframe.claims import PureDP
@@ -29,6 +30,7 @@ SCHEMA = [{"low": 0, "high": 100}]
 def _in_this_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("dpframe.pytest._workers", InProcessWorkers)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    sample_in_this_process(monkeypatch)
 
 
 # Constant answers.

@@ -4,10 +4,18 @@ import math
 
 import numpy as np
 import pytest
+from support.black_boxes import sample_in_this_process
 
 import dpframe
+from dpframe.draw.in_process import InProcessWorkers
 from dpframe.plugins import HostMechanism, Neighbourhood, PureDP, Values
 from dpframe.pytest import UndecidedError, assert_dp
+
+
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch):
+    monkeypatch.setattr("dpframe.pytest._workers", InProcessWorkers)
+    sample_in_this_process(monkeypatch)
 
 
 class Response(HostMechanism, name="response"):

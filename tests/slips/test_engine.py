@@ -23,7 +23,7 @@ from dpframe import (
     audit_training,
     search_violation,
 )
-from dpframe.draw.in_process import Here
+from dpframe.draw.in_process import InProcessWorkers
 from dpframe.errors import UndecidedError, ViolationError
 
 SPEC = """schema = 1
@@ -69,7 +69,7 @@ class Rude(dpframe.HostMechanism, name="rude"):
 
 @pytest.fixture(autouse=True)
 def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpframe.pytest._workers", Here)
+    monkeypatch.setattr("dpframe.pytest._workers", InProcessWorkers)
     sample_in_this_process(monkeypatch)
 
 
