@@ -15,7 +15,7 @@ from dpframe.environments import Environment, Wanted
 from dpframe.interfaces.registry import Registry
 from dpframe.spec import expect, sweep
 from dpframe.spec.audit import Audit, RunSettings, SpecSource
-from dpframe.spec.cells import CellGrid, SearchGrid, environment_of
+from dpframe.spec.cells import CellGrid, environment_of
 from dpframe.spec.document import Document, SpecValueError, findings, plain
 from dpframe.spec.members import Member, Members, Variants, find_members, make_variants
 from dpframe.spec.model import ENVIRONMENTS, SEARCHED_BY, AuditTable, EnvironmentTable
@@ -80,8 +80,7 @@ def load_audit(
     # With no problem so far, every table is whole.
     assert sections.audit is not None
     assert sections.run is not None
-    kind = SearchGrid if sections.search is not None else CellGrid
-    grid = kind(document, sections.audit, members, axes, variants, environments)
+    grid = CellGrid(document, sections.audit, members, axes, variants, environments)
     cells = _limited(lambda: grid.cells(rules), seconds, document)
     skipped = grid.skips(rules)
     if not cells and not document.mistakes:

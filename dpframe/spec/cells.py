@@ -50,7 +50,8 @@ class CellGrid:
     """All combinations of members and swept values.
 
     Each plugin, and each mechanism with each pair, is prepared once and then shared by the
-    cells that use it.
+    cells that use it. In a search, each cell uses all attacks, and starts with the first pair that
+    the neighbourhood proposes, so that mechanisms that do not fit its pairs are reported here.
     """
 
     def __init__(
@@ -79,10 +80,35 @@ class CellGrid:
             for of_kind in members.of_kind.values()
             for member in of_kind
         }
+        self._neighbourhoods: dict[Member, Any] = {}
+        if members.of_kind["neighbourhood"]:
+            self._prepare_search()
+
+    def _prepare_search(self) -> None:
+        """Replace each neighbourhood by its first pair, and check the estimators."""
+        members = self._members.of_kind
+        first = members["attack"][0]  # it represents all attacks
+        self._combinations = [one for one in self._combinations if one.attack is first]
+        for estimator in members["estimator"]:
+            if not getattr(estimator.entry.cls, "anytime", False):
+                self._document.note(
+                    (*estimator.path, "use"),
+                    f"{estimator} is for one pair and a fixed number of trials; a search "
+                    "needs an estimator that is valid at any time",
+                    "for example: betting, which is the default without [[estimator]]",
+                )
+                self._document.raise_noted()
+        for member in members["neighbourhood"]:
+            for picks, neighbourhood in self._variants[member].items():
+                self._variants[member][picks] = self._first_pair(member, neighbourhood)
+                self._neighbourhoods[member] = neighbourhood
 
     def _pair_of(self, mechanism: Member) -> Member:
-        """Return the member that gives the pairs of a mechanism."""
-        return self._members.of_kind["pair"][0]
+        """Return the pair, or the neighbourhood of the mechanism itself, or else the shared one."""
+        if not self._neighbourhoods:
+            return self._members.of_kind["pair"][0]
+        members = {member.path: member for member in self._neighbourhoods}
+        return members.get((*mechanism.path, "search")) or members["search",]
 
     def cells(self, rules: Rules) -> list[Cell]:
         """Make the cells, by mechanism, then in the order of the sweep, then attack, estimator."""
@@ -147,7 +173,13 @@ class CellGrid:
     def _choice(self, member: Member, index: Picks) -> ResolvedPlugin:
         key = (member, self._picks(member, index))
         if key not in self._choices:
-            self._choices[key] = self._chosen(member, self._variants[member][key[1]])
+            found = self._chosen(member, self._variants[member][key[1]])
+            if member in self._neighbourhoods:  # not the first proposed pair identifies the cell
+                entry, first = member.entry, type(found.choice.value).name
+                choice = dataclasses.replace(found.choice, use=first, label=first)
+                params = self._neighbourhoods[member].params()
+                found = ResolvedPlugin(choice, [entry.distribution, entry.name, params])
+            self._choices[key] = found
         return self._choices[key]
 
     def _chosen(self, member: Member, value: Any) -> ResolvedPlugin:
@@ -229,6 +261,8 @@ class CellGrid:
         A pair of one null record and another has no record of its own beside it, so every relation
         may be meant.
         """
+        if source in self._neighbourhoods:
+            return self._neighbourhoods[source].adjacency
         return "as given" if is_zero(pair.d0) or is_zero(pair.d1) else pair.adjacency
 
     def _explained(self, error: BaseException) -> str:
@@ -275,61 +309,13 @@ class CellGrid:
             for repeat in range(1, self._audit.repeats)
         ]
 
-    def _search(self, mechanism: Member, index: Picks) -> Search | None:
-        return None
-
     def _coordinates(self, combination: Combination, swept: list[tuple[str, Any]]) -> Coordinates:
         labels = {member.kind: member.label for member in combination}
         values = {key: freeze(value) for key, value in swept}
         pair = self._pair_of(combination.mechanism).entry.name
         return {**labels, "pair": pair, **self._fixed, **values}
 
-
-def _of(pair: Any) -> dict[str, Any]:
-    return {f"pair.{name}": value for name, value in pair.params().items()}
-
-
-def _with(params: dict[str, Any]) -> str:
-    return f"with {describe(params)}" if params else ""
-
-
-def environment_of(plugin: Any) -> str | None:
-    """Return the name of the environment that a mechanism runs in; None for this interpreter."""
-    name = getattr(plugin, "environment", None)
-    return name if isinstance(name, str) else None
-
-
-class SearchGrid(CellGrid):
-    """All combinations of mechanisms, estimators and swept values; each cell uses all attacks.
-
-    A cell starts with the first proposed pair, so that mechanisms that do not fit the pairs of the
-    neighbourhood are reported here.
-    """
-
-    def __init__(self, document: Document, *args: Any) -> None:
-        self._attacks_are_default = document.data["attack"] == SEARCHED_BY["attack"]
-        super().__init__(document, *args)
-        first = self._members.of_kind["attack"][0]  # it represents all attacks
-        self._combinations = [one for one in self._combinations if one.attack is first]
-        for estimator in self._members.of_kind["estimator"]:
-            if not getattr(estimator.entry.cls, "anytime", False):
-                self._document.note(
-                    (*estimator.path, "use"),
-                    f"{estimator} is for one pair and a fixed number of trials; a search "
-                    "needs an estimator that is valid at any time",
-                    "for example: betting, which is the default without [[estimator]]",
-                )
-                self._document.raise_noted()
-        self._neighbourhoods: dict[Member, Any] = {}
-        for member in self._members.of_kind["neighbourhood"]:
-            for picks, neighbourhood in self._variants[member].items():
-                self._variants[member][picks] = self._first(member, neighbourhood)
-                self._neighbourhoods[member] = neighbourhood
-
-    def _adjacency(self, source: Member, pair: Any) -> Any:
-        return self._neighbourhoods[source].adjacency
-
-    def _first(self, member: Member, neighbourhood: Any) -> Pair:
+    def _first_pair(self, member: Member, neighbourhood: Any) -> Pair:
         try:
             with at_work(f"{member}: propose", member.path):
                 proposed = list(neighbourhood.propose(np.random.default_rng(0), ()))
@@ -343,26 +329,13 @@ class SearchGrid(CellGrid):
             raise
         return first
 
-    def _pair_of(self, mechanism: Member) -> Member:
-        """Return the mechanism's own neighbourhood, or else the shared one."""
-        members = {member.path: member for member in self._members.of_kind["neighbourhood"]}
-        return members.get((*mechanism.path, "search")) or members["search",]
-
-    def _choice(self, member: Member, index: Picks) -> ResolvedPlugin:
-        """Identify a cell by its neighbourhood, not by the first proposed pair."""
-        found = super()._choice(member, index)
-        if member.kind != "neighbourhood":
-            return found
-        entry, first = member.entry, type(found.choice.value).name
-        choice = dataclasses.replace(found.choice, use=first, label=first)
-        identity = [entry.distribution, entry.name, self._neighbourhoods[member].params()]
-        return ResolvedPlugin(choice, identity)
-
-    def _search(self, mechanism: Member, index: Picks) -> Search:
+    def _search(self, mechanism: Member, index: Picks) -> Search | None:
         source = self._pair_of(mechanism)
+        if source not in self._neighbourhoods:
+            return None
         plain = self._choice(mechanism, index).choice
         attacks = [self._choice(attack, index).choice for attack in self._members.of_kind["attack"]]
-        if self._attacks_are_default:
+        if self._document.data["attack"] == SEARCHED_BY["attack"]:
             if isinstance(plain.value, HostMechanism):
                 # For black boxes, the view of exact values replaces "categories".
                 left_out = {"categories", *(view for view in OBSERVED if not getattr(plain, view))}
@@ -401,3 +374,17 @@ class SearchGrid(CellGrid):
         else:
             return own
         return ()
+
+
+def _of(pair: Any) -> dict[str, Any]:
+    return {f"pair.{name}": value for name, value in pair.params().items()}
+
+
+def _with(params: dict[str, Any]) -> str:
+    return f"with {describe(params)}" if params else ""
+
+
+def environment_of(plugin: Any) -> str | None:
+    """Return the name of the environment that a mechanism runs in; None for this interpreter."""
+    name = getattr(plugin, "environment", None)
+    return name if isinstance(name, str) else None
