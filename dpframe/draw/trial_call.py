@@ -139,6 +139,8 @@ def try_own_data(
 ) -> None:
     """Call a black box a few times on the user's own data, on D, or on D and D′.
 
+    As in `first_call`, two workers make the same calls.
+
     Raises:
         CellError: the box cannot be used; see `check_sides`.
         DeadlinePassed: the deadline has passed.
@@ -147,8 +149,9 @@ def try_own_data(
     if asking is None or not asking.raises:
         return
     both = data[0], data[-1]
-    with source.lend(requests.BoxPayload((mechanism,), streams.for_a_box(both))) as (worker, *_):
-        trial = _Trial(cell, [worker], source, deadline)
+    load = requests.BoxPayload((mechanism,), streams.for_a_box(both))
+    with source.lend(load, 2) as workers:
+        trial = _Trial(cell, workers, source, deadline)
         sides = [trial.answers(asking, index) for index in range(len(data))]
     check_sides(sides, source.words, explicit=trial.explicit)
 

@@ -152,6 +152,21 @@ def test_what_cannot_be_repeated_is_named_with_a_remedy_that_tests_have() -> Non
             assert_dp(hidden, d0=D0, d1=D1, epsilon=1.0, **BUDGET)
 
 
+def test_two_workers_make_the_same_calls_before_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = []
+    lend = InProcessWorkers.lend
+
+    def counted(self: InProcessWorkers, load: Any, number: int = 1) -> Any:
+        numbers.append(number)
+        return lend(self, load, number)
+
+    monkeypatch.setattr(InProcessWorkers, "lend", counted)
+    with pytest.raises(ViolationError):
+        assert_dp(half, d0=D0, d1=D1, epsilon=1.0, **BUDGET)
+    assert numbers[:2] == [2, 2]  # of addresses, and of the user's own data
+    assert 1 in numbers
+
+
 def test_an_exception_is_no_answer_where_the_test_says_so() -> None:
     def refuses(data: Any) -> float:
         if np.sum(data) > 0:

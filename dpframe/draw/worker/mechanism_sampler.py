@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
 from functools import partial
+from importlib.abc import MetaPathFinder
+from importlib.util import find_spec
 from pickle import dumps, loads
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpframe.common.entry_points import tolerate
 from dpframe.common.machine import adopt, descendants, end, free_bytes, within
 from dpframe.common.text import error_message
 from dpframe.draw.streams import Stream, host_generator
@@ -23,6 +25,8 @@ from .sampler import Prepared, Sampler, serve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
 
     from dpframe.common.types import Floats, HostArray
 
@@ -34,7 +38,7 @@ CHANGED = "sample changed the dataset, which is the input of every later draw: c
 def main() -> None:
     """Serve a run whose mechanisms are pickled."""
     adopt()
-    tolerate()
+    sys.meta_path.insert(0, _EntryPoints())
     own = os.getpid()  # read before a box can replace the function
     with within(free_bytes()):  # code that asks for more memory gets an exception
         serve(
@@ -42,6 +46,32 @@ def main() -> None:
             error_message,
             lambda: end(descendants(own)),
         )
+
+
+class _EntryPoints(MetaPathFinder):
+    """Tolerates broken entry points if a box reads any: see `entry_points.tolerate`.
+
+    Importing `importlib.metadata` takes a quarter of a worker's start, and few boxes need it.
+    """
+
+    def find_spec(self, fullname: str, *_: Any) -> ModuleSpec | None:
+        """See `MetaPathFinder`: find the module, which is changed once it is loaded."""
+        if fullname != "importlib.metadata":
+            return None
+        sys.meta_path.remove(self)
+        found = find_spec(fullname)
+        assert found is not None
+        loader: Any = found.loader
+        load = loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            load(module)
+            from dpframe.common.entry_points import tolerate
+
+            tolerate()
+
+        loader.exec_module = exec_module
+        return found
 
 
 class MechanismSampler(Sampler):
