@@ -127,9 +127,7 @@ def test_each_fault_is_found_and_nothing_else(command, files):
     assert "low 1.0: below the true ε at 4 settings" in found.output
     with (files / "r.csv").open(newline="") as stream:
         assert len(list(csv.DictReader(stream))) == len(told["rows"])
-    page = (files / "r.html").read_text()
-    assert "low 1.0: below the true ε" in page
-    assert (files / "r.svg").read_text().strip() in page
+    assert "low 1.0" in (files / "r.svg").read_text()
 
 
 def test_a_right_accountant_passes(command):
@@ -138,22 +136,6 @@ def test_a_right_accountant_passes(command):
     assert "does not prove an accountant right" in found.output
     found = command("--only", "raising")
     assert found.exit_code == 3
-
-
-def test_slow_accountants_are_asked_about_fewer_settings(command, files, monkeypatch):
-    times = iter(range(10_000))
-    monkeypatch.setattr("dpframe_libraries.accountants.command.time.perf_counter", times.__next__)
-    (files / "grid.toml").write_text(
-        "deltas=[1e-3,1e-4,1e-5,1e-6]\n[[composition]]\nnoise='gaussian'\n"
-        "scale=[1.0,2.0,3.0,4.0,5.0,6.0,7.0,8.0,9.0]"
-    )
-    out = files / "r.json"
-    found = command("--only", "right", "--minutes", "0.2", "--report", str(out))
-    assert found.exit_code == 0, found.output
-    told = json.loads(out.read_text())
-    ((_, reasons),) = told["not asked"].items()
-    assert 5 < reasons["no time was left"] < 30
-    assert len(told["rows"]) + reasons["no time was left"] == 36
 
 
 def test_a_killed_comparison_goes_on(command, files):
@@ -183,9 +165,8 @@ def test_a_killed_comparison_goes_on(command, files):
         (["--python", "x=/nowhere"], "no such interpreter"),
         (["--python", "x=/dev/null"], "no such interpreter"),
         (["--loose", "1"], "a factor above 1"),
-        (["--minutes", "0"], "a time above 0"),
         (["--seconds", "0"], "a time above 0"),
-        (["--report", "x.pdf"], "must end in .html"),
+        (["--report", "x.pdf"], "must end in .json"),
         (["--adapter", "nowhere.py"], "no such file"),
         (["--only", "nobody"], "no accountant was found"),
         (["--grid", "nowhere.toml"], "nightly and quick are built in"),

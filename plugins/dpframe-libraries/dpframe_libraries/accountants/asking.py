@@ -221,19 +221,17 @@ class Kept:
             self._truths[name] = found
         return tuple(Interval(*one) for one in self._truths[name])
 
-    def answer(self, accountant: Accountant, question: Question) -> tuple[list[int], Answer] | None:
-        """Return the stored answer of an accountant, and the δ that it covers."""
+    def answer(self, accountant: Accountant, question: Question) -> Answer | None:
+        """Return the stored answer of an accountant."""
         one = self._answers.get((str(accountant), json.dumps(question.message())))
         if one is None:
             return None
-        return one["asked"], Answer(tuple(one["epsilons"]), one["not_asked"], one["failure"])
+        return Answer(tuple(one["epsilons"]), one["not_asked"], one["failure"])
 
-    def put(
-        self, accountant: Accountant, question: Question, asked: list[int], answer: Answer
-    ) -> None:
-        """Store an answer, and the positions of the δ that it covers."""
+    def put(self, accountant: Accountant, question: Question, answer: Answer) -> None:
+        """Store an answer."""
         name = json.dumps(question.message())
-        own = {"accountant": str(accountant), "question": name, "asked": asked}
+        own = {"accountant": str(accountant), "question": name}
         self._put(own | dataclasses.asdict(answer))
 
     def _put(self, line: dict[str, Any]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import random
 import sys
 import time
 from collections.abc import Iterator
@@ -55,16 +54,6 @@ def accountants(
         typer.Option(metavar="FACTOR", help="Report an ε that exceeds the truth by this factor."),
     ] = 2.0,
     seconds: Annotated[float, typer.Option(metavar="S", help="Time limit of one question.")] = 60.0,
-    minutes: Annotated[
-        float | None,
-        typer.Option(
-            metavar="M",
-            help=(
-                "Take about this long: settings come in random order, and slow accountants get "
-                "fewer of them."
-            ),
-        ),
-    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -74,9 +63,7 @@ def accountants(
     ] = None,
     report: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="FILE", help="Write a report: .html, .json, .csv or .svg. Repeatable."
-        ),
+        typer.Option(metavar="FILE", help="Write a report: .json, .csv or .svg. Repeatable."),
     ] = None,
 ) -> None:
     """Compare the ε of privacy accountants with an interval of the true ε.
@@ -99,8 +86,6 @@ def accountants(
         raise DpframeError(f"--loose {loose:g}: must be a factor above 1")
     if not seconds > 0:
         raise DpframeError(f"--seconds {seconds:g}: must be a time above 0")
-    if minutes is not None and not minutes > 0:
-        raise DpframeError(f"--minutes {minutes:g}: must be a time above 0")
     for file in report or ():
         reporting.check(file)
     built_in = {path.stem: path for path in GRIDS.glob("*.toml")}
@@ -127,13 +112,12 @@ def accountants(
         if not asked:
             reasons = {text for one in found for text in one.missing.values()}
             raise DpframeError("no accountant was found: " + "; ".join(sorted(reasons)))
-        time_for_all = None if minutes is None else 0.8 * minutes  # the rest is for shrinking
-        rows, spent = _ask_all(questions, asked, loose, time_for_all, kept)
+        rows, spent = _ask_all(questions, asked, loose, kept)
 
         def again(accountant: Accountant, question: Question) -> Answer:
             return asked[accountant].ask(accountant, question)
 
-        faults = findings(rows, again, loose, None if minutes is None else 12 * minutes)
+        faults = findings(rows, again, loose)
     missing = {f"{one.name}: {name}": why for one in found for name, why in one.missing.items()}
     settings = sum(len(question.deltas) for question in questions)
     reporting.render(rows, faults, spent, settings, sys.stdout)
@@ -167,56 +151,28 @@ def _ask_all(
     questions: list[Question],
     asked: dict[Accountant, Environment],
     loose: float,
-    minutes: float | None = None,
     kept: Kept | None = None,
 ) -> tuple[list[Row], dict[str, float]]:
     """Ask all questions; return the rows, and the seconds of each accountant and of the truth."""
-    from dpframe_libraries.accountants.asking import Answer
     from dpframe_libraries.accountants.judging import judged
     from dpframe_libraries.accountants.truth import intervals
 
-    if minutes is not None:
-        questions = random.Random(0).sample(questions, len(questions))
     rows: list[Row] = []
     spent = dict.fromkeys(["truth", *map(str, asked)], 0.0)
-    done = dict.fromkeys(asked, 0)
-    for i, question in enumerate(_progress(questions)):
+    for question in _progress(questions):
         begin = time.perf_counter()
         known = functools.partial(intervals, question.steps, question.relation, question.deltas)
         truths = known() if kept is None else kept.truths(question, known)
         spent["truth"] += time.perf_counter() - begin
-        size = len(question.deltas)
         for accountant, environment in asked.items():
-            number = size
-            if minutes is not None and done[accountant]:
-                due = 60 * minutes * (i + 1) / len(questions)
-                used = spent[str(accountant)]
-                left = max(due - sum(spent.values()), due / len(spent) - used)
-                number = max(0, min(size, int(left * done[accountant] / used)))
-            chosen = sorted((3 * i + j) % size for j in range(number))
-            answer, before = Answer(), kept and kept.answer(accountant, question)
-            if before:
-                chosen, answer = before
-            part = question.only(chosen)
-            if chosen and not before:
+            answer = None if kept is None else kept.answer(accountant, question)
+            if answer is None:
                 begin = time.perf_counter()
-                answer = environment.ask(accountant, part)
+                answer = environment.ask(accountant, question)
                 spent[str(accountant)] += time.perf_counter() - begin
-                done[accountant] += number
                 if kept is not None:
-                    kept.put(accountant, question, chosen, answer)
-            of_part = tuple(truths[j] for j in chosen)
-            rows.extend(judged(part, accountant, of_part, answer, loose))
-            rest = [j for j in range(size) if j not in chosen]
-            rows.extend(
-                judged(
-                    question.only(rest),
-                    accountant,
-                    tuple(truths[j] for j in rest),
-                    Answer(not_asked="no time was left"),
-                    loose,
-                )
-            )
+                    kept.put(accountant, question, answer)
+            rows.extend(judged(question, accountant, truths, answer, loose))
     return rows, spent
 
 

@@ -98,7 +98,6 @@ def findings(
     rows: list[Row],
     ask: Callable[[Accountant, Question], Answer],
     loose: float,
-    seconds: float | None = None,
 ) -> list[Finding]:
     """Group faults by accountant and kind, and shrink one of each group.
 
@@ -106,14 +105,12 @@ def findings(
         rows: of all settings.
         ask: asks an accountant again.
         loose: see `judged`.
-        seconds: for all shrinking; None is `SHRINKING` for each group.
     """
     groups: dict[tuple[Kind, Accountant, str], list[Row]] = {}
     for row in rows:
         if row.kind is not None:
             key = (row.kind, row.accountant, _cause(row.failure))
             groups.setdefault(key, []).append(row)
-    limit = SHRINKING if seconds is None else seconds / max(1, len(groups))
     found = []
     for (kind, accountant, _), group in groups.items():
         start = min(group, key=lambda row: size(row.question))
@@ -123,7 +120,7 @@ def findings(
                 accountant,
                 len(group),
                 max(group, key=badness),
-                shrunk(start, ask, loose, limit),
+                shrunk(start, ask, loose),
             )
         )
     order = list(KINDS)
@@ -134,11 +131,10 @@ def shrunk(
     row: Row,
     ask: Callable[[Accountant, Question], Answer],
     loose: float,
-    seconds: float = SHRINKING,
 ) -> Row:
     """Return a row with the same fault at the smallest setting found in time."""
     tried = {row.question}
-    end = time.monotonic() + seconds
+    end = time.monotonic() + SHRINKING
     while True:
         for question in smaller(row.question):
             if question in tried or size(question) >= size(row.question):

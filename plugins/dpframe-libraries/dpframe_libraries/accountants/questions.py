@@ -7,7 +7,7 @@ import fractions
 import itertools
 import math
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -29,10 +29,6 @@ class Question:
     def at(self, delta: float) -> Question:
         """Return the question about one δ."""
         return dataclasses.replace(self, deltas=(delta,))
-
-    def only(self, places: Sequence[int]) -> Question:
-        """Return the question about the δ at some places."""
-        return dataclasses.replace(self, deltas=tuple(self.deltas[i] for i in places))
 
     def message(self) -> dict[str, Any]:
         """Return the question in the form that adapters receive.

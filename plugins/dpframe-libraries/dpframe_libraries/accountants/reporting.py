@@ -15,7 +15,7 @@ from dpframe.plugins import DpframeError
 from dpframe_libraries.accountants.judging import ABSOLUTE, KINDS, RELATIVE, Finding, Row
 from dpframe_libraries.accountants.questions import describe
 
-FORMATS = (".html", ".json", ".csv", ".svg")
+FORMATS = (".json", ".csv", ".svg")
 COLUMNS = ("accountant", "answers", *KINDS, "not asked", "least", "most", "seconds")
 WARNING = (
     "No findings does not prove an accountant right: it only means that these settings show no "
@@ -167,10 +167,8 @@ def write(
         )
     elif suffix == ".csv":
         text = _csv(_plain(row) for row in rows if not row.not_asked)
-    elif suffix == ".svg":
-        text = figure(rows)
     else:
-        text = _page(rows, faults, spent)
+        text = figure(rows)
     try:
         file.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
@@ -270,32 +268,3 @@ def figure(rows: list[Row]) -> str:
         f'<text x="560" y="{height - 5}" text-anchor="middle">answer ÷ true ε</text></svg>'
     )
     return "\n".join(parts)
-
-
-def _page(rows: list[Row], faults: list[Finding], spent: dict[str, float]) -> str:
-    def cells(tag: str, line: Iterable[str]) -> str:
-        return "<tr>" + "".join(f"<{tag}>{html.escape(one)}</{tag}>" for one in line) + "</tr>"
-
-    found = []
-    for one in faults:
-        head, *rest = _explained(one)
-        lines = "<br>".join(map(html.escape, rest))
-        found.append(f"<h3>{html.escape(head)}</h3><p>{lines}</p>")
-    return "\n".join(
-        [
-            '<!doctype html><html lang="en"><meta charset="utf-8"><title>Accountants</title>',
-            "<style>body{font-family:sans-serif;max-width:60em;margin:2em auto;padding:0 1em}"
-            "td,th{padding:.2em .6em;text-align:right}td:first-child,th:first-child"
-            "{text-align:left}svg{max-width:100%}</style>",
-            "<h1>Accountants against the true ε</h1>",
-            f"<p>{html.escape(_summary(rows, spent))}</p><p>{html.escape(WARNING)}</p>",
-            "<table>",
-            cells("th", COLUMNS),
-            *(cells("td", line) for line in _table(rows, spent)),
-            "</table><p>least, most: answer ÷ true ε</p>",
-            figure(rows),
-            "<h2>Findings</h2>",
-            *(found or ["<p>None.</p>"]),
-            "</html>",
-        ]
-    )
