@@ -218,10 +218,10 @@ def score(
     check_claim(claim)
     (at,) = deltas_of(delta, claim)
     inside, outside, columns = read_sides(scores_in, scores_out, column, member, members)
-    told = ScoreDirection(lower_is_member, inside.is_loss and outside.is_loss)
-    whole = tuple(oriented(side.values, lower=told.lower) for side in (outside, inside))
+    stated = ScoreDirection(lower_is_member, inside.is_loss and outside.is_loss)
+    whole = tuple(oriented(side.values, lower=stated.lower) for side in (outside, inside))
     aside = [
-        told.set_aside(len(values), host_generator(Stream(seed, "direction", side, PILOT)))
+        stated.set_aside(len(values), host_generator(Stream(seed, "direction", side, PILOT)))
         for side, values in enumerate(whole)
     ]
     scores = (whole[0][~aside[0]], whole[1][~aside[1]])
@@ -248,7 +248,7 @@ def score(
         asked = [one for one in asked if one not in later]
     if estimators is not None:
         check_asked(rows, skipped, "decisions" if whole[0].dtype == np.bool_ else "scores")
-    direction = told.direction(*(v[a] for v, a in zip(whole, aside, strict=True)))
+    direction = stated.direction(*(v[a] for v, a in zip(whole, aside, strict=True)))
     one_way = any(one.estimator.params().get("direction") == "up" for one in asked)
     if direction["reversed"] and not one_way:  # then the bounds are for both directions
         direction["drawn_reversed"] = True
@@ -326,7 +326,7 @@ def _untested(
     if _refuted(rows, query.confidence):
         return None
     return (
-        f"even if every score told the sides apart, {len(scores[1]):,} and {len(scores[0]):,} "
+        f"even if every score stated the sides apart, {len(scores[1]):,} and {len(scores[0]):,} "
         "scores would not refute it; more scores are needed"
     )
 

@@ -1,8 +1,6 @@
 """Bound the loss by the canaries of one run: the body of `dpframe score --one-run`."""
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,6 @@ from dpframe.results.estimate_checks import checked
 from dpframe.results.model import CellRecord
 from dpframe.results.verdict import CONSISTENT, INCONCLUSIVE, NOTHING_TESTED, VIOLATED, judged
 from dpframe.scores import columns
-from dpframe.scores.columns import NO_COLUMNS
 from dpframe.scores.sides import (
     ScoreDirection,
     nan_warnings,
@@ -194,12 +191,13 @@ def score_one_run(
     scoring.check_confidence(confidence)
     scoring.check_claim(claim)
     deltas = scoring.deltas_of(delta, claim)
-    name, canaries, is_loss, found_in = _taken(scores, members, column, member)
-    told = ScoreDirection(lower_is_member, is_loss)
-    whole = columns.CanaryScores(oriented(canaries.scores, lower=told.lower), canaries.members)
+    name, read = columns.read_with_members(scores, members, column, member, "canaries")
+    stated = ScoreDirection(lower_is_member, read.is_loss)
+    given = columns.as_canaries(read.values, read.members, name)
+    whole = given._replace(scores=oriented(given.scores, lower=stated.lower))
     _check_runs(whole.members)
     runs, m = np.atleast_2d(whole.scores).shape
-    aside = told.set_aside(m, host_generator(Stream(seed, "direction", 0, PILOT)))
+    aside = stated.set_aside(m, host_generator(Stream(seed, "direction", 0, PILOT)))
     canaries = columns.CanaryScores(whole.scores[..., ~aside], whole.members[..., ~aside])
     asked, skipped = scoring.candidates(load_plugins(plugins), estimators, dict(parameters or {}))
     asked = [one for one in asked if estimators is not None or takes_canaries(one.estimator)]
@@ -232,8 +230,8 @@ def score_one_run(
     rows = judge(canaries)
     sides = [whole.scores[~whole.members], whole.scores[whole.members]]
     repeats = repeat_warnings(*sides)
-    warnings = [*found_in.warnings, *repeats, *nan_warnings(*sides)]
-    if doubt := found_in.doubt or "".join(repeats):
+    warnings = [*read.columns.warnings, *repeats, *nan_warnings(*sides)]
+    if doubt := read.columns.doubt or "".join(repeats):
         _doubt(rows, doubt)
     if np.isnan(canaries.scores).any() and any(row.get("verdict") == VIOLATED for row in rows):
         filled = without_nan((canaries.scores,), host_generator(Stream(seed, "nan", 0, PILOT)))[0]
@@ -248,18 +246,19 @@ def score_one_run(
     rows = [row for row in rows if row["status"] != "skipped"]
     if estimators is not None:
         scoring.check_asked(rows, skipped, "canaries")
-    verdicts = [row["verdict"] for row in rows if row["verdict"] is not None]
-    apart = [whole.scores[aside & side] for side in (~whole.members, whole.members)]
+    verdicts = {row["verdict"] for row in rows}
     members_in = int(whole.members.sum())
     described = {
         "name": name,
         "runs": runs,
         "canaries": m,
         "members": members_in,
-        "columns": found_in.described(members_in, whole.members.size - members_in),
+        "columns": read.columns.described(members_in, whole.members.size - members_in),
         "nan": int(np.isnan(whole.scores).sum()),
         "type": str(whole.scores.dtype),
-        "direction": told.direction(*apart),
+        "direction": stated.direction(
+            whole.scores[aside & ~whole.members], whole.scores[aside & whole.members]
+        ),
         "roc": roc(*sides),
     }
     audit = {"delta": deltas, "confidence": confidence, "multiplicity": "holm"}
@@ -268,7 +267,7 @@ def score_one_run(
             **scoring.answer("score-one-run", described, audit, claim, deltas[0], seed, asked),
             "warnings": warnings,
             # None if no estimator could decide.
-            "refuted": VIOLATED in verdicts if {VIOLATED, CONSISTENT} & {*verdicts} else None,
+            "refuted": VIOLATED in verdicts if {VIOLATED, CONSISTENT} & verdicts else None,
             "untested": _untested(rows) if claim is not None else None,
             "rows": rows,
             "skipped": skipped if estimators is not None else [],
@@ -305,21 +304,3 @@ def _check_runs(members: HostArray) -> None:
         raise DpframeError(f"the same records are in in many of the {runs:,} runs: {rule}")
     if chdtr(canaries, spread) < IMPOSSIBLE:
         raise DpframeError(f"each record is in about half of the {runs:,} runs, too evenly: {rule}")
-
-
-def _taken(
-    scores: Any, members: Any, column: str | None, member: str | None
-) -> tuple[str, columns.CanaryScores, bool, columns.Columns]:
-    """Return the source, the canaries, true if their title says `loss`, and their columns."""
-    if isinstance(scores, str | os.PathLike):
-        name = os.fspath(scores)
-        if members is None or isinstance(members, str | os.PathLike):
-            beside = None if members is None else Path(members)
-            read = columns.read_members(Path(scores), column, member, beside)
-            canaries = columns.as_canaries(read.values, read.members, name)
-            return name, canaries, read.is_loss, read.columns
-        read = columns.read_scores(Path(scores), column)
-        return name, columns.as_canaries(read.values, members, name), read.is_loss, NO_COLUMNS
-    if members is None:
-        raise DpframeError("members: give the memberships of the canaries")
-    return "canaries", columns.as_canaries(scores, members, "canaries"), False, NO_COLUMNS

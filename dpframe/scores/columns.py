@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 
 from dpframe.common.text import cut, did_you_mean, listed
 from dpframe.common.types import HostArray
-from dpframe.errors import ScoresError
+from dpframe.errors import DpframeError, ScoresError
 from dpframe.scores.tables import BOOLEANS, read_table
 
 # Usual titles, without case, blanks and punctuation.
@@ -527,6 +528,34 @@ def as_scores(values: Any, name: str, *, runs: bool = False) -> HostArray:
             f"{name}: scores must be booleans or numbers; this contains {array.dtype}"
         )
     return array.astype(np.float32 if array.dtype.itemsize <= 4 else np.float64, copy=False)
+
+
+def is_path(value: Any) -> bool:
+    """True if a value names a file."""
+    return isinstance(value, str | os.PathLike)
+
+
+def read_with_members(
+    scores: Any, members: Any, column: str | None, member: str | None, name: str
+) -> tuple[str, Scores]:
+    """Return scores with memberships, each from an array or a file, and their name in messages.
+
+    `column` and `member` are as for `read_members`; `name` is that of arrays. `members` is None if
+    the file of the scores has both.
+    """
+    if not is_path(scores):
+        if members is None:
+            raise DpframeError(f"members: give the memberships of the {name}")
+        if is_path(members):
+            raise DpframeError("members: must be an array, as the scores are")
+        return name, Scores(*as_members(scores, members, name), NO_COLUMNS)
+    name = os.fspath(scores)
+    if members is None or is_path(members):
+        beside = None if members is None else Path(members)
+        return name, read_members(Path(scores), column, member, beside)
+    read = read_scores(Path(scores), column)
+    values, inside = as_members(read.values, members, name)
+    return name, read._replace(values=values, members=inside)
 
 
 class CanaryScores(NamedTuple):

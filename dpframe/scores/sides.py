@@ -13,12 +13,12 @@ from dpframe.errors import DpframeError, ScoresError
 from dpframe.scores.columns import (
     NO_COLUMNS,
     Columns,
-    as_members,
     as_scores,
+    is_path,
     is_score,
     plain_title,
-    read_members,
     read_scores,
+    read_with_members,
 )
 
 FEWEST_REPEATS = 20  # different scores, of which each occurs several times
@@ -52,10 +52,6 @@ class Side(NamedTuple):
         return {**found, "column": self.column} if self.column else found
 
 
-def _is_path(value: Any) -> bool:
-    return isinstance(value, str | os.PathLike)
-
-
 def read_sides(
     scores_in: Any, scores_out: Any, column: str | None, member: str | None, members: Any
 ) -> tuple[Side, Side, Columns]:
@@ -75,43 +71,32 @@ def _read(
     if scores_out is not None:
         if member is not None or members is not None:
             raise DpframeError("member: two files need no memberships")
-        if _is_path(scores_in) and _is_path(scores_out) and _same_file(scores_in, scores_out):
+        if is_path(scores_in) and is_path(scores_out) and _same_file(scores_in, scores_out):
             raise DpframeError(f"{scores_in}: is given for both sides; the same scores twice test "
                                "nothing")  # fmt: skip
         inside = _read_side(scores_in, "scores in", column, side=True)
         outside = _read_side(scores_out, "scores out", column, side=False)
         return inside, outside, NO_COLUMNS
-    if not _is_path(scores_in) and members is None:
+    if not is_path(scores_in) and members is None:
         raise DpframeError(
             "scores_out: must be missing if one file contains all scores with memberships"
         )
-    if _is_path(scores_in) and (members is None or _is_path(members)):
-        beside = None if members is None else Path(members)
-        read = read_members(Path(scores_in), column, member, beside)
-        name, values, told, columns = os.fspath(scores_in), read.values, read.members, read.columns
-        loss = read.is_loss
-    else:
-        if _is_path(members):
-            raise DpframeError("members: must be an array, as the scores are")
-        name, columns, loss = "scores", NO_COLUMNS, False
-        if _is_path(scores_in):
-            read = read_scores(Path(scores_in), column)
-            name, scores_in, loss = os.fspath(scores_in), read.values, read.is_loss
-        values, told = as_members(scores_in, members, name)
-        if told.all() or not told.any():
-            raise ScoresError(f"{name}: nothing is {'out' if told.all() else 'in'}")
-    assert told is not None
+    name, read = read_with_members(scores_in, members, column, member, "scores")
+    values, is_member = read.values, read.members
+    assert is_member is not None
+    if is_member.all() or not is_member.any():
+        raise ScoresError(f"{name}: nothing is {'out' if is_member.all() else 'in'}")
     if values.ndim == 2:
         raise SeveralRunsError(
             f"{name}: scores have shape {values.shape}, a row for each model. Scores of one model "
             "depend on each other: use score_one_run"
         )
-    inside = Side(f"{name}, in", values[told], loss)
-    return inside, Side(f"{name}, out", values[~told], loss), columns
+    inside = Side(f"{name}, in", values[is_member], read.is_loss)
+    return inside, Side(f"{name}, out", values[~is_member], read.is_loss), read.columns
 
 
 def _read_side(scores: Any, name: str, column: str | None, *, side: bool) -> Side:
-    if _is_path(scores):
+    if is_path(scores):
         read = read_scores(Path(scores), column, side)
         title = read.columns.score
         return Side(os.fspath(scores), read.values, read.is_loss, title)
