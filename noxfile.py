@@ -57,7 +57,8 @@ def enter(session: nox.Session, name: str, *words: str, python: str = sys.execut
         fcntl.flock(lock, fcntl.LOCK_EX)  # two steps run at a time
         if not installed.exists() or installed.read_text() != shlex.join(words):
             session.run(python, "-m", "venv", "--clear", str(folder))
-            session.run(str(folder / "bin" / "python"), "-m", "pip", "install", "-q", *words)
+            pip = (str(folder / "bin" / "python"), "-m", "pip", "install", "-q", "--no-compile")
+            session.run(*pip, *words)  # Python compiles what is imported, a small part
             installed.write_text(shlex.join(words))
     os.environ.update(VIRTUAL_ENV=str(folder), FIFTH=FIFTH)
     os.environ.setdefault("DPFRAME_TEST_CACHE", str(ENVIRONMENTS / "compiled"))
