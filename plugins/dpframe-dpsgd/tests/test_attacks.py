@@ -2,8 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
-from dpframe_dpsgd.attacks.evidence import strongest
-from dpframe_dpsgd.attacks.scores import COLUMN, candidates, likelihood_ratio
+from dpframe_dpsgd.attacks.steps import COLUMN, candidates, likelihood_ratio, strongest
 from dpframe_dpsgd.white_box import VIEWS
 from scipy import stats
 

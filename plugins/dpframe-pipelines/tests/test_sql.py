@@ -174,15 +174,6 @@ def test_a_join_is_found_and_shrunk_and_a_bounded_one_is_consistent(tables, seed
     assert 2 <= len(data["other"]["rows"]) <= 3  # one match may change a count by one
 
 
-@pytest.mark.parametrize(
-    "columns",
-    [tiny_sql.COLUMNS[1:], [*tiny_sql.COLUMNS, {"name": "u", "user": True}], [{"name": "x"}]],
-)
-def test_one_column_identifies_users(columns):
-    with pytest.raises(ValueError, match="user"):
-        audit_sql(engine(), columns=columns, epsilon=1.0)
-
-
 def test_an_order_of_exact_counts_is_found():
     (cell,) = audit_sql(engine("order"), **CLAIM, trials=3000).cells
     assert cell.verdict == "violated"

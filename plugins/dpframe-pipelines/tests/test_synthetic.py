@@ -311,9 +311,3 @@ def test_a_program_needs_consent(tmp_path):
     given = {"file": str(path), "columns": [{"name": "x", "low": 0, "high": 1}], "epsilon": 1.0}
     with pytest.raises(ValueError, match="--plugin"):
         Synthesizer.from_params(given)
-
-
-@pytest.mark.parametrize("columns", [[], [{"name": "age", "user": True}], [{"name": "age"}]])
-def test_columns_are_checked(columns):
-    with pytest.raises((ValueError, dpframe.DpframeError)):
-        audit_synthesizer(synthesizer(), marginals.TABLE, columns=columns, epsilon=1.0)
