@@ -197,8 +197,8 @@ def offer(
 
     def stop_if_signalled(before: KeyboardInterrupt | None) -> None:
         # If a signal arrives while a C module is imported, the module raises an ImportError.
-        if (told := unanswered()) is not None and told is not before:
-            raise typer.Exit(_stopped(told, keeps_counts=keeps_counts))
+        if (signalled := unanswered()) is not None and signalled is not before:
+            raise typer.Exit(_stopped(signalled, keeps_counts=keeps_counts))
 
     @functools.wraps(command)
     def guarded(*args: Any, **kwargs: Any) -> None:
@@ -211,8 +211,8 @@ def offer(
         except DpframeError as error:
             stop_if_signalled(before)
             _leave(str(error), MISTAKE)
-        except KeyboardInterrupt as told:
-            raise typer.Exit(_stopped(told, keeps_counts=keeps_counts)) from None
+        except KeyboardInterrupt as signalled:
+            raise typer.Exit(_stopped(signalled, keeps_counts=keeps_counts)) from None
         except BrokenPipeError:
             sys.stderr.close()  # the reader left
             raise SystemExit(0) from None
@@ -273,10 +273,10 @@ def _called(arguments: list[str] | None) -> int:
     except BaseException:
         complain(traceback.format_exc())
         return INTERNAL
-    if code == INTERRUPTED and (told := unanswered()):  # before the command began, or after it
+    if code == INTERRUPTED and (signalled := unanswered()):  # before the command began, or after it
         words = sys.argv[1:] if arguments is None else arguments
         other = bool(words) and words[0] in _points()  # a plugin's command, which may keep counts
-        code = _stopped(told, keeps_counts=None if other else words[:1] == ["run"])
+        code = _stopped(signalled, keeps_counts=None if other else words[:1] == ["run"])
     return code if isinstance(code, int) else 0 if code is None else INTERNAL
 
 
@@ -290,10 +290,10 @@ def _refuse(error: TyperException) -> None:
     complain(f"{command}: {message}\ntry: {command} --help")
 
 
-def _stopped(told: KeyboardInterrupt, *, keeps_counts: bool | None) -> int:
+def _stopped(signalled: KeyboardInterrupt, *, keeps_counts: bool | None) -> int:
     """Report that a signal ended the command, and return the exit code."""
     answered()
-    terminated = isinstance(told, Terminated)
+    terminated = isinstance(signalled, Terminated)
     kept = "" if keeps_counts is None else f"; {rest(keeps_counts)}"
     complain(f"{'terminated' if terminated else 'interrupted'}{kept}")
     return TERMINATED if terminated else INTERRUPTED

@@ -88,7 +88,7 @@ def _check_spec(spec: Path, loaded: Any) -> None:
         say(f"   {number} skipped: {reason}")
 
 
-MOST = 1_000_000  # shards of one run
+MOST_SHARDS = 1_000_000  # shards of one run
 
 
 def _shard(text: str) -> Shard:
@@ -96,7 +96,7 @@ def _shard(text: str) -> Shard:
     from dpframe.draw.streams import Shard
 
     found = re.fullmatch(r"\s*(\d+)\s*/\s*(\d+)\s*", text)
-    if not found or not 1 <= int(found[1]) <= int(found[2]) <= MOST:
+    if not found or not 1 <= int(found[1]) <= int(found[2]) <= MOST_SHARDS:
         raise DpframeError(
             f"--shard {text}: should be the number of the shard and of all shards, such as "
             "3/16; the first is 1/16"
@@ -356,10 +356,10 @@ def show(
         say(next_of(found))
         return
     if witness or as_test:
-        from dpframe.report import witness as told
+        from dpframe.report import witness as witnesses
 
-        chosen = told.with_finding(told.witness_of(found, cell), finding)
-        say((told.as_test if as_test else told.as_toml)(chosen, found).rstrip())
+        chosen = witnesses.with_finding(witnesses.witness_of(found, cell), finding)
+        say((witnesses.as_test if as_test else witnesses.as_toml)(chosen, found).rstrip())
         return
     _print(found, as_json, numbers, slack)
     if notes and not as_json:

@@ -12,7 +12,7 @@ from dpframe.errors import DpframeError
 from dpframe.results.build import choice_record, skip_record, spec_record
 from dpframe.results.model import SCHEMA
 from dpframe.stats.binomial import exceedance
-from dpframe.testing.corner import BROKEN, KEPT, ROUNDING, corner_row
+from dpframe.testing.corner import BROKEN, KEPT, TRUTH_ROUNDING, corner_row
 from dpframe.testing.experiment import experiments_of, repeated
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _repeat(
     done = 0
     with display(len(left), sum(left)) as progress:
 
-        def told(number: int, estimates: int) -> None:
+        def on_block(number: int, estimates: int) -> None:
             nonlocal done
             left[number] -= estimates
             done += estimates
@@ -158,7 +158,7 @@ def _repeat(
             label = f"{cell.mechanism.label}, n = {cell.trials}"
             progress(cells_done=left.count(0), draws_done=done, label=label)
 
-        return repeated(found.experiments, repeats, workers=workers, told=told)
+        return repeated(found.experiments, repeats, workers=workers, on_block=on_block)
 
 
 NO_NUMBERS: dict[str, Any] = dict.fromkeys(
@@ -194,7 +194,7 @@ def _row(
     lows = outcome.lows[~np.isnan(outcome.lows)]
     if not len(lows):  # neither bounds nor intervals
         return row
-    exceeded = int(np.count_nonzero(lows > truth + ROUNDING * max(1.0, truth)))
+    exceeded = int(np.count_nonzero(lows > truth + TRUTH_ROUNDING * max(1.0, truth)))
     found = exceedance(exceeded, len(lows), 1 - cell.confidence, error)
     mean = float(lows.mean())
     return row | {

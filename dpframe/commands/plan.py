@@ -70,8 +70,8 @@ def outlook(
         plan = make_plan(loaded, workers)
     cells = loaded.cells
     shown, unknown = ([], []) if probability is None else powers(plan, probability, against)
-    for asked, row in [each for each in shown if not each[0].simulated][: MOST_DRAWN * drawn]:
-        row["by_trials"] = _by_trials(asked)
+    for question, row in [each for each in shown if not each[0].simulated][: MOST_DRAWN * drawn]:
+        row["by_trials"] = _by_trials(question)
     confidence = min((cell.confidence for cell in cells), default=0.95)
     divide = max(1, plan.certifying_cells) if loaded.multiplicity != "none" else 1
     return {
@@ -108,15 +108,15 @@ PAIRS = 8  # pairs of a simulated search
 MOST_DRAWN = 4  # curves of power against trials, at most; each takes seconds
 
 
-def _by_trials(asked: Question) -> dict[float, list[tuple[int, float]]]:
+def _by_trials(question: Question) -> dict[float, list[tuple[int, float]]]:
     """Return the power at a sixteenth to sixteen times the trials, for each multiple of the claim.
 
     Bets and canaries get no curve, because its simulation takes minutes.
     """
-    sizes = sorted({max(1, round(asked.size * 2.0**n)) for n in range(-4, 5)})
+    sizes = sorted({max(1, round(question.size * 2.0**n)) for n in range(-4, 5)})
     try:
         # All losses of one size share its estimates.
-        found = [[power(asked.of(n), x * asked.claimed) for x in SHOWN] for n in sizes]
+        found = [[power(question.of(n), x * question.claimed) for x in SHOWN] for n in sizes]
     except CellError:  # a plugin's estimator, on other numbers of trials
         return {}
     return {x: list(zip(sizes, each, strict=True)) for x, *each in zip(SHOWN, *found, strict=True)}
@@ -132,32 +132,33 @@ def powers(
     found: dict[Question, PowerRow] = {}
     unknown: Counter[str] = Counter()
     questions = [(cell, _question_of_search(cell, plan)) for cell in plan.searches]
-    every = [(cell, each) for each in plan.passes for cell, _ in each.cells]
-    for cell, asked in questions + [(cell, question_of(cell, plan, each)) for cell, each in every]:
-        if isinstance(asked, str):
-            unknown[asked] += 1
+    for the_pass in plan.passes:
+        questions += [(cell, question_of(cell, plan, the_pass)) for cell, _ in the_pass.cells]
+    for cell, question in questions:
+        if isinstance(question, str):
+            unknown[question] += 1
             continue
-        if asked in found:
-            found[asked]["cells"] += 1
+        if question in found:
+            found[question]["cells"] += 1
             continue
-        loss = None if against is None else against * asked.claimed
-        shown = partial(power, asked)
+        loss = None if against is None else against * question.claimed
+        shown = partial(power, question)
         try:
-            found[asked] = {
+            found[question] = {
                 "label": " · ".join((cell.mechanism.label, cell.estimator.label)),
                 "cells": 1,
-                "claimed": asked.claimed,
+                "claimed": question.claimed,
                 "delta": cell.delta,
-                "trials": asked.size,
-                "unit": "canaries" if asked.canaries else "trials",
-                "model": f"{PAIRS} pairs, one with {asked.model}"
-                if asked.search
-                else asked.model or "",
+                "trials": question.size,
+                "unit": "canaries" if question.canaries else "trials",
+                "model": f"{PAIRS} pairs, one with {question.model}"
+                if question.search
+                else question.model or "",
                 "probability": probability,
-                "epsilon": detectable(asked, probability),
-                "curve": {x: shown(x * asked.claimed) for x in SHOWN},
+                "epsilon": detectable(question, probability),
+                "curve": {x: shown(x * question.claimed) for x in SHOWN},
                 "against": loss,
-                "needed": None if loss is None else trials_needed(asked, loss, probability),
+                "needed": None if loss is None else trials_needed(question, loss, probability),
                 "by_trials": {},
             }
         except CellError:  # a plugin's estimator; the run will report the mistake
@@ -165,24 +166,26 @@ def powers(
     return list(found.items()), _counted(unknown)
 
 
-def _refutes(asked: Question, loss: float, rng: np.random.Generator) -> bool:
+def _refutes(question: Question, loss: float, rng: np.random.Generator) -> bool:
     """Simulate a search, and return True if it refutes the claim.
 
     One of the pairs has the true loss, shown by two outputs with equal error rates; the others lose
     nothing. Draws and bets are those of `SearchRun` and `TracedArm`: draws that attacks learn from
     choose no bets. Bets on scores need more draws than bets on decisions.
     """
-    claim, raised = asked.query.claim, asked.query.resolution
+    claim, raised = question.query.claim, question.query.resolution
     assert claim is not None
-    said = [(claim.epsilon_at(delta), delta) for delta in claim.telling_deltas]
-    points = [Point(e, d + raised * (1 + math.exp(e))) for e, d in said if e <= LOSS_LIMIT]
-    rates = rng.permutation([asked.rate(loss)] + [0.5] * (PAIRS - 1))
-    rows, most = asked.rows, asked.size // asked.rows
-    first, enough = arms.chunks_at_first(asked.size, rows), arms.MOST_LEARNED // rows
+    points_claimed = [(claim.epsilon_at(delta), delta) for delta in claim.telling_deltas]
+    points = [
+        Point(e, d + raised * (1 + math.exp(e))) for e, d in points_claimed if e <= LOSS_LIMIT
+    ]
+    rates = rng.permutation([question.rate(loss)] + [0.5] * (PAIRS - 1))
+    rows, most = question.rows, question.size // question.rows
+    first, enough = arms.chunks_at_first(question.size, rows), arms.MOST_LEARNED // rows
 
     def counted(chunks: HostArray) -> Seen:
         n, ones = rows * len(chunks), chunks.sum(axis=0)[:, None]
-        return Seen(ones if asked.scores == "bool" else np.hstack([np.full((2, 1), n), ones]), n)
+        return Seen(ones if question.scores == "bool" else np.hstack([np.full((2, 1), n), ones]), n)
 
     def drawn_from(pair: int, chunks: int) -> HostArray:
         wrong = rng.binomial(rows, rates[pair], (chunks, 2))
@@ -196,16 +199,16 @@ def _refutes(asked: Question, loss: float, rng: np.random.Generator) -> bool:
         guess = farthest(one, points)
         return expected_gain((-math.inf if guess is None else guess.z) - LUCK) / (2 * one.trials)
 
-    begun = min(PAIRS, max(1, int(PROPOSALS * asked.size) // (first * rows)))
+    begun = min(PAIRS, max(1, int(PROPOSALS * question.size) // (first * rows)))
     drawn = [drawn_from(pair, first) for pair in range(begun)]
-    learned, wealth = [first // 2] * begun, Wealth(asked.query.delta)
+    learned, wealth = [first // 2] * begun, Wealth(question.query.delta)
     seen = [known(pair) for pair in range(begun)]
     gains = [gain(one) for one in seen]
     while (left := most - sum(map(len, drawn))) > 0:
         pair = int(np.argmax(gains))
         fresh = drawn_from(pair, min(max(1, int(arms.GROWTH * len(drawn[pair]))), left))
         wealth.bet_against_claim(pair, seen[pair], counted(fresh), points, 0.0)
-        if wealth.best >= -math.log(asked.level):
+        if wealth.best >= -math.log(question.level):
             return True
         drawn[pair] = np.concatenate([drawn[pair], fresh])
         seen[pair] = known(pair)
@@ -222,9 +225,9 @@ def _question_of_search(cell: Cell, plan: Plan) -> Question | str:
     )
     decide = all(choice.value.gives == "decision" for choice in cell.search.attacks)
     own = cell.estimator.value, query, 1 - query.confidence, "bool" if decide else "float32"
-    asked = Question(*own, rows=rows, search=_refutes)
-    known = asked.model is not None and 0 < asked.claimed < LARGEST_LOSS
-    return asked if known else "no model of a loss for a claim with this curve"
+    question = Question(*own, rows=rows, search=_refutes)
+    known = question.model is not None and 0 < question.claimed < LARGEST_LOSS
+    return question if known else "no model of a loss for a claim with this curve"
 
 
 def _counted(reasons: Iterable[str]) -> list[Skipped]:

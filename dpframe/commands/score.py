@@ -139,7 +139,7 @@ def answer(
     asked: Sequence[Candidate],
 ) -> dict[str, Any]:
     """Return the fields of an answer other than its rows; `delta` is that of the claim's ε."""
-    said = claim and {
+    claimed = claim and {
         "kind": claim.kind,
         "epsilon": claim.epsilon_at(delta),
         "delta": delta,
@@ -152,7 +152,7 @@ def answer(
         "kind": kind,
         "scores": scores,
         "audit": audit,
-        "claim": said,
+        "claim": claimed,
         "seed": seed,
         "environment": versions(),
         "plugins": [

@@ -51,8 +51,8 @@ class Verified:
 
     def lines(self) -> Iterator[str]:
         """Yield the result in words."""
-        said = "differ from what this machine finds" if self.differences else "agree"
-        yield f"{len(self.checked)} cells checked: counts, bounds and verdicts {said}"
+        outcome = "differ from what this machine finds" if self.differences else "agree"
+        yield f"{len(self.checked)} cells checked: counts, bounds and verdicts {outcome}"
         yield from (f"differs: {difference}" for difference in self.differences)
         for reason in sorted(set(self.unchecked.values())):
             cells = [cell for cell, own in self.unchecked.items() if own == reason]
@@ -61,9 +61,9 @@ class Verified:
             if len(cells) > MOST_NAMED:
                 yield f"  and {len(cells) - MOST_NAMED} more"
         if self.blocks:
-            told = (f"{f:.0%} with probability {1 - (1 - f) ** self.drawn:.3g}" for f in FORGED)
+            chances = (f"{f:.0%} with probability {1 - (1 - f) ** self.drawn:.3g}" for f in FORGED)
             yield f"{self.drawn} of {self.blocks} blocks drawn again and compared bit for bit"
-            yield f"forged blocks would be found: {', '.join(told)};"
+            yield f"forged blocks would be found: {', '.join(chances)};"
             yield f"a share f of forged blocks goes unnoticed with probability (1 − f)^{self.drawn}"
 
 
@@ -120,11 +120,11 @@ def verify(
     planned = {cell.id for cell in cells} | runner.results.keys()
     again = {name: cell for name, cell in runner.results.items() if name not in found.unchecked}
     derived = make_record(plan, [again.get(cell.id, cell) for cell in record.cells], 0.0)
-    said, here = (
+    recorded, here = (
         {cell.id: cell.model_dump(mode="json") for cell in one.cells} for one in (record, derived)
     )
     wanted = {name: here.get(name, "planned") for name in planned}
-    found.differences += _differences(said, wanted, "cell")
+    found.differences += _differences(recorded, wanted, "cell")
     found.differences += _differences(record.summary.m, derived.summary.m, "m")
     found.checked |= again.keys()
     rest = planned - found.checked - found.unchecked.keys()
@@ -184,15 +184,15 @@ def _test(runner: Runner, the_pass: Pass, share: float, record: Record, found: V
     fresh = Runner(runner.plan, quiet, Store(), runner.threads, Ledger(), runner.source)
     trials = max(1, math.ceil(share * the_pass.trials))
     fresh.run_all([dataclasses.replace(the_pass, trials=trials)])
-    said = {cell.id: cell.counts for cell in record.cells}
+    recorded = {cell.id: cell.counts for cell in record.cells}
     for cell, _ in the_pass.cells:
         again = fresh.results[cell.id]
         fixed = again.statistic.get("name") in ("DecisionCounts", "ThresholdCounts")
-        if not fixed or cell.attack.value.learns() or not (again.counts and said.get(cell.id)):
+        if not fixed or cell.attack.value.learns() or not (again.counts and recorded.get(cell.id)):
             found.unchecked[cell.id] = NOT_REPEATED
             continue
         found.checked.add(cell.id)
-        for name, few, many in zip(("D", "D′"), again.counts, said[cell.id], strict=True):
+        for name, few, many in zip(("D", "D′"), again.counts, recorded[cell.id], strict=True):
             p_value = fisher_exact(np.array([few, many])).pvalue
             if p_value <= LEVEL / (2 * len(record.cells)):
                 found.differences.append(f"{cell.id} on {name}: fresh draws give p = {p_value:.2g}")

@@ -384,7 +384,7 @@ def with_power(plan: Plan, results: Mapping[str, CellRecord]) -> dict[str, CellR
 
     Bets are left out. `run.power` is the probability of detection.
     """
-    probability, said = plan.audit.run.power or 0.0, {}
+    probability, detected = plan.audit.run.power or 0.0, {}
     together = judged(list(results.values()), plan.m, plan.audit.multiplicity)
     basis = {cell.id: cell.basis for cell in together if cell.verdict == CONSISTENT}
     for cell, the_pass in [(cell, each) for each in plan.passes for cell, _ in each.cells]:
@@ -399,5 +399,5 @@ def with_power(plan: Plan, results: Mapping[str, CellRecord]) -> dict[str, CellR
             continue
         if loss is not None:
             found = PowerRecord(probability=probability, epsilon=loss, model=asked.model or "")
-            said[cell.id] = results[cell.id].model_copy(update={"power": found})
-    return said
+            detected[cell.id] = results[cell.id].model_copy(update={"power": found})
+    return detected

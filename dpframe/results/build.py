@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dpframe.spec.audit import Audit, Cell, Choice, Skip, SpecSource
 
 SMALLEST_FPR = 1e-12  # the smallest false-positive rate above 0 at which a curve is recorded
-ROUNDING = 1e-9  # a number this far below 0 counts as 0
+ROUNDED_TO_ZERO = 1e-9  # a number this far below 0 counts as 0
 RARE_DELTAS = (0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10)
 """δ at which a profile is recorded."""
 
@@ -212,8 +212,8 @@ def claim_record(claim: Claim | None, delta: float) -> model.ClaimRecord | None:
         tradeoff=curve_points(claim) if is_curve else None,
         profile=profile_points(claim) if is_curve else None,
     )
-    told = [(record.epsilon, record.delta), *(record.profile or ()), *(record.tradeoff or ())]
-    if not all(number > -ROUNDING for point in told for number in point):
+    points = [(record.epsilon, record.delta), *(record.profile or ()), *(record.tradeoff or ())]
+    if not all(number > -ROUNDED_TO_ZERO for point in points for number in point):
         at = f"ε = {record.epsilon:g} at δ = {delta:g}"
         raise CellError(f"the claim has an ε or a δ that is NaN or negative; {at}")
     return record

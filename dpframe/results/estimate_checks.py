@@ -14,7 +14,7 @@ MOST_POINTS = 1_000_000
 MOST_NOTES = 1_000
 LONGEST_NOTE = 10_000  # characters of a note
 
-ROUNDING = 1e-6  # relative difference of two numbers that count as equal
+SAME_NUMBER = 1e-6  # relative difference of two numbers that count as equal
 
 _LOSS = "a loss is at least 0"
 _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
@@ -73,7 +73,7 @@ def checked(estimate: Any, *, certified: bool, tested: bool) -> Estimate:
 
 def _without_contradiction(found: Estimate, certified: bool, tested: bool) -> Estimate:
     lower, upper = found.epsilon_lower, found.epsilon_upper
-    if lower is not None and upper is not None and lower > upper * (1 + ROUNDING):
+    if lower is not None and upper is not None and lower > upper * (1 + SAME_NUMBER):
         raise CellError(f"estimate gave the bound {lower}, which is above the limit {upper}")
     if certified and (lower is None or not math.isfinite(lower)):
         raise CellError(
@@ -88,7 +88,7 @@ def _without_contradiction(found: Estimate, certified: bool, tested: bool) -> Es
     if p_value is None or p_resolved is None or p_value <= p_resolved:
         return found
     # Raising the error rates cannot make the claim easier to reject.
-    if p_value > p_resolved * (1 + ROUNDING):
+    if p_value > p_resolved * (1 + SAME_NUMBER):
         raise CellError(f"estimate gave p_resolved {p_resolved}, which is below p_value {p_value}")
     return found._replace(p_resolved=p_value)
 

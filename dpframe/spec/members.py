@@ -96,9 +96,9 @@ def _searches(sections: Sections, document: Document) -> Iterator[tuple[Path, Se
     for at, own in of_its_own.items():
         same = own.use in (None, shared.use)
         params = {**shared.params, **own.params} if same else own.params
-        said = {name: getattr(own, name) for name in ("ignore", "findings", "parameters")}
-        said = {name: value for name, value in said.items() if value is not None}
-        update = {"use": own.use or shared.use, "params": params, **said}
+        overriding = {name: getattr(own, name) for name in ("ignore", "findings", "parameters")}
+        overriding = {name: value for name, value in overriding.items() if value is not None}
+        update = {"use": own.use or shared.use, "params": params, **overriding}
         yield ("mechanism", at, "search"), shared.model_copy(update=update)
 
 

@@ -408,10 +408,10 @@ def _list(name: str, owners: list[str], definitions: dict[str, Any]) -> dict[str
     """Return the schema of a list of values for a parameter of these definitions."""
     apart: dict[str, str] = {}
     for key in owners:
-        told = {**definitions[key]["properties"][name]}
+        described = {**definitions[key]["properties"][name]}
         for remark in ("description", "title", "default"):
-            told.pop(remark, None)
-        apart.setdefault(json.dumps(told, sort_keys=True), key)
+            described.pop(remark, None)
+        apart.setdefault(json.dumps(described, sort_keys=True), key)
     found = [{"$ref": f"#/$defs/{_pointer(key)}/properties/{name}"} for key in apart.values()]
     items = found[0] if len(found) == 1 else {"anyOf": found}
     return {"type": "array", "minItems": 1, "uniqueItems": True, "items": items}

@@ -27,7 +27,7 @@ from dpframe.spec.audit import RunSettings
 from dpframe.stats.binomial import PROBABILITY_ROUNDING, probability_of
 from dpframe.testing.experiment import CalibratedCell
 
-ROUNDING = 1e-9  # relative error of a known truth: a bound above it by less is not above it
+TRUTH_ROUNDING = 1e-9  # relative error of a known truth: a bound above it by less is not above it
 KEPT, BROKEN = "kept", "broken"
 
 
@@ -107,7 +107,7 @@ def at_corner(
     query = part.query._replace(trials=(trials, trials), delta=0.0)
     dtype = np.dtype(bool if cell.attack.value.gives == "decision" else run.precision)
     table = TwoValued(cell.estimator.value, query, dtype, trials, round(errors))
-    corner = Corner(table, errors / trials, 1 - cell.confidence, ROUNDING)
+    corner = Corner(table, errors / trials, 1 - cell.confidence, TRUTH_ROUNDING)
     return corner if corner.shares else None
 
 

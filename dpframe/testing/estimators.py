@@ -31,7 +31,7 @@ CORNERS = ((100, 50), (200, 200 / (1 + math.e)), (10_000, 20))
 which is slow, is tested at the first."""
 EVENTS = 3  # number of events, those with the largest shares, whose shares are tested
 IID = "independent, identically distributed outputs"
-ROUNDING = 1e-6  # of a bound that is exactly the truth
+BOUND_ROUNDING = 1e-6  # of a bound that is exactly the truth
 LOUD = 8.0  # a loss so large that every estimator must detect it
 
 
@@ -240,7 +240,7 @@ def _calibrated_exactly(subject: ScoredEstimator) -> None:
         query = Query((trials, trials), 0.0, level, claim, 1e-6)
         dtype, look_at = (bool if subject.decides else np.float32), partial(subject.checked, query)
         table = TwoValued(subject.estimator, query, dtype, trials, round(errors), look_at)
-        corner = Corner(table, rate, error, ROUNDING)
+        corner = Corner(table, rate, error, BOUND_ROUNDING)
         if not (subject.decides or corner.shares or subject.estimator.assumption == IID):
             raise LeftOut(
                 f"it assumes more than {IID!r}, and does not report its shares of the error"

@@ -267,13 +267,13 @@ def repeated(
     *,
     workers: int | None = None,
     block: int = REPEATS,
-    told: Callable[[int, int], None] = lambda experiment, estimates: None,
+    on_block: Callable[[int, int], None] = lambda experiment, estimates: None,
 ) -> list[list[Estimates]]:
     """Run every experiment; return the outcomes of all repeats by experiment and part.
 
     `workers` is the number of processes; default: one per core, or none if the work is small or
     cannot be sent to another process. A block has at most `block` repeats, which changes no
-    outcome. `told` is called after each block with the index of its experiment and the number of
+    outcome. `on_block` is called after each with the index of its experiment and the number of
     estimates.
     """
     tasks = [
@@ -285,7 +285,7 @@ def repeated(
     blocks: list[dict[int, list[list[Answer]]]] = [{} for _ in experiments]
     for task, answers in _answered(experiments, tasks, workers):
         blocks[task.experiment][task.first] = answers
-        told(task.experiment, task.number * len(experiments[task.experiment].parts))
+        on_block(task.experiment, task.number * len(experiments[task.experiment].parts))
     rows = [[row for _, own in sorted(of.items()) for row in own] for of in blocks]
     return [[_estimates(part) for part in zip(*own, strict=True)] for own in rows]
 

@@ -188,8 +188,8 @@ def made(cls: type[Plugin], params: Mapping[str, Any]) -> Any:
         return cls.from_params({**example(cls, params), **params})
     except ValidationError as error:
         reason = "; ".join(
-            f"{'.'.join([cls.kind, *map(str, place)])}: {said}"
-            for place, _, said in problems_of(error)
+            f"{'.'.join([cls.kind, *map(str, place)])}: {message}"
+            for place, _, message in problems_of(error)
         )
     except ValueError as error:  # `check`
         reason = str(error)
