@@ -19,7 +19,10 @@ else:
         """A module that is imported when one of its attributes is used."""
 
         def __getattr__(self, name: str) -> Any:
-            return getattr(importlib.import_module(self.__name__), name)
+            value = getattr(importlib.import_module(self.__name__), name)
+            if isinstance(value, type | types.ModuleType):
+                setattr(self, name, value)  # functions stay replaceable
+            return value
 
     jax, jnp, lax = map(_OnFirstUse, ("jax", "jax.numpy", "jax.lax"))
 

@@ -94,7 +94,7 @@ SHOWN = 3  # examples of outputs inside an event, and outside it
 MOST_NUMBERS = 6  # of an example
 LONGEST = 80  # characters of an example
 
-Output = tuple[bool, Callable[[], str]]
+Output = tuple[bool, Callable[[], str]]  # True if it is at or above a cut, and its text
 
 
 def in_short(values: HostArray, texts: Mapping[float, str] = MappingProxyType({})) -> str:
@@ -107,7 +107,7 @@ def in_short(values: HostArray, texts: Mapping[float, str] = MappingProxyType({}
     return escape(text if len(text) <= LONGEST else f"{text[:LONGEST]}…")
 
 
-def examples_of(both: Sequence[Sequence[Output]], *, is_above: bool) -> dict[str, Any]:
+def examples_of(both: Sequence[Iterable[Output]], *, is_above: bool) -> dict[str, Any]:
     """Return different outputs inside an event, above a cut or below, and outside, as short texts.
 
     `both` has outputs on D and on D′, each with True if it is at or above the cut.
@@ -144,13 +144,13 @@ def event_of(
     side, cut = divmod(number, len(cuts))
     is_above, edge = side in (0, 2), float(cuts[cut])
     told = told_by(attack, state, edge, is_above, {})
-    both: list[list[Output]] = [[], []]
-    for outputs, drawn in zip(both, () if told else work.examples(place.lane), strict=False):
+    both: list[Iterable[Output]] = []
+    for drawn in () if told else work.examples(place.lane):
         rows = drawn[:MOST_EXAMINED]
         views = trace.seen(attack, rows, work.the_pass.shape, work.dtype)
         scores = compiled_scores(attack, state, views, work.dtype, len(rows))
         at = cuts[cut].astype(scores.dtype)
-        outputs.extend(outputs_of(scores, at, (partial(in_short, row) for row in rows)))
+        both.append(outputs_of(scores, at, (partial(in_short, row) for row in rows)))
     hits = counts[:, cut] if is_above else trials - counts[:, cut]
     event = told or f"{cell.attack.label} {in_words(attack.gives, cuts[cut], is_above=is_above)}"
     return WitnessRecord(
@@ -163,9 +163,11 @@ def event_of(
     )
 
 
-def outputs_of(scores: HostArray, edge: Any, told: Iterable[Callable[[], str]]) -> list[Output]:
-    """Return outputs with their scores, each as True if it is at or above an edge, and its text."""
-    return list(zip((scores >= edge).tolist(), told, strict=True))
+def outputs_of(
+    scores: HostArray, edge: Any, texts: Iterable[Callable[[], str]]
+) -> Iterable[Output]:
+    """Yield outputs, given their scores and texts; an output at or above the edge is True."""
+    return zip((scores >= edge).tolist(), texts, strict=True)
 
 
 def told_by(attack: Attack, state: Tree, edge: float, above: bool, words: Any) -> str | None:

@@ -50,7 +50,7 @@ def entry_keys(
 
 def box_key(choice: Choice[Any]) -> list[Any]:
     """Return everything besides the address that determines the answers of a black box."""
-    return [__version__, _plugin(choice), told_as(choice)]
+    return [__version__, _plugin(choice), answer_settings(choice)]
 
 
 def _plugin(choice: Choice[Any]) -> list[Any]:
@@ -98,7 +98,7 @@ def question(
             **_in_common(cell, error, resolution, together),
             "fit": run.fit if attack.learns() else 0,
             "pilot": run.pilot if pilots else 0,
-            **told_as(cell.mechanism),
+            **answer_settings(cell.mechanism),
         }
     )
 
@@ -125,7 +125,7 @@ def question_of_search(
             **_in_common(cell, error, resolution, together),
             "trials": cell.trials,
             "drawn": [run.stop, run.precision, run.prng, run.chunk, run.seconds if boxed else 0],
-            **told_as(search.mechanism),
+            **answer_settings(search.mechanism),
         }
     )
 
@@ -150,7 +150,7 @@ def _in_common(
     }
 
 
-def told_as(choice: Choice[Any]) -> dict[str, Any]:
+def answer_settings(choice: Choice[Any]) -> dict[str, Any]:
     """Return the settings of a black box that turn the same draws into other answers."""
     found = {name: getattr(choice, name) for name in ("raises", "time", "limit", "messages")}
     return {name: value for name, value in found.items() if value not in (None, False)}

@@ -143,7 +143,9 @@ class Tracer:
         words = np.zeros(2, np.uint32)  # of any key
         data = call_plugin("the pair", shape_of_dataset, cell.pair.value, dtype)
 
-        sample = partial(_outputs, leaves, prng=self.prng)
+        def sample(words: Any, data: Any) -> Any:
+            return leaves.sample(threefry.key_of(words, self.prng), data, ROWS)
+
         outputs = call_plugin("sample", jax.eval_shape, sample, words, data)
         if not hasattr(outputs, "shape"):
             raise CellError(f"sample returned {type(outputs).__name__}, not an array")
@@ -165,12 +167,10 @@ class Tracer:
                 "an attack cannot read these outputs: JAX",
                 lambda: jax.eval_shape(lambda: jnp.zeros(dims, seen)),
             )
-            scores = call_plugin("score", jax.eval_shape, _stateless, leaves, outputs)
+            scores = call_plugin(
+                "score", jax.eval_shape, lambda own, rows: own.score((), rows), leaves, outputs
+            )
         check_scores(scores, ROWS, attack.gives)
-
-
-def _stateless(attack: Any, outputs: Any) -> Any:
-    return attack.score((), outputs)
 
 
 def declared_rows(mechanism: Mechanism | HostMechanism) -> int | None:
@@ -183,10 +183,6 @@ def declared_rows(mechanism: Mechanism | HostMechanism) -> int | None:
             f"rows is {rows!r}; it must be the number of releases in a chunk, at least 1"
         )
     return rows
-
-
-def _outputs(mechanism: Any, words: Any, data: Any, *, prng: str) -> Any:
-    return mechanism.sample(threefry.key_of(words, prng), data, ROWS)
 
 
 def check_outputs(outputs: Any, rows: int) -> None:

@@ -204,7 +204,9 @@ class Runner:
                     self._take(event)
                     if self.store.due:
                         self._save(works)
-                    self._tell()
+                    done = self.draws + self.source.calls - self.before
+                    progress = {"cells_done": len(self.results), "draws_done": done}
+                    self.progress(**progress, label=self.label)
         finally:
             for event in self.schedule.rest():
                 if isinstance(event, CountedSegment):
@@ -322,16 +324,9 @@ class Runner:
     def _save(self, works: Iterable[PassWork]) -> None:
         for work in works:
             work.save()
-        self._flush()
-
-    def _flush(self) -> None:
         if self.shard is None:  # merging adds up shards, which share the first calls
             self.store.note_calls(self.called + self.source.calls)
         self.store.flush()
-
-    def _tell(self) -> None:
-        done = self.draws + self.source.calls - self.before
-        self.progress(cells_done=len(self.results), draws_done=done, label=self.label)
 
     def search(self, cells: Sequence[Cell]) -> None:
         """Run the cells that are searched, each in a thread; all count on the same threads."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -124,7 +124,7 @@ class Arm(ABC):
             return {}
 
     @abstractmethod
-    def _outputs(self, attack: int, cut: int, words: Mapping[int, str]) -> list[list[Output]]:
+    def _outputs(self, attack: int, cut: int, words: Mapping[int, str]) -> list[Iterable[Output]]:
         """Return, for outputs on D and D′, True if at or above a cut, and a function for a text."""
 
     @abstractmethod
@@ -169,12 +169,12 @@ class TracedArm(Arm):
         self._learned = 0  # chunks that attacks have learned from
         self._work: PairPass | None = None
 
-    def _outputs(self, attack: int, cut: int, words: Mapping[int, str]) -> list[list[Output]]:
+    def _outputs(self, attack: int, cut: int, words: Mapping[int, str]) -> list[Iterable[Output]]:
         work, edge = self._work, self._edge(attack, cut)
         assert work is not None
         of = self.the_pass.scorers[attack].attacks[0]
         state = trees.map(lambda leaf: leaf[0, 0], work.states[attack])
-        outputs_of_both: list[list[Output]] = []
+        outputs_of_both: list[Iterable[Output]] = []
         # Outputs are not kept, but a chunk can be drawn again at its address.
         with streams.precision_of(self.settings.run):
             for outputs in work.drawn(range(self.drawn - 1, self.drawn)):

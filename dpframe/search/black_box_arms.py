@@ -1,7 +1,7 @@
 """An arm of a search of a black box."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 import numpy as np
@@ -167,7 +167,7 @@ class BlackBoxArm(arms.Arm):
     ) -> tuple[int, str | None, str]:
         return self._events.event(attack, cut, is_above=is_above, words=words)
 
-    def _outputs(self, attack: int, cut: int, words: Mapping[int, str]) -> list[list[Output]]:
+    def _outputs(self, attack: int, cut: int, words: Mapping[int, str]) -> list[Iterable[Output]]:
         if self._kept is None:
             return [[], []]
         edge = self._events.learned[attack].cuts[cut]
