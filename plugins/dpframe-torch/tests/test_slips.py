@@ -15,7 +15,7 @@ from opacus import PrivacyEngine
 from torch.nn.functional import cross_entropy
 from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import DataLoader
-from torch_support import DELTA, Script, network, plain, private_step, table
+from torch_support import DELTA, Noisy, Script, network, plain, private_step, table
 
 import dpframe
 
@@ -602,23 +602,9 @@ def test_limits_of_one_run_are_in_the_record_and_in_the_report():
     assert "a normaliser fitted to the data" in str(found).replace("\n", " ")
 
 
-class Augmented(torch.utils.data.Dataset):
-    """Records that change at every access."""
-
-    def __init__(self):
-        self.data = table()
-
-    def __len__(self):
-        return len(self.data)
-
-    def __getitem__(self, i):
-        x, y = self.data[i]
-        return x + 0.1 * torch.randn_like(x), y
-
-
 @pytest.mark.parametrize("kind", ["mislabelled", "as-they-are"])
 def test_augmentation_inside_the_data_raises_no_false_alarm(kind):
-    one = Script(Canaries(Augmented(), 100, kind, seed=0, out=None), noise=2.0).train(2)
+    one = Script(Canaries(Noisy(table()), 100, kind, seed=0, out=None), noise=2.0).train(2)
     found = audited(one, one.engine.get_epsilon(DELTA))
     assert found.warnings == []
     assert found.verdict == "consistent"

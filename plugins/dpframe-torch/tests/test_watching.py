@@ -8,7 +8,7 @@ import torch
 from dpframe_torch import Canaries, CanaryError
 from opacus import PrivacyEngine
 from torch.utils.data import DataLoader, Subset, random_split
-from torch_support import DELTA, Script, network, plain, private_step, table
+from torch_support import DELTA, Noisy, Script, network, plain, private_step, table
 
 FEW = {"epochs": 2}
 
@@ -76,20 +76,6 @@ def test_indices_of_the_original_data_are_refused_in_words():
     with pytest.raises(IndexError, match=r"has no record 3\d\d.*range\(len\(canaries.train_set"):
         list(DataLoader(part, 40))
     assert len(list(canaries.train_set)) == len(canaries.train_set)
-
-
-class Noisy(torch.utils.data.Dataset):
-    """An augmentation."""
-
-    def __init__(self, data):
-        self.data = data
-
-    def __len__(self):
-        return len(self.data)
-
-    def __getitem__(self, i):
-        x, y = self.data[i]
-        return x + 0.1 * torch.randn_like(x), y
 
 
 def test_an_augmentation_that_changes_canaries_is_named():

@@ -3,7 +3,7 @@
 import torch
 from torch.nn import Linear, ReLU, Sequential
 from torch.nn.functional import cross_entropy
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 FEATURES, CLASSES = 12, 4
 DELTA = 1e-5
@@ -15,6 +15,20 @@ def table(records=400, seed=0):
     x = torch.randn(records, FEATURES, generator=draws)
     noise = torch.randn(records, CLASSES, generator=draws)
     return TensorDataset(x, (x[:, :CLASSES] + noise).argmax(1))
+
+
+class Noisy(Dataset):
+    """An augmentation: records change at every access."""
+
+    def __init__(self, data):
+        self.data = data
+
+    def __len__(self):
+        return len(self.data)
+
+    def __getitem__(self, i):
+        x, y = self.data[i]
+        return x + 0.1 * torch.randn_like(x), y
 
 
 def network(width=16):
