@@ -10,10 +10,13 @@ import jax
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.optimize import minimize
 from support.outputs import ATTACKS, MECHANISMS, Steps, fitted, outputs, resolved, score
 from support.tiers import mostly_slow
 
 from dpframe import Target
+from dpframe.builtin.fixed_attacks import MajorityVote
+from dpframe.builtin.learned_attacks import logistic_regression
 from dpframe.builtin.pairs import ZerosOnes
 
 DRAWS = 4_000
@@ -433,3 +436,81 @@ def test_identity_is_the_output() -> None:
     points = np.array([[-1.0], [np.inf], [2.5]], np.float32)
     assert score(made("identity"), (), points).tolist() == [-1.0, np.inf, 2.5]
     assert ZerosOnes(dim=1).d1.shape == (1,)
+
+
+def naive(rows: np.ndarray, labels: np.ndarray, ridge: float) -> np.ndarray:
+    def loss(w: np.ndarray) -> float:
+        margins = (rows @ w[:-1] + w[-1]) * (1 - 2 * labels)
+        return float(np.logaddexp(0, margins).mean() + ridge / 2 * w[:-1] @ w[:-1])
+
+    return minimize(loss, np.zeros(rows.shape[1] + 1), method="BFGS", tol=1e-9).x
+
+
+@pytest.mark.parametrize("ridge", [1e-3, 0.1, 10.0])
+@pytest.mark.parametrize("k", [1, 4])
+def test_optimum(ridge: float, k: int) -> None:
+    rng = np.random.default_rng(k)
+    labels = np.repeat([0.0, 1.0], [300, 500])
+    rows = rng.normal(size=(800, k)) + labels[:, None] * np.linspace(-1, 2, k)
+    intercept, weights = logistic_regression(rows, labels, ridge)
+    np.testing.assert_allclose([*weights, intercept], naive(rows, labels, ridge), atol=2e-5)
+
+
+def test_more_rows_than_a_block() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.tile([0.0, 1.0], 20_000)
+    rows = (rng.normal(size=40_000) + labels)[:, None]
+    intercept, weights = logistic_regression(rows, labels, 1e-9)
+    # Log-odds of N(1, 1) against N(0, 1) are x − ½; six standard errors.
+    assert weights[0] == pytest.approx(1.0, abs=0.08)
+    assert intercept == pytest.approx(-0.5, abs=0.08)
+
+
+def test_separable_rows_have_finite_weights() -> None:
+    rows = np.array([[-8.0], [-8.0], [8.0], [8.0]])
+    intercept, weights = logistic_regression(rows, np.array([0.0, 0.0, 1.0, 1.0]), 1e-3)
+    assert 0.1 < weights[0] < 100
+    assert intercept == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("label", [0.0, 1.0])
+def test_one_class_alone(label: float) -> None:
+    rows = np.array([[1.0], [2.0]])
+    intercept, weights = logistic_regression(rows, np.full(2, label), 1e-3)
+    assert np.isfinite([intercept, *weights]).all()
+
+
+def test_columns_that_do_not_vary() -> None:
+    rows = np.zeros((6, 2))
+    intercept, weights = logistic_regression(rows, np.array([0, 0, 1, 1, 1, 1.0]), 1e-3)
+    assert weights.tolist() == [0.0, 0.0]
+    assert intercept == pytest.approx(np.log(2))
+
+
+SHAPES = [
+    *[(dim,) for dim in (1, 2, 3, 8, 15, 16, 17, 31, 32, 33, 48, 63, 64, 100, 128, 255, 256, 257)],
+    *[(dim,) for dim in (300, 511, 512, 513, 1100)],
+    *[(4, 8), (2, 4, 8), (3, 5, 7), (1, 1)],
+]
+
+
+def near_ties(shape: tuple[int, ...]) -> np.ndarray:
+    """Rows with every number of ones around a half, with none and with all, ones NaN or above ½."""
+    rng = np.random.default_rng(3)
+    dim = int(np.prod(shape))
+    ones = [k for k in (0, *range(dim // 2 - 2, dim // 2 + 4), dim) if 0 <= k <= dim]
+    rows = np.full((4 * len(ones), dim), 0.5, np.float32)
+    for row, number in zip(rows, ones * 4, strict=True):
+        row[rng.permutation(dim)[:number]] = rng.choice([np.nan, 0.6, np.inf], number)
+    return rows.reshape(-1, *shape)
+
+
+def test_the_vote_is_that_of_a_plain_sum_at_every_length() -> None:
+    outputs = [near_ties(shape) for shape in SHAPES]
+    vote = MajorityVote()
+    decided = jax.jit(lambda every: [vote.score((), one) for one in every])(outputs)
+    for shape, one, found in zip(SHAPES, outputs, decided, strict=True):
+        wanted = 2 * np.sum(~(one.reshape(len(one), -1) <= 0.5), axis=1) > np.prod(shape)
+        np.testing.assert_array_equal(found, wanted, err_msg=str(shape))
+        assert wanted.any()
+        assert not wanted.all()

@@ -7,9 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import pytest
+from support.small_audits import counts, document
 
 import dpframe
 from dpframe import Mechanism, Padded, PureDP
+from dpframe.count import kernel
 from dpframe.errors import SpecError
 
 TRACES: list[tuple[int, ...]] = []
@@ -77,3 +79,11 @@ def test_what_cannot_be_traced_is_a_mistake_of_the_pair() -> None:
         SpecError, match=r"(?s)only a black box.*'padded-total' is one that JAX traces"
     ):
         cells({"use": "padded-total"}, d1=["a", "b", "c"])
+
+
+def test_segments_of_more_chunks_than_a_program_takes_are_counted_in_parts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = counts(document())
+    monkeypatch.setattr(kernel, "MOST_CHUNKS", 3)
+    assert counts(document()) == whole

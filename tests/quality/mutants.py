@@ -114,7 +114,7 @@ MUTANTS = [
         "dpframe/stats/joint.py",
         'order = np.argsort(p, kind="stable")',
         "order = np.arange(len(p))",
-        ("tests/stats/test_holm.py",),
+        ("tests/stats/test_joint.py::test_rejects_what_the_definition_rejects",),
         calibrate=True,
     ),
     Mutant(

@@ -19,6 +19,7 @@ from dpframe.errors import CellError
 from dpframe.plugins import Estimate, Estimator, Evidence, Mechanism, PureDP
 from dpframe.results.estimate_checks import MOST_NOTES, checked
 from dpframe.results.store import disagreement, dumps, exit_code
+from dpframe.results.strict_json import profile_problem
 
 GOOD: dict[str, Any] = {
     "epsilon": 1.0, "epsilon_lower": 0.5, "epsilon_upper": 2.0, "p_value": 0.5, "p_resolved": 0.5,
@@ -272,3 +273,25 @@ def test_scores_are_estimated_by_the_same_rules() -> None:
     (row,) = found["rows"]
     assert row["status"] == "failed"
     assert row["reason"] == "estimate gave nan for epsilon_lower; a loss is at least 0"
+
+
+WRONG = [
+    ([(0.0, 0.5), (1.0, 0.6)], "does not fall"),
+    ([(1.0, 0.5), (0.0, 0.4)], "does not fall"),
+    ([(0.0, 1.5)], "has δ ≥ 1.5"),
+    ([(-1.0, 0.5)], "has δ ≥ 0.5 at ε = -1.0"),
+    ([(float("inf"), 0.5)], "at ε = inf"),
+    ([(0.0, float("nan"))], "has δ ≥ nan"),
+]
+
+
+def test_a_falling_profile_is_one():
+    assert profile_problem([(0.0, 0.5), (1.0, 0.5), (2.0, 0.0)]) is None
+    assert profile_problem([]) is None
+
+
+@pytest.mark.parametrize(("points", "said"), WRONG)
+def test_anything_else_is_refused(points, said):
+    assert said in profile_problem(points)
+    with pytest.raises(CellError, match="estimate gave a profile_lower that"):
+        checked(Estimate(1.0, 0.5, profile_lower=points), certified=True, tested=False)

@@ -4,8 +4,10 @@ import json
 from typing import NamedTuple
 
 import pytest
+from support import ROOT
 
 from dpframe import Pair
+from dpframe.interfaces import registry
 from dpframe.interfaces.registry import Entry, Registry
 from dpframe.spec.model import SpecTable, spec_schema
 
@@ -104,3 +106,12 @@ def test_every_field_has_a_meaning(schema):
 
 def test_it_is_json(schema):
     assert json.loads(json.dumps(schema)) == schema
+
+
+FILE = ROOT / "dpframe" / "spec" / "schema.json"
+
+
+def test_the_file_is_that_of_the_built_ins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If it is not: `DPFRAME_NO_PLUGINS=1 dpframe schema > dpframe/spec/schema.json`."""
+    monkeypatch.setenv("DPFRAME_NO_PLUGINS", "1")
+    assert json.loads(FILE.read_text(encoding="utf-8")) == spec_schema(registry.load())

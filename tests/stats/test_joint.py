@@ -13,7 +13,7 @@ from support.tiers import mostly_slow
 
 from dpframe.interfaces.estimator import epsilon_of
 from dpframe.stats.binomial import clopper_pearson_lower, clopper_pearson_upper
-from dpframe.stats.joint import CAP, joint_staircases
+from dpframe.stats.joint import CAP, bonferroni, holm, joint_staircases
 
 WEIGHTS = (0.5, 0.8, 0.95, 0.995)
 
@@ -167,3 +167,34 @@ def test_the_staircase_covers_all_pairs_that_are_not_rejected(weight: float) -> 
     assert kept.any()
     assert not covered.all()
     assert (corners > 0).all()
+
+
+levels = st.lists(st.floats(0, 1), min_size=0, max_size=12)
+
+
+def naive_rejections(p_values: list[float], m: int, alpha: float) -> set[int]:
+    """Step down: reject the smallest while it is at most α/(m − number rejected)."""
+    rejected: set[int] = set()
+    for index in sorted(range(len(p_values)), key=lambda i: p_values[i]):
+        if p_values[index] * (m - len(rejected)) > alpha:
+            break
+        rejected.add(index)
+    return rejected
+
+
+@given(levels, st.integers(0, 5), st.floats(0.001, 0.5))
+def test_rejects_what_the_definition_rejects(p: list[float], more: int, alpha: float) -> None:
+    m = len(p) + more
+    adjusted = holm(p, m)
+    assert {i for i in range(len(p)) if adjusted[i] <= alpha} == naive_rejections(p, m, alpha)
+
+
+@given(levels, st.integers(0, 5))
+def test_is_at_most_bonferroni(p: list[float], more: int) -> None:
+    m = len(p) + more
+    assert np.all(holm(p, m) <= bonferroni(p, m))
+    assert np.all(holm(p, m) >= np.asarray(p))
+
+
+def test_vector() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005], 4) == pytest.approx([0.03, 0.06, 0.06, 0.02])
