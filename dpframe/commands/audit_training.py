@@ -384,7 +384,7 @@ class _CodeReader(ValueReader):
             self.read({key: part for key, part in vars(value).items() if key not in _OF_ANY_CLASS})
         else:
             text, names = code_text(value.__code__)
-            self.say("code", text.encode("utf-8", "surrogatepass"))
+            self.add("code", text.encode("utf-8", "surrogatepass"))
             self.read([value.__defaults__, value.__kwdefaults__])
             for cell in value.__closure__ or ():
                 self.read(cell.cell_contents)
@@ -399,7 +399,7 @@ class _CodeReader(ValueReader):
             return ["pickled", cloudpickle.dumps(value)]
 
     def _tell_names(self, kind: str, *names: object) -> None:
-        self.say(kind, repr(names).encode("utf-8", "surrogatepass"))
+        self.add(kind, repr(names).encode("utf-8", "surrogatepass"))
 
 
 _OF_ANY_CLASS = ("__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__")

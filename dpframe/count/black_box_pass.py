@@ -18,7 +18,7 @@ from dpframe.draw import row_checks, trace
 from dpframe.draw.independence import NOT_SEEDABLE, Independence
 from dpframe.draw.requests import BoxPayload, DeadlinePassed, RunCancelled, WorkerSource
 from dpframe.draw.sampler import BlackBoxSampler, ChunkSizes
-from dpframe.draw.scheduling import GRACE, Clock, Pace, Which, at_once
+from dpframe.draw.scheduling import LEAST_SECONDS, Clock, TaskSize, Which, at_once
 from dpframe.draw.streams import EVAL, Segment, as_scored, for_a_box
 from dpframe.draw.trial_call import different, different_outputs, one_answer, only_exceptions
 from dpframe.draw.worker.generators import note_of
@@ -159,13 +159,13 @@ class BlackBoxPass(PassWork):
 
     def learning(self) -> BlackBoxDraws:
         limit = self.run.seconds
-        limit = None if limit is None else max(limit, GRACE)
+        limit = None if limit is None else max(limit, LEAST_SECONDS)
         self.draws = BlackBoxDraws(
             self.the_pass, self.run, self.prng, self.made, self.source, self.independence, limit
         )
         self._seen = self.draws.kept
         row = max(1, self.the_pass.elements) * self.the_pass.shape.dtype.itemsize
-        self._pace = Pace(self.the_pass.rows * row * self.lanes)
+        self._task_size = TaskSize(self.the_pass.rows * row * self.lanes)
         # First, because a failure saves many costly releases.
         self.draws.sampler(EVAL).check_addresses()
         return self.draws
@@ -252,14 +252,14 @@ class BlackBoxPass(PassWork):
                     rows = self.the_pass.rows if place[index] < whole else tail
                     yield index, Segment(place[index], stop, rows)
                     place[index] = stop
-            step = self._pace.chunks
+            step = self._task_size.chunks
 
     def _parts(self, units: Iterator[tuple[int, Segment]]) -> Iterator[tuple[int, Segment]]:
         """Split the segments of rounds into tasks."""
         for index, segment in units:
             first = segment.first
             while first < segment.stop:
-                stop = min(first + self._pace.chunks, segment.stop)
+                stop = min(first + self._task_size.chunks, segment.stop)
                 yield index, segment._replace(first=first, stop=stop)
                 first = stop
 
@@ -276,7 +276,7 @@ class BlackBoxPass(PassWork):
             pass  # the chunks drawn so far count
         rows = self.the_pass.rows
         done = min(sum(map(len, of_lane)) // rows for of_lane in drawn)
-        self._pace.measured(done - known, time.monotonic() - started)
+        self._task_size.measured(done - known, time.monotonic() - started)
         segment = segment._replace(stop=segment.first + done)
         lanes = [
             self._count_lane(lane, index, segment, found) if done else _lane(self.zeros, lane)
@@ -332,7 +332,7 @@ class BlackBoxPass(PassWork):
         if left is None:
             return None
         begun = self.tally.trials[index] > 0
-        return time.monotonic() + max(left, 0.0 if begun else GRACE)
+        return time.monotonic() + max(left, 0.0 if begun else LEAST_SECONDS)
 
     def _count_lane(
         self, lane: int, index: int, segment: Segment, drawn: list[HostArray]

@@ -46,7 +46,7 @@ class KeptRound(NamedTuple):
     natives: set[tuple[int, ...] | None]  # shapes of the numbers in all answers so far
     one: bool  # True if the box was asked for one answer at a time
     words: dict[int, str]  # texts of the codes in the answers
-    paces: tuple[Sequence[float], ...] = ((), ())
+    durations: tuple[Sequence[float], ...] = ((), ())
     """Seconds per answer on D and on D′, each averaged over a few answers."""
 
 
@@ -135,7 +135,7 @@ def _line(first: int, stop: int, found: KeptRound) -> str:
         "natives": [shape if shape is None else list(shape) for shape in found.natives],
         "one": found.one,
         "words": found.words,
-        "paces": found.paces,
+        "durations": found.durations,
         "answers": base64.b64encode(zlib.compress(words, 1)).decode(),
     }
     text = json.dumps(content, separators=(",", ":"))
@@ -151,7 +151,7 @@ def _parsed(line: str, rows: int) -> KeptRound:
     both = raw.astype(np.uint64).reshape(2 * rows, -1)
     natives = {shape if shape is None else tuple(shape) for shape in found["natives"]}
     words = {int(code): text for code, text in found["words"].items()}
-    paces = tuple(found.get("paces", ((), ())))
+    durations = tuple(found.get("durations", ((), ())))
     sizes = [size for shape in natives if shape is not None for size in shape]
     right = (
         inflating.eof
@@ -160,12 +160,16 @@ def _parsed(line: str, rows: int) -> KeptRound:
         and type(found["one"]) is bool
         and all(type(size) is int and size >= 0 for size in sizes)
         and all(0 <= code < 1 << 64 and type(text) is str for code, text in words.items())
-        and len(paces) == 2
-        and all(type(pace) is float and 0 <= pace < math.inf for told in paces for pace in told)
+        and len(durations) == 2
+        and all(
+            type(seconds) is float and 0 <= seconds < math.inf
+            for told in durations
+            for seconds in told
+        )
     )
     if not right:
         raise ValueError("no round of answers")
-    return KeptRound((both[:rows], both[rows:]), natives, found["one"], words, paces)
+    return KeptRound((both[:rows], both[rows:]), natives, found["one"], words, durations)
 
 
 class AnswerRounds:
@@ -209,9 +213,9 @@ class AnswerRounds:
         return of_answers(self._asking, self._width, native)
 
     @property
-    def paces(self) -> tuple[list[float], list[float]]:
+    def durations(self) -> tuple[list[float], list[float]]:
         """Seconds per answer on D and on D′, each averaged over a few answers."""
-        return self.sampler.paces
+        return self.sampler.durations
 
     def begin(self, stop: int) -> tuple[HostArray, HostArray]:
         """Draw the first chunks; if `sample` or `releases` raises, ask for single answers."""
@@ -238,13 +242,13 @@ class AnswerRounds:
         kept = self.kept.load(first, stop, self.sizes.draws(first, stop))
         if kept is not None and kept.one == self._asking.one:
             return self._take_kept(kept, first, stop)
-        before = [len(known) for known in self.paces]
+        before = [len(known) for known in self.durations]
         with self.clock.paused():
             sides = self.sampler.draw_at_once([(d, range(first, stop)) for d in (0, 1)])
         self._widen(sides)
         both = self.fitted(sides[0]), self.fitted(sides[1])
-        paces = tuple(known[had:] for known, had in zip(self.paces, before, strict=True))
-        kept = KeptRound(both, self.sampler.natives, self._asking.one, {}, paces)
+        durations = tuple(known[had:] for known, had in zip(self.durations, before, strict=True))
+        kept = KeptRound(both, self.sampler.natives, self._asking.one, {}, durations)
         self.kept.save(first, stop, kept, self.sampler.source.words)
         return both
 
@@ -275,8 +279,8 @@ class AnswerRounds:
                 number = self.sizes.draws(span.start, span.stop)
                 self.sampler.see(dataset, span.start, rows[at : at + number], counted=True)
                 at += number
-        for known, paces in zip(self.paces, kept.paces, strict=True):
-            known.extend(paces)
+        for known, durations in zip(self.durations, kept.durations, strict=True):
+            known.extend(durations)
         self._widen(kept.sides)
         return self.fitted(kept.sides[0]), self.fitted(kept.sides[1])
 
@@ -309,10 +313,13 @@ def is_fast(own: Sequence[Sequence[float]], all_pairs: Sequence[Sequence[float]]
     Both arguments are seconds per answer: `own` of the pair to look at, on D and on D′; `all_pairs`
     of every pair and dataset.
     """
-    told, limit = [pace for paces in all_pairs for pace in paces], MOMENT / (2 * LOOK)
+    told, limit = (
+        [seconds for durations in all_pairs for seconds in durations],
+        MOMENT / (2 * LOOK),
+    )
     if not told or statistics.median_low(told) > limit:
         return False
-    return all(paces and min(paces) <= SLOWER * limit for paces in own)
+    return all(durations and min(durations) <= SLOWER * limit for durations in own)
 
 
 LEAST = 0.1  # share of its seconds that a search gets even after many interruptions

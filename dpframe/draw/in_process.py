@@ -12,7 +12,7 @@ from dpframe.draw import requests
 from dpframe.draw.worker import generators
 from dpframe.draw.worker.frames import Frame
 from dpframe.draw.worker.mechanism_sampler import MechanismSampler
-from dpframe.draw.worker.query import Queried, Refused, heard
+from dpframe.draw.worker.query import Queried, Refused, parse_reply
 from dpframe.errors import SampleError
 
 
@@ -41,7 +41,7 @@ class InProcessWorkers(requests.WorkerSource):
         try:
             sampler = MechanismSampler(*load.content)
         except Exception as error:  # what cannot be copied
-            raise SampleError(requests.not_handed_over(error)) from error
+            raise SampleError(requests.sending_error(error)) from error
         yield [_Inline(self, sampler)] * number
 
 
@@ -77,7 +77,7 @@ class _Inline(requests.WorkerLease):
         del deadline
         with self.here.turn:
             try:
-                return heard(self.sampler.query(data))
+                return parse_reply(self.sampler.query(data))
             except Refused as refused:
                 raise SampleError(str(refused)) from None
 

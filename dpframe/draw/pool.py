@@ -14,27 +14,27 @@ from dpframe.common import machine, text
 from dpframe.draw import requests
 from dpframe.draw.process import WorkerExited, WorkerProcess, WorkerStderr, end
 from dpframe.draw.worker.frames import Frame, NoFrameError
-from dpframe.draw.worker.query import Queried, Refused, heard
+from dpframe.draw.worker.query import Queried, Refused, parse_reply
 from dpframe.errors import SampleError
 
-TO_LOAD = 60.0
+LOAD_SECONDS = 60.0
 """Seconds in which a process must start and load the box, if another one has done so before."""
 
-FIRST_LOAD = 600.0
+FIRST_LOAD_SECONDS = 600.0
 """The same if none has: the trial call of a plan comes first, and the machine may be busy."""
 
-TIMES = 10  # a load may take this multiple of the longest earlier load in any case
+LOAD_FACTOR = 10  # a load may take this multiple of the longest earlier load in any case
 
-MISSING = ("ModuleNotFoundError", "ImportError", "AttributeError")
+MISSING_CODE = ("ModuleNotFoundError", "ImportError", "AttributeError")
 """Exceptions of a process that lacks a module, or a part of one, which this process has."""
 
-DEAF = 5.0
+EXTRA_SECONDS = 5.0
 """Seconds that a process gets beyond the limits of all requested releases."""
 
-IDLE = 8
+MOST_IDLE = 8
 """Processes that are kept in any case: a plan calls each box before a run draws from it."""
 
-NOTHING = -1  # number of no load
+NO_LOAD = -1  # number of no load
 
 
 class Workers(requests.WorkerSource):
@@ -52,7 +52,7 @@ class Workers(requests.WorkerSource):
         self.interpreters = interpreters or {}
         self.stopped = False
         self._slowest: float | None = None
-        self._remarks = WorkerStderr()
+        self._stderr = WorkerStderr()
         self._waiting: deque[object] = deque()
         """Callers that wait for workers, served in this order: else one that needs two at once
         might wait for as long as others need one."""
@@ -69,7 +69,7 @@ class Workers(requests.WorkerSource):
     def start(self, number: int) -> None:
         """Start processes before they are needed, so that they import in the meantime."""
         with contextlib.suppress(SampleError), self._change:  # raised again when they are lent
-            self._idle += [WorkerProcess(remarks=self._remarks) for _ in range(number)]
+            self._idle += [WorkerProcess(stderr=self._stderr) for _ in range(number)]
 
     @contextlib.contextmanager
     def lend(
@@ -79,14 +79,14 @@ class Workers(requests.WorkerSource):
         taken = self._take(load, number)
         lent = [_Worker(self, p, load) for p in taken]
         try:
-            deadline = time.monotonic() + self.to_load
+            deadline = time.monotonic() + self.load_seconds
             for worker in lent:  # all load at the same time
-                worker.ask_to_load(deadline)
+                worker.start_loading(deadline)
             for worker in lent:
-                worker.take_in(deadline)
+                worker.finish_loading(deadline)
             yield list(lent)
         finally:
-            end(*(worker.process for worker in lent if not worker.at_rest))
+            end(*(worker.process for worker in lent if not worker.is_idle))
             with self._change:
                 self._busy.difference_update(worker.process for worker in lent)
                 if not self.stopped:
@@ -107,11 +107,15 @@ class Workers(requests.WorkerSource):
         return self._most
 
     @property
-    def to_load(self) -> float:
+    def load_seconds(self) -> float:
         """Seconds in which a process must load a box, judging by earlier ones."""
-        return FIRST_LOAD if self._slowest is None else max(TO_LOAD, TIMES * self._slowest)
+        return (
+            FIRST_LOAD_SECONDS
+            if self._slowest is None
+            else max(LOAD_SECONDS, LOAD_FACTOR * self._slowest)
+        )
 
-    def loaded_in(self, seconds: float) -> None:
+    def note_load_seconds(self, seconds: float) -> None:
         """Note how long a process took."""
         with self._change:
             self._slowest = max(self._slowest or 0.0, seconds)
@@ -158,13 +162,13 @@ class Workers(requests.WorkerSource):
         taken = fit[:number]
         self._idle = [process for process in self._idle if process not in taken]
         # Processes of other boxes are kept too, up to a limit: those idle longest end.
-        most = max(0, max(IDLE, 2 * self.most) - len(self._busy) - number)
+        most = max(0, max(MOST_IDLE, 2 * self.most) - len(self._busy) - number)
         spare = self._idle[: max(0, len(self._idle) - most)]
         self._idle = self._idle[len(spare) :]
         end(*spare)
         try:
             while len(taken) < number:
-                taken.append(WorkerProcess(interpreter, self._remarks))
+                taken.append(WorkerProcess(interpreter, self._stderr))
         except BaseException:  # nothing would end processes that are neither idle nor busy
             end(*taken)
             raise
@@ -177,24 +181,28 @@ class _Worker(requests.WorkerLease):
 
     def __init__(self, workers: Workers, process: WorkerProcess, load: requests.BoxPayload) -> None:
         self.workers, self.process, self.load = workers, process, load
-        self.at_rest = False
+        self.is_idle = False
         """True if it waits for a task; else it is somewhere inside the box, or has ended."""
         self._asked, self._with_code = 0.0, False  # when to load the box, and if with its code
 
     def draw(self, request: requests.Request, deadline: float | None) -> Iterator[requests.Drawn]:
         method = requests.called(type(self.load.content[0][request.lane]))
-        self.at_rest, left, most = False, request, None
+        self.is_idle, left, most = False, request, None
         limit = None if request.terms is None else request.terms.limit
         try:
-            self.process.say({"do": "draw", **request.as_task()})
+            self.process.send({"request": "draw", **request.as_task()})
             while True:
                 # The next chunk has begun, even if it never ends.
                 begun = min(request.rows, (left.stop - left.first) * request.rows)
                 self.workers.asked(begun)
                 # A release that takes too long raises a TimeoutError, if it can be interrupted.
-                most = None if limit is None else time.monotonic() + request.rows * limit + DEAF
-                frame = self.process.hear(min(filter(None, (deadline, most)), default=None))
-                self.at_rest = frame.header["tell"] != "outputs"
+                most = (
+                    None
+                    if limit is None
+                    else time.monotonic() + request.rows * limit + EXTRA_SECONDS
+                )
+                frame = self.process.receive(min(filter(None, (deadline, most)), default=None))
+                self.is_idle = frame.header["reply"] != "outputs"
                 found = requests.drawn(frame, left, method)
                 if found is None:
                     return
@@ -214,57 +222,57 @@ class _Worker(requests.WorkerLease):
             raise self._ended(gone, "while it sampled") from None
 
     def query(self, data: int, deadline: float | None) -> Queried:
-        self.at_rest = False
+        self.is_idle = False
         try:
-            self.process.say({"do": "query", "data": data})
-            frame = self.process.hear(deadline)
+            self.process.send({"request": "query", "data": data})
+            frame = self.process.receive(deadline)
         except WorkerExited as gone:
             raise self._ended(gone, "while it computed its query") from None
-        self.at_rest = True
-        if frame.header["tell"] != "queried":
+        self.is_idle = True
+        if frame.header["reply"] != "queried":
             raise requests.problem(frame, "sample")
         try:
-            return heard(frame)
+            return parse_reply(frame)
         except Refused as refused:
             raise SampleError(str(refused)) from None
 
-    def ask_to_load(self, deadline: float) -> None:
+    def start_loading(self, deadline: float) -> None:
         """Ask the process to load the box, unless it holds it."""
         if self.process.holds == self.load.number:
             return
         self._asked = time.monotonic()
         with self._loading():
             if self.process.holds is None:
-                self.process.hear(deadline)  # "ready"
+                self.process.receive(deadline)  # "ready"
             self.process.topic, self.process.imported = self.load.topic, self.load.code
-            self.process.holds, self._with_code = NOTHING, self.load.as_code
-            self.process.say(*self.load.message())
+            self.process.holds, self._with_code = NO_LOAD, self.load.as_code
+            self.process.send(*self.load.message())
 
-    def take_in(self, deadline: float) -> None:
+    def finish_loading(self, deadline: float) -> None:
         """Wait until the process holds the box, before the box's time begins.
 
         Raises SampleError if it cannot load it, RunCancelled if the run ends.
         """
         while self.process.holds != self.load.number:
             with self._loading():
-                frame = self.process.hear(deadline)
-            if frame.header["tell"] == "loaded":
+                frame = self.process.receive(deadline)
+            if frame.header["reply"] == "loaded":
                 self.process.holds = self.load.number
-                self.workers.loaded_in(time.monotonic() - self._asked)
+                self.workers.note_load_seconds(time.monotonic() - self._asked)
             elif self._lacks_code(frame):
-                self.load.bring_code()
-                self.ask_to_load(deadline)
+                self.load.send_code()
+                self.start_loading(deadline)
             else:
-                self.at_rest = True
-                if frame.header["tell"] == "refused":
+                self.is_idle = True
+                if frame.header["reply"] == "refused":
                     raise requests.problem(frame, "sample")
-                why = text.escape(str(frame.header.get("blame")))
+                why = text.escape(str(frame.header.get("error")))
                 raise SampleError(f"a worker could not load the mechanism ({why})")
-        self.at_rest = True
+        self.is_idle = True
 
     def _lacks_code(self, frame: Frame) -> bool:
         """True if code is missing that can still be sent."""
-        lacks = frame.header.get("type") in MISSING
+        lacks = frame.header.get("type") in MISSING_CODE
         return lacks and not self._with_code and not self.load.is_external
 
     @contextlib.contextmanager
@@ -275,7 +283,8 @@ class _Worker(requests.WorkerLease):
             raise self._ended(gone, "before it sampled") from None
         except requests.DeadlinePassed:
             raise requests.LostError(
-                f"a worker process did not load the mechanism within {self.workers.to_load:g} s"
+                "a worker process did not load the mechanism within "
+                f"{self.workers.load_seconds:g} s"
             ) from None
 
     def _ended(self, gone: WorkerExited, when: str) -> Exception:

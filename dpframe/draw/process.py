@@ -20,14 +20,14 @@ from dpframe.environments import clean
 from dpframe.errors import SampleError
 from dpframe.interfaces.plugin_files import given
 
-MOST = 1 << 16  # remarks that are remembered; later ones are printed each time
-LONGEST = 1 << 16  # bytes after which a line counts as ended
+MOST_MESSAGES = 1 << 16  # messages that are remembered; later ones are printed each time
+LONGEST_LINE = 1 << 16  # bytes after which a line counts as ended
 
 
 class WorkerStderr:
-    """Prints remarks, the output of black boxes, to standard error: once for each mechanism.
+    """Prints messages, the output of black boxes, to standard error: once for each mechanism.
 
-    Otherwise a warning would be printed by each worker, and perhaps at each release. A remark is a
+    Otherwise a warning would be printed by each worker, and perhaps at each release. A message is a
     line with the indented lines that follow it, such as the source line of a warning.
     """
 
@@ -36,11 +36,11 @@ class WorkerStderr:
         self._lock = threading.Lock()
 
     def take(self, topic: str, said: bytes) -> None:
-        """Print a remark, unless it was printed for the same topic."""
+        """Print a message, unless it was printed for the same topic."""
         with self._lock:
             if (topic, said) in self._known:
                 return
-            if len(self._known) < MOST:
+            if len(self._known) < MOST_MESSAGES:
                 self._known.add((topic, said))
             with contextlib.suppress(Exception):  # standard error may be closed, or replaced
                 text = said.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
@@ -48,10 +48,10 @@ class WorkerStderr:
                 sys.stderr.flush()
 
 
-def remarks_in(said: bytes) -> tuple[list[bytes], bytes]:
-    """Split the output of a process into remarks and the unfinished last line."""
+def split_messages(said: bytes) -> tuple[list[bytes], bytes]:
+    """Split the output of a process into messages and the unfinished last line."""
     *lines, rest = said.split(b"\n")
-    if len(rest) > LONGEST:
+    if len(rest) > LONGEST_LINE:
         lines, rest = [*lines, rest], b""
     found: list[bytes] = []
     for line in lines:
@@ -65,7 +65,7 @@ def remarks_in(said: bytes) -> tuple[list[bytes], bytes]:
 # A worker in another interpreter, which has no dpframe.
 
 
-START = """
+PROGRAM_WORKER_START = """
 import sys, types
 sys.path[:] = [place for place in sys.path if place]
 bytecode, sys.dont_write_bytecode = sys.dont_write_bytecode, True
@@ -89,14 +89,14 @@ ONE_THREAD = (
 # Workers in any interpreter.
 
 
-WORKER_PROCESS_START = (
+MECHANISM_WORKER_START = (
     "import json, sys; sys.path[:], files = json.loads(sys.argv.pop()); "
     "from dpframe.interfaces.plugin_files import offer; offer(files); "
     "from dpframe.draw.worker.mechanism_sampler import main; main()"
 )
 
-PULSE = 0.2  # seconds between two checks that a silent process still exists
-GRACE = 0.3  # seconds that processes get to end themselves and what they started
+POLL_SECONDS = 0.2  # seconds between two checks that a silent process still exists
+END_SECONDS = 0.3  # seconds that processes get to end themselves and what they started
 
 
 class WorkerExited(Exception):  # noqa: N818  # no error if the process was told to end
@@ -114,43 +114,45 @@ class WorkerProcess:
         SampleError: no such interpreter.
     """
 
-    def __init__(self, interpreter: str | None = None, remarks: WorkerStderr | None = None) -> None:
+    def __init__(self, interpreter: str | None = None, stderr: WorkerStderr | None = None) -> None:
         self.interpreter = interpreter
-        self.topic = ""  # of its remarks
+        self.topic = ""  # of its messages
         self.imported = ""  # code of the load that it took in last, see `BoxPayload.code`
         self.holds: int | None = None  # number of the load that it has taken in
-        self._remarks = remarks or WorkerStderr()
+        self._stderr = stderr or WorkerStderr()
         self._process = _started(interpreter)
-        self._heard: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
-        self._nonsense: str | None = None  # the fault of its last answer, if it was invalid
-        self._saying = threading.Lock()
+        self._replies: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
+        self._invalid_reply: str | None = None  # the fault of its last answer, if it was invalid
+        self._sending = threading.Lock()
         threading.Thread(target=self._listen, name="dpframe-listener", daemon=True).start()
-        self._overhearing = threading.Thread(
-            target=self._overhear, name="dpframe-remarks", daemon=True
+        self._stderr_copier = threading.Thread(
+            target=self._copy_stderr, name="dpframe-stderr", daemon=True
         )
-        self._overhearing.start()
+        self._stderr_copier.start()
 
-    def say(self, header: dict[str, object], content: bytes = b"") -> None:
+    def send(self, header: dict[str, object], content: bytes = b"") -> None:
         """Send a request; raises WorkerExited."""
         assert self._process.stdin is not None
         try:
-            with self._saying:
+            with self._sending:
                 frames.write(self._process.stdin.fileno(), Frame(header, content))
         except (OSError, ValueError):
             raise self._gone() from None
 
-    def hear(self, deadline: float | None = None) -> Frame:
+    def receive(self, deadline: float | None = None) -> Frame:
         """Wait for the next answer.
 
         Raises WorkerExited if there will be none, DeadlinePassed at the deadline.
         """
         while True:
-            left = PULSE if deadline is None else min(PULSE, deadline - time.monotonic())
+            left = (
+                POLL_SECONDS if deadline is None else min(POLL_SECONDS, deadline - time.monotonic())
+            )
             try:
-                frame = self._heard.get(timeout=max(0.0, left))
+                frame = self._replies.get(timeout=max(0.0, left))
             except queue.Empty:
                 # A process that it started may hold its output, which then does not end with it.
-                if self._exit_status() is not None and self._heard.empty():
+                if self._exit_status() is not None and self._replies.empty():
                     raise self._gone() from None
                 if deadline is not None and time.monotonic() >= deadline:
                     raise DeadlinePassed from None
@@ -167,39 +169,39 @@ class WorkerProcess:
                 try:
                     frame = frames.read(answers.fileno())
                 except NoFrameError as error:
-                    self._nonsense, frame = str(error), None
-                self._heard.put(frame)
+                    self._invalid_reply, frame = str(error), None
+                self._replies.put(frame)
                 if frame is None:
                     return
 
-    def _overhear(self) -> None:
+    def _copy_stderr(self) -> None:
         """Print the output of the process and of its descendants."""
         assert self._process.stderr is not None
         with self._process.stderr as printed:
             rest = b""
             while got := os.read(printed.fileno(), 1 << 16):
-                found, rest = remarks_in(rest + got)
-                for remark in found:
-                    self._remarks.take(self.topic, remark)
+                found, rest = split_messages(rest + got)
+                for message in found:
+                    self._stderr.take(self.topic, message)
             if rest:
-                self._remarks.take(self.topic, rest)
+                self._stderr.take(self.topic, rest)
 
     def refused(self, error: NoFrameError) -> WorkerExited:
         """End it because of an invalid answer."""
-        self._nonsense = str(error)
+        self._invalid_reply = str(error)
         return self._gone()
 
     def _gone(self) -> WorkerExited:
-        if self._nonsense is not None:
+        if self._invalid_reply is not None:
             end(self)
-            return WorkerExited(f"was ended ({self._nonsense})")
+            return WorkerExited(f"was ended ({self._invalid_reply})")
         status = self._exit_status()
-        deadline = time.monotonic() + GRACE
+        deadline = time.monotonic() + END_SECONDS
         while status is None and time.monotonic() < deadline:
             time.sleep(0.01)  # its output ends a moment before it does
             status = self._exit_status()
         end(self)
-        return WorkerExited(_described(status))
+        return WorkerExited(_exit_in_words(status))
 
     def _exit_status(self) -> int | None:
         """Return its exit status without freeing its process number; None if it is running."""
@@ -225,15 +227,15 @@ class WorkerProcess:
             else:
                 self._process.kill()
 
-    def bury(self) -> None:
+    def close(self) -> None:
         """Wait for its end, and close its pipes."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=1)  # longer only if the system itself hangs
-        self._overhearing.join(timeout=1)  # longer only if others hold its output open
-        if self._process.stdin is not None and self._saying.acquire(timeout=1):
+        self._stderr_copier.join(timeout=1)  # longer only if others hold its output open
+        if self._process.stdin is not None and self._sending.acquire(timeout=1):
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
-            self._saying.release()
+            self._sending.release()
 
     @property
     def number(self) -> int:
@@ -247,10 +249,10 @@ class WorkerProcess:
 
 
 def _started(interpreter: str | None) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", WORKER_PROCESS_START, json.dumps([sys.path, given()])]
+    command = [sys.executable, "-c", MECHANISM_WORKER_START, json.dumps([sys.path, given()])]
     environ = {**os.environ}
     if interpreter is not None:
-        command = [interpreter, "-c", START, str(Path(__file__).parent / "worker")]
+        command = [interpreter, "-c", PROGRAM_WORKER_START, str(Path(__file__).parent / "worker")]
         # These variables would point to this interpreter.
         environ = {**clean(), **dict.fromkeys(ONE_THREAD, "1")}
     try:
@@ -276,17 +278,17 @@ def end(*processes: WorkerProcess) -> None:
     below = [one for process in running for one in descendants(process.number)]
     for process in running:
         process.signal(signal.SIGTERM)
-    deadline = time.monotonic() + GRACE
+    deadline = time.monotonic() + END_SECONDS
     while any(process.alive for process in running) and time.monotonic() < deadline:
         time.sleep(0.01)
     for process in processes:
         process.signal(getattr(signal, "SIGKILL", signal.SIGTERM))
     end_all(below)
     for process in processes:
-        process.bury()
+        process.close()
 
 
-def _described(status: int | None) -> str:
+def _exit_in_words(status: int | None) -> str:
     if status is None:
         return "was ended"
     if status >= 0:

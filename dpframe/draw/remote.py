@@ -242,7 +242,9 @@ class _Remote(requests.WorkerLease):
 
     def __init__(self, boxes: RemoteBoxes, load: requests.BoxPayload) -> None:
         self._boxes, self._load = boxes, load
-        self._late = pool.TO_LOAD  # beyond the deadline: at first a process has to load the box
+        self._late = (
+            pool.LOAD_SECONDS
+        )  # beyond the deadline: at first a process has to load the box
 
     def draw(self, request: requests.Request, deadline: float | None) -> Iterator[requests.Drawn]:
         boxes = self._boxes

@@ -97,25 +97,25 @@ class BoxPayload:
         with _PICKLING:  # several workers may ask at once
             if self._message is None:
                 if self.is_external:
-                    self._message = external_load(*self.content)
+                    self._message = program_request(*self.content)
                     return self._message
                 try:
                     content = pickled(
                         self.content, map(type, self.content[0]), as_code=self.as_code
                     )
                 except Exception as error:  # the code of an object may raise anything
-                    raise SampleError(not_handed_over(error)) from error
-                self._message = {"do": "load"}, content
+                    raise SampleError(sending_error(error)) from error
+                self._message = {"request": "load"}, content
             return self._message
 
-    def bring_code(self) -> None:
+    def send_code(self) -> None:
         """Send the modules of the mechanisms too, because only this process can import them."""
         with _PICKLING:
             if not self.as_code:
                 self.as_code, self._message = True, None
 
 
-def external_load(
+def program_request(
     mechanisms: tuple[Any, ...], data: tuple[Any, ...]
 ) -> tuple[dict[str, Any], bytes]:
     """Return header and content of a request to load a program, its parameters and data.
@@ -126,7 +126,7 @@ def external_load(
     try:
         program = first.program()
         told = {
-            "do": "load",
+            "request": "load",
             "program": str(program.path.resolve()),
             "digest": program.digest,
             "params": [mechanism.arguments() for mechanism in mechanisms],
@@ -176,7 +176,7 @@ def global_generator(module: str, name: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def not_handed_over(error: Exception) -> str:
+def sending_error(error: Exception) -> str:
     """Return the message about a black box that cannot be sent to another process."""
     return (
         "a black box runs in its own process, and this one cannot be sent there: "
@@ -226,7 +226,7 @@ class Drawn(NamedTuple):
     natives: frozenset[tuple[int, ...] | None] = frozenset()
     """Shapes of answers that are numbers; None stands for all other answers except exceptions."""
     words: Mapping[int, str] = {}  # texts of some codes
-    paces: tuple[float, ...] = ()
+    durations: tuple[float, ...] = ()
     """Seconds per answer, each averaged over a few answers, by the worker's clock."""
 
 
@@ -319,18 +319,21 @@ def drawn(frame: Frame, left: Request, method: str) -> Drawn | None:
         SampleError: it reports an error in place of outputs.
     """
     header, most = frame.header, left.stop - left.first
-    if header.get("tell") == "done" and not most:
+    if header.get("reply") == "done" and not most:
         return None
-    if header.get("tell") in ("refused", "raised"):
+    if header.get("reply") in ("refused", "raised"):
         raise problem(frame, method)
     try:
         chunks, rows = header["chunks"], header["chunks"] * left.rows
         shape, dtype = tuple(header["shape"]), np.dtype(str(header["dtype"]))
-        if header["tell"] != "outputs" or not 1 <= chunks <= most or shape[:1] != (rows,):
+        if header["reply"] != "outputs" or not 1 <= chunks <= most or shape[:1] != (rows,):
             raise NoFrameError("its answers are not those that were asked for")
         outputs: HostArray = np.frombuffer(frame.content, dtype).reshape(shape)
         natives = frozenset(one if one is None else tuple(one) for one in header.get("natives", ()))
-        words, paces = dict(header.get("words", ())), tuple(header.get("paces", ()))
+        words, durations = (
+            dict(header.get("words", ())),
+            tuple(header.get("durations", ())),
+        )
     except (KeyError, TypeError, ValueError):
         raise NoFrameError("its outputs do not have the shape and type that it states") from None
     answering, known = header.get("answering", False), left.shape
@@ -340,12 +343,12 @@ def drawn(frame: Frame, left: Request, method: str) -> Drawn | None:
         raise NoFrameError("its outputs have a different shape or type than before")
     if answering and (len(shape) != 2 or shape[1] < BEFORE or dtype != np.uint64):
         raise NoFrameError("its answers have a different form than requested")
-    return Drawn(outputs, answering, natives, words, paces)
+    return Drawn(outputs, answering, natives, words, durations)
 
 
 def problem(frame: Frame, method: str) -> SampleError:
     """Return the error that an answer without outputs reports."""
-    if frame.header["tell"] == "refused":
+    if frame.header["reply"] == "refused":
         return SampleError(escape(frame.header["why"]))
     kind = OutOfMemoryError if frame.header.get("type") == "MemoryError" else RaisedError
-    return kind(f"{method} raised {escape(frame.header.get('blame', 'nothing'))}")
+    return kind(f"{method} raised {escape(frame.header.get('error', 'nothing'))}")

@@ -33,7 +33,7 @@ from dpframe.draw.requests import (
     WorkerLease,
     WorkerSource,
 )
-from dpframe.draw.scheduling import Clock, Pace, Which, handed_out, in_daemon
+from dpframe.draw.scheduling import Clock, TaskSize, Which, run_in_daemon, run_tasks
 from dpframe.draw.streams import EVAL, Asking, Shape, Stream
 from dpframe.interfaces.attack import ABSENT, BEFORE, SECONDS
 from dpframe.interfaces.executor import Executor
@@ -85,11 +85,11 @@ class TracedSampler(Sampler):
         is_away = not self.executor.is_local and self._pays(which)
         # In sequence, slow releases would keep only one core busy.
         if is_away or (self.slow and jax.default_backend() == "cpu"):
-            pace = Pace(self.nbytes)
-            draw = pace.timed(self._by_executor if is_away else self._here)
+            task_size = TaskSize(self.nbytes)
+            draw = task_size.timed(self._by_executor if is_away else self._here)
             most = self.executor.under_way if is_away else available_cores()
             with at_work("sample"):
-                tasks = handed_out(which, lambda _: pace.chunks, draw, in_daemon, most)
+                tasks = run_tasks(which, lambda _: task_size.chunks, draw, run_in_daemon, most)
         else:
             tasks = [[self._here(*one)] for one in which]
         return [[np.concatenate(each) for each in zip(*parts, strict=True)] for parts in tasks]
@@ -199,10 +199,10 @@ class BlackBoxSampler(Sampler):
         self.sizes, self.source, self.clock = sizes, source, clock
         self.independence, self._deadline = independence, deadline or (lambda _: clock.deadline())
         nbytes = form.dtype.itemsize * math.prod(form.dims) if isinstance(form, Shape) else 1
-        self._pace = Pace(nbytes)  # of rows
+        self._task_size = TaskSize(nbytes)  # of rows
         self.natives: set[tuple[int, ...] | None] = set()
         """Shapes of the numbers in answers so far; None for one that is no array of numbers."""
-        self.paces: tuple[list[float], list[float]] = [], []
+        self.durations: tuple[list[float], list[float]] = [], []
         """Seconds per answer on D and on D′, each averaged over a few, by the workers' clocks."""
         self._lock = threading.Lock()
 
@@ -229,20 +229,20 @@ class BlackBoxSampler(Sampler):
         spans = [[(of, span) for span in self.sizes.spans(chunks)] for of, chunks in which]
 
         def size(of: tuple[int, int]) -> int:
-            if self._pace.seconds is None:  # the first chunks that grow are a task together
+            if self._task_size.seconds is None:  # the first chunks that grow are a task together
                 return LEVEL if self.sizes.grow else 1
-            return max(1, self._pace.chunks // of[1])
+            return max(1, self._task_size.chunks // of[1])
 
         def draw(of: tuple[int, int], chunks: range) -> HostArray:
             started = time.monotonic()
             outputs = self.draw(of[0], chunks.start, chunks.stop)
-            self._pace.measured(len(outputs), time.monotonic() - started)
+            self._task_size.measured(len(outputs), time.monotonic() - started)
             return outputs
 
         tasks = [((of, self.sizes.rows_of(s.start)), s) for one in spans for of, s in one]
         most = max(1, min(sum(len(chunks) for _, chunks in which), self.source.most))
         with ThreadPoolExecutor(most) as threads:
-            drawn = iter(handed_out(tasks, size, draw, threads.submit, most))
+            drawn = iter(run_tasks(tasks, size, draw, threads.submit, most))
         return [self._joined([part for _ in one for part in next(drawn)]) for one in spans]
 
     def check_addresses(self, columns: int | None = None) -> None:
@@ -290,7 +290,7 @@ class BlackBoxSampler(Sampler):
     def _note(self, drawn: Drawn, dataset: int) -> None:
         with self._lock:
             self.natives |= drawn.natives
-            self.paces[dataset].extend(drawn.paces)
+            self.durations[dataset].extend(drawn.durations)
 
     def _joined(self, parts: Iterator[HostArray] | Sequence[HostArray]) -> HostArray:
         parts = list(parts)

@@ -9,19 +9,19 @@ from typing import Any, TypeVar
 
 from dpframe.common.machine import run_into_future
 
-BUNDLE = 0.5  # seconds of work in a task: short, for smooth progress and small losses
-GRACE = 1.0  # seconds that the first releases get, however small the time budget is
-NBYTES = 1 << 24  # bytes of outputs that a task holds at most
+TASK_SECONDS = 0.5  # seconds of work in a task: short, for smooth progress and small losses
+LEAST_SECONDS = 1.0  # seconds that the first releases get, however small the time budget is
+TASK_BYTES = 1 << 24  # bytes of outputs that a task holds at most
 
 T = TypeVar("T")
 Q = TypeVar("Q")
 
 
-class Pace:
+class TaskSize:
     """Chooses the size of the next task by time and bytes; this changes no draw."""
 
     def __init__(self, nbytes: int) -> None:
-        self.most = max(1, NBYTES // max(1, nbytes))
+        self.most = max(1, TASK_BYTES // max(1, nbytes))
         self.seconds: float | None = None  # time of a chunk; None before the first
         self._lock = threading.Lock()
 
@@ -38,7 +38,7 @@ class Pace:
         """Number of chunks that fill a task."""
         if self.seconds is None:
             return 1
-        return max(1, min(self.most, int(BUNDLE / max(self.seconds, 1e-9))))
+        return max(1, min(self.most, int(TASK_SECONDS / max(self.seconds, 1e-9))))
 
     def timed(self, draw: Callable[[Q, range], T]) -> Callable[[Q, range], T]:
         """Return a function that draws chunks and measures the time."""
@@ -133,7 +133,7 @@ Which = tuple[Any, range]  # a source of draws, such as a dataset, and chunks of
 Submit = Callable[[Callable[[], Any]], "Future[Any]"]  # lets a thread make a call
 
 
-def in_daemon(call: Callable[[], Any]) -> Future[Any]:
+def run_in_daemon(call: Callable[[], Any]) -> Future[Any]:
     """Make a call in a daemon thread, which does not keep the process alive."""
     found: Future[Any] = Future()
     work = threading.Thread(
@@ -143,7 +143,7 @@ def in_daemon(call: Callable[[], Any]) -> Future[Any]:
     return found
 
 
-def handed_out(
+def run_tasks(
     which: Sequence[tuple[Q, range]],
     size: Callable[[Q], int],
     draw: Callable[[Q, range], T],

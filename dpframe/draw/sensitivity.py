@@ -16,7 +16,7 @@ import numpy as np
 from dpframe.common.text import shown
 from dpframe.draw.requests import BoxPayload, DeadlinePassed, WorkerSource
 from dpframe.draw.streams import both_as_made, for_a_box, precision_of
-from dpframe.draw.worker.query import Queried, Refused, ask, heard
+from dpframe.draw.worker.query import Queried, Refused, ask, parse_reply
 from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.mechanism import HostMechanism
 from dpframe.interfaces.pair import Neighbourhood, Pair
@@ -151,7 +151,9 @@ class SensitivityCheck:
 
     def _traced(self, data: Any) -> Queried:
         try:
-            return heard(call_plugin("query", lambda: ask(partial(self.mechanism.query, data))))
+            return parse_reply(
+                call_plugin("query", lambda: ask(partial(self.mechanism.query, data)))
+            )
         except Refused as refused:
             raise CellError(str(refused)) from None
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpframe.common.types import HostArray
 from dpframe.draw import requests, streams
-from dpframe.draw.scheduling import GRACE, at_once
+from dpframe.draw.scheduling import LEAST_SECONDS, at_once
 from dpframe.draw.worker import codes, exceptions
 from dpframe.errors import CellError
 from dpframe.interfaces.attack import BEFORE, SECONDS, Answers, Attack
@@ -54,7 +54,7 @@ def first_call(
     limit = run.seconds
     try:
         with source.lend(load, 2) as workers:
-            deadline = None if limit is None else time.monotonic() + max(limit, GRACE)
+            deadline = None if limit is None else time.monotonic() + max(limit, LEAST_SECONDS)
             trial = _Trial(cell, workers, source, deadline)
             return trial.shape(asking_of(cell), messages=cell.mechanism.messages)
     except requests.DeadlinePassed:

@@ -93,13 +93,13 @@ class ValueReader:
         """Read one value."""
         kind = type(value)
         if kind in _SINGLE:
-            self.say(kind.__name__, _SINGLE[kind](value))
+            self.add(kind.__name__, _SINGLE[kind](value))
         elif isinstance(value, type | types.FunctionType | types.BuiltinFunctionType):
             if not is_found_by_name(value):  # its content is its name, because code is not data
                 raise _unknown(value, "it is not found under its name")
-            self.say("name", f"{value.__module__}:{value.__qualname__}".encode())
+            self.add("name", f"{value.__module__}:{value.__qualname__}".encode())
         elif id(value) in self._open:
-            self.say("itself", str(self._open[id(value)]).encode())
+            self.add("itself", str(self._open[id(value)]).encode())
         else:
             self._open[id(value)] = len(self._open)
             self._read_parts(value, kind)
@@ -122,7 +122,7 @@ class ValueReader:
         except Exception as error:  # plugin code may raise anything
             raise _unknown(value, error_message(error)) from error
 
-    def say(self, name: str, content: bytes) -> None:
+    def add(self, name: str, content: bytes) -> None:
         """Tell a name and some bytes."""
         self.tell(f"{len(name)} {name} {len(content)} ".encode())
         self.tell(content)
@@ -144,9 +144,9 @@ class ValueReader:
             self._all("object", self.parts_of(value))
 
     def _array(self, name: str, value: HostArray) -> None:
-        self.say(name, f"{value.dtype}{value.shape}".encode())
+        self.add(name, f"{value.dtype}{value.shape}".encode())
         if _is_bytes(value.dtype):
-            self.say("bytes", np.ascontiguousarray(value).tobytes())
+            self.add("bytes", np.ascontiguousarray(value).tobytes())
         elif value.dtype.char in "gG":
             self._all("elements", map(repr, value.reshape(-1)))
         elif value.dtype.names is not None:
@@ -157,7 +157,7 @@ class ValueReader:
 
     def _all(self, name: str, parts: Iterable[Any]) -> None:
         listed = list(parts)
-        self.say(name, str(len(listed)).encode())
+        self.add(name, str(len(listed)).encode())
         for part in listed:
             self.read(part)
 

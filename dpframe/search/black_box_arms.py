@@ -82,9 +82,9 @@ class BlackBoxArm(arms.Arm):
         self.raised: set[int] = set()  # kinds of exceptions among the first answers
 
     @property
-    def paces(self) -> tuple[list[float], list[float]]:
+    def durations(self) -> tuple[list[float], list[float]]:
         """Seconds per answer on D and on D′, each averaged over a few answers."""
-        return self._draws.paces
+        return self._draws.durations
 
     def first(self) -> int:
         return self._draws.sizes.draws(0, self._first)

@@ -15,7 +15,7 @@ from dpframe.count.kept_answers import LOOK, KeptChoices, is_fast
 from dpframe.count.pair_pass import Counter
 from dpframe.count.plan import Plan
 from dpframe.draw import requests, trial_call
-from dpframe.draw.scheduling import GRACE, Clock
+from dpframe.draw.scheduling import LEAST_SECONDS, Clock
 from dpframe.draw.streams import digest
 from dpframe.engine.ledger import resolution_of, share_of_error
 from dpframe.interfaces.executor import Executor
@@ -106,7 +106,7 @@ class SearchRun:
         self.ended_by: EndedBy = "decided"
         self._leading = Leading(*about)
         limit = settings.run.seconds
-        self._clock = Clock(None if limit is None else max(limit, GRACE))
+        self._clock = Clock(None if limit is None else max(limit, LEAST_SECONDS))
         self.proposals = Proposals(cell, settings, self._clock)
         self.arms = self.proposals.arms
         question = digest([settings.question, repr(self.error)])
@@ -146,7 +146,7 @@ class SearchRun:
         run = self.settings.run
         if run.seconds is not None and run.extended is not None:
             could = self.wealth.most >= -math.log(self.error)
-            self._clock.limit_to(max(run.seconds if could else run.extended, GRACE))
+            self._clock.limit_to(max(run.seconds if could else run.extended, LEAST_SECONDS))
 
     def settle(self) -> None:
         """Number the look by the draws made, and charge for it; it may be a later one."""
@@ -409,8 +409,13 @@ class SearchRun:
         if not self.has_bet or self._z(arm) > arm.least or arm.trials >= LOOK:
             return 0
         most = self._left // (2 * len(self.arms))
-        paces = [pace for one in self.arms if isinstance(one, BlackBoxArm) for pace in one.paces]
-        return arm.up_to(self._kept.look(is_fast(arm.paces, paces), most), self._left)
+        durations = [
+            seconds
+            for one in self.arms
+            if isinstance(one, BlackBoxArm)
+            for seconds in one.durations
+        ]
+        return arm.up_to(self._kept.look(is_fast(arm.durations, durations), most), self._left)
 
     def _look(self, arm: Arm, draws: int) -> None:
         """Draw answers to learn from, without a bet: the pair has shown too little."""

@@ -13,7 +13,7 @@ from dpframe.common.arrays import jax, jnp
 from dpframe.common.types import HostArray
 from dpframe.draw import independence, row_checks, streams, threefry, trace
 from dpframe.draw.sensitivity import norm_of, sensitivity_of
-from dpframe.draw.worker.query import Refused, ask, heard
+from dpframe.draw.worker.query import Refused, ask, parse_reply
 from dpframe.interfaces.mechanism import HostMechanism, Mechanism
 from dpframe.interfaces.pair import Pair, same
 from dpframe.testing import plugins
@@ -244,7 +244,7 @@ def _query(subject: MechanismOnPair) -> None:
     try:
         for data in (subject.pair.d0, subject.pair.d1):
             queries = [functools.partial(mechanism.query, copy.deepcopy(data)) for _ in range(2)]
-            one, other = (repr(heard(ask(query))) for query in queries)
+            one, other = (repr(parse_reply(ask(query))) for query in queries)
             assert one == other, "query gave two answers for the same data"
         sensitivity_of(mechanism, subject.pair)
         norm_of(mechanism)

@@ -301,7 +301,7 @@ class Deaf(HostMechanism, name="deaf"):
 
 @pytest.mark.slow
 def test_what_nothing_interrupts_fails_its_cell(monkeypatch):
-    monkeypatch.setattr("dpframe.draw.pool.DEAF", 0.1)
+    monkeypatch.setattr("dpframe.draw.pool.EXTRA_SECONDS", 0.1)
     document = spec({"use": "deaf", "limit": 0.01}, attack=[{"use": "raises"}], trials=TRIALS)
     with Workers(2) as workers:
         (cell,) = cells(document, workers, plugins=[Raises, Deaf])

@@ -18,7 +18,7 @@ from dpframe.draw import sampler
 from dpframe.draw.local_executor import LOCAL_EXECUTOR, LocalExecutor
 from dpframe.draw.programs import DrawChunks
 from dpframe.draw.requests import RunCancelled
-from dpframe.draw.scheduling import handed_out, in_daemon
+from dpframe.draw.scheduling import run_in_daemon, run_tasks
 from dpframe.draw.streams import FIT, both_as_made
 
 
@@ -86,7 +86,7 @@ def test_every_chunk_is_handed_out_once_whatever_the_pace() -> None:
     sizes = itertools.cycle([3, 1, 2, 5])
     which = [("a", range(2, 40)), ("b", range(0)), ("c", range(7, 12))]
     with ThreadPoolExecutor(4) as pool:
-        found = handed_out(
+        found = run_tasks(
             which, lambda _: next(sizes), lambda of, task: [(of, n) for n in task], pool.submit, 4
         )
     assert [list(itertools.chain(*parts)) for parts in found] == [
@@ -110,7 +110,7 @@ def test_the_first_mistake_ends_all(bad: int) -> None:
     begun = threading.Event()
 
     def submit(call: Any) -> Future[Any]:
-        threads.append(found := in_daemon(call))
+        threads.append(found := run_in_daemon(call))
         if len(threads) == 2:
             begun.set()
         return found
@@ -130,6 +130,6 @@ def test_the_first_mistake_ends_all(bad: int) -> None:
             wait(threads, 30, FIRST_COMPLETED)
 
     with pytest.raises(ValueError, match="no"):
-        handed_out([("a", range(1000))], lambda _: 1, draw, submit, 2)
+        run_tasks([("a", range(1000))], lambda _: 1, draw, submit, 2)
     assert not wait(threads, 30).not_done
     assert len(asked) == 2

@@ -19,7 +19,7 @@ from support.tiers import mostly_slow
 
 from dpframe.draw import process
 from dpframe.draw.pool import Workers
-from dpframe.draw.requests import BoxPayload, DeadlinePassed, Request, external_load
+from dpframe.draw.requests import BoxPayload, DeadlinePassed, Request, program_request
 from dpframe.draw.streams import Asking, Stream, digest
 from dpframe.draw.worker import codes, frames, module_sampler, plain_data, sampler
 from dpframe.draw.worker.answers import Terms
@@ -128,7 +128,7 @@ def answering(take: Callable[[Any, Any], object]) -> Server:
         take(header, bytes(found.content))
 
     modules = Modules()
-    return Server(modules.load, modules.blame, write)
+    return Server(modules.load, modules.describe, write)
 
 
 def asked(what: str, box: str, rows: int = 8, chunks: int = 1, **how: Any) -> Any:
@@ -136,10 +136,10 @@ def asked(what: str, box: str, rows: int = 8, chunks: int = 1, **how: Any) -> An
     told: list[tuple[dict[str, Any], bytes]] = []
     server = answering(lambda *one: told.append(one))
     data = (np.zeros(3), np.ones(3))
-    server.do(Frame(*external_load((Program(file=box, what=what),), data)))
-    assert told.pop(0)[0]["tell"] == "loaded"
+    server.do(Frame(*program_request((Program(file=box, what=what),), data)))
+    assert told.pop(0)[0]["reply"] == "loaded"
     wanted = {"width": None, "raises": True, "time": False, "one": False, **how}
-    task = {"do": "draw", "lane": 0, "data": 1, "stream": [1, "a", 0, "eval"], "dataset": 1}
+    task = {"request": "draw", "lane": 0, "data": 1, "stream": [1, "a", 0, "eval"], "dataset": 1}
     place = {"first": 0, "stop": chunks, "rows": rows, "answers": wanted}
     server.do(Frame({**task, **place}))
     return told
@@ -207,7 +207,7 @@ def test_an_address_gives_the_seeds_of_other_workers() -> None:
 
 def test_answers_are_those_of_other_workers(box: str) -> None:
     (header, content), (done, _) = asked("anything", box, width=3)
-    assert done == {"tell": "done"}
+    assert done == {"reply": "done"}
     found = Answers(np.frombuffer(content, "<u8").reshape(header["shape"]))
     values = ["a", {"b": 2}, (1.0, float("nan")), None] * 2
     encoder = ArrayEncoder(())
@@ -239,7 +239,7 @@ def test_an_exception_is_an_answer_or_a_fault(box: str) -> None:
     assert "raises KeyError at box.py:37: 'record # of #'" in messages["words"].values()
     assert Answers(np.frombuffer(content, "<u8").reshape(header["shape"])).raised.all()
     ((told, _),) = asked("raise", box, raises=False)
-    assert told["blame"] == "KeyError: 'record 17 of 20' (box.py:37)"
+    assert told["error"] == "KeyError: 'record 17 of 20' (box.py:37)"
     (unready, _), _ = asked("unready", box)
     kind, trace = unready["words"].values()
     assert kind.startswith("raises ValueError at box.py:")
@@ -256,7 +256,7 @@ def test_no_release_may_change_the_data_of_later_ones(box: str) -> None:
 def test_what_came_before_a_fault_is_handed_on(box: str) -> None:
     (header, _), (told, _) = asked("late", box, rows=4, chunks=3, raises=False)
     assert (header["chunks"], header["shape"][0]) == (2, 8)
-    assert told["blame"].startswith("KeyError: 'late' (box.py:")
+    assert told["error"].startswith("KeyError: 'late' (box.py:")
 
 
 def test_time_is_told_where_it_is_asked_for(box: str) -> None:
@@ -272,34 +272,34 @@ def test_what_a_few_answers_took_is_told(
 ) -> None:
     monkeypatch.setattr(sampler, "perf_counter", lambda: 0.0)
     ((header, _), _) = asked(what, box, rows=3, chunks=7)
-    assert header["paces"] == [0.0, 0.0]  # nine answers each, and three that are too few
+    assert header["durations"] == [0.0, 0.0]  # nine answers each, and three that are too few
     ticks = itertools.count()
     monkeypatch.setattr(sampler, "perf_counter", lambda: 0.001 * next(ticks))
     ((header, _), _) = asked(what, box, rows=8, chunks=2)
-    assert header["paces"] == pytest.approx([0.001 / 8, 0.001 / 8])
+    assert header["durations"] == pytest.approx([0.001 / 8, 0.001 / 8])
 
 
 def test_a_query_is_asked_without_a_draw(box: str) -> None:
     told: list[Any] = []
     server = answering(lambda *one: told.append(one))
     for what in ("constant", "raise"):
-        task = external_load((Program(file=box, what=what),), (np.zeros(3), np.ones(3)))
+        task = program_request((Program(file=box, what=what),), (np.zeros(3), np.ones(3)))
         server.do(Frame(*task))
-        server.do(Frame({"do": "query", "data": 1}))
+        server.do(Frame({"request": "query", "data": 1}))
     numbers = {"form": "a number", "numbers": [1.0]}
-    assert told[1][0] == {"tell": "queried", "raised": None, **numbers}
+    assert told[1][0] == {"reply": "queried", "raised": None, **numbers}
     assert told[3][0]["raised"] == "ZeroDivisionError: division by zero"
 
 
 def test_what_cannot_be_used_is_said(box: str, tmp_path: Path) -> None:
     told: list[Any] = []
     server = answering(lambda header, _: told.append(header))
-    load, data = external_load((Program(file=box),), (0, 1))
+    load, data = program_request((Program(file=box),), (0, 1))
     server.do(Frame({**load, "digest": "0"}, data))
-    assert "box.py has changed since the run began" in told.pop()["blame"]
+    assert "box.py has changed since the run began" in told.pop()["error"]
     empty = tmp_path / "empty.py"
     empty.write_text("x = 1\n", encoding="utf-8")
-    server.do(Frame(*external_load((Program(file=str(empty)),), (0, 1))))
+    server.do(Frame(*program_request((Program(file=str(empty)),), (0, 1))))
     assert told.pop()["why"] == "empty.py has no function prepare(params, data)"
     absent = BoxPayload((Program(file=str(tmp_path / "absent.py")),), (0, 1))
     with pytest.raises(SampleError, match="the program cannot be read"):
@@ -321,7 +321,7 @@ def drawn(workers: Workers, box: str, what: str, seconds: float = 30) -> Any:
     request = Request(0, 1, stream, 1, 0, 1, 4, Asking())
     with workers.lend(load) as (worker, *_):
         (drawn,) = worker.draw(request, time.monotonic() + seconds)
-        assert drawn.paces == ()  # four are too few
+        assert drawn.durations == ()  # four are too few
         return Answers(drawn.outputs, drawn.words)
 
 
@@ -411,7 +411,7 @@ def test_data_come_back_as_they_were_or_as_lists(monkeypatch: pytest.MonkeyPatch
 
 def answers_of(told: list[tuple[dict[str, Any], bytes]]) -> Answers:
     (outputs, content), (done, _) = told
-    assert (outputs["tell"], done["tell"]) == ("outputs", "done")
+    assert (outputs["reply"], done["reply"]) == ("outputs", "done")
     return Answers(np.frombuffer(content, outputs["dtype"]).reshape(outputs["shape"]))
 
 
@@ -426,7 +426,7 @@ def test_a_program_may_release_in_batches(box: str) -> None:
 def test_a_batch_that_raises_is_no_answer_but_an_item_of_one_is(box: str) -> None:
     """It is not known which of its releases raised: single ones are asked for then."""
     told = asked("batch raise", box)
-    assert (told[-1][0]["tell"], "KeyError" in str(told[-1][0])) == ("raised", True)
+    assert (told[-1][0]["reply"], "KeyError" in str(told[-1][0])) == ("raised", True)
     assert answers_of(asked("batch raise", box, one=True)).raised.all()
     some = answers_of(asked("batch some", box))
     assert some.raised.tolist() == [False, True, False, False] * 2
@@ -447,7 +447,7 @@ def test_time_and_single_calls_are_of_one_release(box: str) -> None:
 def test_a_batch_of_another_size_is_refused(what: str, says: str, box: str) -> None:
     told = asked(what, box)
     assert says in str(told[-1][0])
-    assert told[-1][0]["tell"] == "refused"
+    assert told[-1][0]["reply"] == "refused"
 
 
 def test_programs_of_two_searches_do_not_end_each_others_processes(

@@ -15,14 +15,20 @@ from dpframe.draw.requests import Request, drawn
 from dpframe.draw.streams import Asking, Shape, Stream, of_answers
 from dpframe.draw.worker import frames
 from dpframe.draw.worker.frames import Frame, NoFrameError
-from dpframe.draw.worker.query import Refused, heard
+from dpframe.draw.worker.query import Refused, parse_reply
 from dpframe.errors import SampleError
 
 MESSAGES = [
-    Frame({"tell": "ready"}),
-    Frame({"tell": "refused", "why": "ε\n\0\ud800"}, b"\0\xff" * 9),
-    Frame({"tell": "done"}, bytes(1 << 21)),
-    Frame({"words": [[(1 << 64) - 1, "a"], [0, ""]], "paces": [0.1, 1e-9], "natives": [None, []]}),
+    Frame({"reply": "ready"}),
+    Frame({"reply": "refused", "why": "ε\n\0\ud800"}, b"\0\xff" * 9),
+    Frame({"reply": "done"}, bytes(1 << 21)),
+    Frame(
+        {
+            "words": [[(1 << 64) - 1, "a"], [0, ""]],
+            "durations": [0.1, 1e-9],
+            "natives": [None, []],
+        }
+    ),
 ]
 
 
@@ -109,7 +115,7 @@ def test_writing_fails_if_the_other_end_is_closed(pipe: tuple[int, int]) -> None
 LEFT = Request(0, 0, Stream(0, "g", 0, "eval"), 0, 0, 4, 8)
 NUMBERS = Shape((3,), np.dtype("<f8"))
 ANSWERS = of_answers(Asking(), 3, None)
-OUTPUTS: dict[str, Any] = {"tell": "outputs", "chunks": 2, "shape": [16, 3], "dtype": "<f8"}
+OUTPUTS: dict[str, Any] = {"reply": "outputs", "chunks": 2, "shape": [16, 3], "dtype": "<f8"}
 
 
 def taken(header: dict[str, Any], shape: Shape | None, content: bytes | None = None) -> Any:
@@ -129,7 +135,7 @@ def test_an_answer_that_fits_is_taken() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        *({"tell": tell} for tell in ("done", "loaded", "queried")),
+        *({"reply": tell} for tell in ("done", "loaded", "queried")),
         *({"chunks": chunks} for chunks in (0, 1, 5, None, "2")),
         *({"shape": shape} for shape in ([], [16], [3, 16], [16, 1 << 60], [15, 3], None)),
         *({"dtype": dtype} for dtype in ("O", "?!", "<f4", "<i8", None)),
@@ -149,9 +155,9 @@ def test_a_short_content_is_refused() -> None:
 
 def test_a_report_of_an_error_is_raised() -> None:
     with pytest.raises(SampleError, match="sample raised KeyError"):
-        taken({"tell": "raised", "type": "KeyError", "blame": "KeyError: 1"}, NUMBERS)
+        taken({"reply": "raised", "type": "KeyError", "error": "KeyError: 1"}, NUMBERS)
 
 
 def test_a_query_that_is_not_of_numbers_is_refused() -> None:
     with pytest.raises(Refused):
-        heard(Frame({"raised": None, "form": "a number", "numbers": ["1.5x"]}))
+        parse_reply(Frame({"raised": None, "form": "a number", "numbers": ["1.5x"]}))

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dpframe.draw.worker.query import Refused, ask, heard, numbers, told
+from dpframe.draw.worker.query import Refused, ask, describe_error, numbers, parse_reply
 
 A_NUMBER = "a number"
 
@@ -38,11 +38,11 @@ A_NUMBER = "a number"
     ],
 )
 def test_there_and_back(answer: Any, form: str, expected: list[Any]) -> None:
-    assert heard(ask(lambda: answer)) == (None, form, tuple(expected), None)
+    assert parse_reply(ask(lambda: answer)) == (None, form, tuple(expected), None)
 
 
 def test_nan_and_long_doubles_come_back_too() -> None:
-    (one,) = heard(ask(lambda: math.nan)).numbers
+    (one,) = parse_reply(ask(lambda: math.nan)).numbers
     assert math.isnan(one)
     form, (pair,) = numbers(np.longdouble(1) / 3)
     assert form == A_NUMBER
@@ -62,4 +62,4 @@ def test_an_exception_is_an_answer() -> None:
     header, _ = ask(query)
     assert "numbers" not in header
     assert header["raised"] == "ValueError: only # of # records"
-    assert told(KeyError()) == "KeyError"
+    assert describe_error(KeyError()) == "KeyError"

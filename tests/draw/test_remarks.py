@@ -11,7 +11,7 @@ import pytest
 
 from dpframe import HostMechanism, PureDP
 from dpframe.draw.pool import Workers
-from dpframe.draw.process import LONGEST, MOST, WorkerStderr, remarks_in
+from dpframe.draw.process import LONGEST_LINE, MOST_MESSAGES, WorkerStderr, split_messages
 from dpframe.draw.requests import BoxPayload, Request
 from dpframe.draw.streams import EVAL, Asking, Stream
 
@@ -58,21 +58,21 @@ def test_each_thing_is_printed_once_for_each_mechanism(
 
 def test_a_thing_is_a_line_with_what_is_indented_below_it() -> None:
     said = b"a.py:1: W: x\n  x()\nTraceback\n  File\n    y()\nValueError\nhalf"
-    found, rest = remarks_in(said)
+    found, rest = split_messages(said)
     assert found == [b"a.py:1: W: x\n  x()\n", b"Traceback\n  File\n    y()\n", b"ValueError\n"]
     assert rest == b"half"
-    assert remarks_in(b"x" * (LONGEST + 1)) == ([b"x" * (LONGEST + 1) + b"\n"], b"")
-    assert remarks_in(b"  orphan\n") == ([b"  orphan\n"], b"")
+    assert split_messages(b"x" * (LONGEST_LINE + 1)) == ([b"x" * (LONGEST_LINE + 1) + b"\n"], b"")
+    assert split_messages(b"  orphan\n") == ([b"  orphan\n"], b"")
 
 
 def test_nothing_is_lost_when_too_much_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    remarks = WorkerStderr()
-    for number in range(MOST + 1):
-        remarks.take("", b"%d\n" % number)
+    messages = WorkerStderr()
+    for number in range(MOST_MESSAGES + 1):
+        messages.take("", b"%d\n" % number)
     for _ in range(2):
-        remarks.take("", b"late\n")
-        remarks.take("", b"0\n")
+        messages.take("", b"late\n")
+        messages.take("", b"0\n")
     said = capsys.readouterr().err.split()
     assert said.count("late") == 2
     assert said.count("0") == 1
-    assert len(said) == MOST + 3
+    assert len(said) == MOST_MESSAGES + 3

@@ -17,7 +17,7 @@ from dpframe.draw.requests import BoxPayload, RunCancelled
 class Process:
     """A worker process that takes in anything at once."""
 
-    def __init__(self, interpreter: str | None, remarks: Any) -> None:
+    def __init__(self, interpreter: str | None, stderr: Any) -> None:
         self.interpreter, self.alive = interpreter, True
         self.holds: int | None = None
         self.imported = ""
@@ -25,12 +25,12 @@ class Process:
 
 @pytest.fixture
 def lender(monkeypatch: pytest.MonkeyPatch) -> Workers:
-    def take_in(worker: Any, deadline: float) -> None:
-        worker.process.holds, worker.at_rest = worker.load.number, True
+    def finish_loading(worker: Any, deadline: float) -> None:
+        worker.process.holds, worker.is_idle = worker.load.number, True
 
     monkeypatch.setattr("dpframe.draw.pool.WorkerProcess", Process)
-    monkeypatch.setattr("dpframe.draw.pool._Worker.ask_to_load", lambda *_: None)
-    monkeypatch.setattr("dpframe.draw.pool._Worker.take_in", take_in)
+    monkeypatch.setattr("dpframe.draw.pool._Worker.start_loading", lambda *_: None)
+    monkeypatch.setattr("dpframe.draw.pool._Worker.finish_loading", finish_loading)
     monkeypatch.setattr("dpframe.draw.pool.end", lambda *_: None)
     return Workers(2)
 

@@ -45,7 +45,7 @@ def direct() -> list[Any]:
 def test_counts_do_not_depend_on_tasks(
     bundle: float, direct: list[Any], workers: Workers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pace, "BUNDLE", bundle)
+    monkeypatch.setattr(pace, "TASK_SECONDS", bundle)
     assert [cell["counts"] for cell in cells(SWEPT, workers)] == direct
 
 
@@ -123,7 +123,7 @@ class Interrupted:
 
 def test_ctrl_c_while_processes_start_ends_them(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = make_plan(load(spec({"use": "box"}), [*PLUGINS, *BOXES]), source=InProcessWorkers())
-    monkeypatch.setattr(worker_process, "WORKER_PROCESS_START", NEVER_READY)
+    monkeypatch.setattr(worker_process, "MECHANISM_WORKER_START", NEVER_READY)
     with Workers(2) as own:
         ctrl_c = Interrupted(own)
         with pytest.raises(KeyboardInterrupt):
@@ -134,14 +134,14 @@ def test_ctrl_c_while_processes_start_ends_them(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_ctrl_c_while_a_plan_waits_for_a_process_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_process, "WORKER_PROCESS_START", NEVER_READY)
+    monkeypatch.setattr(worker_process, "MECHANISM_WORKER_START", NEVER_READY)
     started: list[Any] = []
 
     def hear(self: Any, deadline: Any = None) -> Any:
         started.append(self)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(worker_process.WorkerProcess, "hear", hear)
+    monkeypatch.setattr(worker_process.WorkerProcess, "receive", hear)
     with Workers(2) as own, pytest.raises(KeyboardInterrupt):
         make_plan(load(spec({"use": "box"}), [*PLUGINS, *BOXES]), source=own)
     assert started
@@ -183,19 +183,19 @@ def test_a_class_that_no_module_has_goes_to_the_workers_as_code(workers: Workers
 def test_processes_load_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A library that takes seconds to import should not take them once for each process."""
     said: list[object] = []
-    say, hear = worker_process.WorkerProcess.say, worker_process.WorkerProcess.hear
+    say, hear = worker_process.WorkerProcess.send, worker_process.WorkerProcess.receive
 
     def told(process: Any, header: Any, content: bytes = b"") -> None:
-        said.append(header["do"])
+        said.append(header["request"])
         say(process, header, content)
 
     def answered(process: Any, deadline: float | None = None) -> Any:
         frame = hear(process, deadline)
-        said.append(frame.header["tell"])
+        said.append(frame.header["reply"])
         return frame
 
-    monkeypatch.setattr(worker_process.WorkerProcess, "say", told)
-    monkeypatch.setattr(worker_process.WorkerProcess, "hear", answered)
+    monkeypatch.setattr(worker_process.WorkerProcess, "send", told)
+    monkeypatch.setattr(worker_process.WorkerProcess, "receive", answered)
     with Workers(2) as two, two.lend(plan_load(), 2):
         pass
     assert said == ["ready", "load", "ready", "load", "loaded", "loaded"]
@@ -299,13 +299,13 @@ def test_progress_ends_at_the_number_of_releases_that_was_planned(workers: Worke
 def test_chunks_of_the_first_check_are_not_timed_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are counted in no time, so the next tasks would be far too large."""
     timed: list[int] = []
-    measured = pace.Pace.measured
+    measured = pace.TaskSize.measured
 
     def noted(self: Any, number: int, seconds: float) -> None:
         timed.append(number)
         measured(self, number, seconds)
 
-    monkeypatch.setattr(pace.Pace, "measured", noted)
+    monkeypatch.setattr(pace.TaskSize, "measured", noted)
     document = spec({"use": "box"}, trials=64, run={"chunk": 16})
     assert record(document, InProcessWorkers())["cells"][0]["status"] == "ok"
     assert timed[:2] == [0, 0]
@@ -354,10 +354,10 @@ def test_a_script_needs_no_guard_and_may_hold_the_box(tmp_path: Path) -> None:
 
 def test_the_time_to_load_follows_from_the_first_one() -> None:
     workers = Workers()
-    assert workers.to_load == 600  # a machine may be busy, and torch is large
-    workers.loaded_in(2.0)
-    assert workers.to_load == 60
-    workers.loaded_in(45.0)
-    assert workers.to_load == 450
-    workers.loaded_in(1.0)
-    assert workers.to_load == 450
+    assert workers.load_seconds == 600  # a machine may be busy, and torch is large
+    workers.note_load_seconds(2.0)
+    assert workers.load_seconds == 60
+    workers.note_load_seconds(45.0)
+    assert workers.load_seconds == 450
+    workers.note_load_seconds(1.0)
+    assert workers.load_seconds == 450

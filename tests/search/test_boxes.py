@@ -276,7 +276,7 @@ def test_half_of_the_time_goes_into_beginning_pairs(monkeypatch: pytest.MonkeyPa
         return 60.0 if len(asked) < 4 else 29.0 if len(asked) < 12 else -1.0
 
     # Whatever else this machine does.
-    monkeypatch.setattr(black_box_arms.BlackBoxArm, "paces", ([1e-5], [1e-5]))
+    monkeypatch.setattr(black_box_arms.BlackBoxArm, "durations", ([1e-5], [1e-5]))
     store = Store()
     run = {"seconds": 60.0, "stop": "never"}
     with monkeypatch.context() as patch:
@@ -302,7 +302,7 @@ def test_a_round_that_time_ends_counts_for_nothing(monkeypatch: pytest.MonkeyPat
             raise DeadlinePassed
         return part(self, *chunks)
 
-    monkeypatch.setattr(black_box_arms.BlackBoxArm, "paces", ([1e-5], [1e-5]))
+    monkeypatch.setattr(black_box_arms.BlackBoxArm, "durations", ([1e-5], [1e-5]))
     run = {"seconds": 60.0, "stop": "never"}
     whole = searched(boxes.clipped_mean, 1.0, 2_000, run=run)
     monkeypatch.setattr(sampler.BlackBoxSampler, "draw", late)

@@ -170,7 +170,7 @@ def test_a_file_gives_what_it_got_as_far_as_there_is_room(tmp_path: Path) -> Non
     first = again.load(0, 1, 8)
     assert first is not None
     assert (first.natives, first.one, first.words) == ({None, (2,)}, False, {1: "number"})
-    assert first.paces == ([1e-3], [2e-3, 0.5])
+    assert first.durations == ([1e-3], [2e-3, 0.5])
     assert first.sides[0].dtype == np.uint64
     assert first.sides[1].tolist() == [[2, 2, 2, 2]] * 8
     assert again.load(0, 2, 16) is None
@@ -178,7 +178,7 @@ def test_a_file_gives_what_it_got_as_far_as_there_is_room(tmp_path: Path) -> Non
     assert AnswerFiles(None).of(None, None).load(0, 1, 8) is None  # type: ignore[arg-type]
 
 
-FIELDS = ("chunks", "rows", "natives", "one", "words", "paces", "answers")
+FIELDS = ("chunks", "rows", "natives", "one", "words", "durations", "answers")
 
 
 def strange(choice: random.Random, depth: int = 0) -> Any:
@@ -225,7 +225,7 @@ def test_forged_answers_are_drawn_again(tmp_path: Path, monkeypatch: pytest.Monk
             continue
         taken += 1
         assert [side.shape for side in found.sides] == [(8, 4)] * 2
-        assert all(0 <= pace < math.inf for told in found.paces for pace in told)
+        assert all(0 <= pace < math.inf for told in found.durations for pace in told)
         assert all(isinstance(text, str) for text in found.words.values())
     assert 0 < taken < 100  # a changed field may be right by chance, such as an empty list
 

@@ -42,7 +42,7 @@ RUN = {"seconds": 600.0, "stop": "never"}
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[float, int]]]:
     """The standard errors that the pair had shown at every look, and its answers afterwards."""
-    monkeypatch.setattr(black_box_arms.BlackBoxArm, "paces", ([1e-4], [1e-4]))
+    monkeypatch.setattr(black_box_arms.BlackBoxArm, "durations", ([1e-4], [1e-4]))
     yield from _looked(monkeypatch)
 
 
@@ -69,8 +69,8 @@ def test_a_look_takes_a_moment_of_the_box() -> None:
     assert [sizes.look(fast, 10**9) for fast in (True, False, True)] == [LOOK, 0, LOOK]
     assert sizes.look(True, 100) == 64
     line = MOMENT / (2 * LOOK)
-    paces = [([took], [took]) for took in (0.0, line, 1.01 * line)]
-    assert [is_fast(both, both) for both in paces] == [True, True, False]
+    durations = [([took], [took]) for took in (0.0, line, 1.01 * line)]
+    assert [is_fast(both, both) for both in durations] == [True, True, False]
 
 
 def test_what_counts_is_the_median_of_all_pairs_and_not_one_that_is_dear() -> None:
@@ -113,7 +113,7 @@ def test_looks_are_repeated_whatever_the_machine_does(
     found = searched(boxes.clipped_mean, 1.0, 4_000, run=RUN, store=store)
     sizes = [*looks]
     looks.clear()
-    monkeypatch.setattr(black_box_arms.BlackBoxArm, "paces", ([1.0], [1.0]))
+    monkeypatch.setattr(black_box_arms.BlackBoxArm, "durations", ([1.0], [1.0]))
     again = searched(boxes.clipped_mean, 1.0, 4_000, run=RUN, store=store)
     assert looks == sizes
     assert (again.estimate, again.search) == (found.estimate, found.search)
@@ -183,18 +183,18 @@ def test_what_answers_took_is_kept_with_them(tmp_path: Path, where: Any) -> None
             tries.append(draws)
             for first, stop in ((0, 2), (2, 5)):
                 draws.draw(first, stop)
-    assert tries[0].paces == tries[1].paces
-    assert [len(paces) for paces in tries[1].paces] == [5, 5]
-    assert all(0 < pace < 60 for paces in tries[1].paces for pace in paces)
+    assert tries[0].durations == tries[1].durations
+    assert [len(durations) for durations in tries[1].durations] == [5, 5]
+    assert all(0 < one < 60 for side in tries[1].durations for one in side)
 
 
 def test_a_few_outputs_are_timed_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampler, "perf_counter", iter(range(100)).__next__)
-    for rows, paces in ((8, [1 / 8] * 4), (3, [1 / 9]), (16, [1 / 16] * 4), (1, [])):
+    for rows, durations in ((8, [1 / 8] * 4), (3, [1 / 9]), (16, [1 / 16] * 4), (1, [])):
         timer = sampler.Timer()
         for _ in range(4):
             timer.drew(rows)
-        assert timer.paces == pytest.approx(paces)
+        assert timer.durations == pytest.approx(durations)
 
 
 @pytest.mark.slow

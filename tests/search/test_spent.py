@@ -65,7 +65,7 @@ def test_short_times_are_not_put_down(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_a_search_goes_on_where_its_time_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(black_box_arms.BlackBoxArm, "paces", ([1e-5], [1e-5]))
+    monkeypatch.setattr(black_box_arms.BlackBoxArm, "durations", ([1e-5], [1e-5]))
     store, run = Store(), {"seconds": 600.0, "stop": "never"}
     draw, drawn = black_box_arms.BlackBoxArm.draw, []
 

@@ -25,7 +25,7 @@ class NoFrameError(Exception):
 class Frame(NamedTuple):
     """One message."""
 
-    header: dict[str, Any]  # its kind under "tell" or "do", and its fields
+    header: dict[str, Any]  # its kind under "reply" or "do", and its fields
     content: bytes | bytearray | memoryview = b""
 
 

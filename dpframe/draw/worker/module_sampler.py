@@ -123,7 +123,7 @@ class Modules:
             raise Refused(f"{name} has no function prepare(params, data)")
         return ModuleSampler(self._module, header["params"], data, header["attributes"])
 
-    def blame(self, error: BaseException) -> str:
+    def describe(self, error: BaseException) -> str:
         """Describe an exception, like `ZeroDivisionError: division by zero (mean.py:14)`."""
         try:
             text = " ".join(str(error).split())[:500] or "no message"
@@ -140,7 +140,7 @@ class Modules:
 def main() -> None:
     """Serve a run that needs this interpreter."""
     modules = Modules()
-    serve(modules.load, modules.blame)
+    serve(modules.load, modules.describe)
 
 
 def limit_memory(more: int | None) -> None:

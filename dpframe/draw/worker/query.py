@@ -30,27 +30,27 @@ def ask(query: Callable[[], Any], sensitivity: Callable[[], Any] | None = None) 
     """Call a query, which returns the release without noise, and a stated sensitivity.
 
     Returns:
-        A message, which `heard` reads.
+        A message, which `parse_reply` reads.
 
     Raises:
         Refused: the query did not return numbers.
     """
-    header: dict[str, Any] = {"tell": "queried", "raised": None, "form": ""}
+    header: dict[str, Any] = {"reply": "queried", "raised": None, "form": ""}
     try:
         answer = query()
     except (Exception, SystemExit) as error:
-        return Frame({**header, "raised": told(error)})
+        return Frame({**header, "raised": describe_error(error)})
     try:
         if sensitivity is not None:
-            said = numbers(sensitivity())[1]
-            header["sensitivity"] = said[0] if len(said) == 1 else math.nan
+            stated = numbers(sensitivity())[1]
+            header["sensitivity"] = stated[0] if len(stated) == 1 else math.nan
         header["form"], header["numbers"] = numbers(answer)
     except TypeError as error:
         raise Refused(str(error)) from None
     return Frame(header)
 
 
-def heard(frame: Frame) -> Queried:
+def parse_reply(frame: Frame) -> Queried:
     """Read the message of `ask`; raise Refused if its answer is not made of numbers."""
     header = frame.header
     stated = header.get("sensitivity")
@@ -81,7 +81,7 @@ def numbers(answer: Any) -> tuple[str, list[Any]]:
     return _form(answer, found), found
 
 
-def told(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Describe an exception by its type and its message without numbers."""
     message = re.sub(r"[-+]?\d[\d.,e+-]*", "#", str(error)).strip().split("\n")[0][:200]
     return type(error).__name__ + (f": {message}" if message else "")

@@ -50,14 +50,14 @@ class Timer:
 
     def __init__(self) -> None:
         self._since, self._rows = perf_counter(), 0
-        self.paces: list[float] = []  # seconds per output, each of `TIMED` outputs or more
+        self.durations: list[float] = []  # seconds per output, each of `TIMED` outputs or more
 
     def drew(self, rows: int) -> None:
         """Note that `rows` more outputs were drawn."""
         self._rows += rows
         if self._rows >= TIMED:
             now = perf_counter()
-            self.paces.append((now - self._since) / self._rows)
+            self.durations.append((now - self._since) / self._rows)
             self._since, self._rows = now, 0
 
 
@@ -104,7 +104,7 @@ class Sampler:
             if due or nbytes > _NBYTES or chunk + 1 == task["stop"]:
                 if (fault := self.fault(task["lane"], task["data"])) is not None:
                     raise Refused(fault)
-                yield self._frame(ready, timer.paces)
+                yield self._frame(ready, timer.durations)
                 ready, since, timer = [], monotonic(), Timer()
 
     def query(self, data: int) -> Frame:
@@ -191,12 +191,12 @@ class Sampler:
         if os.getpid() != self.process:
             os._exit(0)
 
-    def _frame(self, chunks: list[Chunk], paces: list[float]) -> Frame:
+    def _frame(self, chunks: list[Chunk], durations: list[float]) -> Frame:
         whole = joined(chunks)
-        header = {"tell": "outputs", "chunks": len(chunks), "shape": whole.shape}
+        header = {"reply": "outputs", "chunks": len(chunks), "shape": whole.shape}
         header["dtype"] = whole.dtype
         if whole.natives is not None:
-            header.update(answering=True, natives=list(whole.natives), paces=paces)
+            header.update(answering=True, natives=list(whole.natives), durations=durations)
             header["words"] = self.encoder.take_words()
         return Frame(header, whole.content)
 
@@ -211,12 +211,12 @@ def seeds(stream: Sequence[Any], chunk: int, dataset: int) -> bytes:
 
 def serve(
     load: Callable[[Frame], Sampler],
-    blame: Callable[[BaseException], str],
+    describe: Callable[[BaseException], str],
     clean_up: Callable[[], None] = lambda: None,
 ) -> None:
     """Serve a run until it has no more tasks.
 
-    `load` makes a sampler by a request, and `blame` describes an exception. `clean_up` is called
+    `load` makes a sampler by a request, and `describe` describes an exception. `clean_up` is called
     before this process ends, with its process group.
     """
     tasks, answers = os.dup(0), os.dup(1)
@@ -230,8 +230,8 @@ def serve(
         file.write("1000")
     todo: queue.SimpleQueue[Frame] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(tasks, todo, clean_up), daemon=True).start()
-    server = Server(load, blame, lambda frame: frames.write(answers, frame))
-    server.answer(Frame({"tell": "ready"}))
+    server = Server(load, describe, lambda frame: frames.write(answers, frame))
+    server.answer(Frame({"reply": "ready"}))
     while True:
         server.do(todo.get())
 
@@ -257,10 +257,10 @@ class Server:
     def __init__(
         self,
         load: Callable[[Frame], Sampler],
-        blame: Callable[[BaseException], str],
+        describe: Callable[[BaseException], str],
         write: Callable[[Frame], None],
     ) -> None:
-        self._load, self._blame, self._write = load, blame, write
+        self._load, self._describe, self._write = load, describe, write
         self._process = os.getpid()
         self._sampler: Sampler | None = None
 
@@ -274,25 +274,25 @@ class Server:
     def do(self, task: Frame) -> None:
         """Do one task and answer."""
         try:
-            if task.header["do"] == "load":
+            if task.header["request"] == "load":
                 self._sampler = None
                 self._sampler = self._load(task)
-                self.answer(Frame({"tell": "loaded"}))
+                self.answer(Frame({"reply": "loaded"}))
                 return
             assert self._sampler is not None
-            if task.header["do"] == "query":
+            if task.header["request"] == "query":
                 self.answer(self._sampler.query(task.header["data"]))
                 return
             for frame in self._sampler.draw(task.header):
                 self.answer(frame)
-            self.answer(Frame({"tell": "done"}))
+            self.answer(Frame({"reply": "done"}))
         except Refused as refused:
-            self.answer(Frame({"tell": "refused", "why": str(refused)}))
+            self.answer(Frame({"reply": "refused", "why": str(refused)}))
         except BaseException as error:  # the black box may raise anything
             if os.getpid() != self._process:  # it has forked, and both have returned
                 os._exit(0)
             with contextlib.suppress(BaseException):
-                blame = self._blame(error)
-                self.answer(Frame({"tell": "raised", "type": type(error).__name__, "blame": blame}))
+                text = self._describe(error)
+                self.answer(Frame({"reply": "raised", "type": type(error).__name__, "error": text}))
                 return
             os._exit(1)  # the box has broken the interpreter
