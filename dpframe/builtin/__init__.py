@@ -101,10 +101,10 @@ def dpframe_neighbourhoods() -> dict[str, str]:
 def dpframe_reports() -> dict[str, str]:
     """The modules of report formats, by suffix."""
     return {
-        ".html": "dpframe.report.files.html",
+        ".html": "dpframe.report.html",
         ".csv": "dpframe.results.rows",
-        ".md": "dpframe.report.files.markdown",
-        ".xml": "dpframe.report.files.junit",
+        ".md": "dpframe.report.markdown",
+        ".xml": "dpframe.report.junit",
     }
 
 

@@ -303,7 +303,7 @@ def plan(
         render_plan(found, console())
     if report is not None:
         if page:
-            from dpframe.report.files import html  # jinja2 takes long to import
+            from dpframe.report import html  # jinja2 takes long to import
 
             write_picture(html.power(found), report)
             caption = "power as a table, and against trials"

@@ -52,7 +52,7 @@ def announce(record: Record, environment: Mapping[str, str], say: Callable[[str]
         for line in github.alarms(record, file, lines_of(record).get):
             say(line)
     if summary := environment.get("GITHUB_STEP_SUMMARY"):
-        from dpframe.report.files import markdown
+        from dpframe.report import markdown
 
         page = Path(summary)
         try:

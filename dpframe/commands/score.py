@@ -52,9 +52,9 @@ class ScoreRecord(dict[str, Any]):
         return out.getvalue().rstrip()
 
     def _repr_html_(self) -> str:
-        from dpframe.report.files.scores import fragment
+        from dpframe.report.html import scores_fragment
 
-        return fragment(self)
+        return scores_fragment(self)
 
 
 class Candidate(NamedTuple):

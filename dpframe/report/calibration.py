@@ -10,7 +10,7 @@ from dpframe.report import number_format
 from dpframe.report.group import same, settings
 from dpframe.report.number_format import duration, lower, percent, plural, point, quantity, setting
 from dpframe.report.scores import estimate_text
-from dpframe.report.tables import Assumptions, Line, Part, Row, Table
+from dpframe.report.tables import Assumptions, Line, Part, ReportTable, Row
 from dpframe.report.verdict_text import SYMBOL
 
 ResultRow = dict[str, Any]
@@ -165,7 +165,7 @@ CORNERS: Columns = {
 }
 
 
-def _section(title: str, text: str, columns: Columns, rows: list[ResultRow]) -> Table:
+def _section(title: str, text: str, columns: Columns, rows: list[ResultRow]) -> ReportTable:
     lines = []
     for row in rows:
         kind = "failed" if row.get("status") == "failed" else row["promise"]
@@ -174,10 +174,10 @@ def _section(title: str, text: str, columns: Columns, rows: list[ResultRow]) -> 
             promise = "–"
         texts = [*(write(row) for write in columns.values()), f"{SYMBOL[verdict]} {promise}"]
         lines.append(Row(texts, verdict or "dim"))
-    return Table((*columns, "promise"), lines, ("n",), title, text, is_named=False)
+    return ReportTable((*columns, "promise"), lines, ("n",), title, text, is_named=False)
 
 
-def sections(found: dict[str, Any]) -> Iterator[Table]:
+def sections(found: dict[str, Any]) -> Iterator[ReportTable]:
     """Return the tables: one for each known truth, and the computed corner."""
     for rows in tables(found["rows"], (*OWN_KEYS, "audit.trials")):
         # By trials, estimators that certify first, the best on top.
@@ -286,7 +286,7 @@ def _comparison_title(row: ResultRow) -> str:
 
 def _comparison_table(
     title: str, named: list[tuple[str, ResultRow]], assumptions: Assumptions
-) -> Table:
+) -> ReportTable:
     named.sort(key=lambda one: (not one[1]["certified"], -(one[1]["epsilon_lower"] or 0.0)))
     known = any(row["truth"] for _, row in named)
     lines = []
@@ -301,7 +301,7 @@ def _comparison_table(
         texts.append(assumptions.mark(row["assumption"]))
         lines.append(Row(texts, None if certified else "dim"))
     heads = [title, "bound", *["of true ε"] * known, "estimate", "draws", "time", "assumes"]
-    return Table(heads, lines, right=("of true ε", "draws", "time"))
+    return ReportTable(heads, lines, right=("of true ε", "draws", "time"))
 
 
 def _comparison_remarks(found: dict[str, Any]) -> Iterator[Line]:

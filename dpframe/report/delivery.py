@@ -11,8 +11,8 @@ from typing import Any
 from dpframe.builtin import dpframe_reports
 from dpframe.common import files
 from dpframe.common.text import escape
-from dpframe.errors import OutputError
-from dpframe.report.files import scores
+from dpframe.errors import DpframeError, OutputError
+from dpframe.report import markdown, scores
 from dpframe.report.findings import outcomes
 from dpframe.report.verdict_text import OutcomeKind
 from dpframe.results import store
@@ -63,14 +63,39 @@ def report_as(suffix: str, record: Record | Mapping[str, Any], asked: str = "") 
     report; its message begins with `asked`.
     """
     if isinstance(record, Mapping):
-        return scores.document(record, suffix)
+        return scores_document(record, suffix)
     return _writer(suffix, asked or f"a report as {suffix}")(record)
+
+
+def scores_document(found: Mapping[str, Any], suffix: str) -> str:
+    """Return the answer about scores, or its JSON, as the text of an HTML, Markdown or CSV file.
+
+    Raises OutputError if there is no such report of scores, DpframeError if it is not such an
+    answer.
+    """
+    _check_suffix(suffix)
+    try:
+        if suffix.lower() == ".csv":
+            return scores.as_csv(found)
+        if suffix.lower() == ".md":
+            return markdown.document_of(scores.parts(found, remarks=True, every=True))
+        from dpframe.report.html import scores_page  # jinja2 takes long to import
+
+        return scores_page(found)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DpframeError(f"not a complete output of dpframe score: {error!r}") from None
+
+
+def _check_suffix(suffix: str) -> None:
+    """Raise OutputError if no report of scores has this suffix."""
+    if suffix.lower() not in (".html", ".md", ".csv"):
+        raise OutputError(f"{suffix or 'no suffix'}: a report of scores is .html, .md or .csv")
 
 
 def check(path: Path, *, of_scores: bool = False) -> None:
     """Raise before a long run what `write` would raise after it."""
     if of_scores:
-        scores.check(path.suffix)
+        _check_suffix(path.suffix)
     else:
         _writer(path.suffix, str(path))
     _prepare(path)
@@ -125,7 +150,7 @@ def _refused(path: Path, error: OSError) -> OutputError:
 
 def brief(record: Record) -> str:
     """Return the verdict and a small table in HTML."""
-    from dpframe.report.files.html import summary  # jinja2 takes long to import
+    from dpframe.report.html import summary  # jinja2 takes long to import
 
     return summary(record)
 

@@ -13,7 +13,7 @@ from dpframe.common.text import cut
 from dpframe.report import group, verdict_text
 from dpframe.report.group import Group, cell_name, repeated
 from dpframe.report.number_format import brief, lower, percent, plural, quantity, setting
-from dpframe.report.tables import LIMITED, Line, Row, Table
+from dpframe.report.tables import LIMITED, Line, ReportTable, Row
 from dpframe.report.verdict_text import (
     NO_REASON,
     SYMBOL,
@@ -458,13 +458,13 @@ def mechanisms(record: Record) -> Iterator[MechanismResults]:
             yield MechanismResults(label, [("failed", "– skipped")], "nothing was tested")
 
 
-def mechanism_table(record: Record, most: int | None = None) -> Table:
+def mechanism_table(record: Record, most: int | None = None) -> ReportTable:
     """Return the verdicts and the worst cell of each mechanism as a table."""
     rows = []
     for label, tallies, worst in itertools.islice(mechanisms(record), most):
         counts = ", ".join(text for _, text in tallies)
         rows.append(Row([label, Line(counts, tallies[0][0] if len(tallies) == 1 else None), worst]))
-    return Table(("mechanism", "verdicts", "worst cell"), rows)
+    return ReportTable(("mechanism", "verdicts", "worst cell"), rows)
 
 
 def _worst_of(cells: list[CellRecord], found: list[Group]) -> str:

@@ -1,13 +1,16 @@
-"""The results for scores made elsewhere, in sentences."""
+"""The results for scores made elsewhere: in sentences, and as CSV."""
 
+import csv
+import io
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dpframe.report import number_format
 from dpframe.report.number_format import duration, percent, plural, point, quantity, setting
-from dpframe.report.tables import Assumptions, Line, Part, Row, Table
+from dpframe.report.tables import Assumptions, Line, Part, ReportTable, Row
 from dpframe.report.verdict_text import SYMBOL, WORDS
+from dpframe.results.rows import field
 
 Found = Mapping[str, Any]
 ResultRow = dict[str, Any]
@@ -296,7 +299,7 @@ def meaning(found: Found) -> str:
     )
 
 
-def table(found: Found, rows: Sequence[ResultRow], assumptions: Assumptions) -> Table:
+def table(found: Found, rows: Sequence[ResultRow], assumptions: Assumptions) -> ReportTable:
     """Return a table of estimators: bounds first, the largest on top.
 
     For canaries there is a line for each δ, beside the largest possible bound of these canaries.
@@ -334,7 +337,7 @@ def table(found: Found, rows: Sequence[ResultRow], assumptions: Assumptions) -> 
             }
             style = verdict or (None if certified else "dim")
             lines.append(Row([texts[title] for title in heads], style))
-    return Table(heads, lines, right=("time",))
+    return ReportTable(heads, lines, right=("time",))
 
 
 def estimate_text(value: float | None, interval: Any) -> str:
@@ -343,3 +346,39 @@ def estimate_text(value: float | None, interval: Any) -> str:
         return point(value)
     low, high = map(_point, interval)
     return f"{point(value)} ({low} to {high})"
+
+
+# CSV.
+
+
+COLUMNS = (
+    *("estimator", "status", "delta", "epsilon_lower", "epsilon", "interval_lower"),
+    *("interval_upper", "confidence", "certified", "p_value", "verdict", "assumption", "reason"),
+)
+"""The columns of the .csv report."""
+
+
+def _rows(found: Found) -> Iterator[ResultRow]:
+    """Yield a line for each estimator and δ, best bounds first."""
+    best = certified_rows(found)
+    if found["kind"] != ONE_RUN:
+        best.sort(key=bound_of, reverse=True)
+    rest = [row for row in found["rows"] if row not in best]
+    for row in [*best, *rest, *found["skipped"]]:
+        estimate = row.get("estimate") or {}
+        line = dict.fromkeys(COLUMNS) | {key: row[key] for key in COLUMNS if key in row}
+        line |= {key: estimate[key] for key in COLUMNS if key in estimate}
+        line |= dict(zip(COLUMNS[5:7], estimate.get("interval") or (None, None), strict=True))
+        label = row["estimator"] if isinstance(row["estimator"], str) else row["estimator"]["label"]
+        line |= {"estimator": label, "status": row.get("status", "skipped")}
+        for bound in row.get("bounds") or [{}]:
+            yield line | {key: bound[key] for key in COLUMNS if key in bound}
+
+
+def as_csv(found: Found) -> str:
+    """Return the answer about scores, or its JSON, as CSV with the columns `COLUMNS`."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")
+    writer.writerow(COLUMNS)
+    writer.writerows([field(line[column]) for column in COLUMNS] for line in _rows(found))
+    return out.getvalue()

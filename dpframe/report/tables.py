@@ -40,7 +40,7 @@ class Row(NamedTuple):
     style: str | None = None  # as that of a line; the name of a row is bold, unless it is dim
 
 
-class Table(NamedTuple):
+class ReportTable(NamedTuple):
     """A table and what stands above it."""
 
     heads: Sequence[str]
@@ -51,7 +51,7 @@ class Table(NamedTuple):
     is_named: bool = True  # the first column names the rows
 
 
-Part = Line | Table
+Part = Line | ReportTable
 
 
 class Assumptions(dict[str, int]):
@@ -83,7 +83,7 @@ LIMITED = {
 """Upper limits, by `epsilon_upper_of`."""
 
 
-def cell_table(cells: Sequence[CellRecord], most: int) -> Table:
+def cell_table(cells: Sequence[CellRecord], most: int) -> ReportTable:
     """Return a table of the first `most` cells: the verdict first, `NUMBERS` last.
 
     Attack, estimator and repeat are columns if they differ; the title names those that all share.
@@ -103,7 +103,7 @@ def cell_table(cells: Sequence[CellRecord], most: int) -> Table:
         texts += [setting(cell.swept[key]) if key in cell.swept else "–" for key in keys]
         rows.append(Row([*texts, *[str(cell.repeat)] * several, *numbers(cell)], state(cell)))
     heads = ["verdict", "mechanism", *different, *(short(key, keys) for key in keys)]
-    return Table([*heads, *["repeat"] * several, *NUMBERS], rows, NUMBERS, ", ".join(common))
+    return ReportTable([*heads, *["repeat"] * several, *NUMBERS], rows, NUMBERS, ", ".join(common))
 
 
 def bound(cell: CellRecord) -> str:
@@ -196,7 +196,7 @@ GRAVITY = ("violated", "failed", "inconclusive", None, "consistent")
 """Verdicts from the gravest; a row shows the gravest of its cells."""
 
 
-def version_table(record: Record) -> Table | None:
+def version_table(record: Record) -> ReportTable | None:
     """Return the result of each mechanism in each of its environments.
 
     Mechanisms that ran in a single environment are left out; None if all did. A mechanism is known
@@ -218,7 +218,7 @@ def version_table(record: Record) -> Table | None:
         if len({where for _, where in places}) > 1
         for (label, where), several in places.items()
     ]
-    return Table(["mechanism", "environment", "result"], rows) if rows else None
+    return ReportTable(["mechanism", "environment", "result"], rows) if rows else None
 
 
 def _environment(cell: CellRecord) -> str:

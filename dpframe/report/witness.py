@@ -103,13 +103,13 @@ def _command(path: str, changes: Iterable[str], files: Iterable[str] = ()) -> st
     return shlex.join(["dpframe", "run", path, *options])
 
 
-def event_in_words(title: str, found: WitnessRecord, told: Sequence[str] = ()) -> Iterator[str]:
+def event_in_words(title: str, found: WitnessRecord, details: Sequence[str] = ()) -> Iterator[str]:
     """Describe an event, with outputs inside and outside it if the record has some."""
     zero, one = (
         f"in {quantity(hits) if hits else 'none'} of {quantity(trials)} draws from {name}"
         for hits, trials, name in zip(found.hits, found.trials, ("D", "D′"), strict=True)
     )
-    yield f"{title}: {found.event}, {', '.join([f'{zero} and {one}', *told])}."
+    yield f"{title}: {found.event}, {', '.join([f'{zero} and {one}', *details])}."
     for place, outputs in (("in", found.inside), ("outside", found.outside)):
         if outputs:
             yield f"Outputs {place} this event: {'; '.join(outputs)}."

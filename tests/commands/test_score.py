@@ -19,7 +19,7 @@ from dpframe.commands.score import _refuted
 from dpframe.draw.streams import PILOT, Stream, host_generator
 from dpframe.errors import PluginError, ScoresError
 from dpframe.interfaces.estimator import Query
-from dpframe.report.files.scores import document
+from dpframe.report.delivery import scores_document
 from dpframe.report.scores import larger, parts, reversal, sources
 from dpframe.report.terminal.text import show_parts
 from dpframe.results.store import answer_at, dumps
@@ -366,7 +366,11 @@ def test_reports_of_scores_escape_everything(tmp_path: Path) -> None:
     found["rows"][0]["estimator"]["label"] = found["scores"]["in"]["name"] = HOSTILE
     found["rows"][0]["estimate"]["notes"] = [HOSTILE]
     found["rows"][-1]["reason"] = found["skipped"][0]["reason"] = HOSTILE
-    for text in (found._repr_html_(), document(found, ".html"), document(found, ".md")):
+    for text in (
+        found._repr_html_(),
+        scores_document(found, ".html"),
+        scores_document(found, ".md"),
+    ):
         assert "<script" not in text
         assert "\x1b" not in text
         assert "≥" in text
@@ -380,4 +384,4 @@ def test_reports_of_scores_escape_everything(tmp_path: Path) -> None:
     with pytest.raises(DpframeError, match=r"a report of scores is \.html"):
         dpframe.report(found, tmp_path / "r.xml")
     with pytest.raises(DpframeError, match="not a complete output of dpframe score"):
-        document({**found, "rows": 7}, ".html")
+        scores_document({**found, "rows": 7}, ".html")

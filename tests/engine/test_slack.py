@@ -17,8 +17,7 @@ from dpframe.claims import GaussianDP, PureDP
 from dpframe.engine.estimate import slack
 from dpframe.errors import CellError
 from dpframe.interfaces.estimator import Estimate, Query
-from dpframe.report import verdict_text
-from dpframe.report.files import html
+from dpframe.report import html, verdict_text
 from dpframe.results.model import SlackRecord
 from dpframe.results.store import as_record
 from dpframe.results.verdict import Looks

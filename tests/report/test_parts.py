@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 from support.html_pages import Page
 
-from dpframe.report.files.html import page_of
-from dpframe.report.files.markdown import document_of
-from dpframe.report.tables import Assumptions, Line, Part, Row, Table
+from dpframe.report.html import page_of
+from dpframe.report.markdown import document_of
+from dpframe.report.tables import Assumptions, Line, Part, ReportTable, Row
 from dpframe.report.terminal.text import show_parts
 
 HOSTILE = "<b>a</b> [red] | \x1b[31m"
@@ -18,7 +18,7 @@ ROWS = [Row(["one", "1", Line("bad", "violated")]), Row([HOSTILE, "2", "–"], "
 PARTS: list[Part] = [
     Line("Answer", "bold"),
     Line("Warned", "failed"),
-    Table(("name", "n", "verdict"), ROWS, right=("n",)),
+    ReportTable(("name", "n", "verdict"), ROWS, right=("n",)),
     Line("A note", "note"),
 ]
 
@@ -45,7 +45,7 @@ def test_every_layout_has_all_lines_and_cells_and_escapes_them(layout) -> None:
 def test_tables_stand_between_blank_lines_on_the_terminal() -> None:
     lines = terminal([Line("above"), PARTS[2], PARTS[2], Line("below")]).splitlines()
     assert [n for n, line in enumerate(lines) if not line] == [1, 6, 11]
-    titled = terminal([Table(("a",), [Row(["1"])], title="Title", explanation="Why")])
+    titled = terminal([ReportTable(("a",), [Row(["1"])], title="Title", explanation="Why")])
     assert titled.splitlines()[:3] == ["Title", "Why", "a"]
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from support import made_records
 
+from dpframe.report import junit, markdown
 from dpframe.report.diff import match
-from dpframe.report.files import junit, markdown
 from dpframe.report.group import cell_name as called, groups
 from dpframe.results.store import as_record
 

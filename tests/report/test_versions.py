@@ -6,8 +6,8 @@ from typing import Any
 
 from support import made_records
 
-from dpframe.report.files.html import document as html
-from dpframe.report.files.markdown import document
+from dpframe.report.html import document as html
+from dpframe.report.markdown import document
 from dpframe.report.tables import OWN, version_table
 from dpframe.report.witness import as_tables, as_test, as_toml
 from dpframe.results.store import as_record

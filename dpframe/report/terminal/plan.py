@@ -15,7 +15,7 @@ from dpframe.report.number_format import (
     size,
     upper,
 )
-from dpframe.report.tables import Line, Part, Row, Table
+from dpframe.report.tables import Line, Part, ReportTable, Row
 from dpframe.report.terminal.text import show_parts
 from dpframe.report.verdict_text import SYMBOL, unadjusted
 
@@ -100,7 +100,7 @@ def render_plan(plan: Outlook, console: Console) -> None:
 
 def _parts(plan: Outlook) -> Iterator[Part]:
     rows = [Row([name, text]) for name, text in facts_of(plan)]
-    yield Table(("", ""), rows, title=plan["name"])
+    yield ReportTable(("", ""), rows, title=plan["name"])
     if plan["m"] > 1 and plan["multiplicity"] == "none":
         yield Line(f"! {unadjusted(plan['m'], plan['confidence'])}", "failed")
     if reached := plan["estimators"]:
@@ -160,7 +160,7 @@ def meaning_of_power(rows: list[PowerRow]) -> str:
     return POWER.format(rows[0]["probability"], models)
 
 
-def power_table(rows: list[PowerRow]) -> Table:
+def power_table(rows: list[PowerRow]) -> ReportTable:
     """Return the table of powers."""
     heads = ["cells", "claimed", "detectable"]
     heads += [f"{multiple:g}×" for multiple in rows[0]["curve"]]
@@ -174,10 +174,10 @@ def power_table(rows: list[PowerRow]) -> Table:
         if row["against"]:
             texts.append("none" if row["needed"] is None else quantity(row["needed"]))
         lines.append(Row([f"{row['label']} ×{row['cells']}", *texts]))
-    return Table(heads, lines, right=heads[1:])
+    return ReportTable(heads, lines, right=heads[1:])
 
 
-def _reach(rows: list[Reach]) -> Table:
+def _reach(rows: list[Reach]) -> ReportTable:
     lines = []
     for row in rows:
         largest = row["largest_epsilon"] if row["certifies"] else None
@@ -185,7 +185,7 @@ def _reach(rows: list[Reach]) -> Table:
         numbers = [quantity(row["trials"]), setting(row["delta"]), reach]
         lines.append(Row([row["label"], *numbers, row["assumption"]]))
     heads = ("estimator", "trials", "δ", "largest ε", "assumption")
-    return Table(heads, lines, right=heads[1:4])
+    return ReportTable(heads, lines, right=heads[1:4])
 
 
 def _coarse(rows: list[Reach]) -> str:

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from dpframe.report.number_format import setting
-from dpframe.report.tables import Line, Part, Row, Table
+from dpframe.report.tables import Line, Part, ReportTable, Row
 from dpframe.report.terminal.text import STYLE, laid_out, literal, show, show_parts
 from dpframe.report.verdict_text import SYMBOL
 
@@ -43,7 +43,7 @@ def render_plugins(
         # Mechanisms and pairs exchange nothing.
         used = [n for n in range(len(heads)) if n != 2 or any(row[n] for row in rows)]
         made = [Row([row[n] for n in used]) for row in rows]
-        shown.append(Table([heads[n] for n in used], made))
+        shown.append(ReportTable([heads[n] for n in used], made))
     for failure in broken:
         where = f"{failure.distribution} {failure.version}, {failure.what}"
         shown.append(Line(f"{SYMBOL['failed']} not loaded: {where}: {failure.error}", "failed"))
@@ -65,7 +65,7 @@ def render_plugin(
         show(console, Text(), *map(literal, [" ".join(lines)] if is_prose else lines))
     fields = ("name", "type", "default", "bounds", "meaning")
     rows = [Row([getattr(parameter, name) for name in fields]) for parameter in parameters]
-    made = laid_out(Table(("parameter", *fields[1:]), rows))
+    made = laid_out(ReportTable(("parameter", *fields[1:]), rows))
     show(console, Text(), made if rows else literal("takes no parameters"))
 
 

@@ -34,7 +34,7 @@ from dpframe.report.group import (
     telling_name,
 )
 from dpframe.report.number_format import lower, plural, point, quantity, setting, spread, upper
-from dpframe.report.tables import Line, Row, Table, version_table
+from dpframe.report.tables import Line, ReportTable, Row, version_table
 from dpframe.report.terminal.text import STYLE, joined, laid_out, least_width, literal, show, table
 from dpframe.report.verdict_text import BLIND, SHADES, SYMBOL, UNEXPECTED, WORDS, headline, weight
 from dpframe.results.model import Record
@@ -51,13 +51,13 @@ def render(record: Record, console: Console, *, numbers: bool = False, slack: bo
     `numbers` adds the numbers of all cells; cells that are not on a map are always listed. `slack`
     adds the parts of claimed − certified ε of cells that are not violated.
     """
-    found, said = groups(record.cells), findings(record)
+    found, every = groups(record.cells), findings(record)
     ran = [one for one in found if any(spot.done for spot in one.spots)]
     drawn = _mapped(ran, console)
     listed = ran if numbers else [one for one in ran if one not in drawn]
-    show(console, *_answer(record, said))
+    show(console, *_answer(record, every))
     urgent = [kind for kind in ATTENTION if kind.state is not None]
-    if attention := [line for kind in urgent for line in _listed(said, kind)]:
+    if attention := [line for kind in urgent for line in _listed(every, kind)]:
         show(console, Text(), *attention)
     show(console, Text(), _title(record, found, drawn))
     if drawn:
@@ -74,19 +74,19 @@ def render(record: Record, console: Console, *, numbers: bool = False, slack: bo
         show(console, Text(), laid_out(by_version))
     for kind in ATTENTION:
         if kind not in urgent:
-            show(console, *_listed(said, kind))
-    rest = [one for one in said if one.kind in (Kind.EVIDENCE, Kind.MEANING)]
+            show(console, *_listed(every, kind))
+    rest = [one for one in every if one.kind in (Kind.EVIDENCE, Kind.MEANING)]
     show(console, *([Text()] if rest else []), *(literal(str(finding)) for finding in rest))
     if len(listed) < len(ran):
         show(console, literal("The numbers of every cell: --numbers", "dim"))
 
 
-def _answer(record: Record, said: list[Finding]) -> Iterator[Text]:
+def _answer(record: Record, every: list[Finding]) -> Iterator[Text]:
     """Write the answer, warnings, the reason, what was tested, and confidence and cost."""
     head = headline(record)
     line = literal(head.answer, STYLE["violated"] if head.grave else "bold")
     yield line.append_text(literal(head.others, "bold"))
-    for finding in (one for one in said if one.kind in HEAD):
+    for finding in (one for one in every if one.kind in HEAD):
         yield literal(f"{finding.kind.sign} {finding}".strip(), STYLE[finding.kind.state])
     yield literal(" ".join(filter(None, [head.sure, head.cost])))
 
@@ -112,9 +112,9 @@ def _title(record: Record, found: list[Group], drawn: list[Group]) -> Text:
     return text.append("\n").append_text(joined(signs))
 
 
-def _listed(said: list[Finding], kind: Kind) -> Iterator[Text]:
+def _listed(every: list[Finding], kind: Kind) -> Iterator[Text]:
     """List the findings of a kind."""
-    found = [finding for finding in said if finding.kind is kind]
+    found = [finding for finding in every if finding.kind is kind]
     for finding in found[:MOST_LINES]:
         yield literal(f"{kind.sign} {finding.what}", STYLE[kind.state])
         if finding.where:
@@ -203,7 +203,7 @@ def _numbers(found: list[Group], record: Record) -> Iterator[Text | rich.table.T
             spots.append(spot)
     heads = [("mechanism", "attack", "estimator")[part] for part in naming]
     heads += [*titles, *HEADS, *["found by"] * searched, "verdict"]
-    yield laid_out(Table(heads, rows, right=[*titles, *HEADS]))
+    yield laid_out(ReportTable(heads, rows, right=[*titles, *HEADS]))
     yield literal(" ".join(_meanings(spots)), "dim")
 
 
@@ -286,7 +286,7 @@ def _slack(record: Record, found: list[Group]) -> Iterator[Text | rich.table.Tab
         shown = [amounts.get(part, "–") for part in used]
         rows.append(Row([name, *shown, lower(share(cell))]))
     heads = ["cell", *used, "certified ÷ claimed"]
-    yield laid_out(Table(heads, rows, right=heads[1:], is_named=False))
+    yield laid_out(ReportTable(heads, rows, right=heads[1:], is_named=False))
     if (rest := len(cells) - MOST_SLACK) > 0:
         yield literal(f"… and {plural(rest, 'more cell')}; see the record", "dim")
     yield from (literal(f"{name}: {meanings[name]}", "dim") for name in used)

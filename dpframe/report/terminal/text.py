@@ -119,7 +119,7 @@ def show_parts(console: Console, shown: Iterable[tables.Part]) -> None:
     """Print lines and tables, with a blank line above and below each table."""
     after_first = after_table = False
     for part in shown:
-        is_table = isinstance(part, tables.Table)
+        is_table = isinstance(part, tables.ReportTable)
         if after_table or (is_table and after_first):
             show(console, Text())
         after_first, after_table = True, is_table
@@ -133,7 +133,7 @@ def show_parts(console: Console, shown: Iterable[tables.Part]) -> None:
         show(console, laid_out(part))
 
 
-def laid_out(part: tables.Table) -> Table:
+def laid_out(part: tables.ReportTable) -> Table:
     """Return a table of rich."""
     rows = []
     for cells, style in part.rows:

@@ -7,12 +7,11 @@ from support import ROOT, made_records
 from support.html_pages import Page
 
 from dpframe.errors import DpframeError
-from dpframe.report import figures
+from dpframe.report import figures, html
 from dpframe.report.figures import comparison, drawing
-from dpframe.report.files import html
 from dpframe.results.store import as_record
 
-STYLE = ROOT / "dpframe" / "report" / "files" / "templates" / "style.css"
+STYLE = ROOT / "dpframe" / "report" / "templates" / "style.css"
 
 
 def with_slack(lower, **parts):

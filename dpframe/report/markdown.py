@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dpframe.common.text import escape
 from dpframe.report.findings import ATTENTION, Kind, caveats, estimators, mechanism_table, of
 from dpframe.report.number_format import plural
-from dpframe.report.tables import Line, Part, Table, cell_table, version_table
+from dpframe.report.tables import Line, Part, ReportTable, cell_table, version_table
 from dpframe.report.verdict_text import expectations, headline
 from dpframe.results.model import CellRecord, Record
 
@@ -80,7 +80,7 @@ def _table(cells: Sequence[CellRecord], cap: int) -> str:
     return common + table(part) + _left_out(len(cells) - cap, "cell")
 
 
-def _capped(part: Table, cap: int, noun: str) -> str:
+def _capped(part: ReportTable, cap: int, noun: str) -> str:
     shown = table(part._replace(rows=part.rows[:cap]))
     return shown + _left_out(len(part.rows) - cap, noun)
 
@@ -139,7 +139,7 @@ def code(text: str, most: int) -> str:
     return f"{fence}toml\n{shown}\n{fence}"
 
 
-def table(part: Table) -> str:
+def table(part: ReportTable) -> str:
     """Return a table."""
     texts = ([one.text if isinstance(one, Line) else one for one in row.cells] for row in part.rows)
     lines = [part.heads, ["---"] * len(part.heads), *texts]
@@ -150,7 +150,7 @@ def document_of(parts: Iterable[Part]) -> str:
     """Return a page with the parts of a report; the first is its heading."""
     made: list[str] = []
     for part in parts:
-        if isinstance(part, Table):
+        if isinstance(part, ReportTable):
             made.append(table(part))
         else:
             mark = "**" if part.style == "failed" else ""

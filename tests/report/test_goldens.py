@@ -19,7 +19,7 @@ EVENT |= {"more_likely": "D", "pair_trials": 10, "inside": ["(0, 5)"], "outside"
 
 @pytest.mark.parametrize("suffix", [".md", ".xml", ".csv", ".html"])
 def test_a_report_looks_as_reviewed(suffix, golden, monkeypatch):
-    monkeypatch.setattr("dpframe.report.files.html.pictures", lambda record: ([], []))
+    monkeypatch.setattr("dpframe.report.html.pictures", lambda record: ([], []))
     CELLS[1]["event"] = EVENT
     skipped = [SKIP | {"reason": "no parameter nan"}]
     record = as_record(made_records.record(CELLS, m=3, name="small", skipped=skipped))

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 from support import made_records
 
-from dpframe.report.files.junit import document
+from dpframe.report.junit import document
 from dpframe.results.store import as_record, exit_code
 
 # The elements and attributes that the schema of Jenkins' xUnit plugin allows, and what it requires.

@@ -19,7 +19,7 @@ from markupsafe import Markup
 from dpframe import __version__
 from dpframe.common.text import escape
 from dpframe.errors import DpframeError
-from dpframe.report import findings, group, number_format, verdict_text
+from dpframe.report import findings, group, number_format, scores, verdict_text
 from dpframe.report.findings import ATTENTION, Finding, Kind
 from dpframe.report.group import GridCell, maps
 from dpframe.report.number_format import duration, plural, quantity, together
@@ -67,7 +67,7 @@ def document(record: Record) -> str:
     """Return the whole page."""
     shared = values(record)
     page = environment().get_template("page.html")
-    return page.render(shared | _body(record, shared["said"])).lstrip() + "\n"
+    return page.render(shared | _body(record, shared["by_kind"])).lstrip() + "\n"
 
 
 def summary(record: Record) -> str:
@@ -105,6 +105,24 @@ def page_of(
     return page.render(values, versions=versions, grave=grave) + "\n"
 
 
+def scores_page(found: Mapping[str, Any]) -> str:
+    """Return a page with the answer about scores made elsewhere."""
+    versions = ", ".join(f"{name} {found['environment'][name]}" for name in ("dpframe", "numpy"))
+    return page_of(
+        "Scores made elsewhere",
+        scores.parts(found, remarks=True, every=True),
+        figure("draw_scores", found),
+        f"Seed {found['seed']}; {versions}",
+        grave=bool(found["refuted"]),
+    )
+
+
+def scores_fragment(found: Mapping[str, Any]) -> str:
+    """Return what `dpframe score` prints as an element, for a notebook."""
+    shown = {"parts": list(scores.parts(found)), "grave": found["refuted"]}
+    return environment().get_template("parts.html").render(shown)
+
+
 def figure(draw: str, found: Any) -> tuple[Markup, str]:
     """Draw something as an element, and return its caption; without matplotlib the error."""
     try:
@@ -140,18 +158,18 @@ def _shown(value: Any) -> Any:
 
 def values(record: Record) -> dict[str, Any]:
     """Return the values of the summary for a notebook, which the page has, too."""
-    said: dict[str, list[Finding]] = {kind.name: [] for kind in Kind}
+    by_kind: dict[str, list[Finding]] = {kind.name: [] for kind in Kind}
     for finding in findings.findings(record):
-        said[finding.kind.name].append(finding)
+        by_kind[finding.kind.name].append(finding)
     return {
         "name": record.audit.name,
         "head": verdict_text.headline(record),
-        "said": said,
+        "by_kind": by_kind,
         "mechanisms": findings.mechanism_table(record, MOST_ISSUES),
     }
 
 
-def _body(record: Record, said: dict[str, list[Finding]]) -> dict[str, Any]:
+def _body(record: Record, by_kind: dict[str, list[Finding]]) -> dict[str, Any]:
     """Return the values that only the page has."""
     cells = record.cells
     detailed, several = _detailed(cells), group.repeated(cells)
@@ -167,7 +185,7 @@ def _body(record: Record, said: dict[str, list[Finding]]) -> dict[str, Any]:
         # The policy of the page allows this script by its digest, and no other.
         "script": Markup(script),
         "digest_of_script": b64encode(sha256(script.encode()).digest()).decode(),
-        "attention": [(kind, said[kind.name]) for kind in ATTENTION if said[kind.name]],
+        "attention": [(kind, by_kind[kind.name]) for kind in ATTENTION if by_kind[kind.name]],
         "most": MOST_ISSUES,
         "first": FIRST,
         "procedure": verdict_text.PROCEDURES.get(record.audit.multiplicity),

@@ -8,7 +8,7 @@ import re
 from markdown_it import MarkdownIt
 from support import made_records
 
-from dpframe.report.files.markdown import MOST_BYTES, document
+from dpframe.report.markdown import MOST_BYTES, document
 from dpframe.results.store import as_record
 
 HOSTILE = (

@@ -57,9 +57,9 @@ def document(record: Record) -> str:
     if not record.cells:
         nothing = CellOutcome(OutcomeKind.BROKEN, "no cell was run, so nothing was tested")
         suite.append(_case(None, "the audit as a whole", nothing, totals["name"]))
-    said = [str(headline(record))]
-    said += [*map(str, of(record, *HEAD)), *caveats(record)]
-    _within(suite, "system-out", "\n".join(said))
+    lines = [str(headline(record))]
+    lines += [*map(str, of(record, *HEAD)), *caveats(record)]
+    _within(suite, "system-out", "\n".join(lines))
     ElementTree.indent(root, " ")
     return ElementTree.tostring(root, "unicode", xml_declaration=True) + "\n"
 

@@ -14,9 +14,8 @@ from support import made_records
 from support.html_pages import Page
 
 from dpframe.errors import DpframeError
-from dpframe.report import delivery
-from dpframe.report.files import markdown
-from dpframe.report.files.html import document, harmless, pictures, summary
+from dpframe.report import delivery, markdown
+from dpframe.report.html import document, harmless, pictures, summary
 from dpframe.results.store import as_record
 
 
@@ -24,7 +23,7 @@ def page(cells, **changes):
     return document(as_record(made_records.record(cells, **changes)))
 
 
-SCRIPT = (resources.files("dpframe.report.files") / "templates" / "cells.js").read_text("utf-8")
+SCRIPT = (resources.files("dpframe.report") / "templates" / "cells.js").read_text("utf-8")
 FIGURE_2 = as_record(made_records.figure_2())
 
 
@@ -36,7 +35,7 @@ def figure_2():
 @pytest.fixture
 def plain(monkeypatch):
     """Without figures, which take a second."""
-    monkeypatch.setattr("dpframe.report.files.html.pictures", lambda record: ([], []))
+    monkeypatch.setattr("dpframe.report.html.pictures", lambda record: ([], []))
 
 
 def checked(html):
@@ -349,7 +348,7 @@ def test_an_estimator_that_certifies_only_some_cells_is_not_said_to_certify_all(
 
 
 def test_figures_that_would_make_the_page_too_large_are_left_out(monkeypatch):
-    monkeypatch.setattr("dpframe.report.files.html.MOST_BYTES", 1_000)
+    monkeypatch.setattr("dpframe.report.html.MOST_BYTES", 1_000)
     shown, notes = pictures(as_record(made_records.record([made_records.cell()])))
     assert shown == []
     assert all("for the page's size" in note for note in notes)
