@@ -44,20 +44,20 @@ GIVEN = "given"  # the name of a test's own pair
 OUTPUTS = ("time", "bits", "messages")  # parts of an answer that may be asked for
 ANSWERS = ("each-by-one", "one-by-one")  # neighbours of a vector of query answers
 BOUNDS = ("low", "high", "integer")  # of query answers, in a schema
-STEPS = 10  # width of the answers in steps, if it is not given
-RNG = (
+LEAST_STEPS = 10  # least width of query answers in steps, if no schema gives it
+GENERATOR_NAMES = (
     *("rng", "np_rng", "prng", "gen", "generator", "random_state", "random", "random_source"),
     *("randomness", "key", "seed"),
 )
 """Names of a parameter for a generator; the first three name nothing else."""
-GENERATORS = ("Generator", "RandomState", "Random", "BitGenerator")
+GENERATOR_CLASSES = ("Generator", "RandomState", "Random", "BitGenerator")
 """Classes of a generator, in annotations."""
-DATA = (
+DATA_NAMES = (
     *("data", "dataset", "database", "db", "df", "frame", "table", "records", "record", "rows"),
     *("row", "values", "value", "x", "xs", "array", "samples", "users", "column", "series"),
 )
 """Names of a parameter for the data, the plainest first."""
-SETTINGS = (
+SETTING_NAMES = (
     *("eps", "epsilon", "delta", "sensitivity", "scale", "sigma", "noise", "noise_scale"),
     *("noise_multiplier", "budget", "rho", "clip", "bound", "bounds", "low", "high", "lower"),
     *("upper", "threshold"),
@@ -242,7 +242,7 @@ def _vectors(answers: Any, neighbours: dict[str, Any], terms: Terms) -> dict[str
     """Return the parameters of a search for vectors of query answers like the given one.
 
     The bounds are those of the schema, which has one entry for all answers. Without a schema they
-    reach from the smallest to the largest answer, and at least over `STEPS` steps.
+    reach from the smallest to the largest answer, and at least over `LEAST_STEPS` steps.
     """
     from dpframe.interfaces.python_tables import read_schema
 
@@ -261,7 +261,11 @@ def _vectors(answers: Any, neighbours: dict[str, Any], terms: Terms) -> dict[str
             f"table: with adjacency {adjacency!r} it must be a vector of finite numbers"
         )
     low = float(vector.min())
-    bounds = {"low": low, "high": max(float(vector.max()), low + STEPS * step), "integer": False}
+    bounds = {
+        "low": low,
+        "high": max(float(vector.max()), low + LEAST_STEPS * step),
+        "integer": False,
+    }
     for entry in read_schema(neighbours["schema"], ["answers"], {}, named=False):
         bounds |= entry
     if bounds.keys() - {"name", *BOUNDS}:
@@ -404,7 +408,10 @@ def takes_generator(release: Callable[..., Any]) -> bool:
     if len(needed) < 3 and len(in_place) > 1 and _is_generator(in_place[0]):
         _check_order(*in_place[:2])
         return True
-    if len(in_place) == 1 and _plain(in_place[0].name) in (*RNG[:3], *SETTINGS[:4]):
+    if len(in_place) == 1 and _plain(in_place[0].name) in (
+        *GENERATOR_NAMES[:3],
+        *SETTING_NAMES[:4],
+    ):
         raise DpframeError(
             f"release: its only parameter is called {in_place[0].name!r}, but would get the data: "
             "dpframe calls release(data) or release(rng, data)"
@@ -431,7 +438,7 @@ def _check_order(first: inspect.Parameter, second: inspect.Parameter) -> None:
             "as Library(…).release"
         )
     if _is_generator(first):
-        if other in SETTINGS:
+        if other in SETTING_NAMES:
             raise DpframeError(
                 f"release: its second parameter is called {second.name!r}, but {called}, so it "
                 "would get the data: bind it with functools.partial or a lambda"
@@ -441,12 +448,12 @@ def _check_order(first: inspect.Parameter, second: inspect.Parameter) -> None:
         raise DpframeError(
             f"release: its second parameter is called {second.name!r}; {called}, swap them"
         )
-    if one in SETTINGS and one != "noise" and other not in SETTINGS:
+    if one in SETTING_NAMES and one != "noise" and other not in SETTING_NAMES:
         raise DpframeError(
             f"release: its first parameter is called {first.name!r}, but {called}, so it would get "
             "the generator: bind it with functools.partial or a lambda"
         )
-    if (one in DATA and other not in DATA[:1]) or other in SETTINGS:
+    if (one in DATA_NAMES and other not in DATA_NAMES[:1]) or other in SETTING_NAMES:
         raise DpframeError(
             f"release: it takes {first.name!r} and {second.name!r}, but {called}, so "
             f"{first.name!r} would get the generator: bind {second.name!r} with functools.partial "
@@ -458,7 +465,7 @@ def _is_generator(parameter: inspect.Parameter) -> bool:
     """True if a parameter is for a generator, by its annotation or its name."""
     told = parameter.annotation
     text = told if isinstance(told, str) else getattr(told, "__name__", "")
-    return text.rpartition(".")[2] in GENERATORS or _plain(parameter.name) in RNG
+    return text.rpartition(".")[2] in GENERATOR_CLASSES or _plain(parameter.name) in GENERATOR_NAMES
 
 
 def _plain(name: str) -> str:
@@ -506,10 +513,10 @@ def _pair_of(data: tuple[Any, Any]) -> tuple[type[Neighbourhood], type[Pair], st
 
 # Messages of the test.
 
-MOST = 400  # characters of a dataset
+MOST_CHARACTERS = 400  # characters of a dataset
 MARGIN = 2.0  # factor of the budget that is proposed if nothing was decided
 LARGE = 6.0  # a claimed ε from which on the draws of a refutation are many
-MOST_TOLD = 40.0  # a larger ε has an e^ε without a readable number
+LARGEST_READABLE = 40.0  # a larger ε has an e^ε without a readable number
 
 
 def _sentence(record: Record) -> str:
@@ -609,7 +616,8 @@ def _data(cell: CellRecord) -> Iterator[str]:
         if description := getattr(pair, "description", ""):
             yield f"  pair: {description}"
         for name, one in zip(("D", "D′"), data, strict=True):
-            yield f"  {name}: {escape(one if len(one) <= MOST else f'{one[:MOST]}…')}"
+            text = one if len(one) <= MOST_CHARACTERS else f"{one[:MOST_CHARACTERS]}…"
+            yield f"  {name}: {escape(text)}"
 
 
 def _undecided(record: Record, terms: Terms) -> Iterator[str]:
@@ -639,7 +647,11 @@ def _undecided(record: Record, terms: Terms) -> Iterator[str]:
     yield f"  what would do: {text}"
     epsilon = claim.epsilon_at(min(claim.telling_deltas, default=0.0))
     if epsilon >= LARGE:
-        factor = f" = {quantity(float(f'{math.exp(epsilon):.2g}'))}" if epsilon < MOST_TOLD else ""
+        factor = (
+            f" = {quantity(float(f'{math.exp(epsilon):.2g}'))}"
+            if epsilon < LARGEST_READABLE
+            else ""
+        )
         yield (
             f"  why so many: at ε = {brief(epsilon)} an event must be more than e^ε{factor} times "
             "likelier on one dataset, so at least as many runs are needed; `dpframe trace` looks "
