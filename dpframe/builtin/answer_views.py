@@ -67,7 +67,7 @@ def negated(text: str) -> str:
 # large number. So the last bits can reveal outputs that are impossible on one dataset
 # [Mironov2012].
 
-MOST = 8  # numbers of an answer that are examined
+MOST_EXAMINED = 8  # numbers of an answer that are examined
 
 # Range of the exponent of the last nonzero bit; others are clipped to it.
 LOWEST, HIGHEST = -198, 55
@@ -82,7 +82,7 @@ class Bits:
 
     def see(self, answers: Any) -> HostArray:
         """Return the codes of both columns, shape [n, 2 × numbers]."""
-        numbers = first(answers, MOST).astype(np.float64)
+        numbers = first(answers, MOST_EXAMINED).astype(np.float64)
         good = np.isfinite(numbers)
         fraction, exponent = np.frexp(np.where(good, numbers, 0.0))
         whole = np.abs(np.ldexp(fraction, 53)).astype(np.int64)
@@ -96,7 +96,7 @@ class Bits:
 
     def describe(self, column: int, number: int, codes: list[int], rest: list[int]) -> str:
         """Describe the codes, as multiples of powers of two if possible."""
-        width = width_of(number, lambda w: 2 * w, MOST)
+        width = width_of(number, lambda w: 2 * w, MOST_EXAMINED)
         name = output(column % width, width)
         if column >= width:
             used = [f"{c % MINUS}{' (negative)' * (c >= MINUS)}" for c in codes if c != NO_NUMBER]

@@ -176,10 +176,10 @@ def above(counts: HostArray) -> HostArray:
     return np.cumsum(counts[:, ::-1], axis=1, dtype=np.int64)[:, -2::-1]
 
 
-FIRST = 24  # draws of the first round, on each side
-LEAST = 4  # draws of a round
+FIRST_ROUND = 24  # draws of the first round, on each side
+LEAST_ROUND = 4  # draws of a round
 GROWTH, LATER = 12, 6  # a round is 1/GROWTH of all before it, and later 1/LATER
-MANY = 10_000  # draws from which LATER applies
+LATER_FROM = 10_000  # draws from which LATER applies
 MOST_SPLIT = 10**9  # draws that NumPy deals out exactly
 
 
@@ -187,8 +187,8 @@ def sizes(trials: int) -> list[int]:
     """Return the draws of each round, on each side; the last one takes the rest."""
     rounds, total = [], 0
     while total < trials:
-        size = max(LEAST, total // (GROWTH if total < MANY else LATER)) if total else FIRST
-        rounds.append(min(size, trials - total))
+        size = max(LEAST_ROUND, total // (GROWTH if total < LATER_FROM else LATER))
+        rounds.append(min(size if total else FIRST_ROUND, trials - total))
         total += rounds[-1]
     return rounds
 
@@ -246,7 +246,7 @@ def rounds_of_scores(scores: tuple[HostArray, HostArray]) -> tuple[HostArray, It
         edges, bins, number = np.zeros(0, np.float32), [p.astype(np.int64) for p in scores], 2
     else:
         numbers = [np.asarray(part, np.float64) for part in scores]
-        edges = cuts(*(part[:FIRST] for part in numbers))
+        edges = cuts(*(part[:FIRST_ROUND] for part in numbers))
         bins = [
             np.where(np.isnan(part), 0, 1 + np.searchsorted(edges, part, side="right"))
             for part in numbers

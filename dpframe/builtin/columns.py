@@ -141,7 +141,7 @@ FLAGS = 8  # special values of a column, at most
 
 # Fills empty places of special values; an output with this value is not flagged.
 NO_VALUE = 3.1e38
-MANY = 64  # with more columns, each has only two special values and no ramps
+MANY_COLUMNS = 64  # with more columns, each has only two special values and no ramps
 RAREST = 4000  # a special value has at least this inverse share, and occurs a few times
 FURTHEST = 8.0  # spreads from the centre at which numbers are clipped
 LARGEST = 1e30  # larger numbers and infinities are clipped to this, except by flags
@@ -187,8 +187,8 @@ def _with_bits(numbers: Any, words: Any) -> Any:
 def nothing(count: int, like: Columns | None = None) -> Columns:
     """Return columns whose only feature is NaN, with the flags and ramps of `like` if given."""
     if like is None:
-        flags = 2 if count > MANY else FLAGS
-        ramps = 0 if count > MANY else min(max(64 // max(count, 1), 6), 32)
+        flags = 2 if count > MANY_COLUMNS else FLAGS
+        ramps = 0 if count > MANY_COLUMNS else min(max(64 // max(count, 1), 6), 32)
     else:
         flags, ramps = like.special.shape[1], like.start.shape[1]
     special, none = np.full((count, flags), NO_VALUE), np.zeros((count, ramps))

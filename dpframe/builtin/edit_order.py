@@ -17,7 +17,7 @@ from dpframe.builtin.table_edits import (
 from dpframe.builtin.tables import Edit, Row, Rows
 
 MOST_COLUMNS = 8  # columns of a single record that are first changed one by one
-FEW = 4  # categories of a column that are tried first; the others come last
+FEW_CATEGORIES = 4  # categories of a column that are tried first; the others come last
 
 
 def planned(table: EditableTable) -> Iterator[Draft]:
@@ -135,9 +135,9 @@ def halves(table: EditableTable) -> Iterator[Draft]:
 
 def some(categories: tuple[Any, ...]) -> tuple[Any, ...]:
     """Choose a few categories: the first ones, the middle one, the last one."""
-    if len(categories) <= FEW:
+    if len(categories) <= FEW_CATEGORIES:
         return categories
-    return (*categories[: FEW - 2], categories[len(categories) // 2], categories[-1])
+    return (*categories[: FEW_CATEGORIES - 2], categories[len(categories) // 2], categories[-1])
 
 
 def corners(table: EditableTable, at: int) -> Iterator[Draft]:

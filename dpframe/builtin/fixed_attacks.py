@@ -201,7 +201,8 @@ class Projection(Attack, name="projection"):
 
 
 CANDIDATES = 512
-ERROR = 0.05  # the threshold is chosen by the bound that the fit stream would certify at this error
+CHOICE_ERROR = 0.05
+"""Error at which the fit stream would certify the bound by which a threshold is chosen."""
 
 
 class Threshold(Attack, name="threshold"):
@@ -262,8 +263,8 @@ def _decided(sorted_numbers: Floats, values: Floats, up: bool) -> Ints:
 
 def _certified(false: Ints, missed: Ints, n0: int, n1: int, delta: float) -> Floats:
     """Return the ε that the limits of both error rates certify; negative if they certify none."""
-    fpr = clopper_pearson_upper(false, n0, ERROR / 2)
-    fnr = clopper_pearson_upper(missed, n1, ERROR / 2)
+    fpr = clopper_pearson_upper(false, n0, CHOICE_ERROR / 2)
+    fnr = clopper_pearson_upper(missed, n1, CHOICE_ERROR / 2)
     with np.errstate(divide="ignore", invalid="ignore"):
         either = np.maximum((1 - delta - fnr) / fpr, (1 - delta - fpr) / fnr)
         # Without a certified ε, a smaller sum of the error rates is better.

@@ -336,7 +336,7 @@ def _deepened(
 
 
 # Outputs per dataset that suffice if outputs hardly repeat, as with continuous noise.
-FEW = 2**16
+FEW_OUTPUTS = 2**16
 
 
 class Categories(Attack, name="categories"):
@@ -365,10 +365,9 @@ class Categories(Attack, name="categories"):
     """Standard errors by which a ratio must differ from 1 to count."""
 
     def fit(self, key: Key, target: Target, train: tuple[HostArray, HostArray]) -> Tree:
-        few = [_whole(*_columns.digests(_columns.words(outputs[:FEW]))) for outputs in train]
-        sides = few
-        if 2 * len(np.unique(few[0])) <= len(few[0]) == FEW < max(map(len, train)):
-            sides = [_whole(*_columns.digests(_columns.words(outputs))) for outputs in train]
+        sides = few = [_whole_digests(outputs[:FEW_OUTPUTS]) for outputs in train]
+        if 2 * len(np.unique(few[0])) <= len(few[0]) == FEW_OUTPUTS < max(map(len, train)):
+            sides = [_whole_digests(outputs) for outputs in train]
         seen, counts = _columns.tallied(sides)
         kept, counts = _columns.frequent(counts, self.values, self.least)
         ratios = self.ratios(counts)
@@ -397,9 +396,11 @@ class Categories(Attack, name="categories"):
         return scores
 
 
-def _whole(first: HostArray, second: HostArray) -> HostArray:
-    """Join two numbers of 32 bits."""
-    return first.astype(np.uint64) << np.uint64(32) | second
+def _whole_digests(outputs: HostArray) -> HostArray:
+    """Return one digest of 64 bits for each output."""
+    first, second = _columns.digests(_columns.words(outputs))
+    digests: HostArray = first.astype(np.uint64) << np.uint64(32) | second
+    return digests
 
 
 class HistogramRatio(Attack, name="histogram-ratio"):

@@ -18,8 +18,8 @@ from dpframe.plugins import Array, Floats, HostArray, Ints, Key
 # All candidates descend together, so that each step reads the rows once.
 
 RIDGES = (1.0, 0.1, 1e-2, 1e-3)
-STEPS = 40
-FEWER = 12  # steps of a fit that starts from another one
+DESCENT_STEPS = 40
+WARM_STEPS = 12  # steps of a fit that starts from another one
 UNUSED = 1e9  # ridge that removes a feature from a candidate
 
 # Least ridge for which steps are computed, because of single precision.
@@ -109,7 +109,7 @@ def _fitted(given: TrainingRows, penalties: Floats, start: HostArray | None = No
     steps = steps.astype(np.float32)
     weights = ahead = np.zeros_like(ridges) if start is None else start
     momentum = np.ones(len(ridges), np.float32)
-    for _ in range(STEPS if start is None else FEWER):
+    for _ in range(DESCENT_STEPS if start is None else WARM_STEPS):
         odds = special.expit(-(rows @ ahead.T) * signs[:, None]) * (signs / len(rows))[:, None]
         slope = ridges * ahead - odds.T @ rows
         step = (steps @ slope[:, :, None])[:, :, 0] if exact else steps * slope

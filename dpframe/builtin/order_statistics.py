@@ -209,7 +209,8 @@ class OrderStatistics(Estimator, name="order-statistics"):
         return _events.apart(bins, (0, -1) if rising else (-1, 0), trials)
 
 
-LIMITS = 4  # one-sided limits that share the error: lower and upper of Pr[1|D] and of Pr[1|D′]
+LIMITS_OF_RATES = 4
+"""One-sided limits that share the error: lower and upper of Pr[1|D] and of Pr[1|D′]."""
 
 
 class Precision(Estimator, name="precision"):
@@ -235,7 +236,7 @@ class Precision(Estimator, name="precision"):
     def estimate(self, layout: Tree, counts: Ints, query: Query) -> Estimate:
         zeros, ones = counts[:, 0], counts[:, 1]
         trials = counts.sum(axis=1)
-        at_level = (1 - query.confidence) / LIMITS
+        at_level = (1 - query.confidence) / LIMITS_OF_RATES
 
         # Decisions as the attack makes them, and reversed.
         errors = np.array([[ones[0], zeros[1]], [zeros[0], ones[1]]])

@@ -14,12 +14,12 @@ CLAIMED = {
     "replace-special": "replace-special (zero-out: a null record replaces a record)",
 }
 REPLACE, RESIZE, ZERO = "replace records", "add or remove records", "zero records out"
-KNOWN = {  # relations of neighbours that a claim covers
+COVERED = {  # relations of neighbours that a claim covers
     "add-or-remove-one": {RESIZE},
     "replace-one": {REPLACE, ZERO},  # a null record is one of the records
     "replace-special": {ZERO},
 }
-SAY = {RESIZE: "add-remove", REPLACE: "replace", ZERO: "zero-out"}
+ADJACENCIES = {RESIZE: "add-remove", REPLACE: "replace", ZERO: "zero-out"}
 
 
 def relations_of(adjacency: str) -> frozenset[str]:
@@ -38,16 +38,16 @@ def relations_of(adjacency: str) -> frozenset[str]:
 
 def states_relation(claim: Any) -> bool:
     """True if a claim says which neighbours it is about, as those of accountants do."""
-    return getattr(claim, "relation", None) in KNOWN
+    return getattr(claim, "relation", None) in COVERED
 
 
 def other_relation(claim: Any, adjacency: str) -> str | None:
     """Return why a claim is not about the neighbours of an audit; None if it is, or may be."""
     known = relations_of(adjacency)
-    if not states_relation(claim) or not known or known <= KNOWN[relation := claim.relation]:
+    if not states_relation(claim) or not known or known <= COVERED[relation := claim.relation]:
         return None
     pairs = " and ".join(sorted(known))
-    covered = " or ".join(f'"{SAY[one]}"' for one in sorted(KNOWN[relation]))
+    covered = " or ".join(f'"{ADJACENCIES[one]}"' for one in sorted(COVERED[relation]))
     return (
         f"the claim is for neighbours by {CLAIMED[relation]}, but the pairs {pairs} "
         f"(adjacency: {adjacency}): use adjacency {covered}, or the claim's relation for them"
@@ -68,7 +68,7 @@ def seen_relation(claim: Any, d0: Any, d1: Any) -> str | None:
     Only what is certain is refused: a list of numbers may hold query answers instead of records.
     """
     relation = getattr(claim, "relation", None)
-    if relation not in KNOWN:
+    if relation not in COVERED:
         return None
     sizes = [_records(one) for one in (d0, d1)]
     if None in sizes:

@@ -424,11 +424,6 @@ def epsilon_of(boxes: Floats, delta: float) -> float:
     return math.log(best) if best > 1 else 0.0
 
 
-def rejects(boxes: Floats, claim: Claim) -> bool:
-    """True if a box, or a whole staircase, lies strictly below the claimed trade-off curve."""
-    return _depth(boxes, claim) > 0
-
-
 def _depth(boxes: Floats, claim: Claim) -> float:
     """Return how far the lowest box or staircase lies below the claim; not above 0 if none does."""
     if not boxes.size:

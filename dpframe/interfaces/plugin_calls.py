@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from dpframe.spec.audit import Cell
 
 
-KINDS = ", ".join(f'"{kind}"' for kind in KINDS_OF_SCORES)
-NONE = (Mechanism.cdf, HostMechanism.cdf)  # `cdf` of mechanisms that do not define it
-MOST = 256  # bins with exact shares; more would enlarge the record, and no figure shows them
-SLACK = 1e-9  # rounding of probabilities
+SCORE_KINDS = ", ".join(f'"{kind}"' for kind in KINDS_OF_SCORES)
+WITHOUT_CDF = (Mechanism.cdf, HostMechanism.cdf)  # `cdf` of mechanisms that do not define it
+MOST_EXACT_BINS = 256
+"""Bins with exact shares; more would enlarge the record, and no figure shows them."""
+ROUNDING_ERROR = 1e-9  # rounding of probabilities
 
 
 def call_plugin(what: str, call: Callable[..., Any], *args: Any) -> Any:
@@ -66,7 +67,7 @@ def statistic_of(estimator: Estimator) -> Statistic:
     call_plugin("the statistic cannot be hashed (a frozen dataclass can): it", hash, statistic)
     accepts = call_plugin("accepts", getattr, statistic, "accepts")
     if not isinstance(accepts, set | frozenset) or not accepts <= set(KINDS_OF_SCORES):
-        raise CellError(f"accepts is {shown(accepts)}; a frozenset of {KINDS}")
+        raise CellError(f"accepts is {shown(accepts)}; a frozenset of {SCORE_KINDS}")
     return statistic
 
 
@@ -170,7 +171,7 @@ def exact_shares(cell: Cell, counts: Any, statistic: dict[str, Any]) -> list[lis
         CellError: `cdf` raised something, or gave no distribution function.
     """
     mechanism, pair = cell.mechanism.value, cell.pair.value
-    if not cell.attack.value.hands_out or type(mechanism).cdf in NONE:
+    if not cell.attack.value.hands_out or type(mechanism).cdf in WITHOUT_CDF:
         return None
     places = _places(counts, statistic)
     if places is None or np.isnan(places).any():
@@ -191,7 +192,7 @@ def exact_shares(cell: Cell, counts: Any, statistic: dict[str, Any]) -> list[lis
 def _places(counts: Any, statistic: dict[str, Any]) -> HostArray | None:
     """Return the edges between bins, shape [k]."""
     edges, threshold = statistic.get("edges"), statistic.get("threshold")
-    if isinstance(edges, list) and len(edges) + 2 <= MOST:
+    if isinstance(edges, list) and len(edges) + 2 <= MOST_EXACT_BINS:
         known = np.shape(counts) == (2, len(edges) + 2)
         return np.array([float(edge) for edge in edges], np.float32) if known else None
     if edges is None and isinstance(threshold, int | float):
@@ -208,6 +209,6 @@ def _checked(given: Any, length: int) -> Floats:
     if values.shape != (length,):
         raise CellError(f"cdf gave shape {values.shape} for {length} numbers")
     steps = np.diff(np.concatenate([[0.0], values, [1.0]]))
-    if not (steps >= -SLACK).all():
+    if not (steps >= -ROUNDING_ERROR).all():
         raise CellError("cdf is not a distribution function: it must rise from 0 to at most 1")
     return np.maximum.accumulate(np.clip(values, 0, 1))

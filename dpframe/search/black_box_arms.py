@@ -18,7 +18,7 @@ from dpframe.search.wealth import LOSS_LIMIT, WAYS, Point, mean, most_extreme
 WARM_UP = 16
 """First answers of a pair on each dataset: half to learn from, half to estimate probabilities."""
 
-MANY = 256  # answers from which rounds grow by `GROWTH`; before, each round doubles them
+GROWS_FROM = 256  # answers from which rounds grow by `GROWTH`; before, each round doubles them
 GROWTH = 0.5  # answers of a round, as a share of those before
 
 ROOM = 1 << 30
@@ -97,7 +97,7 @@ class BlackBoxArm(arms.Arm):
         self._learn(self._kept)
 
     def next_round(self, most: int) -> int:
-        share = 1.0 if self.trials < MANY else GROWTH
+        share = 1.0 if self.trials < GROWS_FROM else GROWTH
         return self._fitting(int(share * self.trials), most)
 
     def up_to(self, trials: int, most: int) -> int:
@@ -208,7 +208,7 @@ def draws_needed(claim: Claim, error: float) -> int | None:
     points = tuple(point for point in every if point.epsilon <= LOSS_LIMIT)
     before, wealth = WARM_UP, np.zeros(WAYS)
     while before < MOST_NEEDED:
-        fresh = before if before < MANY else int(GROWTH * before)
+        fresh = before if before < GROWS_FROM else int(GROWTH * before)
         # Attacks learn from half of the draws before; only the others estimate probabilities.
         wealth = wealth + most_extreme(before // 2, fresh, points, CLEAR)
         before += fresh

@@ -27,7 +27,7 @@ from dpframe.stats.tradeoff import falling_hull
 MEAN_ROUNDING = 1e-11
 """Relative margin of S, a sum of a few hundred terms with relative errors of about 1e-15."""
 
-LEAST = 1e-12  # so that no bin loses all of the wealth
+LEAST_WEALTH = 1e-12  # so that no bin loses all of the wealth
 RATIO_STEPS = (0.4, 0.2, 0.1, 0.05, 0.025)  # by which the ratio of the sides is corrected
 
 BEST = 3  # points of a curve whose weights are tried against the whole of it
@@ -180,7 +180,7 @@ def weights(supposed: Supposed, claim: Lines) -> tuple[Floats, Floats]:
     if len(claim.slope) > 1:
         powers = _powers(supposed.share, p, q)
         g, h = np.concatenate([g, powers[0]]), np.concatenate([h, powers[1]])
-    g, h = np.maximum(g, LEAST), np.maximum(h, LEAST)
+    g, h = np.maximum(g, LEAST_WEALTH), np.maximum(h, LEAST_WEALTH)
     half = largest_sum(g, h, claim.pair) / 2
     growth = _growth(g, h, p, q) - 2 * np.log(half)
     best = int(np.argmax(np.nan_to_num(growth, nan=-np.inf)))
@@ -210,7 +210,7 @@ def weights_against_each(
         g, h, _, tilt = _best(sides, slope, delta, np.zeros(slope.shape))
     else:
         g, h, _ = _at(sides, slope, delta, tilt)
-    g, h = np.maximum(g, LEAST), np.maximum(h, LEAST)
+    g, h = np.maximum(g, LEAST_WEALTH), np.maximum(h, LEAST_WEALTH)
     half = largest_sum_of_line(g, h, slope, delta) / 2
     gains = (_growth(g, h, p, q) > 2 * np.log(half))[..., None]
     return (

@@ -19,7 +19,7 @@ KNOTS = 8  # where the slope of a piecewise linear logarithm may change
 BEND = 0.5  # standard deviation of a change of the slope
 FARTHEST = 6.0  # standard deviations from the median at which scores are clipped
 NEWTON_STEPS, CLOSE, LONGEST = 20, 1e-4, 2.0  # Newton's method: most steps, tolerance, longest step
-LEAST = 1e-9  # smallest share
+LEAST_SHARE = 1e-9  # smallest share
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(7)  # of an integral over a normal distribution
 
 
@@ -64,7 +64,7 @@ def learned(counts: Ints, middle: Floats | None = None, *, may_be_ratio: bool = 
         shares, evidences = zip(*models, strict=True)
         evidence = np.array(evidences)
         share[usual] = np.exp(evidence - logsumexp(evidence)) @ np.stack(shares)
-    return np.asarray(np.clip(share, LEAST, 1 - LEAST), np.float64)
+    return np.asarray(np.clip(share, LEAST_SHARE, 1 - LEAST_SHARE), np.float64)
 
 
 def _standardised(middle: Floats, pooled: Floats) -> Floats:

@@ -24,7 +24,7 @@ import numpy as np
 from scipy.stats import beta, norm
 
 from dpframe import ApproxDP, Claim, PureDP, Query
-from dpframe.builtin.betting import FIRST, Betting, against, cuts
+from dpframe.builtin.betting import FIRST_ROUND, Betting, against, cuts
 from dpframe.count.events import Seen
 from dpframe.search.wealth import Point, Wealth, farthest
 from dpframe.stats.output_bets import LOG_PRIOR, Supposed, bets_against_each, grouped
@@ -32,7 +32,7 @@ from dpframe.stats.shares import learned, places
 
 ERROR = 0.05
 TOGETHER = 100
-SIZES = (FIRST, FIRST, 2 * FIRST, 4 * FIRST, 8 * FIRST, 16 * FIRST)
+SIZES = tuple(FIRST_ROUND * factor for factor in (1, 1, 2, 4, 8, 16))
 """Draws on each side of the rounds of `betting`; nothing is bet on the first."""
 
 CORNER = np.array([0.01, 0.99 * math.e / (1 + math.e), 0.99 / (1 + math.e), 0.0])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from support.regions import rejects
 
 from dpframe import ApproxDP, GaussianDP, PureDP, Query
 from dpframe.builtin.histogram import (
@@ -18,7 +19,7 @@ from dpframe.builtin.histogram import (
     PilotBins,
     widened,
 )
-from dpframe.interfaces.estimator import epsilon_of, rejects
+from dpframe.interfaces.estimator import epsilon_of
 from dpframe.stats.histograms import bin_counts, hockey_stick, privacy_profile
 
 KINDS = (Histogram(), Histogram(bins=20), Histogram(mode="paper"), HistogramSplit())

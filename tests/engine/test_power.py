@@ -18,6 +18,7 @@ import pytest
 from rich.console import Console
 from scipy import stats
 from support import small_audits
+from support.regions import rejects
 from support.tiers import mostly_slow
 
 import dpframe
@@ -67,7 +68,7 @@ def decide_at(level: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """
 
     def found(boxes: Any, claim: Claim, slack: float, least: float = 1e-300) -> float:
-        return least if estimators.rejects(boxes(level) + slack, claim) else 1.0
+        return least if rejects(boxes(level) + slack, claim) else 1.0
 
     monkeypatch.setattr(estimators, "_smallest_level", found)
 

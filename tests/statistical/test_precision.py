@@ -16,7 +16,7 @@ from support.vote_closed_forms import vote_rates
 
 import dpframe
 from dpframe import PureDP, Query
-from dpframe.builtin.order_statistics import LIMITS, Precision
+from dpframe.builtin.order_statistics import LIMITS_OF_RATES, Precision
 
 ALPHA = 1e-6
 
@@ -89,7 +89,7 @@ def test_four_limits_each_at_a_quarter_of_the_error(ones: tuple[int, int]) -> No
         for d in (0, 1)
     ]
     assert found.epsilon_upper == pytest.approx(max(0.0, *caps), abs=1e-6)
-    assert LIMITS == 4
+    assert LIMITS_OF_RATES == 4
 
 
 @pytest.mark.parametrize("rate", mostly_slow([0.001, 0.1, 0.5, 0.9, 0.999], (1, 4)))

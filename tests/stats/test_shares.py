@@ -7,7 +7,7 @@ import pytest
 from scipy.special import expit
 
 from dpframe.builtin.betting import cuts
-from dpframe.stats.shares import LEAST, learned, places
+from dpframe.stats.shares import LEAST_SHARE, learned, places
 
 
 def counted(scores: list[np.ndarray], edges: np.ndarray) -> np.ndarray:
@@ -84,4 +84,4 @@ def test_ends() -> None:
     for counts in cases:
         found = learned(counts, places(edges))
         assert np.isfinite(found).all()
-        assert ((found >= LEAST) & (found <= 1 - LEAST)).all()
+        assert ((found >= LEAST_SHARE) & (found <= 1 - LEAST_SHARE)).all()
