@@ -101,9 +101,9 @@ class Claim(ABC):
 
         epsilons, deltas = self._profile()
         # At the δ that reports use, curve and ε(δ) agree to the last digit.
-        told = np.array(self.telling_deltas)
+        telling = np.array(self.telling_deltas)
         at_told = np.array([self.epsilon_at(delta) for delta in self.telling_deltas])
-        return tradeoff_envelope(np.append(epsilons, at_told), np.append(deltas, told))
+        return tradeoff_envelope(np.append(epsilons, at_told), np.append(deltas, telling))
 
 
 _LARGEST_EXPONENT = 700.0  # e^700 is finite in float64; a larger ε claims nothing in practice

@@ -77,15 +77,15 @@ def seen_relation(claim: Any, d0: Any, d1: Any) -> str | None:
     if n0 != n1:
         if relation == "add-or-remove-one":
             return None
-        said = f"D has {n0} records and D′ {n1}"
+        difference = f"D has {n0} records and D′ {n1}"
     elif relation == "replace-one" or None in (rows := [_record_list(one) for one in (d0, d1)]):
         return None
     else:
         changed = [both for both in zip(*rows, strict=True) if not _same(*both)]
         if len(changed) != 1 or any(map(_is_null, changed[0])):
             return None
-        said = "D and D′ differ in one record that is replaced by another"
-    return f"claim: it is for neighbours by {CLAIMED[relation]}, but {said}"
+        difference = "D and D′ differ in one record that is replaced by another"
+    return f"claim: it is for neighbours by {CLAIMED[relation]}, but {difference}"
 
 
 def _records(data: Any) -> int | None:

@@ -164,7 +164,7 @@ class Estimator(Plugin, kind="estimator"):
         Args:
             layout: what the statistic's `bind` returned.
             counts: the statistic's counts, int64.
-            query: what is asked.
+            query: δ, confidence, claim and trials.
         """
         raise NotImplementedError
 
@@ -178,7 +178,7 @@ class Estimator(Plugin, kind="estimator"):
             state: its result for the previous round; None for the first. Opaque to the engine.
             layout: what the statistic's `bind` returned.
             counts: the statistic's counts of this round alone, int64.
-            query: what is asked; `trials` are those of this round, as many on D as on D′.
+            query: δ, confidence, claim and trials of this round, as many on D as on D′.
 
         Returns:
             The new state. The old one must not change.
@@ -191,7 +191,7 @@ class Estimator(Plugin, kind="estimator"):
         Args:
             state: of the last round.
             layout: what the statistic's `bind` returned.
-            query: what is asked; its `trials` are those of all rounds so far.
+            query: δ, confidence, claim and trials; its `trials` are those of all rounds so far.
 
         Returns:
             "violated" once the claim is refuted at the error 1 − `confidence`; "unreachable" once
@@ -238,8 +238,8 @@ class Estimator(Plugin, kind="estimator"):
                 own = trees.unflatten(structure, (leaf[audit, number] for leaf in leaves))
                 drawn += size
                 state = self.observe(state, layout, own, query._replace(trials=(size, size)))
-                asked = query._replace(trials=(drawn, drawn))
-                if self.settled(state, layout, asked) == "violated":
+                question = query._replace(trials=(drawn, drawn))
+                if self.settled(state, layout, question) == "violated":
                     return True
             return False
 
@@ -258,7 +258,7 @@ class Estimator(Plugin, kind="estimator"):
 
         Args:
             scores: on D and on D′, each of shape [n]: booleans or floats.
-            query: what is asked; its `trials` are the lengths of the scores.
+            query: δ, confidence, claim and trials; its `trials` are the lengths of the scores.
             rng: chooses the scores of the pilot.
         """
         layout, counts, trials = count_scores(self.statistic(), scores, rng)
@@ -274,7 +274,7 @@ class Estimator(Plugin, kind="estimator"):
         Args:
             scores: larger means more like a member, shape [m], or [runs, m] of independent runs.
             members: True for the canaries that were in, by fair coins; of the same shape.
-            query: what is asked.
+            query: δ, confidence, claim and trials.
             rng: for estimators that need it.
         """
         layout, counts = count_canaries(self.statistic(), scores, members)
@@ -357,7 +357,7 @@ def estimate_from_boxes(
         boxes: maps an error level a in (0, 1] to upper limits (FPR, FNR), shape [k, 2] for k boxes
             or [k, corners, 2] for k staircases, that hold together with probability at least 1 − a,
             including all choices that depend on the counts. Must shrink as a grows.
-        query: what is asked.
+        query: δ, confidence, claim and trials.
         epsilon: the point value.
         epsilon_upper: limit of the loss that this attack can show, at the same confidence.
         epsilon_upper_of: the events that it limits.

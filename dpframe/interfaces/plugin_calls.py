@@ -147,9 +147,9 @@ def check_updated(before: Tree, after: Tree) -> None:
     old, new = described(before), call_plugin("update", lambda: described(after))
     if old[0] != new[0]:
         raise CellError("update returned counts with a different structure than zero")
-    for (shape, dtype), (found, kind) in zip(old[1], new[1], strict=True):
-        if (shape, dtype) != (found, kind):
-            raise CellError(f"update returned {kind}{list(found)}, not {dtype}{list(shape)}")
+    for (shape, dtype), (new_shape, kind) in zip(old[1], new[1], strict=True):
+        if (shape, dtype) != (new_shape, kind):
+            raise CellError(f"update returned {kind}{list(new_shape)}, not {dtype}{list(shape)}")
 
 
 def _dtype(leaf: Any) -> Any:

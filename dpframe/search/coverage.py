@@ -65,8 +65,8 @@ def _features(search: SearchRun) -> tuple[list[str], list[str]]:
     neighbourhood = search.search.neighbourhood.value
     tried: dict[str, None] = {}
     for pair in {arm.pair: None for arm in search.arms}:
-        found = call_plugin("features", functools.partial(neighbourhood.features, pair))
-        tried.update(_texts("features", found))
+        features = call_plugin("features", functools.partial(neighbourhood.features, pair))
+        tried.update(_texts("features", features))
     every = _texts("all_features", call_plugin("all_features", neighbourhood.all_features))
     listed = [one for one in search.search.parameters if one.ends is None]
     for one in listed:

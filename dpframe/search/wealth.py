@@ -335,10 +335,10 @@ class Wealth:
         apart = [each + math.log(_share(at)) for at, each in enumerate(mean.values())]
         unspent = 1 - sum(_share(at) for at in range(len(mean)))
         others = self.together - self.apart.get(number, np.zeros(WAYS))
-        together = np.logaddexp.reduce(others[:, None] + own) - math.log(WAYS)
+        combined = np.logaddexp.reduce(others[:, None] + own) - math.log(WAYS)
         for each in (*apart, math.log(max(unspent, 1e-300))):
-            together = np.logaddexp(together, each)
-        return np.asarray(together - math.log(2))
+            combined = np.logaddexp(combined, each)
+        return np.asarray(combined - math.log(2))
 
     def bound(self, error: float, number: int = 0) -> float:
         """Bound the loss of an arm's pair from below, in units of the first pair's claim.

@@ -209,15 +209,15 @@ def probability_of(
     edge = _edge(hit, low, high)
     below = special.bdtr(np.arange(high + 1), n, rate)
     mass = np.diff(below, prepend=0.0)
-    found = math.fsum(mass[k] * below[u] for k, u in edge.items())
-    if found <= promised:
-        return found
+    total = math.fsum(mass[k] * below[u] for k, u in edge.items())
+    if total <= promised:
+        return total
     points = [(mass[k] * mass[u], k, u) for k, top in edge.items() for u in range(low, top + 1)]
     seen = 0.0
     for probability, k, u in sorted(points, reverse=True):
         seen += float(probability) if hit(k, u) else 0.0
         if seen > promised * (1 + 2 * PROBABILITY_ROUNDING):
-            return found
+            return total
     return seen
 
 

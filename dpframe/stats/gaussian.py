@@ -40,18 +40,18 @@ def gaussian_epsilon(delta: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
     d, m = d.flat[at], m.flat[at]
     target = np.where(d < 0.5, np.log(d), np.log1p(-np.minimum(1 - d, 0.5)))
     # δ(ε) < Φ(μ/2 − ε/μ), so the ε at which the right-hand side is δ lies above the root.
-    found = m * np.maximum(m / 2 - special.ndtri(d), 0.0)
+    guess = m * np.maximum(m / 2 - special.ndtri(d), 0.0)
     for _ in range(HALVINGS):
-        log_delta, log_slope = _log_delta(found, m)
+        log_delta, log_slope = _log_delta(guess, m)
         # For μ near 1e-16 δ underflows, and ε is so close to 0 that the start is accurate.
         log_delta = np.where(log_delta > -np.inf, log_delta, target)
         step = (target - log_delta) / np.exp(log_slope - log_delta)
-        nearer = np.clip(found - step, 0.0, found)
-        settled = found - nearer <= 1e-15 * found
-        found = nearer
+        nearer = np.clip(guess - step, 0.0, guess)
+        settled = guess - nearer <= 1e-15 * guess
+        guess = nearer
         if settled.all():
             break
-    epsilon.flat[at] = found
+    epsilon.flat[at] = guess
     return epsilon
 
 
@@ -62,7 +62,7 @@ def gaussian_mu_at(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Floats:
     [Balle2018, theorem 8]. By bisection: δ(ε) increases with μ. 0 at δ = 0, inf at δ = 1.
     """
     e, d = _broadcast(epsilon, delta)
-    found = np.where(d < 1, 0.0, np.inf)
+    values = np.where(d < 1, 0.0, np.inf)
     at = np.flatnonzero((d > 0) & (d < 1))
     e, d = e.flat[at], d.flat[at]
     z = special.ndtri(d)
@@ -72,10 +72,10 @@ def gaussian_mu_at(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Floats:
     high = np.maximum(2 * low, 1.0)
     while (under := gaussian_delta(e, high) <= d).any():
         low, high = np.where(under, high, low), np.where(under, 2 * high, high)
-    found.flat[at] = bisection_each(
+    values.flat[at] = bisection_each(
         lambda mu: gaussian_delta(e, mu) > d, low, high, steps=HALVINGS
     )[0]
-    return found
+    return values
 
 
 def _log_delta(epsilon: Floats, mu: Floats) -> tuple[Floats, Floats]:

@@ -153,8 +153,8 @@ def grouped(share: Floats, mass: Floats) -> tuple[Supposed, Ints]:
     # A group without mass has the mean of its bins; nothing is bet on one without bins.
     by_mass = np.bincount(group, mass * share, 2 * GROUPS) / np.maximum(whole, 1e-300)
     by_bins = np.bincount(group, share, 2 * GROUPS) / np.maximum(size, 1)
-    found = np.where(whole > 0, by_mass, np.where(size > 0, by_bins, 0.5))
-    return Supposed(found, whole), group
+    of_d = np.where(whole > 0, by_mass, np.where(size > 0, by_bins, 0.5))
+    return Supposed(of_d, whole), group
 
 
 def weights(supposed: Supposed, claim: Lines) -> tuple[Floats, Floats]:

@@ -216,7 +216,7 @@ def matching_mu(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Floats:
     bracket.
     """
     e, d = np.broadcast_arrays(np.asarray(epsilon, np.float64), np.asarray(delta, np.float64))
-    found = np.where(d >= 1, np.inf, 0.0)
+    values = np.where(d >= 1, np.inf, 0.0)
     at = np.flatnonzero((d > 0) & (d < 1))
     e, d = e.flat[at], d.flat[at]
     # δ < Φ(μ/2 − ε/μ) puts μ above this.
@@ -233,7 +233,7 @@ def matching_mu(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Floats:
         exact = np.abs(value - d) <= 1e-13 * d
         return roots.Judged(value >= d, exact, np.where(useful, newton, np.nan))
 
-    found.flat[at] = roots.newton_each(
+    values.flat[at] = roots.newton_each(
         judge,
         np.maximum(low, 1e-12),
         low,
@@ -242,7 +242,7 @@ def matching_mu(epsilon: npt.ArrayLike, delta: npt.ArrayLike) -> Floats:
         least=0.0,
         steps=NEWTON_STEPS,
     )
-    return found
+    return values
 
 
 def _last_above(profile: Callable[[Floats], Floats], delta: float, end: float) -> float:
