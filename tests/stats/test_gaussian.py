@@ -10,10 +10,10 @@ from dp_accounting.pld.common import DifferentialPrivacyParameters
 from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
 from hypothesis import given, settings, strategies as st
 from scipy.stats import norm
+from support.regions import rejects
 from support.tiers import mostly_slow
 
 from dpframe import GaussianDP
-from dpframe.interfaces.estimator import rejects
 from dpframe.stats.binomial import clopper_pearson_upper, jeffreys_upper
 from dpframe.stats.gaussian import gaussian_mu, gaussian_mu_at, gaussian_tradeoff
 
