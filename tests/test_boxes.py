@@ -7,9 +7,10 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from support.regions import rejects
 
 from dpframe import ApproxDP, PureDP, Query, estimate_from_boxes
-from dpframe.interfaces.estimator import SMALLEST_P, epsilon_of, rejects
+from dpframe.interfaces.estimator import SMALLEST_P, epsilon_of
 from dpframe.stats.binomial import clopper_pearson_upper
 from dpframe.stats.joint import joint_staircases
 

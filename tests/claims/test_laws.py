@@ -9,6 +9,7 @@ import dp_accounting as dp
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from support.regions import rejects
 
 import dpframe
 from dpframe import (
@@ -22,7 +23,6 @@ from dpframe import (
     SubsampledGaussianDP,
     ZeroConcentratedDP,
 )
-from dpframe.interfaces.estimator import rejects
 from dpframe.results.build import claim_record
 from dpframe.stats.tradeoff import tradeoff_envelope
 
