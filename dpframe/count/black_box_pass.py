@@ -55,39 +55,39 @@ class BlackBoxDraws(draws.Draws):
         self.source, self.independence = source, independence
         self._clock = Clock(limit)
         self.kept: dict[tuple[int, int, int], HostArray] = {}
-        """Chunks that were drawn and are still to be counted, by lane, dataset and number."""
+        """Chunks that were drawn and are still to be counted, by variant, dataset and number."""
 
     def sampler(
         self,
         stream: str,
-        lane: int = 0,
+        variant: int = 0,
         clock: Clock | None = None,
         deadline: Callable[[int], float | None] | None = None,
     ) -> BlackBoxSampler:
-        """Return the sampler of a stream and a lane; the clock is by default that of learning."""
+        """Return the sampler of a stream and a variant; the default clock is that of learning."""
         the_pass, sizes = self.the_pass, ChunkSizes(self.the_pass.rows)
-        where = self.load, lane, the_pass.stream.of(stream), the_pass.shape, sizes
+        where = self.load, variant, the_pass.stream.of(stream), the_pass.shape, sizes
         return BlackBoxSampler(
             *where, self.source, self.independence, clock or self._clock, deadline
         )
 
-    def of_chunks(self, stream: str, lane: int, which: Sequence[Which]) -> list[HostArray]:
-        drawn = self.sampler(stream, lane).draw_at_once(which)
+    def of_chunks(self, stream: str, variant: int, which: Sequence[Which]) -> list[HostArray]:
+        drawn = self.sampler(stream, variant).draw_at_once(which)
         return [as_scored(outputs, self.dtype) for outputs in drawn]
 
-    def first_chunks(self, lane: int, chunks: range) -> list[HostArray]:
+    def first_chunks(self, variant: int, chunks: range) -> list[HostArray]:
         """Draw the first chunks, and keep them until they are counted."""
         rows = self.the_pass.rows
-        both = self.sampler(EVAL, lane).draw_at_once([(index, chunks) for index in (0, 1)])
+        both = self.sampler(EVAL, variant).draw_at_once([(index, chunks) for index in (0, 1)])
         for index, outputs in enumerate(both):
             for n in chunks:
-                self.kept[lane, index, n] = outputs[n * rows : (n + 1) * rows]
+                self.kept[variant, index, n] = outputs[n * rows : (n + 1) * rows]
         return [as_scored(outputs, self.dtype) for outputs in both]
 
-    def check_address(self, lane: int, first: HostArray) -> None:
-        """Draw the first chunk of D of another lane again; raise SampleError if it differs."""
-        mechanism: Any = self.the_pass.mechanisms[lane]
-        if mechanism.seedable and not self.sampler(EVAL, lane).is_repeated(first):
+    def check_address(self, variant: int, first: HostArray) -> None:
+        """Draw the first chunk of D of another variant again; raise SampleError if it differs."""
+        mechanism: Any = self.the_pass.mechanisms[variant]
+        if mechanism.seedable and not self.sampler(EVAL, variant).is_repeated(first):
             raise SampleError(NOT_SEEDABLE)
 
 
@@ -129,7 +129,7 @@ class BlackBoxPass(PassWork):
 
     @property
     def mechanisms(self) -> tuple[HostMechanism, ...]:
-        """One per lane."""
+        """One per variant."""
         found: Any = self.the_pass.mechanisms
         return tuple(found)
 
@@ -140,7 +140,7 @@ class BlackBoxPass(PassWork):
         timed = asking is not None and asking.time
         return Independence(
             self.the_pass.rows,
-            self.lanes,
+            self.variants,
             answers=asking is not None,
             drift=asking is None or asking.limit is None,  # timeouts vary with time
             attacks=0 if timed else sum(len(scorer.attacks) for scorer in self.the_pass.scorers),
@@ -165,50 +165,50 @@ class BlackBoxPass(PassWork):
         )
         self._seen = self.draws.kept
         row = max(1, self.the_pass.elements) * self.the_pass.shape.dtype.itemsize
-        self._task_size = TaskSize(self.the_pass.rows * row * self.lanes)
+        self._task_size = TaskSize(self.the_pass.rows * row * self.variants)
         # First, because a failure saves many costly releases.
         self.draws.sampler(EVAL).check_addresses()
         return self.draws
 
     def _find_counts(self) -> None:
         super()._find_counts()
-        self._answers = [(set[tuple[int, int]](), 0)] * self.lanes
-        """By lane: the answers that were counted here, or two different ones, and their number."""
+        self._answers = [(set[tuple[int, int]](), 0)] * self.variants
+        """By variant: the answers counted here, or two different ones, and their number."""
         self._noted: dict[tuple[int, int, int], Noted] = {}
-        """Facts about segments that are not added yet, by lane, dataset and first chunk."""
-        self._kinds: list[set[int]] = [set() for _ in range(self.lanes)]
-        """Kinds of exceptions by lane: not all, but two or more if there are several."""
+        """Facts about segments that are not added yet, by variant, dataset and first chunk."""
+        self._kinds: list[set[int]] = [set() for _ in range(self.variants)]
+        """Kinds of exceptions by variant: not all, but two or more if there are several."""
         start = 0 if self.window is None else self.window.start
         rows, none = self.the_pass.rows, np.zeros(2, np.int64)
         self.exceptions = [
-            rounds.PrefixCounts(none, (start, start), rows) for _ in range(self.lanes)
+            rounds.PrefixCounts(none, (start, start), rows) for _ in range(self.variants)
         ]
         for cell, place in self.the_pass.cells:
             found = self.store.load(self.the_pass.stream, checkpoint.RAISED + self.keys[cell.id])
             most = [] if found is None else [(done - start) * rows for done in found.done]
             if found is not None and _is_count(found.leaves, most):
                 known = np.array(found.leaves[0], np.int64)
-                self.exceptions[place.lane] = rounds.PrefixCounts(known, found.done, rows)
-                self._kinds[place.lane].update(found.leaves[1])
+                self.exceptions[place.variant] = rounds.PrefixCounts(known, found.done, rows)
+                self._kinds[place.variant].update(found.leaves[1])
 
     def add(self, index: int, segment: Segment, counted: tuple[Tree, ...], seconds: float) -> None:
-        for lane, (answers, number) in enumerate(self._answers):
-            if (noted := self._noted.pop((lane, index, segment.first), None)) is not None:
+        for variant, (answers, number) in enumerate(self._answers):
+            if (noted := self._noted.pop((variant, index, segment.first), None)) is not None:
                 known = answers if len(answers) > 1 else answers | noted.answers
-                self._answers[lane] = known, number + noted.number
-                self._kinds[lane] |= noted.kinds
+                self._answers[variant] = known, number + noted.number
+                self._kinds[variant] |= noted.kinds
                 raised = np.array([noted.raised, 0])[[index, 1 - index]]
-                self.exceptions[lane].add(index, segment, raised)
+                self.exceptions[variant].add(index, segment, raised)
         super().add(index, segment, counted, seconds)
 
-    def exceptions_of(self, lane: int) -> list[float] | None:
+    def exceptions_of(self, variant: int) -> list[float] | None:
         if self.the_pass.shape.asking is None:
             return None
-        raised, trials = self.exceptions[lane].total()
+        raised, trials = self.exceptions[variant].total()
         return [int(n) / max(1, of) for n, of in zip(raised, trials, strict=True)]
 
-    def untested(self, cell: Cell, lane: int) -> str | None:
-        answers, number = self._answers[lane]
+    def untested(self, cell: Cell, variant: int) -> str | None:
+        answers, number = self._answers[variant]
         if cell.mechanism.constant or number < sum(self.tally.trials):
             return None  # others were counted in an earlier process; the scores tell then
         return one_answer(answers, cell.mechanism.label, number, self.source.words)
@@ -222,18 +222,18 @@ class BlackBoxPass(PassWork):
         # Other boxes may hold the workers: waiting for one does not count as this pass's time.
         return self._clock.left() if self.begun else super().time_left()
 
-    def first_outputs(self, lane: int) -> tuple[HostArray, HostArray]:
+    def first_outputs(self, variant: int) -> tuple[HostArray, HostArray]:
         def first(index: int) -> HostArray:
             chunk = self.tally.done[index]
-            if (known := self._seen.get((lane, index, chunk))) is not None:
+            if (known := self._seen.get((variant, index, chunk))) is not None:
                 return known
-            return self.draws.sampler(EVAL, lane).draw(index, chunk, chunk + 1)
+            return self.draws.sampler(EVAL, variant).draw(index, chunk, chunk + 1)
 
         found = at_once([partial(first, index) for index in (0, 1)], self.source.most)
-        if lane and not any(self.tally.done):
-            self.draws.check_address(lane, found[0])
+        if variant and not any(self.tally.done):
+            self.draws.check_address(variant, found[0])
         for index, outputs in enumerate(found):  # counted too, because a release may be costly
-            self._seen[lane, index, self.tally.done[index]] = outputs
+            self._seen[variant, index, self.tally.done[index]] = outputs
         x, y = (self._checked(outputs) for outputs in found)
         return x, y
 
@@ -266,24 +266,26 @@ class BlackBoxPass(PassWork):
     def draw_and_count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
         active = self.active
         drawn: list[list[HostArray]] = [[] for _ in active]
-        known = max((self._known(lane, index, segment) for lane in active), default=0)
+        known = max((self._known(variant, index, segment) for variant in active), default=0)
         started = time.monotonic()
         try:
-            for lane, found in zip(active, drawn, strict=True):
-                for outputs in self._outputs(lane, index, segment):
+            for variant, found in zip(active, drawn, strict=True):
+                for outputs in self._outputs(variant, index, segment):
                     found.append(outputs)
         except (DeadlinePassed, RunCancelled):
             pass  # the chunks drawn so far count
         rows = self.the_pass.rows
-        done = min(sum(map(len, of_lane)) // rows for of_lane in drawn)
+        done = min(sum(map(len, of_variant)) // rows for of_variant in drawn)
         self._task_size.measured(done - known, time.monotonic() - started)
         segment = segment._replace(stop=segment.first + done)
-        lanes = [
-            self._count_lane(lane, index, segment, found) if done else _lane(self.zeros, lane)
-            for lane, found in zip(active, drawn, strict=True)
+        variants = [
+            self._count_variant(variant, index, segment, found)
+            if done
+            else _variant(self.zeros, variant)
+            for variant, found in zip(active, drawn, strict=True)
         ]
         stacked: tuple[Tree, ...] = trees.map(
-            lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *lanes
+            lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *variants
         )
         return segment, stacked
 
@@ -299,7 +301,7 @@ class BlackBoxPass(PassWork):
         if self.independence.passes():
             asked = self.the_pass.shape.asking is not None  # arrays have no exceptions to count
             for cell, place in self.the_pass.cells if self._changed and asked else ():
-                tally, kinds = self.exceptions[place.lane], sorted(self._kinds[place.lane])
+                tally, kinds = self.exceptions[place.variant], sorted(self._kinds[place.variant])
                 raised = checkpoint.Saved(tally.done, [tally.prefix.tolist(), kinds[:KINDS]])
                 key = checkpoint.RAISED + self.keys[cell.id]
                 self.store.save(self.the_pass.stream, key, raised)
@@ -310,19 +312,19 @@ class BlackBoxPass(PassWork):
         for key in self.keys.values():
             self.store.forget(self.the_pass.stream, checkpoint.RAISED + key)
 
-    def _known(self, lane: int, index: int, segment: Segment) -> int:
+    def _known(self, variant: int, index: int, segment: Segment) -> int:
         """Return the number of chunks from the first on that were drawn before."""
         chunks = range(segment.first, segment.stop)
-        unknown = (chunk for chunk in chunks if (lane, index, chunk) not in self._seen)
+        unknown = (chunk for chunk in chunks if (variant, index, chunk) not in self._seen)
         return next(unknown, segment.stop) - segment.first
 
-    def _outputs(self, lane: int, index: int, segment: Segment) -> Iterator[HostArray]:
+    def _outputs(self, variant: int, index: int, segment: Segment) -> Iterator[HostArray]:
         chunks = range(segment.first, segment.stop)
-        while chunks and (seen := self._seen.pop((lane, index, chunks[0]), None)) is not None:
+        while chunks and (seen := self._seen.pop((variant, index, chunks[0]), None)) is not None:
             yield self._checked(seen)
             chunks = chunks[1:]
         if chunks:
-            sampler = self.draws.sampler(EVAL, lane, self._clock, self._deadline_of)
+            sampler = self.draws.sampler(EVAL, variant, self._clock, self._deadline_of)
             for outputs in sampler.parts(index, chunks.start, chunks.stop):
                 yield self._checked(outputs)
 
@@ -334,16 +336,16 @@ class BlackBoxPass(PassWork):
         begun = self.tally.trials[index] > 0
         return time.monotonic() + max(left, 0.0 if begun else LEAST_SECONDS)
 
-    def _count_lane(
-        self, lane: int, index: int, segment: Segment, drawn: list[HostArray]
+    def _count_variant(
+        self, variant: int, index: int, segment: Segment, drawn: list[HostArray]
     ) -> tuple[Tree, ...]:
-        counts = _lane(self.zeros, lane)
-        states, layouts = _lane(self.states, lane), _lane(self.layouts, lane)
+        counts = _variant(self.zeros, variant)
+        states, layouts = _variant(self.states, variant), _variant(self.layouts, variant)
         number = (segment.stop - segment.first) * self.the_pass.rows
         if segment.limit < self.the_pass.rows:
             number = segment.limit
         outputs = np.concatenate(drawn)[:number]
-        self._noted[lane, index, segment.first] = self._note(outputs)
+        self._noted[variant, index, segment.first] = self._note(outputs)
         start = segment.first * self.the_pass.rows
         for first in range(0, number, self.batch):
             before, batch = counts, outputs[first : first + self.batch]
@@ -351,9 +353,9 @@ class BlackBoxPass(PassWork):
                 self._counted(index, batch, *scorer)
                 for scorer in zip(self.the_pass.scorers, counts, states, layouts, strict=True)
             )
-            self._look_for_drift(lane, index, start + first, before, counts)
+            self._look_for_drift(variant, index, start + first, before, counts)
         trials = np.where(np.arange(2) == index, number, 0)
-        scorers = zip(self.statistics, counts, _lane(self.zeros, lane), strict=True)
+        scorers = zip(self.statistics, counts, _variant(self.zeros, variant), strict=True)
         return tuple(rounds.checked_counts(*scorer, trials, 1) for scorer in scorers)
 
     def _note(self, outputs: HostArray) -> Noted:
@@ -364,7 +366,12 @@ class BlackBoxPass(PassWork):
         return Noted(different((outputs,)), len(outputs), int(own.raised.sum()), {*kinds})
 
     def _look_for_drift(
-        self, lane: int, index: int, start: int, before: tuple[Tree, ...], after: tuple[Tree, ...]
+        self,
+        variant: int,
+        index: int,
+        start: int,
+        before: tuple[Tree, ...],
+        after: tuple[Tree, ...],
     ) -> None:
         """Pass on the bin counts that one batch added, to be tested for drift."""
         number = 0
@@ -372,7 +379,7 @@ class BlackBoxPass(PassWork):
             if isinstance(scorer.statistic, BinCounts | DecisionCounts):
                 added = np.asarray(new, np.int64)[:, index] - np.asarray(old)[:, index]
                 for place, bins in enumerate(added):
-                    self.independence.see_counts(lane, index, number + place, start, bins)
+                    self.independence.see_counts(variant, index, number + place, start, bins)
             number += len(scorer.attacks)
 
     def _counted(self, index: int, outputs: HostArray, scorer: Scorer, *of_attacks: Tree) -> Tree:
@@ -383,7 +390,7 @@ class BlackBoxPass(PassWork):
         seen = trace.seen(scorer.attacks[0], outputs, self.the_pass.shape, self.dtype)
         found = []
         for place, attack in enumerate(scorer.attacks):
-            counts, state, layout = (_lane(tree, place) for tree in of_attacks)
+            counts, state, layout = (_variant(tree, place) for tree in of_attacks)
             scores = scores_of(attack, state, seen)
             found.append(counts_with(scorer.statistic, layout, counts, index, scores))
         return trees.map(lambda *leaves: np.stack(leaves), *found)
@@ -407,5 +414,5 @@ def _is_count(leaves: Any, most: list[int]) -> bool:
     return False
 
 
-def _lane(tree: Any, lane: int) -> Any:
-    return trees.map(lambda leaf: leaf[lane], tree)
+def _variant(tree: Any, variant: int) -> Any:
+    return trees.map(lambda leaf: leaf[variant], tree)

@@ -220,7 +220,7 @@ def resume(
 ) -> tuple[tuple[Tree, ...], Done]:
     """Find the stored counts of a pass in a window of whole chunks; default: all chunks.
 
-    `zeros` has empty counts per scorer, every leaf [lanes, attacks, …]; `keys` has the key of each
+    `zeros` has empty counts per scorer, leaves [variants, attacks, …]; `keys` has the key of each
     cell by its id.
 
     Returns:
@@ -244,7 +244,7 @@ def resume(
         if saved is not None:
             leaves = trees.leaves(prefix[place.scorer])
             for leaf, stored in zip(leaves, saved.leaves, strict=True):
-                leaf[place.lane, place.attack] = stored
+                leaf[place.variant, place.attack] = stored
     return prefix, done
 
 

@@ -40,7 +40,7 @@ def first_end(the_pass: Pass) -> int:
 
 
 class Draws:
-    """Outputs of the streams of a pass, drawn on demand and kept for one lane.
+    """Outputs of the streams of a pass, drawn on demand and kept for one variant.
 
     `made` has the two datasets as the pair made them. The executor makes draws that take long.
     """
@@ -68,26 +68,26 @@ class Draws:
         """D and D′ as a traced mechanism gets them."""
         return streams.for_jax(self.made, self.dtype)
 
-    def outputs(self, stream: str, lane: int) -> Outputs:
+    def outputs(self, stream: str, variant: int) -> Outputs:
         """Return outputs on D and on D′, each [n, *output dims]."""
-        if stream not in self._kept or self._kept[stream][0] != lane:
+        if stream not in self._kept or self._kept[stream][0] != variant:
             wanted = self.wanted[stream]
             chunks = range(-(-wanted // self.the_pass.rows))
-            d0, d1 = self.of_chunks(stream, lane, [(0, chunks), (1, chunks)])
-            self._kept[stream] = (lane, (d0[:wanted], d1[:wanted]))
+            d0, d1 = self.of_chunks(stream, variant, [(0, chunks), (1, chunks)])
+            self._kept[stream] = (variant, (d0[:wanted], d1[:wanted]))
         return self._kept[stream][1]
 
-    def first_round(self, lane: int) -> Outputs:
+    def first_round(self, variant: int) -> Outputs:
         """Return the first round of the counted stream, each [n, *output dims]."""
-        if self._first is None or self._first[0] != lane:
+        if self._first is None or self._first[0] != variant:
             wanted = first_end(self.the_pass)
-            d0, d1 = self.first_chunks(lane, range(-(-wanted // self.the_pass.rows)))
-            self._first = (lane, (d0[:wanted], d1[:wanted]))
+            d0, d1 = self.first_chunks(variant, range(-(-wanted // self.the_pass.rows)))
+            self._first = (variant, (d0[:wanted], d1[:wanted]))
         return self._first[1]
 
-    def first_chunks(self, lane: int, chunks: range) -> list[HostArray]:
+    def first_chunks(self, variant: int, chunks: range) -> list[HostArray]:
         """Draw the first chunks of the counted stream on D and on D′."""
-        return self.of_chunks(EVAL, lane, [(0, chunks), (1, chunks)])
+        return self.of_chunks(EVAL, variant, [(0, chunks), (1, chunks)])
 
     def nothing(self) -> Outputs:
         """Return no outputs at all, for an attack that does not learn."""
@@ -96,20 +96,20 @@ class Draws:
         return empty, empty
 
     def scores(self, scoring: Sequence[Sequence[tuple[Attack, Tree]]]) -> Iterator[list[Outputs]]:
-        """Yield, for each lane, the scores that choose layouts: of the pilot, or the first round.
+        """Yield, by variant, the scores that choose layouts: of the pilot, or the first round.
 
-        `scoring` has the attacks and their states for each lane. Each yields its scores on D and on
+        `scoring` has the attacks and states of each variant. Each yields its scores on D and on
         D′, shape [n, …].
         """
         own = [[(unstacked(attack, self.dtype), state) for attack, state in s] for s in scoring]
         if self.the_pass.by_chunks:
             yield from self._scores_by_chunks(own)
             return
-        for lane, pairs in enumerate(own):
+        for variant, pairs in enumerate(own):
             found: list[Outputs] = []
-            for (attack, _), (leaves, state) in zip(scoring[lane], pairs, strict=True):
+            for (attack, _), (leaves, state) in zip(scoring[variant], pairs, strict=True):
                 anytime = self.the_pass.anytime
-                outputs = self.first_round(lane) if anytime else self.outputs(PILOT, lane)
+                outputs = self.first_round(variant) if anytime else self.outputs(PILOT, variant)
                 both = [seen(attack, part, self.the_pass.shape, self.dtype) for part in outputs]
                 if self.the_pass.on_host:
                     d0, d1 = (scores_of(attack, state, part) for part in both)
@@ -119,17 +119,17 @@ class Draws:
                 found.append((d0, d1))
             yield found
 
-    def of_chunks(self, stream: str, lane: int, which: Sequence[Which]) -> list[HostArray]:
+    def of_chunks(self, stream: str, variant: int, which: Sequence[Which]) -> list[HostArray]:
         """Draw chunks of a stream; return an array [n, *output dims] for each part of `which`."""
-        return self.sampler(stream, lane).draw_at_once(which)
+        return self.sampler(stream, variant).draw_at_once(which)
 
-    def sampler(self, stream: str, lane: int = 0) -> Sampler:
-        """Return the sampler of a stream and a lane."""
-        return self._traced(self._draw_task, stream, lane)
+    def sampler(self, stream: str, variant: int = 0) -> Sampler:
+        """Return the sampler of a stream and a variant."""
+        return self._traced(self._draw_task, stream, variant)
 
-    def _traced(self, task: DrawTask, stream: str, lane: int) -> TracedSampler:
+    def _traced(self, task: DrawTask, stream: str, variant: int) -> TracedSampler:
         limits = self.the_pass.slow, self._nbytes, lambda: self.seconds
-        where = task, stream, lane, self.executor
+        where = task, stream, variant, self.executor
         return TracedSampler(*where, *limits, self.until, self.leaving)
 
     @cached_property
@@ -146,8 +146,8 @@ class Draws:
         if the_pass.anytime:
             stream, wanted = EVAL, first_end(the_pass)
         chunks = range(-(-wanted // the_pass.rows))
-        for lane, pairs in enumerate(own):
-            sampler = self._traced(task, stream, lane)
+        for variant, pairs in enumerate(own):
+            sampler = self._traced(task, stream, variant)
             both = sampler.columns_at_once([(0, chunks), (1, chunks)]) if pairs else ([], [])
             yield [(d0[:wanted], d1[:wanted]) for d0, d1 in zip(*both, strict=True)]
 
@@ -170,14 +170,14 @@ class Draws:
 def learn(draws: Draws) -> tuple[tuple[Tree, ...], tuple[Tree, ...]]:
     """Fit the attacks and bind the statistics of a pass; return states and layouts.
 
-    There is one tree per scorer, every leaf [lanes, attacks, …].
+    There is one tree per scorer, every leaf [variants, attacks, …].
     """
     the_pass = draws.the_pass
     pairs = [(scorer, attack) for scorer in the_pass.scorers for attack in scorer.attacks]
     attacks = list(dict.fromkeys(attack for _, attack in pairs))
-    fitted = [  # lane by lane, because the draws of one lane are kept
-        {attack: _fit(draws, lane, attack) for attack in attacks}
-        for lane in range(len(the_pass.mechanisms))
+    fitted = [  # variant by variant, because the draws of one variant are kept
+        {attack: _fit(draws, variant, attack) for attack in attacks}
+        for variant in range(len(the_pass.mechanisms))
     ]
     # Decisions that are fed round by round need no scores for their layout.
     wanted = dict.fromkeys(
@@ -201,13 +201,13 @@ def learn(draws: Draws) -> tuple[tuple[Tree, ...], tuple[Tree, ...]]:
     return tuple(map(_grid, states)), tuple(map(_grid, layouts))
 
 
-def _fit(draws: Draws, lane: int, attack: Attack) -> Tree:
+def _fit(draws: Draws, variant: int, attack: Attack) -> Tree:
     if not attack.has_fit():
         return ()
     the_pass = draws.the_pass
     dims = seen_shape(attack, the_pass.shape, draws.dtype).dims
-    target = Target(the_pass.mechanisms[lane], the_pass.pair, dims)
-    drawn = draws.outputs(FIT, lane) if learns(attack) else draws.nothing()
+    target = Target(the_pass.mechanisms[variant], the_pass.pair, dims)
+    drawn = draws.outputs(FIT, variant) if learns(attack) else draws.nothing()
     d0, d1 = (seen(attack, part, the_pass.shape, draws.dtype) for part in drawn)
     if the_pass.on_host:
         return learned_on_host(attack, the_pass.stream, draws.prng, target, (d0, d1))
@@ -227,6 +227,6 @@ def _bind(
 
 
 def _grid(rows: list[list[Tree]]) -> Tree:
-    """Stack trees of [lanes][attacks] into one tree with leaves [lanes, attacks, …]."""
+    """Stack trees of [variants][attacks] into one tree with leaves [variants, attacks, …]."""
     columns = [trees.map(lambda *leaves: np.stack(leaves), *row) for row in rows]
     return trees.map(lambda *leaves: np.stack(leaves), *columns)

@@ -145,7 +145,7 @@ def event_of(
     is_above, edge = side in (0, 2), float(cuts[cut])
     told = told_by(attack, state, edge, is_above, {})
     both: list[Iterable[Output]] = []
-    for drawn in () if told else work.examples(place.lane):
+    for drawn in () if told else work.examples(place.variant):
         rows = drawn[:MOST_EXAMINED]
         views = trace.seen(attack, rows, work.the_pass.shape, work.dtype)
         scores = compiled_scores(attack, state, views, work.dtype, len(rows))

@@ -25,7 +25,7 @@ def entry_keys(
     """Return the key of every cell's counts, by the cell's id.
 
     The address of the draws is not part of it, because the store keeps a file per address. Leaves
-    of states and layouts are [lanes, attacks, …].
+    of states and layouts are [variants, attacks, …].
     """
     program = [__version__, np.__version__]
     if not (the_pass.on_host and all(s.attacks[0].portable for s in the_pass.scorers)):

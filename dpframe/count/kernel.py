@@ -26,7 +26,7 @@ class Scoring(NamedTuple):
     """Attacks with what they learned, and layouts of statistics, per scorer."""
 
     attacks: tuple[Any, ...]  # stacked; every leaf [attacks]
-    states: tuple[Tree, ...]  # every leaf [lanes, attacks, …], inside a lane [attacks, …]
+    states: tuple[Tree, ...]  # every leaf [variants, attacks, …], inside a variant [attacks, …]
     layouts: tuple[Tree, ...]  # what the pilots of the statistics fixed; shaped like the states
 
 
@@ -62,7 +62,7 @@ MOST_CHUNKS = 1 << 13
 def count_chunks(
     counts: tuple[Tree, ...],
     mechanisms: Mechanism,
-    lanes: Array,
+    variants: Array,
     scoring: Scoring,
     origin: Origin,
     span: Span,
@@ -75,11 +75,11 @@ def count_chunks(
     """Draw, score and count chunks of one dataset in one loop on the device.
 
     Args:
-        counts: per scorer the counts to add to; every leaf [padded lanes, attacks, …], before that
+        counts: per scorer the counts to add to; leaves [padded variants, attacks, …], before that
             [slots, …] if the span has some.
-        mechanisms: stacked; every leaf [padded lanes].
-        lanes: number of real lanes.
-        scoring: attacks, states and layouts, lanes padded.
+        mechanisms: stacked; every leaf [padded variants].
+        variants: number of real variants.
+        scoring: attacks, states and layouts, variants padded.
         origin: keys and data of the draws, with MOST_CHUNKS keys.
         span: the chunks to count; with slots the width is 1.
         statistics: one per scorer.
@@ -91,14 +91,16 @@ def count_chunks(
     def chunk(counts: tuple[Tree, ...], number: Array, limit: Array) -> tuple[Tree, ...]:
         key = key_of(jax.lax.dynamic_index_in_dim(origin.keys, number, keepdims=False), prng)
 
-        def lane(counts: Any, mechanism: Mechanism, states: Any, layouts: Any) -> tuple[Tree, ...]:
+        def variant(
+            counts: Any, mechanism: Mechanism, states: Any, layouts: Any
+        ) -> tuple[Tree, ...]:
             outputs = mechanism.sample(key, origin.data, rows)
             trace.check_outputs(outputs, rows)
             own = Scoring(scoring.attacks, states, layouts)
             return count_outputs(counts, own, outputs, origin.dataset, limit, statistics=statistics)
 
-        updated: tuple[Tree, ...] = trace.each_lane(
-            lane, lanes, counts, mechanisms, scoring.states, scoring.layouts
+        updated: tuple[Tree, ...] = trace.each_variant(
+            variant, variants, counts, mechanisms, scoring.states, scoring.layouts
         )
         return updated
 
@@ -141,11 +143,11 @@ def count_outputs(
     *,
     statistics: tuple[Statistic, ...],
 ) -> tuple[Tree, ...]:
-    """Score and count the first `limit` outputs of one lane; traced.
+    """Score and count the first `limit` outputs of one variant; traced.
 
     Args:
         counts: per scorer the counts to add to; every leaf [attacks, …].
-        scoring: attacks, states and layouts of this lane.
+        scoring: attacks, states and layouts of this variant.
         outputs: shape [rows, *output dims]; or such an array per scorer.
         dataset: its index.
         limit: rows counted.
@@ -166,14 +168,14 @@ def count_outputs(
             return updated
 
         number = jax.tree.leaves(counts)[0].shape[0]
-        return trace.each_lane(one, number, counts, attacks, states, layouts)
+        return trace.each_variant(one, number, counts, attacks, states, layouts)
 
     columns = zip(statistics, counts, seen, *scoring, strict=True)
     return tuple(scorer(*column) for column in columns)
 
 
 count_given = compiled(static=("statistics",))(count_outputs)
-"""A program that counts outputs made elsewhere: one chunk of one lane."""
+"""A program that counts outputs made elsewhere: one chunk of one variant."""
 
 
 class CountTask(NamedTuple):
@@ -182,31 +184,31 @@ class CountTask(NamedTuple):
     Any process can count segments with it.
     """
 
-    zeros: Any  # per scorer counts of nothing; every leaf [padded lanes, attacks, …]
-    padded: tuple[Tree, Tree, Tree]  # mechanisms, states, layouts; every leaf [padded lanes, …]
+    zeros: Any  # per scorer counts of nothing; every leaf [padded variants, attacks, …]
+    padded: tuple[Tree, Tree, Tree]  # mechanisms, states, layouts; every leaf [padded variants, …]
     attacks: tuple[Any, ...]  # stacked, per scorer
     statistics: tuple[Statistic, ...]
     data: tuple[Tree, ...]  # D and D′, in the precision of the run
     stream: Stream
     prng: str
     precision: str
-    lanes: int
+    variants: int
     rows: int  # of a chunk
     elements: int  # coordinates of one output
     in_rounds: bool  # True if rounds end within the first chunk
 
 
 def count_segment(
-    task: CountTask, lanes: Sequence[int], index: int, segment: Segment
+    task: CountTask, variants: Sequence[int], index: int, segment: Segment
 ) -> tuple[Tree, ...]:
     """Count a segment of one dataset: a pure function.
 
-    Returns counts per scorer, int64, every leaf [padded lanes, attacks, …], the requested lanes
+    Returns counts per scorer, int64, leaves [padded variants, attacks, …], the requested variants
     first. If the segment has slices, their axis comes before these.
     """
     padded = task.padded
-    if len(lanes) < task.lanes:  # one program serves all; the requested lanes come first
-        order = np.resize(np.array(lanes), len(jax.tree.leaves(task.zeros)[0]))
+    if len(variants) < task.variants:  # one program serves all; the requested variants come first
+        order = np.resize(np.array(variants), len(jax.tree.leaves(task.zeros)[0]))
         padded = jax.tree.map(lambda leaf: leaf[order], padded)
     mechanisms, states, layouts = padded
     width, zeros, ends = chunks_at_once(task.rows * task.elements), task.zeros, None
@@ -240,7 +242,7 @@ def count_segment(
             found = count_chunks(
                 zeros,
                 mechanisms,
-                np.int32(len(lanes)),
+                np.int32(len(variants)),
                 Scoring(task.attacks, states, layouts),
                 Origin(keys, task.data[index], np.int32(index)),
                 span,
@@ -260,21 +262,21 @@ class CountSegment(Task):
     """Count a segment of one dataset: see `count_segment`."""
 
     shared: CountTask
-    lanes: tuple[int, ...]
+    variants: tuple[int, ...]
     index: int
     segment: Segment
 
     def run(self, shared: CountTask) -> tuple[Tree, ...]:
-        return count_segment(shared, self.lanes, self.index, self.segment)
+        return count_segment(shared, self.variants, self.index, self.segment)
 
     def checked(self, found: Any) -> tuple[Tree, ...]:
-        """Return counts as int64, if these lanes have one for each row of the segment."""
+        """Return counts as int64, if these variants have one for each row of the segment."""
         shared, segment = self.shared, self.segment
         parts = [end - start for start, end in segment.slices]
         rows = np.array(parts or [segment.limit * (segment.stop - segment.first)])
-        zeros, lanes = shared.zeros, len(jax.tree.leaves(shared.zeros)[0])
-        trials = np.zeros((len(rows), lanes, 1, 2), np.int64)
-        trials[:, : len(self.lanes), :, self.index] = rows[:, None, None]
+        zeros, variants = shared.zeros, len(jax.tree.leaves(shared.zeros)[0])
+        trials = np.zeros((len(rows), variants, 1, 2), np.int64)
+        trials[:, : len(self.variants), :, self.index] = rows[:, None, None]
         if segment.slices:
             zeros = jax.tree.map(
                 lambda leaf: np.broadcast_to(leaf, (len(rows), *leaf.shape)), zeros

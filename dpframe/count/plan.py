@@ -40,13 +40,13 @@ class Scorer:
 class PassPosition(NamedTuple):
     """Position of a cell's counts in its pass."""
 
-    lane: int
+    variant: int
     scorer: int
     attack: int
 
     def own(self, of_scorers: Sequence[Tree]) -> Tree:
-        """Return the cell's part of trees with leaves [lanes, attacks, …], one per scorer."""
-        return trees.map(lambda leaf: leaf[self.lane, self.attack], of_scorers[self.scorer])
+        """Return the cell's part of trees with leaves [variants, attacks, …], one per scorer."""
+        return trees.map(lambda leaf: leaf[self.variant, self.attack], of_scorers[self.scorer])
 
 
 @dataclasses.dataclass(eq=False)
@@ -59,7 +59,7 @@ class Pass:
     shape: Shape
     pair: Pair
     data: str  # digest of D and D′
-    mechanisms: tuple[Mechanism | HostMechanism, ...]  # one per lane
+    mechanisms: tuple[Mechanism | HostMechanism, ...]  # one per variant
     scorers: tuple[Scorer, ...]
     cells: tuple[tuple[Cell, PassPosition], ...]
 
@@ -87,16 +87,16 @@ def arrange(
     stream: Stream, trials: int, rows: int, shape: Shape, data: str, cells: Sequence[Cell]
 ) -> Pass:
     """Put cells that share their draws into one pass; `data` is the digest of D and D′."""
-    lanes: dict[Any, int] = {}
+    variants: dict[Any, int] = {}
     scorers: dict[tuple[Any, Any, Statistic], dict[Any, int]] = {}
     placed = []
     for cell in cells:
-        lane = lanes.setdefault(cell.mechanism.value, len(lanes))
+        variant = variants.setdefault(cell.mechanism.value, len(variants))
         own = cell.attack.value if type(cell.attack.value).see is not Attack.see else None
         key = (trees.structure(cell.attack.value), own, cell.estimator.value.statistic())
         attacks = scorers.setdefault(key, {})
         attack = attacks.setdefault(cell.attack.value, len(attacks))
-        placed.append((cell, PassPosition(lane, list(scorers).index(key), attack)))
+        placed.append((cell, PassPosition(variant, list(scorers).index(key), attack)))
     return Pass(
         stream=stream,
         trials=trials,
@@ -104,7 +104,7 @@ def arrange(
         shape=shape,
         pair=cells[0].pair.value,
         data=data,
-        mechanisms=tuple(lanes),
+        mechanisms=tuple(variants),
         scorers=tuple(Scorer(tuple(attacks), stat) for (*_, stat), attacks in scorers.items()),
         cells=tuple(placed),
     )

@@ -105,7 +105,7 @@ def _zero_without_layout(statistic: Statistic, x64: bool) -> Tree:
 
 
 def no_counts(the_pass: Pass, layouts: tuple[Tree, ...]) -> tuple[Any, ...]:
-    """Return counts of no draws, per scorer; every leaf [lanes, attacks, …]."""
+    """Return counts of no draws, per scorer; every leaf [variants, attacks, …]."""
 
     def zeros(statistic: Any, layout: Tree, attacks: int) -> Any:
         own = trees.map(lambda leaf: leaf[0, 0], layout)
@@ -167,7 +167,7 @@ class RoundSpan(NamedTuple):
 class Rounds:
     """Counts of rounds as they come in, in any order.
 
-    `zeros` are counts of nothing per scorer, every leaf [lanes, attacks, 2, …]. With `whole` all
+    `zeros` are counts of nothing per scorer, every leaf [variants, attacks, 2, …]. With `whole` all
     rounds end with a chunk of `rows` rows.
     """
 
@@ -186,19 +186,19 @@ class Rounds:
         self._sliced = not whole  # True if the first chunk is cut into slices, a round each
         self._starts = [part.start for part in self.parts]
         self._whole = [part.start // rows for part in self.parts]
-        self.lanes = trees.leaves(zeros)[0].shape[0]
-        self.upto = [0] * self.lanes  # number of rounds that each lane has
+        self.variants = trees.leaves(zeros)[0].shape[0]
+        self.upto = [0] * self.variants  # number of rounds that each variant has
         self.counts: list[Any] = []
-        """Per scorer counts of each round that some lane has, every leaf [lanes, attacks, 2, …]."""
+        """Per scorer counts of each round that a variant has, leaves [variants, attacks, 2, …]."""
         self.next = 0  # the round that comes next
-        self.active = list(range(self.lanes))  # lanes that are counted in it
+        self.active = list(range(self.variants))  # variants that are counted in it
         self._missing: dict[int, int] = {}
         """Chunks of a round that have not come in, on both datasets together."""
         self._sums: dict[int, Any] = {}
 
     @property
     def trials(self) -> tuple[int, int]:
-        """Draws in the ended rounds, per dataset, of the lane that has most."""
+        """Draws in the ended rounds, per dataset, of the variant that has most."""
         most = max(self.upto)
         end = self.parts[most - 1].end if most else 0
         return end, end
@@ -213,24 +213,24 @@ class Rounds:
         """Return a cell's counts of each of the first rounds."""
         return [place.own(counts) for counts in self.counts[:upto]]
 
-    def take_stored(self, lane: int, upto: int, known: dict[tuple[int, int], Any]) -> None:
-        """Take in the stored first rounds of a lane.
+    def take_stored(self, variant: int, upto: int, known: dict[tuple[int, int], Any]) -> None:
+        """Take in the stored first rounds of a variant.
 
         `known` has per scorer and attack the counts of each round, every leaf [2, …].
         """
         for number in range(upto):
             self._grow(number)
             for (scorer, attack), rounds in known.items():
-                _put(self.counts[number][scorer], (lane, attack), rounds[number])
-        self.upto[lane] = upto
+                _put(self.counts[number][scorer], (variant, attack), rounds[number])
+        self.upto[variant] = upto
 
-    def go_on(self, lanes: Sequence[int]) -> None:
-        """Count next the earliest round that some of these lanes lack."""
-        lacking = [lane for lane in lanes if self.upto[lane] < len(self.parts)]
-        self.next = min((self.upto[lane] for lane in lacking), default=len(self.parts))
+    def go_on(self, variants: Sequence[int]) -> None:
+        """Count next the earliest round that some of these variants lack."""
+        lacking = [variant for variant in variants if self.upto[variant] < len(self.parts)]
+        self.next = min((self.upto[variant] for variant in lacking), default=len(self.parts))
         before = set(self.active)
-        self.active = [lane for lane in lacking if self.upto[lane] == self.next]
-        # Keep the slice of the first chunk that begins the next round, if these lanes have it.
+        self.active = [variant for variant in lacking if self.upto[variant] == self.next]
+        # Keep the slice of the first chunk that begins the next round, if these variants have it.
         begun = {self.next} & self._sums.keys() if before.issuperset(self.active) else set()
         self._missing = {number: self._missing[number] for number in begun}
         self._sums = {number: self._sums[number] for number in begun}
@@ -277,7 +277,7 @@ class Rounds:
             yield Segment(whole, whole + 1, tail)
 
     def add(self, dataset: int, segment: Segment, counts: Any) -> None:
-        """Take in the counts of a segment, once; those of lanes that are not active are zero."""
+        """Take in the counts of a segment, once; those of variants that are not active are zero."""
         del dataset  # counts have an axis for it
         if segment.stop == segment.first:
             return
@@ -310,9 +310,9 @@ class Rounds:
         number = self.next
         counts = self._sums[number]
         self._grow(number)
-        for lane in self.active:
-            _put(self.counts[number], lane, trees.map(lambda leaf, at=lane: leaf[at], counts))
-            self.upto[lane] = number + 1
+        for variant in self.active:
+            _put(self.counts[number], variant, trees.map(lambda leaf, at=variant: leaf[at], counts))
+            self.upto[variant] = number + 1
         self.next += 1  # last: a signal may raise anywhere, and repeating this is harmless
         del self._missing[number], self._sums[number]
 

@@ -65,7 +65,7 @@ class PassWork(ABC):
         self.tried = tried
         """Mechanisms and attacks that were checked already; shared by all passes of a run."""
         self.dtype = np.dtype(run.precision)
-        self.lanes = len(the_pass.mechanisms)
+        self.variants = len(the_pass.mechanisms)
         self.statistics = tuple(scorer.statistic for scorer in the_pass.scorers)
         self.layouts: tuple[Tree, ...] = ()
         self.nan_matters = can_be_nan(the_pass.shape.dtype) and not the_pass.may_be_nan
@@ -155,17 +155,19 @@ class PassWork(ABC):
     def count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
         """Count one segment of a dataset; return it, cut if time ran out, and its counts.
 
-        Leaves have shape [lanes, attacks, …], with slices [slices, lanes, attacks, …], and int64.
+        Leaves are int64 [variants, attacks, …], with slices [slices, variants, attacks, …].
         """
         with precision_of(self.run, on_host=self.on_host):
-            lanes = self.active
+            variants = self.active
             segment, counted = self.draw_and_count(index, segment)
 
             def placed(leaf: Any, zero: HostArray) -> HostArray:
                 lead = (len(segment.slices),) if segment.slices else ()
                 found = np.zeros((*lead, *zero.shape), np.int64)
-                by_lane = found.swapaxes(0, len(lead))  # a view
-                by_lane[list(lanes)] = np.asarray(leaf).swapaxes(0, len(lead))[: len(lanes)]
+                by_variant = found.swapaxes(0, len(lead))  # a view
+                by_variant[list(variants)] = np.asarray(leaf).swapaxes(0, len(lead))[
+                    : len(variants)
+                ]
                 return found
 
             found: tuple[Tree, ...] = trees.map(placed, tuple(counted), self.zeros)
@@ -189,8 +191,8 @@ class PassWork(ABC):
 
     @property
     def active(self) -> Sequence[int]:
-        """Lanes that are counted now."""
-        return range(self.lanes) if self.anytime is None else self.anytime.rounds.active
+        """Variants that are counted now."""
+        return range(self.variants) if self.anytime is None else self.anytime.rounds.active
 
     def save(self) -> None:
         """Hand the counts to the store."""
@@ -221,11 +223,11 @@ class PassWork(ABC):
         """Return the seconds left of the time budget, negative afterwards; None without one."""
         return None if self._until is None else self._until - time.perf_counter()
 
-    def exceptions_of(self, lane: int) -> list[float] | None:
+    def exceptions_of(self, variant: int) -> list[float] | None:
         """Return the shares of exceptions among the answers on D and on D′; None for arrays."""
         return None
 
-    def untested(self, cell: Cell, lane: int) -> str | None:
+    def untested(self, cell: Cell, variant: int) -> str | None:
         """Return why nothing was tested if a black box gave one answer in all calls; else None."""
         return None
 
@@ -238,7 +240,7 @@ class PassWork(ABC):
         leaves = trace.unstacked(cell.attack.value, self.dtype)
         scores = []
         with precision_of(self.run, on_host=self.on_host):
-            for outputs in self.examples(place.lane):
+            for outputs in self.examples(place.variant):
                 found = np.asarray(
                     call_plugin("score", programs.score_given, leaves, state, outputs)
                 )
@@ -277,12 +279,12 @@ class PassWork(ABC):
         """Return the draws for attacks and pilots."""
 
     @abstractmethod
-    def first_outputs(self, lane: int) -> tuple[HostArray, HostArray]:
-        """Return the first outputs of a lane on D and on D′, checked, as attacks see them."""
+    def first_outputs(self, variant: int) -> tuple[HostArray, HostArray]:
+        """Return the first outputs of a variant on D and on D′, checked, as attacks see them."""
 
     @abstractmethod
     def draw_and_count(self, index: int, segment: Segment) -> tuple[Segment, tuple[Tree, ...]]:
-        """Do the work of `count`; every leaf [lanes or more, attacks, …]."""
+        """Do the work of `count`; every leaf [variants or more, attacks, …]."""
 
     def ready(self) -> None:  # noqa: B027  # a black box has no counting task
         """Make the counting task, once attacks have learned."""
@@ -294,30 +296,30 @@ class PassWork(ABC):
         """Check all counted outputs at the end; raises WorthlessError if they are dependent."""
 
     def _look(self) -> None:
-        """Check the first outputs of every lane, and the attacks on some.
+        """Check the first outputs of every variant, and the attacks on some.
 
         Code treats keys and rows alike for all values of its floats and in all repeats. So only the
         ends of a sweep are checked, and only once.
         """
-        for lane in range(self.lanes):
-            outputs = self.first_outputs(lane)
-            if lane in (0, self.lanes - 1):
-                self._try_attacks(lane, outputs)
+        for variant in range(self.variants):
+            outputs = self.first_outputs(variant)
+            if variant in (0, self.variants - 1):
+                self._try_attacks(variant, outputs)
 
-    def examples(self, lane: int) -> Sequence[HostArray]:
-        """Draw the first outputs of a lane on D and on D′ again; none if draws are expensive.
+    def examples(self, variant: int) -> Sequence[HostArray]:
+        """Draw the first outputs of a variant on D and on D′ again; none if draws are expensive.
 
         They depend only on their addresses, so a resumed run shows the same outputs.
         """
         return ()
 
-    def _try_attacks(self, lane: int, outputs: tuple[HostArray, HostArray]) -> None:
-        draws = self.the_pass.stream.group, self.the_pass.mechanisms[lane]
+    def _try_attacks(self, variant: int, outputs: tuple[HostArray, HostArray]) -> None:
+        draws = self.the_pass.stream.group, self.the_pass.mechanisms[variant]
         for scorer, states in zip(self.the_pass.scorers, self.states, strict=True):
             for place in {0, len(scorer.attacks) - 1}:
                 attack = scorer.attacks[place]
                 if (*draws, attack) not in self.tried:
-                    state = trees.map(lambda leaf, at=place: leaf[lane, at], states)
+                    state = trees.map(lambda leaf, at=place: leaf[variant, at], states)
                     rows = outputs
                     if self.the_pass.shape.asking is not None:
                         rows = self._as_seen(attack, outputs)
@@ -370,7 +372,9 @@ class TracedPass(PassWork):
     def ready(self) -> None:
         the_pass = self.the_pass
         mechanisms = trace.stack(the_pass.mechanisms, self.dtype)
-        zeros, *padded = trace.pad((self.zeros, mechanisms, self.states, self.layouts), self.lanes)
+        zeros, *padded = trace.pad(
+            (self.zeros, mechanisms, self.states, self.layouts), self.variants
+        )
         self.count_task = CountTask(
             zeros,
             (padded[0], padded[1], padded[2]),
@@ -380,19 +384,19 @@ class TracedPass(PassWork):
             the_pass.stream,
             self.prng,
             self.run.precision,
-            self.lanes,
+            self.variants,
             the_pass.rows,
             max(1, the_pass.elements),
             isinstance(getattr(self, "tally", None), Rounds),  # a search keeps its counts itself
         )
 
-    def first_outputs(self, lane: int) -> tuple[HostArray, HostArray]:
-        value, rows = self.the_pass.mechanisms[lane], self.the_pass.rows
+    def first_outputs(self, variant: int) -> tuple[HostArray, HostArray]:
+        value, rows = self.the_pass.mechanisms[variant], self.the_pass.rows
         known = (self.the_pass.stream.group, value)
-        is_known = lane not in (0, self.lanes - 1) or known in self.tried
+        is_known = variant not in (0, self.variants - 1) or known in self.tried
         number, others = SLOW_CHUNKS if self.the_pass.slow else CHUNKS
         number, others = (1, 1) if is_known else (number, others)
-        x, y = self.draws.of_chunks(EVAL, lane, [(0, range(number)), (1, range(others))])
+        x, y = self.draws.of_chunks(EVAL, variant, [(0, range(number)), (1, range(others))])
         if self.nan_matters and any(np.isnan(side[:rows]).any() for side in (x, y)):
             raise CellError(row_checks.NAN_FOUND)
         if not is_known:
@@ -404,10 +408,10 @@ class TracedPass(PassWork):
             self.tried.add(known)
         return x[:rows], y[:rows]
 
-    def examples(self, lane: int) -> Sequence[HostArray]:
+    def examples(self, variant: int) -> Sequence[HostArray]:
         if self.the_pass.slow:
             return ()
-        return self.draws.of_chunks(EVAL, lane, [(0, range(1)), (1, range(1))])
+        return self.draws.of_chunks(EVAL, variant, [(0, range(1)), (1, range(1))])
 
     def compile(self) -> None:
         if self.executor.is_local and not self.the_pass.slow:  # else compiling early saves no time
@@ -416,11 +420,13 @@ class TracedPass(PassWork):
     def draw_and_count(
         self, index: int, segment: Segment, executor: Executor | None = None
     ) -> tuple[Segment, tuple[Tree, ...]]:
-        executor, lanes = executor or self.executor, tuple(self.active)
-        task = CountSegment(self.count_task, lanes, index, segment)
+        executor, variants = executor or self.executor, tuple(self.active)
+        task = CountSegment(self.count_task, variants, index, segment)
         counted: tuple[Tree, ...]
         if executor.is_local:
-            counted = call_plugin("counting", count_segment, self.count_task, lanes, index, segment)
+            counted = call_plugin(
+                "counting", count_segment, self.count_task, variants, index, segment
+            )
             return segment, task.checked(counted)
         counted = call_plugin("counting", result, executor, task)
         return segment, counted

@@ -52,7 +52,7 @@ class _Inline(requests.WorkerLease):
         self.here, self.sampler = here, sampler
 
     def draw(self, request: requests.Request, deadline: float | None) -> Iterator[requests.Drawn]:
-        what = requests.called(type(self.sampler.mechanisms[request.lane]))
+        what = requests.called(type(self.sampler.mechanisms[request.variant]))
         self.here.asked((request.stop - request.first) * request.rows)
         try:
             drawing, left = self.sampler.draw(request.as_task()), request

@@ -24,9 +24,9 @@ from dpframe.interfaces.attack import Answers
 from dpframe.stats import independence as chances
 
 ERROR = 1e-6  # probability that a correct mechanism is accused
-ROWS = 1024  # rows of each dataset and lane that are compared one by one
+ROWS = 1024  # rows of each dataset and variant that are compared one by one
 CHUNK_ROWS = 128  # rows compared from one chunk, at most
-KNOWN = 1 << 18  # chunks whose digests are kept, per lane and dataset
+KNOWN = 1 << 18  # chunks whose digests are kept, per variant and dataset
 
 NOT_SEEDABLE = (
     "sample gave different outputs the second time at the same address: it keeps state between "
@@ -61,7 +61,7 @@ DRIFTS = (
 )
 
 LAGS = (1, 2)
-TESTS = 16  # of rows, in one look at one lane
+TESTS = 16  # of rows, in one look at one variant
 
 
 def check_addresses(
@@ -103,28 +103,30 @@ class Independence:
     def __init__(
         self,
         rows: int,
-        lanes: int,
+        variants: int,
         *,
         answers: bool = False,
         drift: bool = False,
         attacks: int = 0,
         boxes: Sequence[Any] = (),
     ) -> None:
-        self.rows, self.lanes, self.answers, self._boxes = rows, lanes, answers, boxes
+        self.rows, self.variants, self.answers, self._boxes = rows, variants, answers, boxes
         self._drift, self._attacks = drift, attacks if drift else 0
         self._blocks: defaultdict[tuple[int, ...], _Blocks] = defaultdict(_Blocks)
-        """By lane, dataset and number of the attack; -1 for the outputs themselves."""
-        self._tests = 2 * lanes * (1 + attacks)
+        """By variant, dataset and number of the attack; -1 for the outputs themselves."""
+        self._tests = 2 * variants * (1 + attacks)
         self._drawn, self._drawn_before, self._looks = 0, ROWS, 0
         self._lock = threading.Lock()
-        self._number = Counter[tuple[int, int]]()  # of chunks, by lane and dataset
+        self._number = Counter[tuple[int, int]]()  # of chunks, by variant and dataset
         self._known: defaultdict[tuple[int, int], Counter[bytes]] = defaultdict(Counter)
         self._kept: defaultdict[tuple[int, int], dict[int, HostArray]] = defaultdict(dict)
-        """By lane and dataset, then by chunk."""
+        """By variant and dataset, then by chunk."""
         self._compared, self._row_looks = 0, 0
         self._found: WorthlessError | None = None
 
-    def see(self, lane: int, index: int, first: int, outputs: HostArray, *, counted: bool) -> None:
+    def see(
+        self, variant: int, index: int, first: int, outputs: HostArray, *, counted: bool
+    ) -> None:
         """Take in some chunks from `first` on, shape [chunks × rows, *output dims].
 
         Raises WorthlessError if they cannot be independent draws.
@@ -133,20 +135,20 @@ class Independence:
             self._raise()
             for number in range(len(outputs) // self.rows):
                 chunk = outputs[number * self.rows : (number + 1) * self.rows]
-                self._compare_whole(lane, index, chunk)
-                kept = self._kept[lane, index]
+                self._compare_whole(variant, index, chunk)
+                kept = self._kept[variant, index]
                 if counted and len(kept) * min(self.rows, CHUNK_ROWS) < ROWS:
                     kept[first + number] = chunk[:CHUNK_ROWS].copy()
             if counted and self._drift and (signals := _signals(outputs, self.answers, kinds=True)):
                 self._drawn += len(outputs)
-                self._blocks[lane, index, -1].see_outputs(first * self.rows, signals, self.rows)
+                self._blocks[variant, index, -1].see_outputs(first * self.rows, signals, self.rows)
             self._raise()
 
-    def see_counts(self, lane: int, index: int, attack: int, first: int, bins: Ints) -> None:
+    def see_counts(self, variant: int, index: int, attack: int, first: int, bins: Ints) -> None:
         """Take in the counts of consecutive draws in an attack's bins, shape [bins]."""
         if attack < self._attacks:
             with self._lock:
-                self._blocks[lane, index, attack].see_bins(first, bins)
+                self._blocks[variant, index, attack].see_bins(first, bins)
 
     def passes(self) -> bool:
         """True if the outputs so far may be kept."""
@@ -173,14 +175,14 @@ class Independence:
         may_be = advice(self._boxes) if reason in (AGAIN, BETWEEN, IN_STEP) else ""
         return WorthlessError(reason + may_be)
 
-    def _compare_whole(self, lane: int, index: int, chunk: HostArray) -> None:
+    def _compare_whole(self, variant: int, index: int, chunk: HostArray) -> None:
         """Note a finding if too many chunks are equal.
 
         Each group of m equal chunks whose last is chunk number G has its own share of the error.
         Over all m, G and groups the shares sum to less than 1.
         """
-        self._number[lane, index] += 1
-        number, known = self._number[lane, index], self._known[lane, index]
+        self._number[variant, index] += 1
+        number, known = self._number[variant, index], self._known[variant, index]
         digest = hashlib.blake2b(chunk.tobytes(), digest_size=16).digest()
         if digest in known or len(known) < KNOWN:
             known[digest] += 1
@@ -189,7 +191,7 @@ class Independence:
         groups = gammaln(number) - gammaln(copies) - gammaln(number - copies + 1)
         share = -(copies * math.log(2) + math.log(number * (number + 1)) + groups)
         chance = chances.log_chance_of_copies(_numbered(chunk, self.answers), copies)
-        if chance < math.log(ERROR / 3 / (2 * self.lanes)) + share:
+        if chance < math.log(ERROR / 3 / (2 * self.variants)) + share:
             self._found = self._worthless(AGAIN)
 
     def _compare_rows(self) -> None:
@@ -199,9 +201,9 @@ class Independence:
             return
         self._row_looks += 1
         looks = self._row_looks * (self._row_looks + 1)
-        least = math.log(ERROR / 3 / (self.lanes * TESTS * looks))
-        for lane in sorted({lane for (lane, _), kept in self._kept.items() if kept}):
-            x, y = (dict(sorted(self._kept[lane, index].items())) for index in (0, 1))
+        least = math.log(ERROR / 3 / (self.variants * TESTS * looks))
+        for variant in sorted({variant for (variant, _), kept in self._kept.items() if kept}):
+            x, y = (dict(sorted(self._kept[variant, index].items())) for index in (0, 1))
             tests = _tests_of_rows(x, y, self.answers)
             if reason := next((reason for reason, chance in tests if chance < least), None):
                 self._found = self._worthless(reason)
@@ -302,7 +304,7 @@ def _at_least(bins: Ints) -> Ints:
 def _tests_of_rows(
     x: dict[int, HostArray], y: dict[int, HostArray], answers: bool
 ) -> Iterator[tuple[str, float]]:
-    """Yield the tests of one lane: the reason to reject, and the log chance of independent draws.
+    """Yield the tests of a variant: the reason to reject, and the log chance of independent draws.
 
     `x` and `y` have rows of D and of D′ by chunk, in order. There are at most `TESTS`: 2 of
     repeated rows on each dataset, 2 between the datasets, and for each of two signals the lags on

@@ -186,7 +186,7 @@ class _Worker(requests.WorkerLease):
         self._asked, self._with_code = 0.0, False  # when to load the box, and if with its code
 
     def draw(self, request: requests.Request, deadline: float | None) -> Iterator[requests.Drawn]:
-        method = requests.called(type(self.load.content[0][request.lane]))
+        method = requests.called(type(self.load.content[0][request.variant]))
         self.is_idle, left, most = False, request, None
         limit = None if request.terms is None else request.terms.limit
         try:

@@ -51,20 +51,20 @@ class DrawTask(NamedTuple):
     numbers.
     """
 
-    mechanisms: tuple[Any, ...]  # one per lane, leaves in the dtype of the run
+    mechanisms: tuple[Any, ...]  # one per variant, leaves in the dtype of the run
     data: tuple[Tree, Tree]  # D and D′, in the precision of the run
     stream: Stream  # of the pass; `DrawChunks` names one of its streams
     prng: str
     precision: str
     rows: int  # of a chunk
     scoring: tuple[tuple[tuple[Any, Tree], ...], ...] = ()
-    """By lane: attacks and their states, whose scores are wanted instead of outputs; empty if
+    """By variant: attacks and their states, whose scores are wanted instead of outputs; empty if
     outputs are wanted."""
 
 
 @dataclasses.dataclass(frozen=True)
 class DrawChunks(Task):
-    """Draw consecutive chunks of one stream, lane and dataset, and score them if `shared` says so.
+    """Draw chunks in a row of one stream, variant and dataset; score them if `shared` says so.
 
     A program draws, or scores, one chunk per call. So a chunk has the same bits in every process,
     whichever other chunks are drawn.
@@ -72,7 +72,7 @@ class DrawChunks(Task):
 
     shared: DrawTask
     stream: str
-    lane: int
+    variant: int
     dataset: int
     first: int
     stop: int
@@ -82,12 +82,12 @@ class DrawChunks(Task):
 
         def chunk(key: HostArray) -> list[HostArray]:
             origin = Origin(key, shared.data[self.dataset], np.int32(self.dataset))
-            mechanism = shared.mechanisms[self.lane]
+            mechanism = shared.mechanisms[self.variant]
             draw = partial(draw_chunk, mechanism, origin, rows=shared.rows, prng=shared.prng)
             outputs = call_plugin("sample", draw)
             if not shared.scoring:
                 return [np.asarray(outputs)]
-            calls = [partial(score_given, *one, outputs) for one in shared.scoring[self.lane]]
+            calls = [partial(score_given, *one, outputs) for one in shared.scoring[self.variant]]
             return [np.asarray(call_plugin("score", call)) for call in calls]
 
         with jax.enable_x64(shared.precision == "float64"):
@@ -98,7 +98,7 @@ class DrawChunks(Task):
     def checked(self, found: Any) -> list[HostArray]:
         """Return arrays of outputs or scores, if there is one for each row."""
         scoring = self.shared.scoring
-        number = len(scoring[self.lane]) if scoring else 1
+        number = len(scoring[self.variant]) if scoring else 1
         if not isinstance(found, list) or len(found) != number:
             raise WrongResultError("no list of arrays")
         rows = (self.stop - self.first) * self.shared.rows
@@ -115,5 +115,5 @@ class DrawChunks(Task):
 
     @property
     def plugins(self) -> tuple[type, ...]:
-        attacks = [attack for of_lane in self.shared.scoring for attack, _ in of_lane]
+        attacks = [attack for of_variant in self.shared.scoring for attack, _ in of_variant]
         return plugin_classes([*self.shared.mechanisms, *attacks])

@@ -287,7 +287,7 @@ class _Remote(requests.WorkerLease):
             self._late = LATE_SECONDS
             boxes.asked(drawn.releases)
             lost += isinstance(drawn.ending, requests.LostError)
-            seedable = self._load.content[0][request.lane].seedable
+            seedable = self._load.content[0][request.variant].seedable
             is_lost = (
                 isinstance(drawn.ending, requests.LostError) and seedable and lost < MOST_TRIES
             )

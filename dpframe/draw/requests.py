@@ -58,7 +58,7 @@ class LostError(SampleError):
 
 
 class BoxPayload:
-    """The mechanisms of a pass, one per lane, and its data, in the form that workers load."""
+    """The mechanisms of a pass, one per variant, and its data, in the form that workers load."""
 
     _numbers = itertools.count()
 
@@ -187,7 +187,7 @@ def sending_error(error: Exception) -> str:
 class Request(NamedTuple):
     """Chunks of one dataset."""
 
-    lane: int
+    variant: int
     data: int  # number of the dataset that is the input
     stream: Stream
     dataset: int

@@ -65,7 +65,7 @@ class TracedSampler(Sampler):
 
     task: DrawTask
     stream: str
-    lane: int
+    variant: int
     executor: Executor
     slow: bool  # the mechanism has declared it
     nbytes: int  # of the outputs of a chunk
@@ -106,7 +106,7 @@ class TracedSampler(Sampler):
         return found
 
     def _task(self, dataset: int, chunks: range) -> DrawChunks:
-        where = self.stream, self.lane, dataset, chunks.start, chunks.stop
+        where = self.stream, self.variant, dataset, chunks.start, chunks.stop
         return DrawChunks(self.task, *where, until=self.until)
 
     def _pays(self, which: Sequence[Which]) -> bool:
@@ -120,7 +120,9 @@ class TracedSampler(Sampler):
 class SeesDraws(Protocol):
     """Tests draws for dependence, as they come."""
 
-    def see(self, lane: int, index: int, first: int, outputs: HostArray, *, counted: bool) -> None:
+    def see(
+        self, variant: int, index: int, first: int, outputs: HostArray, *, counted: bool
+    ) -> None:
         """Take in some chunks; raises WorthlessError."""
 
 
@@ -186,7 +188,7 @@ class BlackBoxSampler(Sampler):
     def __init__(
         self,
         load: BoxPayload,
-        lane: int,
+        variant: int,
         stream: Stream,
         form: Shape | Asking,
         sizes: ChunkSizes,
@@ -195,7 +197,7 @@ class BlackBoxSampler(Sampler):
         clock: Clock,
         deadline: Callable[[int], float | None] | None = None,
     ) -> None:
-        self.load, self.lane, self.stream, self.form = load, lane, stream, form
+        self.load, self.variant, self.stream, self.form = load, variant, stream, form
         self.sizes, self.source, self.clock = sizes, source, clock
         self.independence, self._deadline = independence, deadline or (lambda _: clock.deadline())
         nbytes = form.dtype.itemsize * math.prod(form.dims) if isinstance(form, Shape) else 1
@@ -247,7 +249,7 @@ class BlackBoxSampler(Sampler):
 
     def check_addresses(self, columns: int | None = None) -> None:
         """Compare chunks at equal and different addresses; see `independence.check_addresses`."""
-        mechanism: Any = self.load.content[0][self.lane]
+        mechanism: Any = self.load.content[0][self.variant]
         seedable, stream = mechanism.seedable, self.stream.of("addresses")
 
         def draw(worker: WorkerLease, dataset: int) -> HostArray:
@@ -269,10 +271,10 @@ class BlackBoxSampler(Sampler):
         """Test rows for dependence; raises WorthlessError."""
         if self.independence is not None:
             rows = self._untimed(outputs)
-            self.independence.see(self.lane, dataset, first, rows, counted=counted)
+            self.independence.see(self.variant, dataset, first, rows, counted=counted)
 
     def _request(self, dataset: int, first: int, stop: int) -> Request:
-        where = self.lane, dataset, self.stream, dataset, first, stop, self.sizes.rows_of(first)
+        where = self.variant, dataset, self.stream, dataset, first, stop, self.sizes.rows_of(first)
         if isinstance(self.form, Shape):
             return Request(*where, shape=self.form)
         return Request(*where, self.form)
@@ -333,7 +335,9 @@ class PairIndependence:
         self._by_rows: dict[int, Independence] = {}
         self._lock = threading.Lock()
 
-    def see(self, lane: int, index: int, first: int, outputs: HostArray, *, counted: bool) -> None:
+    def see(
+        self, variant: int, index: int, first: int, outputs: HostArray, *, counted: bool
+    ) -> None:
         """Take in answers, as rows of 64-bit words; raises WorthlessError."""
         rows = self._sizes.rows_of(first)
         with self._lock:
@@ -345,7 +349,7 @@ class PairIndependence:
             known = self._by_rows[rows]
         some = padded(outputs[:, : BEFORE + COMPARED], BEFORE + COMPARED).copy()
         some[:, SECONDS] = 0  # the time of an answer may repeat
-        known.see(lane, index, first, some, counted=counted)
+        known.see(variant, index, first, some, counted=counted)
 
     def conclude(self) -> None:
         """Check the answers once more; raises WorthlessError."""

@@ -39,12 +39,13 @@ def resolved(run: RunSettings, mechanism: Mechanism | HostMechanism, trials: int
     )
 
 
-# Mechanisms that differ only in traced floats become lanes: their leaves are stacked, and one
-# program runs over them with one key. Attacks are stacked in the same way, per statistic.
+# Mechanisms that differ only in traced floats are the variants of a parameter batch: their leaves
+# are stacked, and one program runs over them with one key. Attacks are stacked in the same way,
+# per statistic.
 
 
-LANES = 8
-"""Lanes are padded to this, or to the next power of two above it.
+SMALLEST_BATCH = 8
+"""Variants are padded to this, or to the next power of two above it.
 
 One program then serves one value of ε or eight, so that a cell's counts cannot depend on how many
 other values the spec has, not even through the rounding of a differently fused program.
@@ -65,37 +66,37 @@ def unstacked(plugin: Plugin, dtype: np.dtype[Any]) -> Any:
     return trees.map(lambda value: np.asarray(value, dtype), plugin)
 
 
-def pad(tree: Tree, lanes: int) -> Tree:
+def pad(tree: Tree, variants: int) -> Tree:
     """Repeat the last entry of every leaf's first axis up to the padded length."""
-    padded = max(LANES, 1 << (lanes - 1).bit_length())
+    padded = max(SMALLEST_BATCH, 1 << (variants - 1).bit_length())
     return trees.map(
-        lambda leaf: np.concatenate([leaf, np.repeat(leaf[-1:], padded - lanes, axis=0)]), tree
+        lambda leaf: np.concatenate([leaf, np.repeat(leaf[-1:], padded - variants, axis=0)]), tree
     )
 
 
-def each_lane(
-    function: Callable[..., Any], lanes: Array | int, results: Tree, *stacked: Tree
+def each_variant(
+    function: Callable[..., Any], variants: Array | int, results: Tree, *stacked: Tree
 ) -> Tree:
-    """Update the results of the first `lanes` lanes in a loop, inside a traced program.
+    """Update the results of the first `variants` variants in a loop, inside a traced program.
 
-    XLA computes values that do not depend on the lane, such as the noise, once before the loop.
-    Under `vmap` it would compute them for each lane. `function` maps one lane's result and its part
-    of every stacked tree to the new result; every leaf is [padded lanes, …], and `lanes` may be
-    traced.
+    XLA computes values that do not depend on the variant, such as the noise, once before the loop.
+    Under `vmap` it would compute them for each variant. `function` maps a variant's result and its
+    part of every stacked tree to the new result; every leaf is [padded variants, …], and `variants`
+    may be traced.
     """
 
-    def step(lane: Array, results: Tree) -> Tree:
+    def step(variant: Array, results: Tree) -> Tree:
         def take(leaf: Array) -> Any:
-            return jax.lax.dynamic_index_in_dim(leaf, lane, keepdims=False)
+            return jax.lax.dynamic_index_in_dim(leaf, variant, keepdims=False)
 
         new = function(*trees.map(take, (results, *stacked)))
         return trees.map(
-            lambda leaf, value: jax.lax.dynamic_update_index_in_dim(leaf, value, lane, 0),
+            lambda leaf, value: jax.lax.dynamic_update_index_in_dim(leaf, value, variant, 0),
             results,
             new,
         )
 
-    return jax.lax.fori_loop(0, lanes, step, results)
+    return jax.lax.fori_loop(0, variants, step, results)
 
 
 ROWS = 2  # outputs of a traced call, enough to distinguish their axis from the others

@@ -124,8 +124,8 @@ class AnytimeCell:
         return self.settled is not None or self.problem is not None
 
     def feed(self, *, stops: bool) -> None:
-        """Show the estimator the rounds of its lane that it has not seen."""
-        while self.progress.rounds < self.rounds.upto[self.place.lane] and not self.over:
+        """Show the estimator the rounds of its variant that it has not seen."""
+        while self.progress.rounds < self.rounds.upto[self.place.variant] and not self.over:
             number = self.progress.rounds
             part = self.rounds.parts[number]
             own = trees.map(np.array, self.place.own(self.rounds.counts[number]))
@@ -181,14 +181,14 @@ class AnytimePass:
     def begin(
         self, rounds: Rounds, layouts: tuple[Tree, ...], keys: dict[str, str], store: Store
     ) -> None:
-        """Show the cells their stored rounds; layouts have leaves [lanes, attacks, …]."""
+        """Show the cells their stored rounds; layouts have leaves [variants, attacks, …]."""
         self.rounds, self.store = rounds, store
         self.keys = {cell: f"rounds-{key}" for cell, key in keys.items()}
         self._load()
         ends = self.the_pass.rows, self.the_pass.costly  # these fix the rounds
         for cell, place in self.the_pass.cells:
             layout = place.own(layouts)
-            stored = rounds.of(place, rounds.upto[place.lane])
+            stored = rounds.of(place, rounds.upto[place.variant])
             query, looks = self.query_of(cell, stored)
             progress = EstimatorState(cell.estimator.value, layout, query)
             has_layout = any(map(np.size, trees.leaves(layout)))
@@ -198,18 +198,18 @@ class AnytimePass:
         self.advance()
 
     def advance(self) -> None:
-        """Show the cells the new rounds, and decide which lanes go on."""
+        """Show the cells the new rounds, and decide which variants go on."""
         for anytime_cell in self.of.values():
             anytime_cell.feed(stops=self.stops)
         left = [
-            anytime_cell.place.lane for anytime_cell in self.of.values() if not anytime_cell.over
+            anytime_cell.place.variant for anytime_cell in self.of.values() if not anytime_cell.over
         ]
         self.rounds.go_on(sorted(set(left)))
 
     def save(self) -> None:
         """Hand all complete rounds to the store."""
         for cell, place in self.the_pass.cells:
-            upto = self.rounds.upto[place.lane]
+            upto = self.rounds.upto[place.variant]
             known = zip(self.rounds.of(place, upto), self.rounds.parts, strict=False)
             full = [trees.leaves(counts) for counts, part in known if part.full]
             own = [[leaf.tolist() for leaf in leaves] for leaves in full]
@@ -228,11 +228,13 @@ class AnytimePass:
         for cell, place in self.the_pass.cells:
             stored = self.store.load(self.the_pass.stream, self.keys[cell.id])
             found = [] if stored is None else self._usable(stored.leaves, place)
-            known.setdefault(place.lane, []).append([place, found])
-            upto[place.lane] = min(upto.get(place.lane, len(found)), len(found))
-        for lane, cells in known.items():
+            known.setdefault(place.variant, []).append([place, found])
+            upto[place.variant] = min(upto.get(place.variant, len(found)), len(found))
+        for variant, cells in known.items():
             self.rounds.take_stored(
-                lane, upto[lane], {(place.scorer, place.attack): found for place, found in cells}
+                variant,
+                upto[variant],
+                {(place.scorer, place.attack): found for place, found in cells},
             )
 
     def _usable(self, stored: list[Any], place: PassPosition) -> list[Any]:

@@ -75,7 +75,7 @@ def estimate_cell(
         query=query,
         notes=(*work.notes, *cut, *again(looks)),
         looks=looks,
-        exceptions=work.exceptions_of(place.lane),
+        exceptions=work.exceptions_of(place.variant),
         draw_group=work.the_pass.stream.group,
         data=work.the_pass.data,
         seconds=seconds,
@@ -134,7 +134,7 @@ def _untested(cell: Cell, place: PassPosition, work: PassWork, counts: Any) -> s
     """
     if cell.mechanism.constant:
         return None
-    if (told := work.untested(cell, place.lane)) is not None:
+    if (told := work.untested(cell, place.variant)) is not None:
         return told
     same = is_in_one_bin(counts)
     if (same or cell.attack.value.gives == "canaries") and work.gives_equal_scores(cell, place):

@@ -422,7 +422,7 @@ def _parts(the_pass: Pass, error: BaseException) -> list[list[Cell]]:
         return error.groups
     if not isinstance(error, SampleError):
         return [[cell] for cell, _ in the_pass.cells]
-    lanes: dict[int, list[Cell]] = {}
+    variants: dict[int, list[Cell]] = {}
     for cell, place in the_pass.cells:
-        lanes.setdefault(place.lane, []).append(cell)
-    return list(lanes.values())
+        variants.setdefault(place.variant, []).append(cell)
+    return list(variants.values())

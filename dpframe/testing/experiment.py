@@ -93,10 +93,10 @@ def experiments_of(plans: Sequence[Plan]) -> Experiments:
         found.skipped.extend(plan.skipped)
         found.failed.extend(plan.failed)
         for the_pass in plan.passes:
-            lanes: dict[int, list[Cell]] = {}
+            variants: dict[int, list[Cell]] = {}
             for cell, place in the_pass.cells:
-                lanes.setdefault(place.lane, []).append(cell)
-            for cells in lanes.values():
+                variants.setdefault(place.variant, []).append(cell)
+            for cells in variants.values():
                 _add(found, the_pass, cells, plan)
     return found
 
@@ -231,13 +231,13 @@ def _answers(draws: Draws, parts: Sequence[CalibratedCell]) -> list[Answer]:
 def _count(draws: Draws, states: tuple[Tree, ...], layouts: tuple[Tree, ...]) -> tuple[Tree, ...]:
     """Count the eval stream, every leaf [1, attacks, …] in int64."""
 
-    def lane(tree: Any) -> Any:
+    def variant(tree: Any) -> Any:
         return trees.map(lambda leaf: leaf[0], tree)
 
     scorers = draws.the_pass.scorers
     attacks = tuple(trace.stack(scorer.attacks, draws.dtype) for scorer in scorers)
-    scoring = kernel.Scoring(attacks, lane(states), lane(layouts))
-    counts = lane(rounds.no_counts(draws.the_pass, layouts))
+    scoring = kernel.Scoring(attacks, variant(states), variant(layouts))
+    counts = variant(rounds.no_counts(draws.the_pass, layouts))
     for index, outputs in enumerate(draws.outputs(streams.EVAL, 0)):
         arguments = counts, scoring, outputs, np.int32(index), np.int32(len(outputs))
         statistics = tuple(scorer.statistic for scorer in scorers)

@@ -105,7 +105,7 @@ def test_an_attack_that_does_not_learn_still_has_a_pilot(bases: list[Any]) -> No
 
 
 @pytest.mark.parametrize("attack", mostly_slow(["likelihood-ratio", "threshold"], ("threshold",)))
-def test_states_of_several_lanes_are_those_of_one(attack: str) -> None:
+def test_states_of_several_variants_are_those_of_one(attack: str) -> None:
     """An attack that keeps the mechanism in its state, and one that learns."""
     estimators = [{"use": "order-statistics"}, {"use": "precision"}]
     base = spec(attack=[{"use": attack}], estimator=estimators, pair={"use": "zeros-ones"})

@@ -120,8 +120,8 @@ def test_what_each_seed_repeat_and_dataset_draws_differs() -> None:
 
 
 @pytest.mark.parametrize("number", mostly_slow([2, 7, 9], [0]))
-def test_lanes_change_nothing(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Up to 8 lanes share a program of 8; nine need one of 16."""
+def test_variants_change_nothing(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up to 8 variants share a program of 8; nine need one of 16."""
     spy = Spy(monkeypatch)
     wide = counts(document(sweep={"mechanism.epsilon": EPSILONS[:number]}))
     assert len(wide) == number

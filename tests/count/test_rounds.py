@@ -72,18 +72,18 @@ def test_rounds_end_where_they_end_whatever_is_asked_for(rows: int, whole: bool)
     assert len(ends(10**8, rows, whole=whole)) < 150
 
 
-def each_draw(zeros: Any, lanes: Any, dataset: int, segment: Segment) -> Any:
+def each_draw(zeros: Any, variants: Any, dataset: int, segment: Segment) -> Any:
     """Counts of a segment, in chunks of 256, where every draw has a bin of its own."""
     ends = segment.slices or ((0, segment.limit),)
     apart = np.zeros((len(ends), *zeros[0].shape), np.int64)
     for found, (start, end) in zip(apart, ends, strict=True):
         for chunk in range(segment.first, segment.stop):
-            found[lanes, :, dataset, chunk * 256 + start : chunk * 256 + end] += 1
+            found[variants, :, dataset, chunk * 256 + start : chunk * 256 + end] += 1
     return (apart,) if segment.slices else (apart[0],)
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_lanes_that_leave_and_come_late_have_each_draw_once(seed: int) -> None:
+def test_variants_that_leave_and_come_late_have_each_draw_once(seed: int) -> None:
     """In steps, some with rounds from before, each until it has enough."""
     rng = random.Random(seed)
     trials = rng.choice([40, 256, 300, 700, 2000])
@@ -93,21 +93,21 @@ def test_lanes_that_leave_and_come_late_have_each_draw_once(seed: int) -> None:
     for row, part in zip(wanted, rounds.parts, strict=True):
         row[part.start : part.end] = 1
     both = np.repeat(wanted[:, None, None], 2, axis=2)  # [rounds, attacks, datasets, bins]
-    for lane in range(4):
+    for variant in range(4):
         upto = rng.choice([0, 0, rng.randrange(len(rounds.parts))])
-        rounds.take_stored(lane, upto, {(0, 0): list(both[:, 0])})
+        rounds.take_stored(variant, upto, {(0, 0): list(both[:, 0])})
     enough = [len(rounds.parts) - rng.choice([0, 0, rng.randrange(len(rounds.parts))])] * 2
     enough += [len(rounds.parts) - rng.randrange(len(rounds.parts)) for _ in range(2)]
-    while left := [lane for lane in range(4) if rounds.upto[lane] < enough[lane]]:
+    while left := [variant for variant in range(4) if rounds.upto[variant] < enough[variant]]:
         rounds.go_on(left)
         units = list(rounds.units(rounds.step()))
         rng.shuffle(units)
         for dataset, segment in units:
             rounds.add(dataset, segment, each_draw(zeros, rounds.active, dataset, segment))
-    for lane in range(4):
-        assert rounds.upto[lane] >= enough[lane]
-        for number in range(rounds.upto[lane]):
-            assert np.array_equal(rounds.counts[number][0][lane], both[number])
+    for variant in range(4):
+        assert rounds.upto[variant] >= enough[variant]
+        for number in range(rounds.upto[variant]):
+            assert np.array_equal(rounds.counts[number][0][variant], both[number])
 
 
 @pytest.mark.parametrize("trials", [40, 256, 300, 2000, 256 * 9 + 5])

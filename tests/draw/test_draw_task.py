@@ -49,18 +49,18 @@ def of(document: dict[str, Any], executor: Any = LOCAL_EXECUTOR) -> Draws:
 
 def test_outputs_are_the_same_whoever_draws_them(near: Near) -> None:
     document = training.spec("threshold")
-    for lane in (0, 1):
-        here, there = of(document).outputs(FIT, lane), of(document, near).outputs(FIT, lane)
+    for variant in (0, 1):
+        here, there = of(document).outputs(FIT, variant), of(document, near).outputs(FIT, variant)
         assert [one.tobytes() for one in here] == [one.tobytes() for one in there]
         assert [one.shape for one in there] == [(50, 2)] * 2
-        in_turn = DrawChunks(of(document)._draw_task, FIT, lane, 0, 0, 13)()
+        in_turn = DrawChunks(of(document)._draw_task, FIT, variant, 0, 0, 13)()
         assert here[0].tobytes() == in_turn[0][:50].tobytes()  # and not by several threads
-        other = DrawChunks(of(document)._draw_task, FIT, lane, 1, 0, 13)()
+        other = DrawChunks(of(document)._draw_task, FIT, variant, 1, 0, 13)()
         assert here[1].tobytes() == other[0][:50].tobytes()
         same = of(document)
         for index in (0, 1):
             recipe = same._draw_task._replace(data=(same._draw_task.data[index],) * 2)
-            found = DrawChunks(recipe, FIT, lane, 1, 0, 13)()[0]
+            found = DrawChunks(recipe, FIT, variant, 1, 0, 13)()[0]
             assert (found.tobytes() == other[0].tobytes()) == index
     assert near.asked
     assert not (here[0] == here[1]).any()

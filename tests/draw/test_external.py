@@ -139,7 +139,7 @@ def asked(what: str, box: str, rows: int = 8, chunks: int = 1, **how: Any) -> An
     server.do(Frame(*program_request((Program(file=box, what=what),), data)))
     assert told.pop(0)[0]["reply"] == "loaded"
     wanted = {"width": None, "raises": True, "time": False, "one": False, **how}
-    task = {"request": "draw", "lane": 0, "data": 1, "stream": [1, "a", 0, "eval"], "dataset": 1}
+    task = {"request": "draw", "variant": 0, "data": 1, "stream": [1, "a", 0, "eval"], "dataset": 1}
     place = {"first": 0, "stop": chunks, "rows": rows, "answers": wanted}
     server.do(Frame({**task, **place}))
     return told

@@ -185,7 +185,7 @@ def test_noise_that_d_and_d_prime_share_is_noticed() -> None:
     assert reason.startswith(IN_STEP)
 
 
-class OneLane(HostMechanism, name="it"):
+class OneVariant(HostMechanism, name="it"):
     """Does not take its randomness from the seed, for one value of its parameter."""
 
     epsilon: float = 1.0
@@ -197,10 +197,10 @@ class OneLane(HostMechanism, name="it"):
         return data + noise(np.random.default_rng() if self.epsilon == 2.0 else rng, n)
 
 
-def test_every_lane_is_drawn_twice_at_its_address() -> None:
+def test_every_variant_is_drawn_twice_at_its_address() -> None:
     swept = spec({"use": "it"}, trials=64, run={"chunk": 16})
     swept["sweep"] = {"mechanism.epsilon": [1.0, 2.0, 3.0]}
-    found = cells(swept, None, [OneLane])
+    found = cells(swept, None, [OneVariant])
     assert [cell["reason"] == NOT_SEEDABLE for cell in found] == [False, True, False]
 
 
@@ -254,7 +254,7 @@ def test_accusations_are_as_rare_as_stated(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(independence, "ERROR", 0.2)
     rng, accused, repeats = np.random.default_rng(3), 0, 100
     for _ in range(repeats):
-        seen = Independence(rows=8, lanes=1)
+        seen = Independence(rows=8, variants=1)
         try:
             for chunk in range(32):
                 for dataset in (0, 1):
@@ -420,7 +420,7 @@ def test_drift_is_found_in_correct_boxes_as_rarely_as_stated(
         "NaN": lambda n: np.where(rng.random(n) < 0.3, np.nan, rng.geometric(0.2, n)),
     }
     for _ in range(repeats):
-        seen = Independence(rows=64, lanes=1, drift=True)
+        seen = Independence(rows=64, variants=1, drift=True)
         try:
             for first in range(0, 60, 3):
                 for dataset in (0, 1):
@@ -452,7 +452,7 @@ def test_counts_of_any_number_of_draws_are_all_taken_in(sizes: tuple[int, ...]) 
 
 @pytest.mark.slow
 def test_a_pass_that_failed_stays_failed() -> None:
-    seen = Independence(rows=16, lanes=1)
+    seen = Independence(rows=16, variants=1)
     outputs = np.arange(16.0)[:, None]
     seen.see(0, 0, 0, outputs, counted=True)
     with pytest.raises(WorthlessError):
@@ -462,8 +462,8 @@ def test_a_pass_that_failed_stays_failed() -> None:
         seen.conclude()
 
 
-def test_a_lane_without_counted_rows_is_passed_over() -> None:
-    seen, rng = Independence(rows=8, lanes=2), np.random.default_rng(1)
+def test_a_variant_without_counted_rows_is_passed_over() -> None:
+    seen, rng = Independence(rows=8, variants=2), np.random.default_rng(1)
     seen.see(0, 0, 0, rng.random((8, 1)), counted=False)
     seen.see(1, 0, 0, rng.random((8, 1)), counted=True)
     seen.conclude()
@@ -479,7 +479,7 @@ def test_looks_at_rows_share_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
             return False
 
     monkeypatch.setattr(independence, "_tests_of_rows", lambda *_: [(WITHIN, Chance(0.0))])
-    seen, rng = Independence(rows=1, lanes=1), np.random.default_rng(1)
+    seen, rng = Independence(rows=1, variants=1), np.random.default_rng(1)
     for chunk in range(independence.ROWS):
         for dataset in (0, 1):
             seen.see(0, dataset, chunk, rng.random((1, 1)), counted=True)

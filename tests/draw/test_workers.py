@@ -65,7 +65,7 @@ def test_processes_that_were_started_early_are_lent() -> None:
 def test_a_chunk_is_drawn_at_its_address_and_nowhere_else() -> None:
     def drawn(**changed: Any) -> bytes:
         box = MechanismSampler((Box(),), (np.zeros(1), np.zeros(1)))
-        asked = {"lane": 0, "data": 0, "dataset": 0, "first": 0, "rows": 4, "dims": None}
+        asked = {"variant": 0, "data": 0, "dataset": 0, "first": 0, "rows": 4, "dims": None}
         asked |= {"stream": [1, "a", 0, "eval"], "dtype": None, **changed}
         (frame,) = box.draw({**asked, "stop": asked["first"] + 1})
         return bytes(frame.content)
@@ -83,8 +83,8 @@ def test_a_chunk_is_drawn_at_its_address_and_nowhere_else() -> None:
 
 
 @pytest.mark.slow
-def test_one_lane_that_dies_leaves_the_others(workers: Workers) -> None:
-    swept = spec({"use": "one-lane-dies"}, sweep={"mechanism.epsilon": [1.0, 2.0, 3.0]})
+def test_one_variant_that_dies_leaves_the_others(workers: Workers) -> None:
+    swept = spec({"use": "one-variant-dies"}, sweep={"mechanism.epsilon": [1.0, 2.0, 3.0]})
     found = record(swept, workers)
     assert [cell["status"] for cell in found["cells"]] == ["ok", "failed", "ok"]
     dead = found["cells"][1]

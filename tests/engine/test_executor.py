@@ -125,7 +125,7 @@ def test_draws_that_attacks_learn_from_have_a_row_for_each_draw() -> None:
     class Shared:
         scoring, rows = (), 4
 
-    task = DrawChunks(Shared(), "fit", lane=0, dataset=0, first=2, stop=5)  # type: ignore[arg-type]
+    task = DrawChunks(Shared(), "fit", variant=0, dataset=0, first=2, stop=5)  # type: ignore[arg-type]
     right = [np.zeros((12, 3))]
     assert task.checked(right) is right
     for wrong in (None, [], right * 2, [right[0][:11]], [right[0].astype(object)], ["x"]):

@@ -218,7 +218,7 @@ def test_a_failure_stays_in_its_cell(use: str, how: str, reason: str) -> None:
     assert record["summary"]["m"] == 2
 
 
-def test_one_lane_with_nan_does_not_take_the_others_along() -> None:
+def test_one_variant_with_nan_does_not_take_the_others_along() -> None:
     sweep = {"mechanism.scale": [0.5, 1.0, 2.0]}
     cells = run([{"use": "broken", "params": {"how": "nan above 1"}}], sweep=sweep)["cells"]
     assert [cell["status"] for cell in cells] == ["ok", "ok", "failed"]
@@ -319,7 +319,7 @@ def test_repeats_and_datasets_are_independent_draws() -> None:
     assert len(set(rows)) == len(rows)
 
 
-def test_lanes_share_draws_and_compile_once() -> None:
+def test_variants_share_draws_and_compile_once() -> None:
     """One program for all values of ε and for both datasets; the draw group shows the sharing."""
     before = kernel.count_chunks.programs()
     sweep = {"mechanism.epsilon": [0.1, 0.2, 0.3], "audit.seed": [1, 2], "pair.dim": [7]}

@@ -73,7 +73,7 @@ WRONG = {
         "accepts: plain; did you mean 'plain'?",
     ),
     '{ mechanism = ["plain", 3] }': ("expect[0].where.mechanism[1]: no mechanism is called 3",),
-    '{ pair = "lane" }': ('expect[0].where.pair: no pair is called "lane"',),
+    '{ pair = "variant" }': ('expect[0].where.pair: no pair is called "variant"',),
     "{ dim = 1 }": (
         "expect[0].where.dim: is neither a label nor swept",
         "accepts: mechanism, attack, estimator, pair, mechanism.epsilon, pair.dim; "

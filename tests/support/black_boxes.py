@@ -34,7 +34,7 @@ class Box(HostMechanism, name="box"):
         return data + self.epsilon * (rng.random((n, *data.shape)) - 0.5)
 
 
-class OneLaneDies(HostMechanism, name="one-lane-dies"):
+class OneVariantDies(HostMechanism, name="one-variant-dies"):
     """Ends its process for one value of its parameter, once it is asked for more than a look."""
 
     epsilon: float = 1.0
@@ -84,7 +84,7 @@ class Unseeded(HostMechanism, name="unseeded"):
         return np.frombuffer(os.urandom(8 * n), np.uint32).reshape(n, 2) / 2.0**32
 
 
-BOXES: list[Any] = [Box, OneLaneDies, Slow]
+BOXES: list[Any] = [Box, OneVariantDies, Slow]
 
 
 def spec(*mechanisms: Any, trials: int = 9 * ROWS + 5, **tables: Any) -> dict[str, Any]:

@@ -179,14 +179,14 @@ class CountedPass:
 
     def __init__(self, the_pass: Pass, trials: int, place: PassPosition, false: int) -> None:
         self.the_pass = the_pass
-        counts = np.zeros((place.lane + 1, 1, 2, 2), np.int64)
-        counts[place.lane, 0] = [[trials - false, false], [0, trials]]
+        counts = np.zeros((place.variant + 1, 1, 2, 2), np.int64)
+        counts[place.variant, 0] = [[trials - false, false], [0, trials]]
         self.tally = rounds.PrefixCounts((counts,), (1, 1), trials)
 
-    def exceptions_of(self, lane: int) -> None:
+    def exceptions_of(self, variant: int) -> None:
         """Return None: no draw raised."""
 
-    def untested(self, cell: Cell, lane: int) -> None:
+    def untested(self, cell: Cell, variant: int) -> None:
         """Return None: there are no answers."""
 
     def gives_equal_scores(self, cell: Cell, place: PassPosition) -> bool:

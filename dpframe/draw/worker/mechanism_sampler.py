@@ -75,7 +75,7 @@ class _EntryPoints(MetaPathFinder):
 
 
 class MechanismSampler(Sampler):
-    """Mechanisms, one per lane, with a pair of datasets."""
+    """Mechanisms, one per variant, with a pair of datasets."""
 
     def __init__(self, mechanisms: tuple[Any, ...], data: tuple[Any, ...]) -> None:
         super().__init__(ArrayEncoder(mechanisms[0].attributes if mechanisms else ()))
@@ -90,10 +90,10 @@ class MechanismSampler(Sampler):
 
     def chunk(self, task: dict[str, Any], chunk: int) -> Chunk:
         """Draw one chunk; `dims` and `dtype` of one output are null if not known yet."""
-        mechanism, rows = self.mechanisms[task["lane"]], task["rows"]
+        mechanism, rows = self.mechanisms[task["variant"]], task["rows"]
         rng = host_generator(Stream(*task["stream"]), chunk, task["dataset"])
         releases, arrays = mechanism.gives_releases(), task.get("answers") is None
-        data = self.prepared(task["lane"], task["data"])
+        data = self.prepared(task["variant"], task["data"])
         self.seed(task["stream"], chunk, task["dataset"])
         if releases and not (arrays and task["dims"] is not None):
             return self.encoder.ask(partial(mechanism.release, rng, data.state), rows, data.error)
@@ -112,9 +112,9 @@ class MechanismSampler(Sampler):
         dtype = array.dtype.name if array.dtype.kind == "V" else array.dtype.str
         return Chunk(array.tobytes(), array.shape, dtype)
 
-    def prepare(self, lane: int, data: int) -> Prepared:
+    def prepare(self, variant: int, data: int) -> Prepared:
         """Return the state of a mechanism that prepares one, or a copy of the dataset."""
-        own, mechanism = self._copies[data](), self.mechanisms[lane]
+        own, mechanism = self._copies[data](), self.mechanisms[variant]
         if not mechanism.prepares():
             return Prepared(own, None, [SharedValue(own, whole=True, fault=CHANGED)], made=False)
         dataset = SharedValue(own, whole=True)

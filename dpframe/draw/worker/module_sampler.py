@@ -24,7 +24,7 @@ from .sampler import Prepared, Sampler, serve
 
 
 class ModuleSampler(Sampler):
-    """A module with its parameters for each lane, as JSON values, and its packed datasets.
+    """A module with its parameters for each variant, as JSON values, and its packed datasets.
 
     `attributes` are read from objects in answers.
     """
@@ -45,7 +45,7 @@ class ModuleSampler(Sampler):
         return lambda: module.query(params, own), stated
 
     def chunk(self, task: dict[str, Any], chunk: int) -> Chunk:
-        prepared = self.prepared(task["lane"], task["data"])
+        prepared = self.prepared(task["variant"], task["data"])
         rows, state, terms = task["rows"], prepared.state, self.encoder.terms
         self.seed(task["stream"], chunk, task["dataset"])
         releases = getattr(state, "releases", None)
@@ -56,8 +56,8 @@ class ModuleSampler(Sampler):
             return self.encoder.ask(single, rows)
         return self.encoder.chunk([self.encoder.held(one) for one in _batch(releases, rows)])
 
-    def prepare(self, lane: int, data: int) -> Prepared:
-        params, own = self._arguments(lane, data)
+    def prepare(self, variant: int, data: int) -> Prepared:
+        params, own = self._arguments(variant, data)
         made = self._module.prepare(params, own)
         if not callable(made) and not callable(getattr(made, "releases", None)):
             raise Refused(
@@ -74,9 +74,9 @@ class ModuleSampler(Sampler):
             own(int.from_bytes(found[:8], "little"))
         return found
 
-    def _arguments(self, lane: int, data: int) -> tuple[Any, Any]:
+    def _arguments(self, variant: int, data: int) -> tuple[Any, Any]:
         """Return copies of parameters and data, which the module may change."""
-        params = json.loads(json.dumps(self._params[lane]))
+        params = json.loads(json.dumps(self._params[variant]))
         return params, plain_data.unpack(self._data[data])
 
 

@@ -75,7 +75,7 @@ class Sampler:
         """Draw chunks in their order.
 
         Args:
-            task: `lane`, `data` (the number of the input dataset), `stream` and `dataset` (the
+            task: `variant`, `data` (the number of the input dataset), `stream` and `dataset` (the
                 address with the chunk), `first` and `stop` of the chunks, `rows` of each, and
                 `answers`: the terms of asking for answers, null for arrays of numbers.
 
@@ -93,63 +93,63 @@ class Sampler:
                 with self._called():
                     ready.append(self.chunk(task, chunk))
             except BaseException:
-                if ready and self.fault(task["lane"], task["data"]) is None:
+                if ready and self.fault(task["variant"], task["data"]) is None:
                     yield self._frame(ready, [])
                 raise
             timer.drew(task["rows"])
             # Comparing shared values should take a tenth of the time at most.
-            compared = sum(one.seconds for one in self.shared(task["lane"], task["data"]))
+            compared = sum(one.seconds for one in self.shared(task["variant"], task["data"]))
             due = monotonic() - since > max(_SECONDS, 10 * compared)
             nbytes = len(ready) * len(ready[-1].content)
             if due or nbytes > _NBYTES or chunk + 1 == task["stop"]:
-                if (fault := self.fault(task["lane"], task["data"])) is not None:
+                if (fault := self.fault(task["variant"], task["data"])) is not None:
                     raise Refused(fault)
                 yield self._frame(ready, timer.durations)
                 ready, since, timer = [], monotonic(), Timer()
 
     def query(self, data: int) -> Frame:
-        """Ask the first lane for its release without noise; see `query.ask`."""
+        """Ask the first variant for its release without noise; see `query.ask`."""
         with self._called():
             return ask(*self.questions(data))
 
     def questions(self, data: int) -> tuple[Callable[[], Any], Callable[[], Any] | None]:
-        """Return the first lane's query, and its stated sensitivity if it has one."""
+        """Return the first variant's query, and its stated sensitivity if it has one."""
         raise NotImplementedError
 
     def chunk(self, task: dict[str, Any], chunk: int) -> Chunk:
         """Draw one chunk of a task."""
         raise NotImplementedError
 
-    def prepare(self, lane: int, data: int) -> Prepared:
+    def prepare(self, variant: int, data: int) -> Prepared:
         """Build the state that releases of one dataset share."""
         raise NotImplementedError
 
-    def fault(self, lane: int, data: int) -> str | None:
+    def fault(self, variant: int, data: int) -> str | None:
         """Return the reason if the outputs of a dataset are unusable, else None."""
-        return next((one.fault for one in self.shared(lane, data) if one.changed()), None)
+        return next((one.fault for one in self.shared(variant, data) if one.changed()), None)
 
     def boxes(self) -> Sequence[Any]:
-        """Return the values whose code makes the releases of each lane."""
+        """Return the values whose code makes the releases of each variant."""
         raise NotImplementedError
 
-    def shared(self, lane: int, data: int) -> Sequence[SharedValue]:
+    def shared(self, variant: int, data: int) -> Sequence[SharedValue]:
         """Return the values that all calls for a dataset share."""
-        known = self._prepared.get((lane, data))
+        known = self._prepared.get((variant, data))
         return known.shared if known else ()
 
-    def prepared(self, lane: int, data: int) -> Prepared:
+    def prepared(self, variant: int, data: int) -> Prepared:
         """Return the shared state of a dataset, built once."""
-        if (lane, data) not in self._prepared:
+        if (variant, data) not in self._prepared:
             self.seed([0, "prepare", 0, "probe"], 0, 0)
             try:
-                found = self.prepare(lane, data)
+                found = self.prepare(variant, data)
             except (MemoryError, Refused):
                 raise
             except (Exception, SystemExit) as error:
                 found = Prepared(None, error)
             self.stay_alone()
-            self._prepared[lane, data], self._looks = found, 0
-        return self._prepared[lane, data]
+            self._prepared[variant, data], self._looks = found, 0
+        return self._prepared[variant, data]
 
     def seed(self, stream: Sequence[Any], chunk: int, dataset: int) -> bytes:
         """Seed the generators that outlive a call by an address, and return the seed.
@@ -171,8 +171,8 @@ class Sampler:
         if self._looks < 2 or len(sys.modules) != self._modules:
             self._looks, self._modules = self._looks + 1, len(sys.modules)
             known = self._prepared.items()
-            made = {f"{lane}.{data}": one.state for (lane, data), one in known if one.made}
-            boxes = {str(lane): box for lane, box in enumerate(self.boxes())}
+            made = {f"{variant}.{data}": one.state for (variant, data), one in known if one.made}
+            boxes = {str(variant): box for variant, box in enumerate(self.boxes())}
             self._generators = generators.generators_of({**boxes, **made})
         return self._generators
 

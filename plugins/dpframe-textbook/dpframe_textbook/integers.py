@@ -72,11 +72,11 @@ def discrete_gaussian(key: Key, n: int, variance: int) -> Array:
 
 
 def _run(key: Key, n: int, t: int, s: int, variance: int | None, two_zeros: bool) -> Array:
-    lanes = -(-n // RESULTS)
+    variants = -(-n // RESULTS)
     places = jnp.arange(RESULTS)[:, None]
 
     def fresh(count: Array) -> Array:
-        return jax.random.bits(jax.random.fold_in(key, count), (2, lanes), jnp.uint32)
+        return jax.random.bits(jax.random.fold_in(key, count), (2, variants), jnp.uint32)
 
     def step(state: State) -> State:
         count, words, draws, found, done = state
@@ -88,9 +88,9 @@ def _run(key: Key, n: int, t: int, s: int, variance: int | None, two_zeros: bool
         # The words of the next step are made here, or every use would make them again.
         return count + 1, fresh(count + 1), draws, found, done + new
 
-    none = jnp.zeros(lanes, jnp.int32)
+    none = jnp.zeros(variants, jnp.int32)
     begun = Draws(none + BEGIN, none + 1, none, none, none, none)
-    nothing = jnp.zeros((RESULTS, lanes), jnp.int32)
+    nothing = jnp.zeros((RESULTS, variants), jnp.int32)
     zero = jnp.zeros((), jnp.int32)
     *_, found, _ = jax.lax.while_loop(
         lambda state: jnp.any(state[-1] < RESULTS),
