@@ -19,7 +19,7 @@ from dpframe.engine import resources
 from dpframe.engine.ledger import query_of, resolution_of, share_of_error
 from dpframe.engine.power import (
     LARGEST_LOSS,
-    Question,
+    PowerQuestion,
     detectable,
     power,
     question_of,
@@ -108,7 +108,7 @@ PAIRS = 8  # pairs of a simulated search
 MOST_DRAWN = 4  # curves of power against trials, at most; each takes seconds
 
 
-def _by_trials(question: Question) -> dict[float, list[tuple[int, float]]]:
+def _by_trials(question: PowerQuestion) -> dict[float, list[tuple[int, float]]]:
     """Return the power at a sixteenth to sixteen times the trials, for each multiple of the claim.
 
     Bets and canaries get no curve, because its simulation takes minutes.
@@ -124,12 +124,12 @@ def _by_trials(question: Question) -> dict[float, list[tuple[int, float]]]:
 
 def powers(
     plan: Plan, probability: float, against: float | None
-) -> tuple[list[tuple[Question, PowerRow]], list[Skipped]]:
+) -> tuple[list[tuple[PowerQuestion, PowerRow]], list[Skipped]]:
     """Return the power of each question, and the reasons why cells have none.
 
     `probability` and `against` are those of `outlook`.
     """
-    found: dict[Question, PowerRow] = {}
+    found: dict[PowerQuestion, PowerRow] = {}
     unknown: Counter[str] = Counter()
     questions = [(cell, _question_of_search(cell, plan)) for cell in plan.searches]
     for the_pass in plan.passes:
@@ -166,7 +166,7 @@ def powers(
     return list(found.items()), _counted(unknown)
 
 
-def _refutes(question: Question, loss: float, rng: np.random.Generator) -> bool:
+def _refutes(question: PowerQuestion, loss: float, rng: np.random.Generator) -> bool:
     """Simulate a search, and return True if it refutes the claim.
 
     One of the pairs has the true loss, shown by two outputs with equal error rates; the others lose
@@ -216,7 +216,7 @@ def _refutes(question: Question, loss: float, rng: np.random.Generator) -> bool:
     return False
 
 
-def _question_of_search(cell: Cell, plan: Plan) -> Question | str:
+def _question_of_search(cell: Cell, plan: Plan) -> PowerQuestion | str:
     query, mechanism = query_of(cell, plan, (cell.trials, cell.trials)), cell.mechanism.value
     if query.claim is None or cell.search is None or isinstance(mechanism, HostMechanism):
         return "no model of a loss for a search of a black box, or without a claim"
@@ -225,7 +225,7 @@ def _question_of_search(cell: Cell, plan: Plan) -> Question | str:
     )
     decide = all(choice.value.gives == "decision" for choice in cell.search.attacks)
     own = cell.estimator.value, query, 1 - query.confidence, "bool" if decide else "float32"
-    question = Question(*own, rows=rows, search=_refutes)
+    question = PowerQuestion(*own, rows=rows, search=_refutes)
     known = question.model is not None and 0 < question.claimed < LARGEST_LOSS
     return question if known else "no model of a loss for a claim with this curve"
 

@@ -130,8 +130,8 @@ class BlackBoxPass(PassWork):
     @property
     def mechanisms(self) -> tuple[HostMechanism, ...]:
         """One per variant."""
-        found: Any = self.the_pass.mechanisms
-        return tuple(found)
+        mechanisms: Any = self.the_pass.mechanisms
+        return tuple(mechanisms)
 
     @functools.cached_property
     def independence(self) -> Independence:
@@ -184,12 +184,12 @@ class BlackBoxPass(PassWork):
             rounds.PrefixCounts(none, (start, start), rows) for _ in range(self.variants)
         ]
         for cell, place in self.the_pass.cells:
-            found = self.store.load(self.the_pass.stream, checkpoint.RAISED + self.keys[cell.id])
-            most = [] if found is None else [(done - start) * rows for done in found.done]
-            if found is not None and _is_count(found.leaves, most):
-                known = np.array(found.leaves[0], np.int64)
-                self.exceptions[place.variant] = rounds.PrefixCounts(known, found.done, rows)
-                self._kinds[place.variant].update(found.leaves[1])
+            saved = self.store.load(self.the_pass.stream, checkpoint.RAISED + self.keys[cell.id])
+            most = [] if saved is None else [(done - start) * rows for done in saved.done]
+            if saved is not None and _is_count(saved.leaves, most):
+                known = np.array(saved.leaves[0], np.int64)
+                self.exceptions[place.variant] = rounds.PrefixCounts(known, saved.done, rows)
+                self._kinds[place.variant].update(saved.leaves[1])
 
     def add(self, index: int, segment: Segment, counted: tuple[Tree, ...], seconds: float) -> None:
         for variant, (answers, number) in enumerate(self._answers):
@@ -229,12 +229,12 @@ class BlackBoxPass(PassWork):
                 return known
             return self.draws.sampler(EVAL, variant).draw(index, chunk, chunk + 1)
 
-        found = at_once([partial(first, index) for index in (0, 1)], self.source.most)
+        sides = at_once([partial(first, index) for index in (0, 1)], self.source.most)
         if variant and not any(self.tally.done):
-            self.draws.check_address(variant, found[0])
-        for index, outputs in enumerate(found):  # counted too, because a release may be costly
+            self.draws.check_address(variant, sides[0])
+        for index, outputs in enumerate(sides):  # counted too, because a release may be costly
             self._seen[variant, index, self.tally.done[index]] = outputs
-        x, y = (self._checked(outputs) for outputs in found)
+        x, y = (self._checked(outputs) for outputs in sides)
         return x, y
 
     def units(self) -> Iterator[tuple[int, Segment]]:
@@ -269,9 +269,9 @@ class BlackBoxPass(PassWork):
         known = max((self._known(variant, index, segment) for variant in active), default=0)
         started = time.monotonic()
         try:
-            for variant, found in zip(active, drawn, strict=True):
+            for variant, segment_outputs in zip(active, drawn, strict=True):
                 for outputs in self._outputs(variant, index, segment):
-                    found.append(outputs)
+                    segment_outputs.append(outputs)
         except (DeadlinePassed, RunCancelled):
             pass  # the chunks drawn so far count
         rows = self.the_pass.rows
@@ -279,10 +279,10 @@ class BlackBoxPass(PassWork):
         self._task_size.measured(done - known, time.monotonic() - started)
         segment = segment._replace(stop=segment.first + done)
         variants = [
-            self._count_variant(variant, index, segment, found)
+            self._count_variant(variant, index, segment, segment_outputs)
             if done
             else _variant(self.zeros, variant)
-            for variant, found in zip(active, drawn, strict=True)
+            for variant, segment_outputs in zip(active, drawn, strict=True)
         ]
         stacked: tuple[Tree, ...] = trees.map(
             lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *variants
@@ -388,12 +388,12 @@ class BlackBoxPass(PassWork):
         `of_attacks` are the counts, states and layouts of its attacks, every leaf [attacks, …].
         """
         seen = trace.seen(scorer.attacks[0], outputs, self.the_pass.shape, self.dtype)
-        found = []
+        by_attack = []
         for place, attack in enumerate(scorer.attacks):
             counts, state, layout = (_variant(tree, place) for tree in of_attacks)
             scores = scores_of(attack, state, seen)
-            found.append(counts_with(scorer.statistic, layout, counts, index, scores))
-        return trees.map(lambda *leaves: np.stack(leaves), *found)
+            by_attack.append(counts_with(scorer.statistic, layout, counts, index, scores))
+        return trees.map(lambda *leaves: np.stack(leaves), *by_attack)
 
     @property
     def batch(self) -> int:

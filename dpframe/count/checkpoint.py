@@ -117,8 +117,8 @@ class Store:
     @property
     def calls(self) -> int:
         """Releases that an interrupted run had requested from black boxes."""
-        found = self.load(_CALLS, "calls")
-        return 0 if found is None else found.done[0]
+        saved = self.load(_CALLS, "calls")
+        return 0 if saved is None else saved.done[0]
 
     def note_calls(self, number: int) -> None:
         """Keep the number of requested releases until the run is complete."""
@@ -159,10 +159,10 @@ def file_of(stream: Stream) -> str:
 def read_entries(file: Path) -> dict[str, Saved] | None:
     """Read one file of a store; None if it is absent or damaged."""
     try:
-        found = json.loads(files.read_folder(file))
-        if found["schema"] != SCHEMA or found["digest"] != digest(found["entries"], 16):
+        content = json.loads(files.read_folder(file))
+        if content["schema"] != SCHEMA or content["digest"] != digest(content["entries"], 16):
             return None
-        return {key: _parsed(*entry) for key, entry in found["entries"].items()}
+        return {key: _parsed(*entry) for key, entry in content["entries"].items()}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
 
@@ -231,14 +231,14 @@ def resume(
     """
     window = range(the_pass.trials // the_pass.rows) if window is None else window
     nothing = (window.start, window.start)
-    found: dict[Done, list[tuple[Cell, PassPosition, Saved | None]]] = {}
+    by_progress: dict[Done, list[tuple[Cell, PassPosition, Saved | None]]] = {}
     for cell, place in the_pass.cells:
         stored = store.load(the_pass.stream, keys[cell.id])
         saved = _usable(stored, the_pass, place, zeros[place.scorer], window)
-        found.setdefault(saved.done if saved else nothing, []).append((cell, place, saved))
-    if len(found) > 1:
-        raise MixedProgress([[cell for cell, _, _ in group] for group in found.values()])
-    ((done, cells),) = found.items()
+        by_progress.setdefault(saved.done if saved else nothing, []).append((cell, place, saved))
+    if len(by_progress) > 1:
+        raise MixedProgress([[cell for cell, _, _ in group] for group in by_progress.values()])
+    ((done, cells),) = by_progress.items()
     prefix = trees.map(lambda leaf: leaf.astype(np.int64), zeros)
     for _, place, saved in cells:
         if saved is not None:
@@ -321,9 +321,9 @@ def _merged(files: Mapping[int, Path], of: int) -> dict[str, Saved]:
         if entries is None:
             raise OutputError(f"{file}: is damaged; count this shard again")
         for key, saved in entries.items():
-            found = window_of(key)
-            if found is not None:
-                parts.setdefault(found[0], []).append(StoredCounts(number, found[1], saved))
+            window = window_of(key)
+            if window is not None:
+                parts.setdefault(window[0], []).append(StoredCounts(number, window[1], saved))
             elif key not in whole or sum(whole[key].done) < sum(saved.done):
                 whole[key] = saved
     for key, of_key in parts.items():

@@ -106,7 +106,7 @@ class Draws:
             yield from self._scores_by_chunks(own)
             return
         for variant, pairs in enumerate(own):
-            found: list[Outputs] = []
+            score_pairs: list[Outputs] = []
             for (attack, _), (leaves, state) in zip(scoring[variant], pairs, strict=True):
                 anytime = self.the_pass.anytime
                 outputs = self.first_round(variant) if anytime else self.outputs(PILOT, variant)
@@ -116,8 +116,8 @@ class Draws:
                 else:
                     calls = [partial(programs.score_given, leaves, state, part) for part in both]
                     d0, d1 = (np.asarray(call_plugin("score", call)) for call in calls)
-                found.append((d0, d1))
-            yield found
+                score_pairs.append((d0, d1))
+            yield score_pairs
 
     def of_chunks(self, stream: str, variant: int, which: Sequence[Which]) -> list[HostArray]:
         """Draw chunks of a stream; return an array [n, *output dims] for each part of `which`."""

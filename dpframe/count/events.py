@@ -76,10 +76,10 @@ def above(statistic: Statistic, counts: Tree) -> Ints:
     The statistic counts bins or decisions; decisions have one cut, "decides D′".
     """
     (leaf,) = trees.leaves(counts)
-    found = np.asarray(leaf, np.int64)
+    leaf_counts = np.asarray(leaf, np.int64)
     if isinstance(statistic, DecisionCounts):
-        return found[:, 1:]
-    return np.cumsum(found[:, :1:-1], axis=1)[:, ::-1]
+        return leaf_counts[:, 1:]
+    return np.cumsum(leaf_counts[:, :1:-1], axis=1)[:, ::-1]
 
 
 def in_words(gives: str, edge: Any, *, is_above: bool) -> str:
@@ -112,24 +112,24 @@ def examples_of(both: Sequence[Iterable[Output]], *, is_above: bool) -> dict[str
 
     `both` has outputs on D and on D′, each with True if it is at or above the cut.
     """
-    found: dict[str, list[str]] = {"inside": [], "outside": []}
+    examples: dict[str, list[str]] = {"inside": [], "outside": []}
     for at_or_above, told in itertools.chain.from_iterable(zip(*both, strict=False)):
-        own = found["inside" if at_or_above == is_above else "outside"]
+        own = examples["inside" if at_or_above == is_above else "outside"]
         if len(own) < SHOWN and (text := plain_text(told())) not in own:
             own.append(text)
-        if min(map(len, found.values())) == SHOWN:
+        if min(map(len, examples.values())) == SHOWN:
             break
-    return found
+    return examples
 
 
 def event_of(
-    work: PassWork, cell: Cell, place: PassPosition, found: CellRecord
+    work: PassWork, cell: Cell, place: PassPosition, cell_result: CellRecord
 ) -> WitnessRecord | None:
     """Return the event of a cell farthest outside its claim, with outputs; None if unknown."""
-    basis, statistic = found.basis, work.statistics[place.scorer]
-    trials, is_answer = found.trials[0], work.the_pass.shape.asking is not None
+    basis, statistic = cell_result.basis, work.statistics[place.scorer]
+    trials, is_answer = cell_result.trials[0], work.the_pass.shape.asking is not None
     # The words for answers are known only to a run that has drawn them.
-    if basis is None or is_answer or trials != found.trials[1]:
+    if basis is None or is_answer or trials != cell_result.trials[1]:
         return None
     if not isinstance(statistic, DecisionCounts | BinCounts):
         return None
@@ -138,7 +138,7 @@ def event_of(
         statistic = DecisionCounts()
     layout, state = place.own(work.layouts), place.own(work.states)
     cuts = np.asarray(statistic.edges(layout))
-    counts = above(statistic, np.array(found.counts))
+    counts = above(statistic, np.array(cell_result.counts))
     slope = np.exp([min(basis.contrast.claimed, 700.0)])
     number = int(choose(counts, trials, slope, basis.contrast.delta).event[0])
     side, cut = divmod(number, len(cuts))
@@ -157,7 +157,7 @@ def event_of(
         event=plain_text(" ".join(str(event).split())),
         more_likely="D′" if side < 2 else "D",
         hits=hits.tolist(),
-        trials=list(found.trials),
+        trials=list(cell_result.trials),
         pair_trials=trials,
         **examples_of(both, is_above=is_above),
     )
@@ -172,8 +172,8 @@ def outputs_of(
 
 def told_by(attack: Attack, state: Tree, edge: float, above: bool, words: Any) -> str | None:
     """Return an event in the attack's own words, in one line; None if it has none."""
-    found: Any = call_plugin("words", attack.words, state, edge, above, words)
-    return None if found is None else " ".join(str(found).split())
+    description: Any = call_plugin("words", attack.words, state, edge, above, words)
+    return None if description is None else " ".join(str(description).split())
 
 
 def compiled_scores(
@@ -196,9 +196,9 @@ def compiled_scores(
     def score(rows: HostArray) -> HostArray:
         filled = size or max(64, 1 << max(0, len(rows) - 1).bit_length())
         whole = np.resize(rows, (filled, *rows.shape[1:]))
-        found: HostArray = np.asarray(call_plugin("score", score_given, leaves, state, whole))
-        trace.check_scores(found, filled, attack.gives)
-        return found[: len(rows)]
+        scores: HostArray = np.asarray(call_plugin("score", score_given, leaves, state, whole))
+        trace.check_scores(scores, filled, attack.gives)
+        return scores[: len(rows)]
 
     return np.concatenate([score(outputs[at : at + block]) for at in range(0, len(outputs), block)])
 
@@ -255,12 +255,12 @@ class AnswerEvents:
 
     def count(self, rows: tuple[HostArray, HostArray]) -> Seen:
         """Count the events of all attacks in some answers."""
-        found = [
+        parts = [
             np.stack([self._above(number, one.cuts, side) for side in rows])
             for number, one in enumerate(self.learned)
         ]
         cuts = tuple(len(one.cuts) for one in self.learned)
-        return Seen(np.concatenate(found, axis=1), len(rows[0]), cuts)
+        return Seen(np.concatenate(parts, axis=1), len(rows[0]), cuts)
 
     def event(
         self, number: int, cut: int, *, is_above: bool, words: Mapping[int, str]
@@ -311,8 +311,8 @@ class AnswerEvents:
         self.tried.add((attack, self.mechanism))
 
         def score(part: HostArray) -> HostArray:
-            found = scores_of(attack, state, self._looked(attack, part))
-            return found.astype(np.float64) if found.dtype == bool else found
+            scores = scores_of(attack, state, self._looked(attack, part))
+            return scores.astype(np.float64) if scores.dtype == bool else scores
 
         trace.check_seen_alone(attack, rows[0][:few], self.shape, FLOAT)
         row_checks.check_rows_alone(score, (rows[0][:few], rows[1][:few]))

@@ -111,15 +111,15 @@ def question_of_search(
     search = cell.search
     mechanism: Any = search.mechanism.value
     boxed = isinstance(mechanism, HostMechanism)
-    found: Any = {}
+    versions: Any = {}
     chosen: list[Any] = [search.neighbourhood, *search.attacks]
     if boxed:
         from dpframe.draw.requirements import libraries
 
-        found = libraries(mechanism)
+        versions = libraries(mechanism)
     return digest(
         {
-            "mechanism": [_chosen(search.mechanism), *program_code(mechanism), found],
+            "mechanism": [_chosen(search.mechanism), *program_code(mechanism), versions],
             "chosen": list(map(_chosen, chosen)),
             "leaks": [search.ignore, search.findings, search.parameters],
             **_in_common(cell, error, resolution, together),
@@ -152,5 +152,5 @@ def _in_common(
 
 def answer_settings(choice: Choice[Any]) -> dict[str, Any]:
     """Return the settings of a black box that turn the same draws into other answers."""
-    found = {name: getattr(choice, name) for name in ("raises", "time", "limit", "messages")}
-    return {name: value for name, value in found.items() if value not in (None, False)}
+    settings = {name: getattr(choice, name) for name in ("raises", "time", "limit", "messages")}
+    return {name: value for name, value in settings.items() if value not in (None, False)}

@@ -71,13 +71,13 @@ class AnswerFile:
         except (*UNREADABLE, OverflowError, zlib.error):
             return None
 
-    def save(self, first: int, stop: int, found: KeptRound, words: Mapping[int, str]) -> None:
+    def save(self, first: int, stop: int, answers: KeptRound, words: Mapping[int, str]) -> None:
         """Keep the answers of some chunks, if there is room; `words` has the texts of all codes."""
         if self._file is None or self._room[0] <= 0:
             return
-        codes = {code for side in found.sides for code in np.unique(side[:, :2]).tolist()}
+        codes = {code for side in answers.sides for code in np.unique(side[:, :2]).tolist()}
         known = {code: text for code, text in words.items() if code in codes}
-        line = _line(first, stop, found._replace(words=known))
+        line = _line(first, stop, answers._replace(words=known))
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             files.append(self._file, line, durable=False)
@@ -125,17 +125,17 @@ class AnswerFiles:
         return AnswerFile(self._directory / name, self._room)
 
 
-def _line(first: int, stop: int, found: KeptRound) -> str:
-    x, y = found.sides
+def _line(first: int, stop: int, answers: KeptRound) -> str:
+    x, y = answers.sides
     words = np.concatenate([x, y]).astype("<u8").tobytes()
     content = {
         "schema": SCHEMA,
         "chunks": [first, stop],
         "rows": [len(x), len(y)],
-        "natives": [shape if shape is None else list(shape) for shape in found.natives],
-        "one": found.one,
-        "words": found.words,
-        "durations": found.durations,
+        "natives": [shape if shape is None else list(shape) for shape in answers.natives],
+        "one": answers.one,
+        "words": answers.words,
+        "durations": answers.durations,
         "answers": base64.b64encode(zlib.compress(words, 1)).decode(),
     }
     text = json.dumps(content, separators=(",", ":"))
@@ -144,20 +144,20 @@ def _line(first: int, stop: int, found: KeptRound) -> str:
 
 def _parsed(line: str, rows: int) -> KeptRound:
     """Read a line; raises an error if it cannot be a round of this many answers."""
-    found: dict[str, Any] = json.loads(line.rpartition("\t")[0])
-    data = base64.b64decode(found["answers"], validate=True)
+    fields: dict[str, Any] = json.loads(line.rpartition("\t")[0])
+    data = base64.b64decode(fields["answers"], validate=True)
     inflating = zlib.decompressobj()
     raw = np.frombuffer(inflating.decompress(data, MOST_BYTES), "<u8")
     both = raw.astype(np.uint64).reshape(2 * rows, -1)
-    natives = {shape if shape is None else tuple(shape) for shape in found["natives"]}
-    words = {int(code): text for code, text in found["words"].items()}
-    durations = tuple(found.get("durations", ((), ())))
+    natives = {shape if shape is None else tuple(shape) for shape in fields["natives"]}
+    words = {int(code): text for code, text in fields["words"].items()}
+    durations = tuple(fields.get("durations", ((), ())))
     sizes = [size for shape in natives if shape is not None for size in shape]
     right = (
         inflating.eof
-        and found["rows"] == [rows, rows]
+        and fields["rows"] == [rows, rows]
         and both.shape[1] >= BEFORE
-        and type(found["one"]) is bool
+        and type(fields["one"]) is bool
         and all(type(size) is int and size >= 0 for size in sizes)
         and all(0 <= code < 1 << 64 and type(text) is str for code, text in words.items())
         and len(durations) == 2
@@ -169,7 +169,7 @@ def _parsed(line: str, rows: int) -> KeptRound:
     )
     if not right:
         raise ValueError("no round of answers")
-    return KeptRound((both[:rows], both[rows:]), natives, found["one"], words, durations)
+    return KeptRound((both[:rows], both[rows:]), natives, fields["one"], words, durations)
 
 
 class AnswerRounds:

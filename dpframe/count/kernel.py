@@ -111,8 +111,8 @@ def count_chunks(
         own = jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, slot, 0, False), counts)
         new = chunk(own, jnp.where(apart, 0, number), limit)
         put = jax.lax.dynamic_update_index_in_dim
-        found: tuple[Tree, ...] = jax.tree.map(lambda a, b: put(a, b, slot, 0), counts, new)
-        return found
+        in_place: tuple[Tree, ...] = jax.tree.map(lambda a, b: put(a, b, slot, 0), counts, new)
+        return in_place
 
     def step(number: Array, counts: tuple[Tree, ...]) -> tuple[Tree, ...]:
         if span.ends is not None:
@@ -239,7 +239,7 @@ def count_segment(
                 upto = [segment.slices[0][0], *(end for _, end in segment.slices)]
                 ends[: len(upto)] = upto
                 span = span._replace(first=np.int32(-1), stop=np.int32(slices))
-            found = count_chunks(
+            new_counts = count_chunks(
                 zeros,
                 mechanisms,
                 np.int32(len(variants)),
@@ -251,7 +251,7 @@ def count_segment(
                 prng=task.prng,
                 width=width,
             )
-            more = jax.tree.map(counted, found)
+            more = jax.tree.map(counted, new_counts)
             total = more if total is None else jax.tree.map(np.add, total, more)
     assert total is not None  # an empty segment is one call, too
     return total
@@ -269,7 +269,7 @@ class CountSegment(Task):
     def run(self, shared: CountTask) -> tuple[Tree, ...]:
         return count_segment(shared, self.variants, self.index, self.segment)
 
-    def checked(self, found: Any) -> tuple[Tree, ...]:
+    def checked(self, counts: Any) -> tuple[Tree, ...]:
         """Return counts as int64, if these variants have one for each row of the segment."""
         shared, segment = self.shared, self.segment
         parts = [end - start for start, end in segment.slices]
@@ -283,9 +283,9 @@ class CountSegment(Task):
             )
         else:
             trials = trials[0]
-        if not isinstance(found, list | tuple) or len(found) != len(zeros):
+        if not isinstance(counts, list | tuple) or len(counts) != len(zeros):
             raise WrongResultError("counts of another structure")
-        scorers = zip(shared.statistics, found, zeros, strict=True)
+        scorers = zip(shared.statistics, counts, zeros, strict=True)
         return tuple(rounds.checked_counts(*each, trials, trials.ndim - 1) for each in scorers)
 
     def __str__(self) -> str:

@@ -81,27 +81,27 @@ class PairPass(TracedPass):
             done = (len(chunks), len(chunks))
             store.save(stream, key, checkpoint.Saved(done, [leaf.tolist() for leaf in total]))
         counts = trees.unflatten(structure, total)
-        found = [
+        parts = [
             events.above(statistic, trees.map(lambda leaf: leaf[0, 0], own))
             for statistic, own in zip(self.statistics, counts, strict=True)
         ]
-        cuts = tuple(part.shape[1] for part in found)
-        return Seen(np.concatenate(found, axis=1), len(chunks) * self.the_pass.rows, cuts)
+        cuts = tuple(part.shape[1] for part in parts)
+        return Seen(np.concatenate(parts, axis=1), len(chunks) * self.the_pass.rows, cuts)
 
     def _stored(self, store: checkpoint.Store, key: str, chunks: int) -> list[HostArray] | None:
         """Return the leaves of stored counts of some chunks; None if absent or impossible."""
         saved = store.load(self.the_pass.stream, key)
         if saved is None or saved.done != (chunks, chunks):
             return None
-        left, found = saved.leaves, list[HostArray]()
+        left, stored = saved.leaves, list[HostArray]()
         for statistic, zero in zip(self.statistics, self.zeros, strict=True):
             number = len(trees.leaves(zero))
             trials = np.full((1, 1, 2), chunks * self.the_pass.rows)
             own = checkpoint.stored_counts(statistic, left[:number], zero, trials, 2)
             if own is None:
                 return None
-            left, found = left[number:], [*found, *trees.leaves(own)]
-        return None if left else found
+            left, stored = left[number:], [*stored, *trees.leaves(own)]
+        return None if left else stored
 
     def _tasks(self, chunks: range) -> list[Callable[[], Any]]:
         rows, slow = self.the_pass.rows, self.the_pass.slow

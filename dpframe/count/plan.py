@@ -182,11 +182,11 @@ class _Planner:
         with precision_of(self.audit.run, on_host=boxes):
             while self.left:
                 cell = self.left[0]
-                found = self._look(cell)
+                look = self._look(cell)
                 with self._change:
                     if self._turn is not turn:
                         return
-                    self._take(self.left.popleft(), found)
+                    self._take(self.left.popleft(), look)
 
     def give_up(self, reason: str) -> None:
         """Fail the current cell; it counts among the tests."""
@@ -203,18 +203,18 @@ class _Planner:
         counted = self._m, self._certifying
         return Plan(self.audit, passes, *left_out, *counted, self.prng, tuple(self._searches))
 
-    def _take(self, cell: Cell, found: Skip | _Look) -> None:
-        if isinstance(found, Skip):
-            self._skipped.append(found)
+    def _take(self, cell: Cell, look: Skip | _Look) -> None:
+        if isinstance(look, Skip):
+            self._skipped.append(look)
             return
-        self._certifying += found.certified
-        self._m += found.certified and cell.claim is not None
-        if found.searched:
+        self._certifying += look.certified
+        self._m += look.certified and cell.claim is not None
+        if look.searched:
             self._searches.append(cell)
-        elif found.shared is None:
-            self._failed.append((cell, found.problem))
+        elif look.shared is None:
+            self._failed.append((cell, look.problem))
         else:
-            self._together.setdefault(found.shared, []).append(cell)
+            self._together.setdefault(look.shared, []).append(cell)
 
     def _look(self, cell: Cell) -> Skip | _Look:
         attack, certified, tracer, run = cell.attack.value, False, self._tracer, self.audit.run

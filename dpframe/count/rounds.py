@@ -139,15 +139,15 @@ def ends(trials: int, rows: int, *, whole: bool) -> list[int]:
 
     If chunks are too expensive to draw twice, every round ends with a whole one.
     """
-    found: list[int] = []
+    round_ends: list[int] = []
     end = 0
     while end < trials:
         step = max(LEAST, end // (FINE if end < MANY else COARSE)) if end else FIRST
         end += step
         if whole or end > rows:
             end = -(-end // rows) * rows
-        found.append(min(end, trials))
-    return found
+        round_ends.append(min(end, trials))
+    return round_ends
 
 
 @functools.lru_cache(maxsize=64)
@@ -336,13 +336,13 @@ LARGEST = 1 << 62  # no count is larger, so totals fit in 64 bits
 
 
 def checked_counts(
-    statistic: Statistic, found: Any, zero: Tree, trials: Any, lead: int = 0
+    statistic: Statistic, counts: Any, zero: Tree, trials: Any, lead: int = 0
 ) -> Tree:
     """Return counts as int64 if they can be the counts of this number of scores.
 
     Args:
         statistic: gives the number of scores in its counts, if it can.
-        found: anything, such as the answer of a worker.
+        counts: anything, such as the reply of a worker.
         zero: counts of nothing; every leaf [*lead, 2, …].
         trials: scores on each dataset, shape [2], or any that broadcasts to [*lead, 2].
         lead: number of axes before that of the dataset.
@@ -351,7 +351,7 @@ def checked_counts(
         WrongResultError: they cannot be.
     """
     try:
-        leaves = trees.parts_at_leaves(zero, found)
+        leaves = trees.parts_at_leaves(zero, counts)
     except Exception:  # whatever something unknown raises
         raise WrongResultError("counts of another structure") from None
     return counts_of_leaves(statistic, leaves, zero, trials, lead)
@@ -382,10 +382,10 @@ def counts_of_leaves(
     return counts
 
 
-def integers(found: Any, shape: tuple[int, ...] | None = None) -> HostArray:
+def integers(counts: Any, shape: tuple[int, ...] | None = None) -> HostArray:
     """Return an array of counts, or a nested list of them, as int64; raise WrongResultError."""
     try:
-        array = np.asarray(found)
+        array = np.asarray(counts)
     except Exception:  # not even rectangular, or something unknown
         raise WrongResultError("something that is not an array") from None
     if array.dtype.kind not in "iu":

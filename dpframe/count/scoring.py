@@ -23,26 +23,26 @@ def scores_of(attack: Attack, state: Tree, outputs: HostArray) -> HostArray:
     leaves, scored = trace.unstacked(attack, FLOAT), outputs
     if attack.portable:
         with np.errstate(all="ignore"):
-            found = np.asarray(call_plugin("score", leaves.score, state, outputs))
+            scores = np.asarray(call_plugin("score", leaves.score, state, outputs))
     else:
         from dpframe.draw.programs import score_given
 
         rows = max(FEWEST, 1 << max(0, len(outputs) - 1).bit_length())
         scored = np.resize(outputs, (rows, *outputs.shape[1:]))
         with jax.enable_x64(True):
-            found = np.asarray(call_plugin("score", score_given, leaves, state, scored))
-    trace.check_scores(found, len(scored), attack.gives)
-    return found[: len(outputs)]
+            scores = np.asarray(call_plugin("score", score_given, leaves, state, scored))
+    trace.check_scores(scores, len(scored), attack.gives)
+    return scores[: len(outputs)]
 
 
 def counts_with(
     statistic: Statistic, layout: Tree, counts: Tree, dataset: int, scores: HostArray
 ) -> Tree:
     """Return counts with some more scores; raise CellError if the statistic fails."""
-    found: Any = call_plugin("counting", add_scores, statistic, layout, counts, dataset, scores)
-    found = trees.map(np.asarray, found)
-    check_updated(counts, found)
-    return found
+    updated: Any = call_plugin("counting", add_scores, statistic, layout, counts, dataset, scores)
+    updated = trees.map(np.asarray, updated)
+    check_updated(counts, updated)
+    return updated
 
 
 def fitted(attack: Attack, key: Any, target: Target, train: tuple[HostArray, HostArray]) -> Tree:

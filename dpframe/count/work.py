@@ -163,15 +163,15 @@ class PassWork(ABC):
 
             def placed(leaf: Any, zero: HostArray) -> HostArray:
                 lead = (len(segment.slices),) if segment.slices else ()
-                found = np.zeros((*lead, *zero.shape), np.int64)
-                by_variant = found.swapaxes(0, len(lead))  # a view
+                segment_counts = np.zeros((*lead, *zero.shape), np.int64)
+                by_variant = segment_counts.swapaxes(0, len(lead))  # a view
                 by_variant[list(variants)] = np.asarray(leaf).swapaxes(0, len(lead))[
                     : len(variants)
                 ]
-                return found
+                return segment_counts
 
-            found: tuple[Tree, ...] = trees.map(placed, tuple(counted), self.zeros)
-            return segment, found
+            segment_counts: tuple[Tree, ...] = trees.map(placed, tuple(counted), self.zeros)
+            return segment, segment_counts
 
     def add(self, index: int, segment: Segment, counted: tuple[Tree, ...], seconds: float) -> None:
         """Add the counts of a segment, and the seconds that they took."""
@@ -241,11 +241,13 @@ class PassWork(ABC):
         scores = []
         with precision_of(self.run, on_host=self.on_host):
             for outputs in self.examples(place.variant):
-                found = np.asarray(
+                first_scores = np.asarray(
                     call_plugin("score", programs.score_given, leaves, state, outputs)
                 )
                 # Of canaries, scores come before memberships.
-                scores.append(found if found.ndim == 1 else found[:, 0].ravel())
+                scores.append(
+                    first_scores if first_scores.ndim == 1 else first_scores[:, 0].ravel()
+                )
         return len(scores) > 0 and len(np.unique(np.concatenate(scores))) == 1
 
     def out_of_time(self) -> bool:
@@ -336,11 +338,11 @@ class PassWork(ABC):
 
     def _score(self, attack: Attack, state: Tree, outputs: HostArray) -> HostArray:
         if self.on_host:
-            found = scores_of(attack, state, outputs)
+            scores = scores_of(attack, state, outputs)
         else:
             leaves = trace.unstacked(attack, self.dtype)
-            found = np.asarray(call_plugin("score", programs.score_given, leaves, state, outputs))
-        return found if found.ndim == 1 else row_checks.one_number(found)
+            scores = np.asarray(call_plugin("score", programs.score_given, leaves, state, outputs))
+        return scores if scores.ndim == 1 else row_checks.one_number(scores)
 
     def nan_note(self, extent: str) -> str:
         """Return the note about the check for NaN, given the extent of the check."""

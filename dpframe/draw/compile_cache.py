@@ -150,11 +150,11 @@ class _FoundByJax(threading.local):
 @functools.cache
 def _found_by_jax() -> _FoundByJax:
     def listen(event: str, **_: Any) -> None:
-        found.number += event == "/jax/compilation_cache/cache_hits"
+        hits.number += event == "/jax/compilation_cache/cache_hits"
 
-    found = _FoundByJax()
+    hits = _FoundByJax()
     jax.monitoring.register_event_listener(listen)
-    return found
+    return hits
 
 
 # The key of a program.

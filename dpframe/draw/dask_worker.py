@@ -44,11 +44,11 @@ class UnableError(Exception):
 @functools.cache
 def versions() -> dict[str, str]:
     """Return the versions of Python, of the device and of all distributions of this machine."""
-    found = {"Python": sys.version.split()[0], "backend": jax.default_backend()}
+    installed = {"Python": sys.version.split()[0], "backend": jax.default_backend()}
     for one in importlib.metadata.distributions():
         if one.name not in INSTALLERS:
-            found.setdefault(one.name, one.version)  # the first one is imported
-    return found
+            installed.setdefault(one.name, one.version)  # the first one is imported
+    return installed
 
 
 def differences(run: dict[str, str]) -> str:
@@ -90,10 +90,10 @@ def unpack(sent: Sent) -> Any:
 
 def _named(module: str, qualified: str) -> Any:
     """Return the object of a qualified name in a loaded module; None if there is none."""
-    found: Any = sys.modules.get(module)
+    value: Any = sys.modules.get(module)
     for part in qualified.split("."):
-        found = getattr(found, part, None)
-    return found
+        value = getattr(value, part, None)
+    return value
 
 
 _known: OrderedDict[str, Any] = OrderedDict()

@@ -53,7 +53,7 @@ class _Inline(requests.WorkerLease):
 
     def draw(self, request: requests.Request, deadline: float | None) -> Iterator[requests.Drawn]:
         what = requests.called(type(self.sampler.mechanisms[request.variant]))
-        self.here.asked((request.stop - request.first) * request.rows)
+        self.here.count_releases((request.stop - request.first) * request.rows)
         try:
             drawing, left = self.sampler.draw(request.as_task()), request
             while (frame := self._next(drawing)) is not None:

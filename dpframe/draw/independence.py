@@ -297,8 +297,8 @@ def _cuts(signal: Floats) -> Floats:
 
 def _at_least(bins: Ints) -> Ints:
     """Count draws at or above each bin but the first; shape [n, bins] becomes [n, bins − 1]."""
-    found: Ints = np.cumsum(bins[:, ::-1], axis=1)[:, -2::-1]
-    return found
+    totals: Ints = np.cumsum(bins[:, ::-1], axis=1)[:, -2::-1]
+    return totals
 
 
 def _tests_of_rows(
@@ -339,19 +339,19 @@ def _signals(outputs: HostArray, answers: bool, *, kinds: bool = False) -> list[
 
     Absent numbers of an answer are 0. With `kinds`, kinds of answers are a signal too.
     """
-    found: list[Floats] = []
+    signals: list[Floats] = []
     if answers:
         told = Answers(outputs)
-        found += [told.kinds.astype(np.float64)] if kinds else []
+        signals += [told.kinds.astype(np.float64)] if kinds else []
         outputs = np.where(told.absent, 0.0, told.numbers)
     rows = np.ascontiguousarray(outputs).reshape(len(outputs), -1)
     numbers = (rows.real if rows.dtype.kind == "c" else rows).astype(np.float64)
     if numbers.shape[1]:
-        found.append(numbers[:, 0])
+        signals.append(numbers[:, 0])
     if numbers.shape[1] > 1:
         with np.errstate(invalid="ignore", over="ignore"):
-            found.append(numbers.sum(axis=1))
-    return found
+            signals.append(numbers.sum(axis=1))
+    return signals
 
 
 def _numbered(outputs: HostArray, answers: bool) -> Ints:
@@ -362,5 +362,5 @@ def _numbered(outputs: HostArray, answers: bool) -> Ints:
         return np.zeros(len(rows), np.int64)
     width = rows.shape[1] * rows.dtype.itemsize
     whole = rows.view(np.dtype((np.void, width))).reshape(-1)
-    found: Ints = np.unique(whole, return_inverse=True)[1]
-    return found
+    numbers: Ints = np.unique(whole, return_inverse=True)[1]
+    return numbers

@@ -30,13 +30,13 @@ def result(executor: Executor, task: Task, until: float | None = None) -> Any:
     future = executor.submit(task)
     left = None if until is None else max(0.0, until - time.monotonic())
     try:
-        found = future.result(left)
+        value = future.result(left)
     except TimeoutError:
         if not future.done():
             future.cancel()
             raise DeadlinePassed from None
-        found = future.result()  # it came at the last moment, or the task itself raised this error
-    return task.checked(found)
+        value = future.result()  # it came at the last moment, or the task itself raised this error
+    return task.checked(value)
 
 
 class LocalExecutor(Executor):

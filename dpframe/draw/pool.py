@@ -194,7 +194,7 @@ class _Worker(requests.WorkerLease):
             while True:
                 # The next chunk has begun, even if it never ends.
                 begun = min(request.rows, (left.stop - left.first) * request.rows)
-                self.workers.asked(begun)
+                self.workers.count_releases(begun)
                 # A release that takes too long raises a TimeoutError, if it can be interrupted.
                 most = (
                     None
@@ -203,13 +203,13 @@ class _Worker(requests.WorkerLease):
                 )
                 frame = self.process.receive(min(filter(None, (deadline, most)), default=None))
                 self.is_idle = frame.header["reply"] != "outputs"
-                found = requests.drawn(frame, left, method)
-                if found is None:
+                part = requests.drawn(frame, left, method)
+                if part is None:
                     return
-                self.workers.asked(len(found.outputs) - begun)
-                self.workers.note(found.words)
-                left = left._replace(first=left.first + len(found.outputs) // request.rows)
-                yield found
+                self.workers.count_releases(len(part.outputs) - begun)
+                self.workers.note(part.words)
+                left = left._replace(first=left.first + len(part.outputs) // request.rows)
+                yield part
         except NoFrameError as error:
             raise self._ended(self.process.refused(error), "while it sampled") from None
         except requests.DeadlinePassed:

@@ -53,13 +53,13 @@ def split_messages(said: bytes) -> tuple[list[bytes], bytes]:
     *lines, rest = said.split(b"\n")
     if len(rest) > LONGEST_LINE:
         lines, rest = [*lines, rest], b""
-    found: list[bytes] = []
+    messages: list[bytes] = []
     for line in lines:
-        if found and line[:1] in (b" ", b"\t"):
-            found[-1] += line + b"\n"
+        if messages and line[:1] in (b" ", b"\t"):
+            messages[-1] += line + b"\n"
         else:
-            found.append(line + b"\n")
-    return found, rest
+            messages.append(line + b"\n")
+    return messages, rest
 
 
 # A worker in another interpreter, which has no dpframe.
@@ -180,8 +180,8 @@ class WorkerProcess:
         with self._process.stderr as printed:
             rest = b""
             while got := os.read(printed.fileno(), 1 << 16):
-                found, rest = split_messages(rest + got)
-                for message in found:
+                messages, rest = split_messages(rest + got)
+                for message in messages:
                     self._stderr.take(self.topic, message)
             if rest:
                 self._stderr.take(self.topic, rest)
@@ -210,12 +210,12 @@ class WorkerProcess:
         if not hasattr(os, "waitid"):
             return self._process.poll()
         try:
-            found = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            status = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             return self._process.poll()
-        if found is None:
+        if status is None:
             return None
-        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+        return status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
 
     def signal(self, number: int) -> None:
         """Send a signal to it and to the processes of its group."""

@@ -95,19 +95,19 @@ class DrawChunks(Task):
             keys = chunk_keys(stream, shared.prng, self.dataset, self.first, self.stop)
             return [np.concatenate(parts) for parts in zip(*map(chunk, keys), strict=True)]
 
-    def checked(self, found: Any) -> list[HostArray]:
+    def checked(self, arrays: Any) -> list[HostArray]:
         """Return arrays of outputs or scores, if there is one for each row."""
         scoring = self.shared.scoring
         number = len(scoring[self.variant]) if scoring else 1
-        if not isinstance(found, list) or len(found) != number:
+        if not isinstance(arrays, list) or len(arrays) != number:
             raise WrongResultError("no list of arrays")
         rows = (self.stop - self.first) * self.shared.rows
-        for array in found:
+        for array in arrays:
             if not isinstance(array, np.ndarray) or array.dtype.hasobject:
                 raise WrongResultError("something that is not an array of numbers")
             if array.shape[:1] != (rows,):
                 raise WrongResultError(f"{array.shape[:1]} rows in place of {rows}")
-        return found
+        return arrays
 
     def __str__(self) -> str:
         words = chunks_in_words(self.first, self.stop, self.dataset)

@@ -67,21 +67,21 @@ class DrawBox(Task):
             _pools.give_back(shared.run, workers)
         return BoxOutputs(tuple(outputs), ending, workers.calls - before, dict(workers.words))
 
-    def checked(self, found: Any) -> BoxOutputs:
+    def checked(self, result: Any) -> BoxOutputs:
         """Return a result if it has all chunks, in the box's type, or a reason for missing ones."""
-        if not isinstance(found, BoxOutputs):
+        if not isinstance(result, BoxOutputs):
             raise WrongResultError("no outputs")
         request, done = self.request, 0
-        for outputs, *_ in found.outputs:
+        for outputs, *_ in result.outputs:
             shape = request.shape
             if shape and (outputs.dtype, outputs.shape[1:]) != (shape.dtype, shape.dims):
                 what = f"{outputs.dtype} of shape {outputs.shape[1:]}"
                 raise WrongResultError(f"{what} in place of {shape}")
             done += len(outputs)
         due = (request.stop - request.first) * request.rows
-        if done > due or done % request.rows or (done < due and found.ending is None):
+        if done > due or done % request.rows or (done < due and result.ending is None):
             raise WrongResultError(f"{done} releases in place of {due}")
-        return found
+        return result
 
     def __str__(self) -> str:
         request = self.request
@@ -192,7 +192,7 @@ class RemoteBoxes(requests.WorkerSource):
     ) -> None:
         super().__init__()
         self.executor, self.local = executor, local
-        self.words, self.asked = local.words, local.asked  # type: ignore[method-assign]
+        self.words, self.count_releases = local.words, local.count_releases  # type: ignore[method-assign]
         self._environments = {one.name: one for one in environments}
         self._free = threading.Semaphore(self.most)
         self.warned: set[str] = set()
@@ -285,7 +285,7 @@ class _Remote(requests.WorkerLease):
             task = DrawBox(boxes.shared(self._load), request, seconds, until=until)
             drawn: BoxOutputs = result(boxes.executor, task, until)
             self._late = LATE_SECONDS
-            boxes.asked(drawn.releases)
+            boxes.count_releases(drawn.releases)
             lost += isinstance(drawn.ending, requests.LostError)
             seedable = self._load.content[0][request.variant].seedable
             is_lost = (

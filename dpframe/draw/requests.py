@@ -277,8 +277,8 @@ class WorkerSource(ABC):
         """Number of workers that can be lent at once."""
         return 1
 
-    def asked(self, releases: int) -> None:
-        """Count releases that a box is asked for."""
+    def count_releases(self, releases: int) -> None:
+        """Count releases that are requested from a black box."""
         with self._counting:
             self._calls += releases
 

@@ -39,18 +39,18 @@ def _owners(packages: frozenset[str]) -> tuple[str, ...]:
     A distribution with the name of a package, such as numpy, is looked at first. If it owns the
     package, no other list of files is read.
     """
-    found = set()
+    owners = set()
     rest = set(packages)
     for package in packages:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             one = importlib.metadata.distribution(package)
             if _owns(one, {package}):
-                found.add(one.metadata["Name"])
+                owners.add(one.metadata["Name"])
                 rest.remove(package)
     for one in importlib.metadata.distributions() if rest else ():
         if _owns(one, rest):
-            found.add(one.metadata["Name"])
-    return tuple(sorted(found))
+            owners.add(one.metadata["Name"])
+    return tuple(sorted(owners))
 
 
 def _owns(distribution: importlib.metadata.Distribution, packages: Collection[str]) -> bool:
@@ -80,10 +80,12 @@ def _imports(file: str) -> frozenset[str]:
         text = Path(file).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return frozenset()
-    found = set(_FROM.findall(text))
+    packages = set(_FROM.findall(text))
     for names in _IMPORT.findall(text):
-        found.update(name.split()[0].partition(".")[0] for name in names.split(",") if name.strip())
-    return frozenset(found - {"", "dpframe", *sys.stdlib_module_names})
+        packages.update(
+            name.split()[0].partition(".")[0] for name in names.split(",") if name.strip()
+        )
+    return frozenset(packages - {"", "dpframe", *sys.stdlib_module_names})
 
 
 @functools.cache

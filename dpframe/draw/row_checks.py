@@ -87,9 +87,9 @@ def check_rows_alone(
         for places, crowd in _crowds(rows, expected, order[:FEW]):
             crowded = np.repeat(crowd, n, axis=0)
             crowded[places] = rows[places]
-            found = score(crowded)
-            others = np.delete(found, places)
-            kept = found[places], expected[places]
+            scores = score(crowded)
+            others = np.delete(scores, places)
+            kept = scores[places], expected[places]
             crowd_changed = _changed(others, others[:1], scale, company=False)
             if crowd_changed or _changed(*kept, scale, company=True):
                 raise CellError(NEIGHBOURS)
@@ -104,8 +104,8 @@ def one_number(scores: HostArray) -> HostArray:
     weights = np.random.default_rng(flat.shape[1]).uniform(0.5, 1.0, flat.shape[1])
     # A NaN or an infinity among many must not hide the others.
     ends = np.select([np.isnan(flat), flat == np.inf, flat == -np.inf], [1e3, 2e3, -2e3], flat)
-    found: HostArray = ends @ weights
-    return found
+    sums: HostArray = ends @ weights
+    return sums
 
 
 def _crowds(
@@ -167,8 +167,8 @@ def _rounded(after: HostArray, before: HostArray, scale: float) -> HostArray:
     a, b = np.asarray(after, np.float64), np.asarray(before, np.float64)
     size = np.maximum(np.abs(a), np.abs(b))
     with np.errstate(invalid="ignore"):
-        found: HostArray = np.abs(a - b) <= ROUNDING * np.maximum(size, scale)
-    return found & np.isfinite(a) & np.isfinite(b)
+        close: HostArray = np.abs(a - b) <= ROUNDING * np.maximum(size, scale)
+    return close & np.isfinite(a) & np.isfinite(b)
 
 
 def _scale(scores: HostArray) -> float:

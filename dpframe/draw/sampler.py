@@ -102,8 +102,8 @@ class TracedSampler(Sampler):
         return self._task(dataset, chunks).run(self.task)
 
     def _by_executor(self, dataset: int, chunks: range) -> list[HostArray]:
-        found: list[HostArray] = result(self.executor, self._task(dataset, chunks), self.until)
-        return found
+        arrays: list[HostArray] = result(self.executor, self._task(dataset, chunks), self.until)
+        return arrays
 
     def _task(self, dataset: int, chunks: range) -> DrawChunks:
         where = self.stream, self.variant, dataset, chunks.start, chunks.stop
@@ -306,9 +306,9 @@ class BlackBoxSampler(Sampler):
         asking = self.form.asking if isinstance(self.form, Shape) else self.form
         if asking is None or not asking.time:
             return outputs
-        found = outputs.copy()
-        found[:, SECONDS] = 0
-        return found
+        untimed = outputs.copy()
+        untimed[:, SECONDS] = 0
+        return untimed
 
 
 def padded(rows: HostArray, columns: int) -> HostArray:

@@ -45,9 +45,9 @@ class TaskSize:
 
         def measured(of: Q, chunks: range) -> T:
             started = time.monotonic()
-            found = draw(of, chunks)
+            drawn = draw(of, chunks)
             self.measured(len(chunks), time.monotonic() - started)
-            return found
+            return drawn
 
         return measured
 
@@ -125,7 +125,7 @@ def at_once(calls: Sequence[Callable[[], T]], most: int) -> list[T]:
     if most < len(calls):
         return [call() for call in calls]
     with ThreadPoolExecutor(len(calls)) as threads:
-        return [found.result() for found in [threads.submit(call) for call in calls]]
+        return [future.result() for future in [threads.submit(call) for call in calls]]
 
 
 Which = tuple[Any, range]  # a source of draws, such as a dataset, and chunks of it
@@ -135,12 +135,12 @@ Submit = Callable[[Callable[[], Any]], "Future[Any]"]  # lets a thread make a ca
 
 def run_in_daemon(call: Callable[[], Any]) -> Future[Any]:
     """Make a call in a daemon thread, which does not keep the process alive."""
-    found: Future[Any] = Future()
+    future: Future[Any] = Future()
     work = threading.Thread(
-        target=run_into_future, args=(found, call), name="dpframe-learn", daemon=True
+        target=run_into_future, args=(future, call), name="dpframe-learn", daemon=True
     )
     work.start()
-    return found
+    return future
 
 
 def run_tasks(
@@ -158,7 +158,7 @@ def run_tasks(
         For each part of `which` the results of its tasks, in the order of their chunks.
     """
     left, lock, stopped = list(which), threading.Lock(), threading.Event()
-    found: list[dict[int, T]] = [{} for _ in which]
+    results: list[dict[int, T]] = [{} for _ in which]
 
     def take() -> tuple[int, Q, range] | None:
         with lock:
@@ -173,7 +173,7 @@ def run_tasks(
         while (task := take()) is not None:
             place, of, chunks = task
             try:
-                found[place][chunks.start] = draw(of, chunks)
+                results[place][chunks.start] = draw(of, chunks)
             except BaseException:  # draws after the first error are not used
                 stopped.set()
                 raise
@@ -185,4 +185,4 @@ def run_tasks(
     except BaseException:  # Ctrl-C, too
         stopped.set()
         raise
-    return [[parts[first] for first in sorted(parts)] for parts in found]
+    return [[parts[first] for first in sorted(parts)] for parts in results]

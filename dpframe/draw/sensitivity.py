@@ -64,7 +64,7 @@ class SensitivityCheck:
         self._silent: str | None = None  # exception of a query on both datasets of a pair
 
     @property
-    def found(self) -> ExactRecord | None:
+    def record(self) -> ExactRecord | None:
         """The result over all pairs; None if there is no query."""
         if not self.gives:
             return None
@@ -104,27 +104,27 @@ class SensitivityCheck:
         on_host = isinstance(self.mechanism, HostMechanism)
         with precision_of(self.run, on_host=on_host), self._asking(pairs) as answer:
             for number, pair in enumerate(pairs):
-                found = self._compared(pair, partial(answer, number))
-                self._take(pair, found)
-                factors.append(found.factor)
+                checked = self._compared(pair, partial(answer, number))
+                self._take(pair, checked)
+                factors.append(checked.factor)
         order = sorted(range(len(pairs)), key=lambda number: -factors[number])
         return [pairs[number] for number in order]
 
-    def _take(self, pair: Pair, found: _Checked) -> None:
-        self._pairs += found.counts
-        if found.excess is None:
-            self._rounding = max(self._rounding, found.factor)
+    def _take(self, pair: Pair, checked: _Checked) -> None:
+        self._pairs += checked.counts
+        if checked.excess is None:
+            self._rounding = max(self._rounding, checked.factor)
             return
         self._exceeding += 1
-        known = self._worst.get(found.excess)
-        if known is None or (found.change and found.factor > (known.factor or 0)):
-            self._worst[found.excess] = ExcessRecord(
-                kind=found.excess,
+        known = self._worst.get(checked.excess)
+        if known is None or (checked.change and checked.factor > (known.factor or 0)):
+            self._worst[checked.excess] = ExcessRecord(
+                kind=checked.excess,
                 pair=pair_record(type(pair).name, pair, None, self._neighbourhood),
-                change=found.change and found.change.size,
-                sensitivity=found.sensitivity,
-                factor=found.factor if found.change else None,
-                words=text(found.words),
+                change=checked.change and checked.change.size,
+                sensitivity=checked.sensitivity,
+                factor=checked.factor if checked.change else None,
+                words=text(checked.words),
             )
 
     @contextmanager
@@ -159,14 +159,14 @@ class SensitivityCheck:
 
     def _compared(self, pair: Pair, answer: Callable[[int], Queried]) -> _Checked:
         before, after = answer(0), answer(1)
-        found = self._judged(pair, before, after)
+        checked = self._judged(pair, before, after)
         # Noise would look like a change. Without an excess, one pair is tested for noise. `repr` is
         # compared, because NaN must equal NaN.
-        if found.excess is not None or not self._pairs:
+        if checked.excess is not None or not self._pairs:
             for index, one in enumerate((before, after)):
                 if repr(one) != repr(answer(index)):
                     raise CellError(NOISY)
-        return found
+        return checked
 
     def _judged(self, pair: Pair, before: Queried, after: Queried) -> _Checked:
         if before.raised is not None and after.raised is not None:
@@ -212,30 +212,36 @@ def sensitivity_of(mechanism: Any, pair: Pair, said: float | None = None) -> flo
     Raises:
         CellError: there is none, or it is not a finite number of at least 0.
     """
-    found = getattr(mechanism, "sensitivity", None)
-    if callable(found):
-        given: Callable[[Pair], Any] = found
-        found = call_plugin("sensitivity", lambda: given(pair))
-    if found is None:
-        found = said
-    if found is None:
+    sensitivity = getattr(mechanism, "sensitivity", None)
+    if callable(sensitivity):
+        given: Callable[[Pair], Any] = sensitivity
+        sensitivity = call_plugin("sensitivity", lambda: given(pair))
+    if sensitivity is None:
+        sensitivity = said
+    if sensitivity is None:
         raise CellError(
             "a mechanism with a query must define its sensitivity, the value that the noise is "
             "scaled for"
         )
-    if isinstance(found, np.generic | np.ndarray) and np.ndim(found) == 0:
-        found = found.item()
-    if type(found) is bool or not isinstance(found, Real) or not 0 <= float(found) < math.inf:
-        raise CellError(f"sensitivity is {shown(found)}; it must be a finite number of at least 0")
-    return float(found)
+    if isinstance(sensitivity, np.generic | np.ndarray) and np.ndim(sensitivity) == 0:
+        sensitivity = sensitivity.item()
+    if (
+        type(sensitivity) is bool
+        or not isinstance(sensitivity, Real)
+        or not 0 <= float(sensitivity) < math.inf
+    ):
+        raise CellError(
+            f"sensitivity is {shown(sensitivity)}; it must be a finite number of at least 0"
+        )
+    return float(sensitivity)
 
 
 def norm_of(mechanism: Any) -> float:
     """Return the norm of a mechanism's sensitivity; raises CellError if it is unknown."""
-    found = mechanism.norm
-    if isinstance(found, bool) or found not in (1, 2, math.inf):
-        raise CellError(f"norm is {shown(found)}; it must be 1, 2 or inf")
-    return float(found)
+    norm = mechanism.norm
+    if isinstance(norm, bool) or norm not in (1, 2, math.inf):
+        raise CellError(f"norm is {shown(norm)}; it must be 1, 2 or inf")
+    return float(norm)
 
 
 def _value(number: Any) -> str:
@@ -286,12 +292,14 @@ def change(before: Sequence[Number], after: Sequence[Number], norm: float) -> Ch
     ]
     # Over one denominator they are whole numbers, which is many times faster than fractions.
     below = math.lcm(*{r[1] for r in ratios}, *{r[3] for r in ratios})
-    found = [abs(a * (below // b) - c * (below // d)) for a, b, c, d in ratios]
+    differences = [abs(a * (below // b) - c * (below // d)) for a, b, c, d in ratios]
     if norm == 2:
-        return Change(Fraction(sum(n * n for n in found), below * below), norm)
+        return Change(Fraction(sum(n * n for n in differences), below * below), norm)
     if norm not in (1, math.inf):
         raise ValueError(f"norm is {norm!r}; it must be 1, 2 or inf")
-    return Change(Fraction(sum(found) if norm == 1 else max(found, default=0), below), norm)
+    return Change(
+        Fraction(sum(differences) if norm == 1 else max(differences, default=0), below), norm
+    )
 
 
 def unlike(before: Sequence[Number], after: Sequence[Number]) -> int | None:

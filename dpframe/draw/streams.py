@@ -324,8 +324,8 @@ def windowed(key: str, window: range) -> str:
 
 def window_of(key: str) -> tuple[str, range] | None:
     """Split the key of the counts of some chunks, see `windowed`; None for a key of all chunks."""
-    found = re.fullmatch(r"(.*)@(\d+)-(\d+)", key)
-    return found and (found[1], range(int(found[2]), int(found[3])))
+    match = re.fullmatch(r"(.*)@(\d+)-(\d+)", key)
+    return match and (match[1], range(int(match[2]), int(match[3])))
 
 
 def precision_of(run: RunSettings, *, on_host: bool = False) -> Any:

@@ -80,15 +80,17 @@ def _random_bits(key: jax.Array, bit_width: int, shape: Sequence[int]) -> jax.Ar
 
     def bits() -> jax.Array:
         word0, word1 = _blocks(key, shape)
-        found: jax.Array = word0.astype(dtype)
-        return (found << np.uint64(32)) | word1.astype(dtype) if bit_width == 64 else found
+        bits_drawn: jax.Array = word0.astype(dtype)
+        return (
+            (bits_drawn << np.uint64(32)) | word1.astype(dtype) if bit_width == 64 else bits_drawn
+        )
 
     if size in _LOOP_OF_THEIR_OWN and jax.default_backend() == "cpu":
         always = (key[0] | np.uint32(1)) != 0  # XLA does not know, and fuses nothing into a branch
-        found = lax.cond(always, bits, lambda: jnp.zeros(size, dtype))
+        bits_drawn = lax.cond(always, bits, lambda: jnp.zeros(size, dtype))
     else:
-        found = bits()
-    draws: jax.Array = found.reshape(tuple(shape))
+        bits_drawn = bits()
+    draws: jax.Array = bits_drawn.reshape(tuple(shape))
     return draws
 
 
@@ -97,8 +99,8 @@ def _blocks(key: jax.Array, shape: Sequence[int]) -> Words:
     if size > 2**32:
         raise ValueError(f"{size} draws from one key: at most 2**32")
     counters = jnp.zeros(size, np.uint32), lax.iota(np.uint32, size)
-    found: Words = threefry2x32((key[0], key[1]), counters)
-    return found
+    words: Words = threefry2x32((key[0], key[1]), counters)
+    return words
 
 
 @functools.cache

@@ -276,13 +276,13 @@ def seen(attack: Attack, outputs: HostArray, shape: Shape, run: np.dtype[Any]) -
             # In their original shape, because the attack asks for nothing else.
             numbers = numbers[:, : math.prod(shape.native)].reshape(len(numbers), *shape.native)
         return as_scored(numbers, run)
-    found = call_plugin("see", lambda: np.asarray(attack.see(answers)))
-    if found.ndim < 1 or len(found) != len(outputs) or found.dtype.kind not in "biuf":
+    view = call_plugin("see", lambda: np.asarray(attack.see(answers)))
+    if view.ndim < 1 or len(view) != len(outputs) or view.dtype.kind not in "biuf":
         raise CellError(
-            f"see returned {shown(found)} for {len(outputs)} answers; it must return an array of "
+            f"see returned {shown(view)} for {len(outputs)} answers; it must return an array of "
             "numbers with one row per answer"
         )
-    return as_scored(found, run)
+    return as_scored(view, run)
 
 
 def seen_shape(attack: Attack, shape: Shape, run: np.dtype[Any]) -> Shape:
@@ -291,8 +291,8 @@ def seen_shape(attack: Attack, shape: Shape, run: np.dtype[Any]) -> Shape:
         return shape
     blank = np.full((2, *shape.dims), ABSENT, np.uint64)
     blank[:, :BEFORE] = 0
-    found = seen(attack, blank, shape, run)
-    return Shape(found.shape[1:], found.dtype)
+    view = seen(attack, blank, shape, run)
+    return Shape(view.shape[1:], view.dtype)
 
 
 def check_seen_alone(attack: Attack, outputs: HostArray, shape: Shape, run: np.dtype[Any]) -> None:

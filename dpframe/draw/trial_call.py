@@ -91,17 +91,17 @@ class _Trial:
             for side, more in zip(sides, self._both(asking, MORE), strict=True):
                 side.extend(more)
             check_sides(sides, self.source.words, explicit=self.explicit)
-        found = [one for side in sides for one in side]
-        widest = max(one.outputs.shape[1] - BEFORE for one in found)
-        natives = {shape for one in found for shape in one.natives}
+        drawn = [one for side in sides for one in side]
+        widest = max(one.outputs.shape[1] - BEFORE for one in drawn)
+        natives = {shape for one in drawn for shape in one.natives}
         return streams.of_answers(asking, widest, natives.pop() if len(natives) == 1 else None)
 
     def answers(self, asking: streams.Asking, index: int) -> list[requests.Drawn]:
         """Return a few answers on one dataset, more if the first is an exception."""
-        asking, found = self._asked(asking, lambda terms: self._call(index, terms, 1))
-        if Answers(found[0].outputs).raised.all():
-            found += self._call(index, asking, MORE if asking.limit is None else ROWS)
-        return found
+        asking, drawn = self._asked(asking, lambda terms: self._call(index, terms, 1))
+        if Answers(drawn[0].outputs).raised.all():
+            drawn += self._call(index, asking, MORE if asking.limit is None else ROWS)
+        return drawn
 
     def _asked(
         self, asking: streams.Asking, call: Callable[[streams.Asking], T]
@@ -206,14 +206,14 @@ def different(both: Sequence[HostArray]) -> set[tuple[int, int]]:
 
 def different_outputs(outputs: HostArray, words: dict[int, str]) -> set[tuple[int, int]]:
     """Return what `different` does, for arrays of numbers, shape [n, *dims]; note their texts."""
-    found: set[tuple[int, int]] = set()
+    differing: set[tuple[int, int]] = set()
     rows = np.frombuffer(outputs.tobytes(), np.uint8).reshape(len(outputs), outputs[:1].nbytes)
     for at in _two(rows):
         value = codes.code(rows[at].tobytes())
-        found.add((0, value))
+        differing.add((0, value))
         if (text := codes.in_words(outputs[at])) is not None:
             words.setdefault(value, text)
-    return found
+    return differing
 
 
 def _two(rows: HostArray) -> list[int]:

@@ -179,10 +179,10 @@ def _unknown(value: Any, why: str) -> CellError:
 
 def is_found_by_name(value: Any) -> bool:
     """True if an imported module holds a class or function under its name."""
-    found: Any = sys.modules.get(str(getattr(value, "__module__", None)))
+    named: Any = sys.modules.get(str(getattr(value, "__module__", None)))
     for part in getattr(value, "__qualname__", "").split("."):
-        found = getattr(found, part, None)
-    return found is value
+        named = getattr(named, part, None)
+    return named is value
 
 
 def code_text(block: types.CodeType) -> tuple[str, set[str]]:

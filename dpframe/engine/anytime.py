@@ -43,33 +43,34 @@ class EstimatorState:
         self.rounds += 1
 
     @property
-    def asked(self) -> Query:
+    def query_so_far(self) -> Query:
         """The question about all rounds so far."""
         return self.query._replace(trials=(self.trials, self.trials))
 
     def concluded(self, only: Literal["p-values"] | None = None) -> Estimate:
         """Return the estimate, with at most `MOST_POINTS` points of the wealth."""
-        asked = self.asked._replace(only=only)
-        found = self.estimator.conclude(self.state, self.layout, asked)
-        if isinstance(found, Estimate) and len(found.wealth) > MOST_POINTS:
-            chosen = np.linspace(0, len(found.wealth) - 1, MOST_POINTS).round().astype(int)
-            return found._replace(wealth=tuple(found.wealth[n] for n in chosen.tolist()))
-        return found
+        query = self.query_so_far._replace(only=only)
+        estimate = self.estimator.conclude(self.state, self.layout, query)
+        if isinstance(estimate, Estimate) and len(estimate.wealth) > MOST_POINTS:
+            chosen = np.linspace(0, len(estimate.wealth) - 1, MOST_POINTS).round().astype(int)
+            return estimate._replace(wealth=tuple(estimate.wealth[n] for n in chosen.tolist()))
+        return estimate
 
     def bound(self, query: Query) -> float | None:
         """Return the bound of all rounds so far in answer to another question."""
-        asked = query._replace(only="bound")
-        return self.estimator.conclude(self.state, self.layout, asked).epsilon_lower
+        query = query._replace(only="bound")
+        return self.estimator.conclude(self.state, self.layout, query).epsilon_lower
 
     def settled(self) -> Settled | None:
         """Return the verdict if the estimator has settled it."""
         call = self.estimator.settled
-        found = call_plugin("settled", call, self.state, self.layout, self.asked)
-        if found not in (None, "violated", "unreachable"):
+        verdict = call_plugin("settled", call, self.state, self.layout, self.query_so_far)
+        if verdict not in (None, "violated", "unreachable"):
             raise CellError(
-                f'settled returned {shown(found)}; it must return "violated", "unreachable" or None'
+                f"settled returned {shown(verdict)}; "
+                'it must return "violated", "unreachable" or None'
             )
-        return found  # type: ignore[no-any-return]
+        return verdict  # type: ignore[no-any-return]
 
 
 class ExtremeCounts:
@@ -80,7 +81,7 @@ class ExtremeCounts:
     """
 
     def __init__(self, progress: EstimatorState) -> None:
-        self._players = {0: dataclasses.replace(progress, state=None, trials=0, rounds=0)}
+        self._states = {0: dataclasses.replace(progress, state=None, trials=0, rounds=0)}
         """By draws on each dataset, which fix the rounds: only the last may be cut."""
         self.estimates: dict[int, Estimate] = {}  # by draws on each dataset
         self._lock = threading.Lock()
@@ -89,9 +90,9 @@ class ExtremeCounts:
         """Return the progress after rounds with these ends; only the last round may be cut."""
         with self._lock:
             for before, end in itertools.pairwise([0, *ends]):
-                if end not in self._players:
-                    self._players[end] = self._next(self._players[before], end - before)
-        return self._players[ends[-1]]
+                if end not in self._states:
+                    self._states[end] = self._next(self._states[before], end - before)
+        return self._states[ends[-1]]
 
     @staticmethod
     def _next(before: EstimatorState, size: int) -> EstimatorState:
@@ -136,11 +137,11 @@ class AnytimeCell:
                 self.counts = more
                 self.ends.append(part.end)
                 if stops:
-                    found = self.progress.settled()
-                    if found == "unreachable":  # ignored until extreme counts would violate
+                    verdict = self.progress.settled()
+                    if verdict == "unreachable":  # ignored until extreme counts would violate
                         extremes = self.extremes.after(self.ends)
-                        found = found if extremes.settled() == "violated" else None
-                    self.settled = found
+                        verdict = verdict if extremes.settled() == "violated" else None
+                    self.settled = verdict
             except CellError as error:
                 self.problem = error
 
@@ -227,14 +228,16 @@ class AnytimePass:
         upto: dict[int, int] = {}
         for cell, place in self.the_pass.cells:
             stored = self.store.load(self.the_pass.stream, self.keys[cell.id])
-            found = [] if stored is None else self._usable(stored.leaves, place)
-            known.setdefault(place.variant, []).append([place, found])
-            upto[place.variant] = min(upto.get(place.variant, len(found)), len(found))
+            stored_rounds = [] if stored is None else self._usable(stored.leaves, place)
+            known.setdefault(place.variant, []).append([place, stored_rounds])
+            upto[place.variant] = min(
+                upto.get(place.variant, len(stored_rounds)), len(stored_rounds)
+            )
         for variant, cells in known.items():
             self.rounds.take_stored(
                 variant,
                 upto[variant],
-                {(place.scorer, place.attack): found for place, found in cells},
+                {(place.scorer, place.attack): stored_rounds for place, stored_rounds in cells},
             )
 
     def _usable(self, stored: list[Any], place: PassPosition) -> list[Any]:
@@ -242,10 +245,10 @@ class AnytimePass:
         zero = trees.map(lambda leaf: leaf[0, 0], self.rounds.zero[place.scorer])
         statistic, usable = self.the_pass.scorers[place.scorer].statistic, []
         for part, leaves in zip(self.rounds.parts, stored, strict=False):
-            found = stored_counts(statistic, leaves, zero, [part.end - part.start] * 2)
-            if found is None or not part.full:
+            counts = stored_counts(statistic, leaves, zero, [part.end - part.start] * 2)
+            if counts is None or not part.full:
                 break
-            usable.append(found)
+            usable.append(counts)
         return usable
 
 

@@ -97,32 +97,34 @@ def estimate_cell(
         look_at = partial(checked, certified=promised, tested=tested)
         started = time.perf_counter()
         if anytime_cell is not None:
-            found = call_plugin("estimate", lambda: look_at(anytime_cell.progress.concluded()))
+            estimate = call_plugin("estimate", lambda: look_at(anytime_cell.progress.concluded()))
         else:
             # A copy: an estimator that writes into its counts must not change those of the next.
             own = trees.map(np.array, counts)
-            found = call_plugin("estimate", lambda: look_at(estimator.estimate(layout, own, query)))
+            estimate = call_plugin(
+                "estimate", lambda: look_at(estimator.estimate(layout, own, query))
+            )
         if timings is not None:
             timings[cell.id] = time.perf_counter() - started
-        said = partial(record, certified=promised, estimate=found, truth=truth)
+        record = partial(record, certified=promised, estimate=estimate, truth=truth)
         if not tested:
-            return said()
+            return record()
 
         def bound_of(other: Query) -> float | None:
             if anytime_cell is not None:  # bets were made against the claim
                 return anytime_cell.progress.bound(other._replace(claim=query.claim))
             return estimator.estimate(layout, trees.map(np.array, counts), other).epsilon_lower
 
-        parts = slack(query, cell.confidence, looks, found, truth, shares, bound_of)
-        said = partial(said, slack=parts)
+        parts = slack(query, cell.confidence, looks, estimate, truth, shares, bound_of)
+        record = partial(record, slack=parts)
         if anytime_cell is not None:
-            return said(extreme=_extreme_of_bets(anytime_cell))
-        asked = estimator, layout, query, promised
+            return record(extreme=_extreme_of_bets(anytime_cell))
+        arguments = estimator, layout, query, promised
         try:
-            extreme = _extreme(*asked)
+            extreme = _extreme(*arguments)
         except TypeError:  # arrays and some plugin parameters cannot be hashed
-            extreme = _extreme.__wrapped__(*asked)
-        return said(extreme=extreme)
+            extreme = _extreme.__wrapped__(*arguments)
+        return record(extreme=extreme)
     except CellError as error:
         return record(reason=str(error))
 
@@ -134,8 +136,8 @@ def _untested(cell: Cell, place: PassPosition, work: PassWork, counts: Any) -> s
     """
     if cell.mechanism.constant:
         return None
-    if (told := work.untested(cell, place.variant)) is not None:
-        return told
+    if (reason := work.untested(cell, place.variant)) is not None:
+        return reason
     same = is_in_one_bin(counts)
     if (same or cell.attack.value.gives == "canaries") and work.gives_equal_scores(cell, place):
         return equal_scores(sum(map(sum, counts)) if same else None, cell.attack.label)
@@ -146,7 +148,7 @@ def slack(
     query: Query,
     confidence: float,
     looks: Looks,
-    found: Estimate,
+    estimate: Estimate,
     truth: Claim | None,
     shares: list[list[float]] | None,
     bound_of: Callable[[Query], float | None],
@@ -157,7 +159,7 @@ def slack(
         query: question that gave the certified bound.
         confidence: of all bounds of the audit together.
         looks: looks at the draws.
-        found: the estimate.
+        estimate: of the certified bound and the p-values.
         truth: exact curve of the pair, if known.
         shares: exact probabilities of the counted bins on D and on D′, if known.
         bound_of: returns the bound of the same counts in answer to another question.
@@ -165,7 +167,7 @@ def slack(
     Returns:
         None if the claimed ε is infinite at the cell's δ, or a bound is missing or infinite.
     """
-    lower, claim, delta = found.epsilon_lower, query.claim, query.delta
+    lower, claim, delta = estimate.epsilon_lower, query.claim, query.delta
     claimed = math.inf if claim is None else call_plugin("claim", claim.epsilon_at, delta)
     if lower is None or not math.isfinite(claimed):
         return None
@@ -173,14 +175,14 @@ def slack(
     limit, of = math.inf, None
     if shares is not None:
         limit, of = histogram_epsilon(shares[0], shares[1], delta), "exact"
-    elif found.epsilon_upper is not None and found.epsilon_upper_of is not None:
+    elif estimate.epsilon_upper is not None and estimate.epsilon_upper_of is not None:
         # No event shows more than the pair loses.
-        limit, of = min(found.epsilon_upper, exact), "learned"
+        limit, of = min(estimate.epsilon_upper, exact), "learned"
 
     @functools.cache
     def bound(level: float, *, free: bool) -> float:
-        asked = query._replace(confidence=level, resolution=0.0, claim=None if free else claim)
-        return call_plugin("estimate", bound_of, asked) or 0.0
+        other = query._replace(confidence=level, resolution=0.0, claim=None if free else claim)
+        return call_plugin("estimate", bound_of, other) or 0.0
 
     last = query.confidence
     shared = last if looks.price == 1 else 1 - (1 - last) * looks.price
@@ -217,10 +219,10 @@ def _extreme_of_bets(anytime_cell: anytime.AnytimeCell) -> Estimate:
 @functools.lru_cache(maxsize=1024)
 def _extreme(estimator: Estimator, layout: Tree, query: Query, certified: bool) -> Estimate:
     """Return the estimate from the most extreme counts possible, computed once per question."""
-    most = call_plugin("extreme", estimator.extreme, layout, query.trials)
+    counts = call_plugin("extreme", estimator.extreme, layout, query.trials)
     look_at = partial(checked, certified=certified, tested=True)
-    found = call_plugin("estimate", lambda: look_at(estimator.estimate(layout, most, query)))
-    return cast("Estimate", found)
+    estimate = call_plugin("estimate", lambda: look_at(estimator.estimate(layout, counts, query)))
+    return cast("Estimate", estimate)
 
 
 def _counted(

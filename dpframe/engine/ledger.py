@@ -57,25 +57,25 @@ Number: TypeAlias = Annotated[int, Ge(1), Lt(2**30)]
 """The number of a look; no run has more, and a record holds numbers up to twice as large."""
 
 
-class Asked(NamedTuple):
-    """A question to some draws."""
+class Question(NamedTuple):
+    """A question about some draws: what a cell, or a search, wants to know of them."""
 
     draws: Draws
-    question: str
+    digest: str  # of everything that determines the answer besides the draws
     trials: Trials = (0, 0)  # the largest number of trials at which an answer was shown
     rounds: str = ""  # for bets, a digest of the counts of each round, 8 digits each
     seeded: bool = True  # rounds that are missing will be the same again
 
-    def continues(self, earlier: Asked) -> bool:
+    def continues(self, earlier: Question) -> bool:
         """True if the answer is the earlier one, or the bets go on from it."""
-        same = (self.draws, self.question, self.seeded) == earlier[:2] + earlier[4:]
+        same = (self.draws, self.digest, self.seeded) == earlier[:2] + earlier[4:]
         return same and (
             self.rounds.startswith(earlier.rounds)
             or (self.seeded and earlier.rounds.startswith(self.rounds))
         )
 
 
-_LINE: TypeAdapter[tuple[Number, Asked]] = TypeAdapter(tuple[Number, Asked])
+_LINE: TypeAdapter[tuple[Number, Question]] = TypeAdapter(tuple[Number, Question])
 
 
 class Ledger:
@@ -100,7 +100,7 @@ class Ledger:
         except OSError as error:
             message = f"{self._file}: cannot read the looks of earlier runs: {error}"
             raise OutputError(message) from error
-        self._earlier: list[tuple[int, Asked]] = []
+        self._earlier: list[tuple[int, Question]] = []
         self._unreadable = 0
         """Number of damaged lines; each may have been a look at any draws."""
         for line in filter(None, self._text.split("\n")):
@@ -110,37 +110,37 @@ class Ledger:
                 self._unreadable += 1
         self._earlier.sort(key=itemgetter(0))
         self._in_record = dict(in_record or {})
-        self._own: dict[tuple[int, Asked], None] = {}
+        self._own: dict[tuple[int, Question], None] = {}
         self.latest = 1  # the largest number of a look of this run
 
-    def look(self, asked: Asked, recorded_as: Draws, number: int | None = None) -> Looks:
-        """Note a question to some draws, and return the looks at them, this one included.
+    def look(self, question: Question, recorded_as: Draws, number: int | None = None) -> Looks:
+        """Note a question about some draws, and return the looks at them, this one included.
 
-        A question that was asked before keeps its number. All new questions of a run to the same
+        A repeated question keeps its number. All new questions of a run to the same
         draws are one look, because the audit corrects for the number of questions. `number` is that
-        of the look, if `found` has fixed it already.
+        of the look, if `peek` has fixed it already.
         """
-        looks = self.found(asked, recorded_as)
+        looks = self.peek(question, recorded_as)
         if number is not None:
             looks = looks._replace(number=number)
         self.latest = max(self.latest, looks.number)
-        self._own[looks.number, asked] = None
+        self._own[looks.number, question] = None
         return looks
 
-    def found(self, asked: Asked, recorded_as: Draws) -> Looks:
-        """Return the look of a question that was asked before, else the next look; note nothing.
+    def peek(self, question: Question, recorded_as: Draws) -> Looks:
+        """Return the earlier look of a repeated question, else the next look; note nothing.
 
         `recorded_as` is the name of the draws in the record.
         """
-        looks: dict[int, list[Asked]] = {}
+        looks: dict[int, list[Question]] = {}
         for number, earlier in self._earlier:
-            if earlier.draws == asked.draws:
+            if earlier.draws == question.draws:
                 looks.setdefault(number, []).append(earlier)
         shown = {number: max(one.trials for one in of) for number, of in looks.items()}
         for number, of in looks.items():
-            same = [one for one in of if one.question == asked.question]
-            if same and all(map(asked.continues, same)):
-                return Looks((*{**shown, number: asked.trials}.values(),), number)
+            same = [one for one in of if one.digest == question.digest]
+            if same and all(map(question.continues, same)):
+                return Looks((*{**shown, number: question.trials}.values(),), number)
         trials = [*shown.values()]
         trials += list(self._in_record.get(recorded_as, ()))[len(trials) :]
         number = max([len(trials), *shown]) + self._unreadable + 1
@@ -166,12 +166,12 @@ class Ledger:
 
 def rounds_in(rounds: Iterable[Tree]) -> str:
     """Return a digest of the counts of each round: 8 digits each."""
-    found, hasher = [], hashlib.blake2b(digest_size=4)
+    digests, hasher = [], hashlib.blake2b(digest_size=4)
     for counts in rounds:
         for leaf in trees.leaves(counts):
             hasher.update(np.asarray(leaf, np.int64).tobytes())
-        found.append(hasher.copy().hexdigest())
-    return "".join(found)
+        digests.append(hasher.copy().hexdigest())
+    return "".join(digests)
 
 
 def share_of_error(cell: Cell, plan: Plan) -> float:
@@ -200,11 +200,11 @@ def query_of(
 
 
 def question_digest(form: Callable[..., str], cell: Cell, plan: Plan) -> str:
-    """Return the digest of a question about a cell; raise CellError if it cannot be asked."""
+    """Return the digest of a question about a cell; raise CellError if its claim fails."""
     together = [plan.audit.multiplicity, plan.m, plan.certifying_cells]
     about = plan.audit.run, share_of_error(cell, plan), resolution_of(cell, plan), together
-    asked: str = call_plugin("claim", form, cell, *about)
-    return asked
+    own_digest: str = call_plugin("claim", form, cell, *about)
+    return own_digest
 
 
 class LookCounter:
@@ -217,13 +217,13 @@ class LookCounter:
     def look(self, cell: Cell, trials: tuple[int, int], counts: Any, layout: Tree) -> Looks:
         """Note the question to all draws at once; counts are JSON values. Raises CellError."""
         fixed = [np.asarray(leaf).tobytes().hex() for leaf in trees.leaves(layout)]
-        asked = digest([question_digest(question, cell, self.plan), trials, counts, fixed])
-        return self.ledger.look(Asked(self._draws(cell), asked, trials), self.recorded_as)
+        about = digest([question_digest(question, cell, self.plan), trials, counts, fixed])
+        return self.ledger.look(Question(self._draws(cell), about, trials), self.recorded_as)
 
     def before(self, cell: Cell, rounds: Sequence[Tree]) -> tuple[Query, Looks]:
         """Return the query of an anytime cell before anything is drawn, and its look."""
         try:
-            looks = self.ledger.found(self._bets(cell, rounds, (0, 0)), self.recorded_as)
+            looks = self.ledger.peek(self._bets(cell, rounds, (0, 0)), self.recorded_as)
         except CellError:  # reported by the estimate
             looks = FIRST_LOOK
         return query_of(cell, self.plan, looks=looks), looks
@@ -236,17 +236,17 @@ class LookCounter:
         """
         rounds, whole = anytime_cell.shown()
         seeded, trials = _seeded(cell), (anytime_cell.progress.trials, anytime_cell.progress.trials)
-        asked = self._bets(cell, rounds[:whole] if seeded else rounds, trials)
+        bets = self._bets(cell, rounds[:whole] if seeded else rounds, trials)
         looks = self.ledger.look(
-            asked, self.recorded_as, None if seeded else anytime_cell.looks.number
+            bets, self.recorded_as, None if seeded else anytime_cell.looks.number
         )
         if looks.number != anytime_cell.looks.number:
             anytime_cell.ask_again(query_of(cell, self.plan, looks=looks), looks)
         return looks
 
-    def _bets(self, cell: Cell, rounds: Sequence[Tree], trials: Trials) -> Asked:
-        asked = question_digest(question, cell, self.plan)
-        return Asked(self._draws(cell), asked, trials, rounds_in(rounds), _seeded(cell))
+    def _bets(self, cell: Cell, rounds: Sequence[Tree], trials: Trials) -> Question:
+        about = question_digest(question, cell, self.plan)
+        return Question(self._draws(cell), about, trials, rounds_in(rounds), _seeded(cell))
 
     def _draws(self, cell: Cell) -> Draws:
         return evidence_of(cell, data=self.the_pass.data)[:3]

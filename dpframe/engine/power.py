@@ -49,7 +49,7 @@ MOST_DRAWS = 10_000_000  # trials or canaries of all simulated audits, beyond wh
 AT_ONCE, MOST_COUNTS = 200, 2**24  # audits with canaries, and counts, that are held at once
 
 
-class Question(NamedTuple):
+class PowerQuestion(NamedTuple):
     """The part of a cell that determines its power."""
 
     estimator: Estimator
@@ -63,7 +63,7 @@ class Question(NamedTuple):
     rows: int = rounds.FIRST
     """Rows of a chunk, by which rounds end. A search draws whole chunks."""
     canaries: int = 0
-    search: Callable[[Question, float, np.random.Generator], bool] | None = None
+    search: Callable[[PowerQuestion, float, np.random.Generator], bool] | None = None
     """Simulates a search for a true loss; True if it refutes the claim. None for a cell."""
 
     @property
@@ -71,7 +71,7 @@ class Question(NamedTuple):
         """Trials per dataset, or canaries."""
         return self.canaries or self.query.trials[0]
 
-    def of(self, size: int) -> Question:
+    def of(self, size: int) -> PowerQuestion:
         """Return the same question about another number of trials, or of canaries."""
         if self.canaries:
             return self._replace(canaries=size)
@@ -109,14 +109,14 @@ class Question(NamedTuple):
 
 def question_of(
     cell: Cell, plan: Plan, the_pass: Pass, looks: Looks = FIRST_LOOK
-) -> Question | str:
+) -> PowerQuestion | str:
     """Return the question about a cell, or the reason why its power is not computed."""
     estimator, gives = cell.estimator.value, cell.attack.value.gives
     if cell.claim is None or not certifies(estimator, cell.claim):
         return "no claim that the estimator can refute"
     run = trace.resolved(plan.audit.run, the_pass.mechanisms[0], cell.trials)
     factor = 1 if plan.audit.multiplicity == "none" else max(1, plan.m)
-    question = Question(
+    question = PowerQuestion(
         estimator,
         ledger.query_of(cell, plan, (cell.trials, cell.trials), looks),
         (1 - cell.confidence) / factor / looks.price,
@@ -196,8 +196,8 @@ class TwoValued:
             u, step = self._edges[near] + near - k, 1 + abs(k - near) // 16
         while high - low > 1:
             u = min(max(u, low + 1), high - 1)
-            found = self.estimate(k, u).p_resolved
-            if found is not None and found <= level:
+            p_resolved = self.estimate(k, u).p_resolved
+            if p_resolved is not None and p_resolved <= level:
                 low, u = u, u + step
             else:
                 high, u = u, u - step
@@ -209,7 +209,7 @@ class TwoValued:
 
 
 @functools.lru_cache(maxsize=64)
-def _table(question: Question) -> TwoValued:
+def _table(question: PowerQuestion) -> TwoValued:
     """Return the estimates of a question, with the pilot expected under the claim."""
     # The first round of bets is their pilot.
     pilot = rounds.FIRST if question.simulated else question.pilot
@@ -219,7 +219,7 @@ def _table(question: Question) -> TwoValued:
         return TwoValued(question.estimator, question.query, dtype, pilot, errors)
 
 
-def power(question: Question, loss: float) -> float:
+def power(question: PowerQuestion, loss: float) -> float:
     """Return the probability that a claim is refuted at a true loss."""
     if question.simulated:
         return simulated_power(question, loss)
@@ -243,16 +243,16 @@ def power(question: Question, loss: float) -> float:
     # and the edge is rounded to the nearest count, so that errors of interpolation cancel.
     step = 2 ** math.floor(math.log2(max(1.0, deviation / 2)))
     grid = [min(k, n) for k in range(low // step * step, high + step, step)]
-    found = [k for pair in itertools.pairwise(grid) for k in nodes(*pair)] + grid[-1:]
+    known_at = [k for pair in itertools.pairwise(grid) for k in nodes(*pair)] + grid[-1:]
     every = np.arange(low, high + 1)
-    most = np.rint(np.interp(every, found, list(map(edge, found))))
+    most = np.rint(np.interp(every, known_at, list(map(edge, known_at))))
     mass = np.diff(special.bdtr(every, n, rate), prepend=0.0)
     reached = np.where(most >= 0, special.bdtr(np.maximum(most, 0), n, rate), 0.0)
     return float(mass @ reached)
 
 
 @functools.lru_cache(maxsize=256)
-def simulated_power(question: Question, loss: float, audits: int = AUDITS) -> float:
+def simulated_power(question: PowerQuestion, loss: float, audits: int = AUDITS) -> float:
     """Return the share of simulated audits with bets or canaries that refute a claim.
 
     The share is the mean over strata of equal probability, by the total number of errors, which
@@ -284,7 +284,7 @@ def simulated_power(question: Question, loss: float, audits: int = AUDITS) -> fl
             own = table.layout, counts, query, sizes.tolist()
             errors.append(wrong.sum(axis=(1, 2)))
         parts.append(call_plugin("refuted", estimator.refuted, *own))
-    found, total = np.concatenate(parts), np.concatenate(errors)
+    detected, total = np.concatenate(parts), np.concatenate(errors)
     n = question.canaries * sum(query.trials) or 2 * question.size
     strata = max(1, len(total) // 100)
     # Uniform on [0, 1): the quantile of the number of errors, at random within that of one number.
@@ -292,11 +292,13 @@ def simulated_power(question: Question, loss: float, audits: int = AUDITS) -> fl
     quantile = below + rng.random(len(total)) * (special.bdtr(total, n, rate) - below)
     place = np.clip((strata * quantile).astype(int), 0, strata - 1)
     of_each = np.bincount(place, minlength=strata)
-    shares = np.bincount(place, found, strata)[of_each > 0] / of_each[of_each > 0]
+    shares = np.bincount(place, detected, strata)[of_each > 0] / of_each[of_each > 0]
     return float(shares.mean())
 
 
-def _guessed(question: Question, rate: float, rng: np.random.Generator) -> tuple[Tree, Any, Any]:
+def _guessed(
+    question: PowerQuestion, rate: float, rng: np.random.Generator
+) -> tuple[Tree, Any, Any]:
     """Return the layout, the counts and the errors of some simulated audits with canaries."""
     statistic, m = question.estimator.statistic(), question.canaries
     layout = call_plugin("lay_out", statistic.lay_out, (2, m))
@@ -319,7 +321,7 @@ def _compiled(statistic: Statistic) -> Any:
 
 
 @functools.lru_cache(maxsize=1024)
-def detectable(question: Question, probability: float) -> float | None:
+def detectable(question: PowerQuestion, probability: float) -> float | None:
     """Return the smallest true loss detected with a probability; None if there is none.
 
     In simulations the probability has the standard error of `simulated_power`.
@@ -327,11 +329,11 @@ def detectable(question: Question, probability: float) -> float | None:
     claimed, rise = question.claimed, _rise(question, probability)
     guess = min(1.0, math.sqrt(_effort(question, probability) / question.size))
     own = question.simulated, probability, guess, guess, LARGEST_LOSS, lambda x: rise / x
-    found = _root(lambda x: (question, claimed + x), *own)
-    return claimed + found if found < LARGEST_LOSS else None
+    excess = _root(lambda x: (question, claimed + x), *own)
+    return claimed + excess if excess < LARGEST_LOSS else None
 
 
-def trials_needed(question: Question, loss: float, probability: float) -> int | None:
+def trials_needed(question: PowerQuestion, loss: float, probability: float) -> int | None:
     """Return the trials per dataset, or canaries, that detect a true loss with a probability."""
     if loss <= question.claimed:
         return None
@@ -339,22 +341,22 @@ def trials_needed(question: Question, loss: float, probability: float) -> int | 
     # Φ⁻¹(power) grows with the square root of the number.
     rise = _rise(question, probability) * math.log(2) / 2
     own = question.simulated, probability, guess, 2.0, MOST_DOUBLINGS, lambda _: rise
-    found = _root(lambda x: (question.of(max(1, round(2**x))), loss), *own)
-    return math.ceil(2**found) if found < MOST_DOUBLINGS else None
+    doublings = _root(lambda x: (question.of(max(1, round(2**x))), loss), *own)
+    return math.ceil(2**doublings) if doublings < MOST_DOUBLINGS else None
 
 
-def _rise(question: Question, probability: float) -> float:
+def _rise(question: PowerQuestion, probability: float) -> float:
     """Return the rise of Φ⁻¹(power) from the level, at no excess loss, to a probability."""
     return float(special.ndtri(probability) - special.ndtri(question.level))
 
 
-def _effort(question: Question, probability: float) -> float:
+def _effort(question: PowerQuestion, probability: float) -> float:
     """Approximate trials × (excess of the loss)² as if counts were normal."""
     return 2 * _rise(question, probability) ** 2 / question.rate(question.claimed)
 
 
 def _root(
-    at: Callable[[float], tuple[Question, float]],
+    at: Callable[[float], tuple[PowerQuestion, float]],
     simulated: bool,
     probability: float,
     guess: float,
@@ -390,14 +392,16 @@ def with_power(plan: Plan, results: Mapping[str, CellRecord]) -> dict[str, CellR
     for cell, the_pass in [(cell, each) for each in plan.passes for cell, _ in each.cells]:
         if (own := basis.get(cell.id)) is None:
             continue
-        asked = question_of(cell, plan, the_pass, Looks(number=own.look))
-        if isinstance(asked, str) or asked.simulated:
+        question = question_of(cell, plan, the_pass, Looks(number=own.look))
+        if isinstance(question, str) or question.simulated:
             continue
         try:
-            loss = detectable(asked.of(min(results[cell.id].trials)), probability)
+            loss = detectable(question.of(min(results[cell.id].trials)), probability)
         except CellError:  # a plugin's estimator fails on counts that the run did not have
             continue
         if loss is not None:
-            found = PowerRecord(probability=probability, epsilon=loss, model=asked.model or "")
-            detected[cell.id] = results[cell.id].model_copy(update={"power": found})
+            power_record = PowerRecord(
+                probability=probability, epsilon=loss, model=question.model or ""
+            )
+            detected[cell.id] = results[cell.id].model_copy(update={"power": power_record})
     return detected

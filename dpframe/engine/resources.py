@@ -114,16 +114,16 @@ def _memory_of_pass(
     variants, names = len(the_pass.mechanisms), _names(the_pass)
     row = max(1, the_pass.elements) * np.dtype(run.precision).itemsize
     chunk = f"run.chunk = {run.chunk}" if run.chunk else f"{the_pass.rows} at a time"
-    found = {
+    memory = {
         # The pair's copy, and one on the device.
         f"D and D′ of {_pair_of(the_pass)}": 2 * data[the_pass.pair],
         # Random bits, noise, outputs and scores of one variant at a time.
         f"outputs of {names}, {chunk}, on {threads} cores": the_pass.rows * threads * 4 * row,
     }
     if any(attack.learns() for scorer in the_pass.scorers for attack in scorer.attacks):
-        found[f"run.fit = {run.fit} outputs of {names}"] = 4 * (run.fit or 0) * row
+        memory[f"run.fit = {run.fit} outputs of {names}"] = 4 * (run.fit or 0) * row
     if the_pass.pilots and not the_pass.by_chunks:  # else only scores are kept
-        found[f"run.pilot = {run.pilot} outputs of {names}"] = 4 * (run.pilot or 0) * row
+        memory[f"run.pilot = {run.pilot} outputs of {names}"] = 4 * (run.pilot or 0) * row
     padded = max(trace.SMALLEST_BATCH, 1 << (variants - 1).bit_length())
     for cell, place in the_pass.cells:
         scorer = the_pass.scorers[place.scorer]
@@ -132,8 +132,8 @@ def _memory_of_pass(
         if place.variant == place.attack == 0:
             counts = counters[scorer.statistic] * len(scorer.attacks)
             words = f"counts of {_estimator(cell)}"
-            found[words] = found.get(words, 0) + counts * (12 * variants + 4 * padded * threads)
-    return found
+            memory[words] = memory.get(words, 0) + counts * (12 * variants + 4 * padded * threads)
+    return memory
 
 
 def _count(statistic: Statistic, cell: Cell, the_pass: Pass) -> int:

@@ -6,7 +6,7 @@ record. Here, for each pass,
 1. `PassWork.prepare` lets attacks learn and checks the plugins,
 2. `Schedule` hands segments to threads, and `PassWork.count` draws, scores and counts one,
 3. `PassWork.add` adds the counts up, and
-4. `estimate_cell` asks the ledger for the look and the estimator for its bound.
+4. `estimate_cell` gets the look from the ledger and the bound from the estimator.
 
 A search is one piece of work of the same schedule: `SearchRun` draws by the engine's passes and
 samplers, and bets round by round.
@@ -32,7 +32,7 @@ from dpframe.draw.requests import DeadlinePassed, RunCancelled, WorkerSource
 from dpframe.draw.streams import EVAL, SEGMENT_ELEMENTS, Shard, Stream, digest, precision_of
 from dpframe.engine import power
 from dpframe.engine.estimate import estimate_cell
-from dpframe.engine.ledger import Asked, Ledger, LookCounter, question_digest, rounds_in
+from dpframe.engine.ledger import Ledger, LookCounter, Question, question_digest, rounds_in
 from dpframe.engine.schedule import CountedSegment, Event, Finished, GaveUpError, Paused, Schedule
 from dpframe.errors import CellError, SampleError, WorthlessError
 from dpframe.interfaces.executor import Executor
@@ -132,8 +132,8 @@ def count(
         runner.run_all(owned(plan, shard))
         if own := [cell for n, cell in enumerate(plan.searches) if shard.owns(n)]:
             runner.search(own)
-    found = runner.results.items()
-    return {cell: result.reason for cell, result in found if result.reason is not None}
+    results = runner.results.items()
+    return {cell: result.reason for cell, result in results if result.reason is not None}
 
 
 def threads_here(plan: Plan) -> int:
@@ -174,8 +174,8 @@ class Runner:
         self.results = {cell.id: cell_record(cell, reason=reason) for cell, reason in failed}
         self.draws = 0
         self.called = self.store.calls
-        """Releases that an interrupted run had asked for."""
-        self.before = self.source.calls  # releases that the plan has asked for already
+        """Releases that an interrupted run had requested."""
+        self.before = self.source.calls  # releases that the plan has requested already
         self.label = ""
         self.extremes: dict[Any, Any] = {}
         self.again: list[Pass] = []  # parts of passes that failed as a whole
@@ -286,27 +286,27 @@ class Runner:
                 continue
             try:
                 estimate = partial(estimate_cell, cell, place, *shared)
-                found = machine.with_timeout(estimate, self.plan.audit.run.seconds)
-                self.results[cell.id] = self._with_event(work, cell, place, found)
+                result = machine.with_timeout(estimate, self.plan.audit.run.seconds)
+                self.results[cell.id] = self._with_event(work, cell, place, result)
             except machine.StuckError as stuck:
                 self.results[cell.id] = cell_record(cell, reason=str(stuck))
 
     def _with_event(
-        self, work: PassWork, cell: Cell, place: PassPosition, found: CellRecord
+        self, work: PassWork, cell: Cell, place: PassPosition, result: CellRecord
     ) -> CellRecord:
         """Add the event that shows the leak of a cell; leave it out if the attack fails."""
-        if found.basis is None or found.basis.p_resolved > 1 - found.basis.confidence:
-            return found
+        if result.basis is None or result.basis.p_resolved > 1 - result.basis.confidence:
+            return result
         from dpframe.count.events import event_of
 
         def event() -> WitnessRecord | None:
             with precision_of(work.run, on_host=work.on_host):
-                return event_of(work, cell, place, found)
+                return event_of(work, cell, place, result)
 
         with contextlib.suppress(CellError, DeadlinePassed, RunCancelled, machine.StuckError):
-            told = machine.with_timeout(event, self.plan.audit.run.seconds)
-            return found.model_copy(update={"event": told})
-        return found
+            event_record = machine.with_timeout(event, self.plan.audit.run.seconds)
+            return result.model_copy(update={"event": event_record})
+        return result
 
     def _fail(self, work: PassWork, error: BaseException) -> None:
         """Queue the parts of a failed pass to run separately; a pass of one part fails."""
@@ -365,7 +365,7 @@ class Runner:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _look_of(
-        self, cell: Cell, asked: str, rounds: Sequence[HostArray], known: Looks | None = None
+        self, cell: Cell, about: str, rounds: Sequence[HostArray], known: Looks | None = None
     ) -> Looks:
         """Number the look of a search at its draws.
 
@@ -374,7 +374,7 @@ class Runner:
         so every search of them is a new look. With a seed, a search is a new look if its counts
         differ from those of the earlier ones.
 
-        `asked` is the digest of its question, `rounds` has the counts of each round, and `known` is
+        `about` is the digest of its question, `rounds` has the counts of each round, and `known` is
         the look before anything was drawn.
         """
         assert cell.search is not None
@@ -384,9 +384,9 @@ class Runner:
         stream = Stream(cell.seed if seeded else 0, group, cell.repeat, EVAL)
         if known is not None and not seeded:
             return known
-        asked = asked if seeded else digest([asked, secrets.token_hex(16)])
+        about = about if seeded else digest([about, secrets.token_hex(16)])
         trials = cell.trials, cell.trials
-        return self.ledger.look(Asked(stream[:3], asked, trials, rounds_in(rounds)), stream[:3])
+        return self.ledger.look(Question(stream[:3], about, trials, rounds_in(rounds)), stream[:3])
 
     def check_sensitivities(self) -> None:
         """Check the sensitivities of queries on fixed pairs, without a draw."""
@@ -398,11 +398,11 @@ class Runner:
                 continue
             if (mechanism, pair) not in known:
                 known[mechanism, pair] = self._sensitivity(mechanism, pair)
-            found = known[mechanism, pair]
-            if not isinstance(found, str):
-                self.results[cell.id] = result.model_copy(update={"exact": found})
+            exact = known[mechanism, pair]
+            if not isinstance(exact, str):
+                self.results[cell.id] = result.model_copy(update={"exact": exact})
             elif result.reason is None:
-                self.results[cell.id] = cell_record(cell, reason=found)
+                self.results[cell.id] = cell_record(cell, reason=exact)
 
     def _sensitivity(self, mechanism: Any, pair: Any) -> ExactRecord | str | None:
         from dpframe.draw.sensitivity import SensitivityCheck
@@ -411,7 +411,7 @@ class Runner:
         check = SensitivityCheck(mechanism, self.source, run)
         try:
             machine.with_timeout(partial(check.look, [pair]), run.seconds)
-            return check.found
+            return check.record
         except (CellError, machine.StuckError) as error:
             return str(error)
 

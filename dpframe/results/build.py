@@ -83,10 +83,12 @@ def cell_record(
         reason = reason or str(error)
     anytime = type(cell.estimator.value).anytime
     proposer = cell.search.neighbourhood.value if cell.search and search else None
-    found = basis = None
+    estimate_fields = basis = None
     if estimate is not None and query is not None:
         assumption = cell.estimator.value.assumption
-        found = estimate_record(estimate, query, certified, assumption, notes, anytime=anytime)
+        estimate_fields = estimate_record(
+            estimate, query, certified, assumption, notes, anytime=anytime
+        )
         basis = basis_of(estimate, extreme, query, cell.confidence, looks.number)
     return model.CellRecord(
         id=cell.id,
@@ -104,7 +106,7 @@ def cell_record(
         trials=list(trials),
         counts=plain(counts),
         statistic=plain(statistic or {}),
-        estimate=found,
+        estimate=estimate_fields,
         verdict=None,
         p_value=estimate.p_value if estimate and certified else None,
         p_adjusted=None,
@@ -113,7 +115,7 @@ def cell_record(
         draws=sum(trials),
         looks=None
         if anytime
-        else [model.LookRecord(trials=t) for t in looks.listed(trials) if found],
+        else [model.LookRecord(trials=t) for t in looks.listed(trials) if estimate_fields],
         basis=basis,
         search=search,
         searched=cell.search is not None,
@@ -183,10 +185,10 @@ def pair_record(
     """
 
     def features() -> list[model.NeedRecord]:
-        found = neighbourhood.needs(pair) if neighbourhood else {}
+        needed = neighbourhood.needs(pair) if neighbourhood else {}
         return [
             model.NeedRecord(feature=text(str(feature)), without=plain(dict(without)))
-            for feature, without in found.items()
+            for feature, without in needed.items()
         ]
 
     needs = call_plugin("needs", features)

@@ -71,26 +71,26 @@ def checked(estimate: Any, *, certified: bool, tested: bool) -> Estimate:
     return _without_contradiction(Estimate(**fields), certified, tested)
 
 
-def _without_contradiction(found: Estimate, certified: bool, tested: bool) -> Estimate:
-    lower, upper = found.epsilon_lower, found.epsilon_upper
+def _without_contradiction(estimate: Estimate, certified: bool, tested: bool) -> Estimate:
+    lower, upper = estimate.epsilon_lower, estimate.epsilon_upper
     if lower is not None and upper is not None and lower > upper * (1 + SAME_NUMBER):
         raise CellError(f"estimate gave the bound {lower}, which is above the limit {upper}")
     if certified and (lower is None or not math.isfinite(lower)):
         raise CellError(
             f"estimate gave the bound {lower}; a certifying estimator must give a number"
         )
-    p_value, p_resolved = found.p_value, found.p_resolved
+    p_value, p_resolved = estimate.p_value, estimate.p_resolved
     if tested and (p_value is None or p_resolved is None):
         raise CellError(
             f"estimate gave the p-values {p_value} and {p_resolved}; a certifying "
             "estimator gives p_value and p_resolved in (0, 1], as estimate_from_boxes does"
         )
     if p_value is None or p_resolved is None or p_value <= p_resolved:
-        return found
+        return estimate
     # Raising the error rates cannot make the claim easier to reject.
     if p_value > p_resolved * (1 + SAME_NUMBER):
         raise CellError(f"estimate gave p_resolved {p_resolved}, which is below p_value {p_value}")
-    return found._replace(p_resolved=p_value)
+    return estimate._replace(p_resolved=p_value)
 
 
 def _number(name: str, value: Any) -> float:

@@ -125,8 +125,8 @@ def frame(record: Record) -> Any:
     except ImportError as error:
         needs = "a data frame needs pandas: pip install 'dpframe[pandas]'"
         raise OutputError(needs) from error
-    found = pandas.DataFrame([row(cell) for cell in record.cells], columns=columns(record))
-    return found.astype(dict.fromkeys(NUMBERS, float))
+    table = pandas.DataFrame([row(cell) for cell in record.cells], columns=columns(record))
+    return table.astype(dict.fromkeys(NUMBERS, float))
 
 
 # The CSV file is for spreadsheets, by RFC 4180 in UTF-8. Numbers are not rounded. A number that is
@@ -142,8 +142,8 @@ def document(record: Record) -> str:
     rows = csv.writer(out, lineterminator="\r\n")
     rows.writerow(map(_text, head))
     for cell in record.cells:
-        found = row(cell)
-        rows.writerow([field(found.get(column)) for column in head])
+        values = row(cell)
+        rows.writerow([field(values.get(column)) for column in head])
     return out.getvalue()
 
 

@@ -52,12 +52,12 @@ def answer_at(path: Path) -> dict[str, Any] | None:
         with path.open("rb") as file:
             if not _ANSWER.match(file.read(200)):
                 return None
-        found = json.loads(read_regular(path, MOST_BYTES))
+        document = json.loads(read_regular(path, MOST_BYTES))
     except (OSError, NotReadableError):
         return None  # reported when it is read as a record
     except ValueError as error:
         raise RecordError(f"{path}: not JSON: {error}") from None
-    return found if isinstance(found, dict) and found.get("kind") in ANSWERS else None
+    return document if isinstance(document, dict) and document.get("kind") in ANSWERS else None
 
 
 def dumps(record: Record | Mapping[str, Any]) -> str:
@@ -208,10 +208,10 @@ def exit_code(record: Record | Mapping[str, Any]) -> int:
     Raises:
         RecordError: it is not a record.
     """
-    found = as_record(record)
-    if not found.cells or any(cell.status == "failed" for cell in found.cells):
+    loaded = as_record(record)
+    if not loaded.cells or any(cell.status == "failed" for cell in loaded.cells):
         return NOT_RUN
-    unmet = any(map(surprising, found.cells)) or any(skip.expected for skip in found.skipped)
+    unmet = any(map(surprising, loaded.cells)) or any(skip.expected for skip in loaded.skipped)
     return UNMET if unmet else MET
 
 
@@ -219,8 +219,8 @@ def disagreement(record: Record, contents: dict[str, Any]) -> str | None:
     """Return the first contradiction in a record and its JSON values; None if there is none."""
     if record.digest is None:
         return "its digest is gone"
-    if (found := next(_disagreements(record), None)) is not None:
-        return found
+    if (problem := next(_disagreements(record), None)) is not None:
+        return problem
     same = record.digest == digest_of(contents)
     return None if same else "its contents do not match its digest"
 
@@ -275,10 +275,10 @@ def _cell(cell: CellRecord) -> Iterator[str]:
         yield "it has counts without draws, or draws without counts"
     if not _adds_up(cell):
         yield f"its counts do not add up to its trials {cell.trials}"
-    if (found := cell.exact) is not None:
-        most = found.exceeding
-        if bool(most) != bool(found.witnesses) or most > found.pairs:
-            yield f"its query exceeds its sensitivity on {most} of {found.pairs} pairs"
+    if (exact := cell.exact) is not None:
+        most = exact.exceeding
+        if bool(most) != bool(exact.witnesses) or most > exact.pairs:
+            yield f"its query exceeds its sensitivity on {most} of {exact.pairs} pairs"
 
 
 def _estimate(cell: CellRecord, estimate: EstimateRecord) -> Iterator[str]:

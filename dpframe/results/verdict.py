@@ -85,7 +85,7 @@ def judged(cells: Sequence[CellRecord], m: int, multiplicity: str) -> list[CellR
     p_resolved = [basis.p_resolved * price for *_, basis, price in tests]
     resolved = adjusted_p_values(p_resolved, m, multiplicity)
     factors: dict[float, int] = {}
-    found = list(cells)
+    results = list(cells)
     for (place, cell, _, basis, price), p, p_sampled in zip(tests, adjusted, resolved, strict=True):
         error = 1 - basis.confidence
         if error not in factors:
@@ -93,10 +93,10 @@ def judged(cells: Sequence[CellRecord], m: int, multiplicity: str) -> list[CellR
             left = m - sum(each <= error for each in resolved)
             factors[error] = {"holm": max(1, left), "bonferroni": m, "none": 1}[multiplicity]
         verdict, reason = _verdict(cell, p, p_sampled, price, factors[error])
-        found[place] = cell.model_copy(
+        results[place] = cell.model_copy(
             update={"verdict": verdict, "p_adjusted": p, "reason": reason}
         )
-    return found
+    return results
 
 
 def adjusted_p_values(p_values: list[float], m: int, multiplicity: str) -> list[float]:

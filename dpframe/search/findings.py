@@ -52,7 +52,7 @@ class SearchWork:
                 search.run()
                 self.record = finding(search, time.perf_counter() - started)
             finally:
-                exact = search.proposals.sensitivity.found
+                exact = search.proposals.sensitivity.record
         except RunCancelled:
             raise
         except CellError as error:
@@ -159,7 +159,7 @@ def finding(search: SearchRun, seconds: float) -> CellRecord:
         data=arm.data,
         seconds=seconds,
         search=witness,
-        exact=search.proposals.sensitivity.found,
+        exact=search.proposals.sensitivity.record,
     )
 
 

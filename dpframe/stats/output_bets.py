@@ -271,15 +271,15 @@ def _best(
     At the best ratio the projection on the claim has as much mass on one side as on the other.
     """
     p, q = sides.p, sides.q
-    found = best = (*_at(sides, slope, delta, tilt), tilt)
+    current = best = (*_at(sides, slope, delta, tilt), tilt)
     for step in RATIO_STEPS:
-        g, h, _, tilt = found
+        g, h, _, tilt = current
         tilt = tilt - step * np.sign((p / g).sum(axis=-1) - (q / h).sum(axis=-1))
-        found = (*_at(sides, slope, delta, tilt), tilt)
-        better = found[2] > best[2]
+        current = (*_at(sides, slope, delta, tilt), tilt)
+        better = current[2] > best[2]
         g, h, growth, own = (
             np.where(better[(...,) + (None,) * (new.ndim - better.ndim)], new, old)
-            for new, old in zip(found, best, strict=True)
+            for new, old in zip(current, best, strict=True)
         )
         best = g, h, growth, own
     return best

@@ -54,7 +54,7 @@ ONE, FAR = pair([0.0, 0.0], [0.0, 1.0]), pair([0.0, 0.0], [0.0, 9.0])
 def looked(mechanism: Any, *pairs: Any) -> tuple[Any, list[Any]]:
     check = SensitivityCheck(mechanism, InProcessWorkers(), RunSettings())
     order = check.look(pairs)
-    return check.found, order
+    return check.record, order
 
 
 def test_a_clipped_sum_keeps_to_its_sensitivity() -> None:
@@ -273,7 +273,7 @@ def test_a_query_in_a_worker_process() -> None:
     with Workers(2) as workers:
         check = SensitivityCheck(Sum(bound=5.0), workers, RunSettings())
         check.look([ONE, FAR])
-    assert (check.found.pairs, check.found.exceeding) == (2, 1)
+    assert (check.record.pairs, check.found.exceeding) == (2, 1)
 
 
 PROGRAM = """
@@ -300,7 +300,7 @@ def test_a_query_of_a_plain_module(tmp_path: Path) -> None:
     with Workers(2) as workers:
         check = SensitivityCheck(program, workers, RunSettings())
         check.look([ONE, FAR, pair([1.0], [1.0, 1.0])])
-    found = check.found
+    found = check.record
     assert (found.pairs, found.exceeding) == (3, 2)
     assert [one.kind for one in found.witnesses] == ["change", "raises"]
     assert found.witnesses[0].factor == 2.5

@@ -39,7 +39,7 @@ from dpframe import (
 from dpframe.commands import run
 from dpframe.draw.in_process import InProcessWorkers
 from dpframe.draw.streams import digest
-from dpframe.engine.ledger import NAME, Asked, Ledger
+from dpframe.engine.ledger import NAME, Ledger, Question
 from dpframe.engine.run import quiet
 from dpframe.errors import OutputError
 from dpframe.interfaces.plugin_files import CODE
@@ -594,7 +594,7 @@ DRAWS = (1, "00ff", 0)
 def kept(folder: Path, trials: int, draws: tuple[int, str, int] = DRAWS) -> Looks:
     """One run that asks one question."""
     ledger = Ledger(folder)
-    looks = ledger.look(Asked(draws, f"q{trials}", (trials, trials)), draws)
+    looks = ledger.look(Question(draws, f"q{trials}", (trials, trials)), draws)
     ledger.write()
     return looks
 
@@ -633,7 +633,7 @@ def test_an_unreadable_line_counts_as_a_look_at_all_draws(line: str, folder: Pat
 
 def test_the_record_has_the_looks_of_a_lost_ledger(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path, {DRAWS: [(10, 10), (20, 20)]})
-    assert ledger.look(Asked((1, "evidence", 0), "q", (30, 30)), DRAWS).number == 3
+    assert ledger.look(Question((1, "evidence", 0), "q", (30, 30)), DRAWS).number == 3
 
 
 def test_lines_are_added_and_never_changed(folder: Path) -> None:
@@ -646,7 +646,7 @@ def test_lines_are_added_and_never_changed(folder: Path) -> None:
 
 def test_what_a_run_asks_of_the_same_draws_is_one_look(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
-    asked = [Asked(DRAWS, question, (1, 1)) for question in "abcd"]
+    asked = [Question(DRAWS, question, (1, 1)) for question in "abcd"]
     assert [ledger.look(one, DRAWS).number for one in asked[:2]] == [1, 1]
     ledger.write()
     again = Ledger(tmp_path)

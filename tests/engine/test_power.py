@@ -29,7 +29,7 @@ from dpframe.commands.plan import outlook
 from dpframe.count.rounds import ends
 from dpframe.engine import power as powers
 from dpframe.engine.power import (
-    Question,
+    PowerQuestion,
     detectable,
     power,
     question_of,
@@ -47,16 +47,16 @@ REGISTRY = registry.load()
 
 def question(
     use: str, claim: Claim, n: int, delta: float = 0.0, m: int = 1, pilot: int = 0, **params: Any
-) -> Question:
+) -> PowerQuestion:
     """A question about n trials, or about n canaries of one run."""
     estimator: Any = REGISTRY.find("estimator", use).cls(**params)
     error, canaries = 0.05 / m, n if "run" in use else 0
     query = Query((0, 1) if canaries else (n, n), delta, 1 - error, claim, 1e-6)
     scores = "float32" if pilot else "bool"
-    return Question(estimator, query, error, scores, pilot, canaries=canaries)
+    return PowerQuestion(estimator, query, error, scores, pilot, canaries=canaries)
 
 
-def refuted_by(asked: Question, layout: Any, counts: Any) -> bool:
+def refuted_by(asked: PowerQuestion, layout: Any, counts: Any) -> bool:
     found = asked.estimator.estimate(layout, counts, asked.query).p_resolved
     return found is not None and found <= asked.level
 
@@ -82,7 +82,7 @@ def in_bins(edges: Any, k: int, u: int, n: int) -> Any:
     return counts
 
 
-def share_of_simulated(asked: Question, loss: float, audits: int) -> float:
+def share_of_simulated(asked: PowerQuestion, loss: float, audits: int) -> float:
     """Simulate audits from the outputs of the pair, each with a pilot of its own."""
     rng, n = np.random.default_rng(7), asked.size
     rate, known = naive_rate(asked, loss), {}
@@ -103,7 +103,7 @@ def share_of_simulated(asked: Question, loss: float, audits: int) -> float:
     return sum(number for number, refuted in known.values() if refuted()) / audits
 
 
-def naive_rate(asked: Question, loss: float) -> float:
+def naive_rate(asked: PowerQuestion, loss: float) -> float:
     """Error rate of the most telling decision about the pair, by the pair itself."""
     claim, delta = asked.query.claim, asked.query.delta
     if isinstance(claim, GaussianDP):
@@ -168,7 +168,7 @@ SETTINGS_SIMULATED: list[tuple[str, Claim, int, float, int]] = [
 ]
 
 
-def power_of_every_count(asked: Question, loss: float) -> float:
+def power_of_every_count(asked: PowerQuestion, loss: float) -> float:
     """The sum that `power` computes, with the edge of every number of false positives."""
     n, rate, table = asked.size, asked.rate(loss), powers._table(asked)
     first, last = stats.binom.ppf([1e-9, 1 - 1e-9], n, rate).astype(int)
@@ -266,7 +266,7 @@ def test_strata_halve_the_variance_and_keep_the_mean(
     assert np.mean(found) == pytest.approx(expected, abs=noise)
 
 
-def shown_by_bets(asked: Question, loss: float, audits: int) -> Any:
+def shown_by_bets(asked: PowerQuestion, loss: float, audits: int) -> Any:
     """Simulate audits of answers; the estimator is asked what each answer of a round would earn.
 
     Earnings depend on the counts before the round, so audits with equal counts share them.
@@ -297,7 +297,7 @@ def shown_by_bets(asked: Question, loss: float, audits: int) -> Any:
     return best.min(axis=1) >= wanted
 
 
-def shown_by_guesses(asked: Question, loss: float, audits: int) -> Any:
+def shown_by_guesses(asked: PowerQuestion, loss: float, audits: int) -> Any:
     """Simulate runs with canaries, from the rules of the documentation and theorem 5.2."""
     m, rng, rate = asked.canaries, np.random.default_rng(11), naive_rate(asked, loss)
     every, half = ([n >> j for j in range(8) if n >> j >= 8] for n in (m, m // 2))

@@ -205,18 +205,18 @@ class AnswerEncoder:
         """Return an answer, encoded if a later release could change it."""
         if type(answer) in _IMMUTABLE or type(answer) is Encoded:
             return answer
-        found = self.encoded(answer)
-        self._notice(answer, found.value)
-        return found
+        encoded = self.encoded(answer)
+        self._notice(answer, encoded.value)
+        return encoded
 
     def raised(self, error: BaseException) -> Encoded:
         """Encode an exception that is an answer."""
-        found = self._in_codes(encode_raised(error, messages=self.terms.messages))
-        if (trace := codes.code_of_trace(found.kind)) not in self._noted:
+        encoded = self._in_codes(encode_raised(error, messages=self.terms.messages))
+        if (trace := codes.code_of_trace(encoded.kind)) not in self._noted:
             self._note(trace, traced(error))
             if slip := slip_of(error):
-                self._note(codes.code_of_slip(found.kind), slip)
-        return found
+                self._note(codes.code_of_slip(encoded.kind), slip)
+        return encoded
 
     def encoded(self, answer: Any) -> Encoded:
         """Encode one answer of any kind."""
@@ -229,10 +229,10 @@ class AnswerEncoder:
                 raise
             name = codes.name_of(type(answer))[: codes.MOST_TEXT]
             value = b"?" + codes.sized(codes.bytes_of(name))
-            found = self._in_codes((name + codes.UNREADABLE, value, []))
+            encoded = self._in_codes((name + codes.UNREADABLE, value, []))
             words = f"an answer cannot be read: {problem}"
-            self._note(codes.code_of_trace(found.kind), words)
-            return found
+            self._note(codes.code_of_trace(encoded.kind), words)
+            return encoded
 
     def chunk(self, answers: Any, seconds: Sequence[float] = ()) -> Chunk:
         """Lay answers out as rows of 3 + width words; `seconds` is empty if nothing was timed.
@@ -276,9 +276,9 @@ class AnswerEncoder:
                 self._notice(answer, value)
 
     def _in_codes(
-        self, found: tuple[str, bytes, list[float]], native: tuple[int, ...] | None = None
+        self, parts: tuple[str, bytes, list[float]], native: tuple[int, ...] | None = None
     ) -> Encoded:
-        kind, value, numbers = found
+        kind, value, numbers = parts
         return Encoded(self.kind(kind), codes.code(value), numbers, native)
 
     def _note(self, code: int, text: str) -> None:

@@ -140,8 +140,8 @@ def numbers_in(text: str, bits: bool = True) -> tuple[list[float], str]:
     begin = text[:_MOST_READ]
     if bits and len(begin) > 1 and not begin.strip("01"):
         return [float(bit) for bit in begin], f"{len(text)} bits"
-    found = [_float_of(number) for number in _NUMBER.findall(begin)]
-    return found, _NUMBER.sub("#", text) if found else text
+    numbers = [_float_of(number) for number in _NUMBER.findall(begin)]
+    return numbers, _NUMBER.sub("#", text) if numbers else text
 
 
 def _float_of(number: str) -> float:
@@ -199,12 +199,12 @@ def _in_words(answer: Any, left: list[int]) -> str | None:
 
 def texts_in(answer: Any) -> dict[int, str]:
     """Return the short texts in a list or a table, by the code of each text."""
-    found: dict[int, str] = {}
+    texts: dict[int, str] = {}
     rest = [answer]
     for value in rest:
         if type(value) is str:
             numbers, without = numbers_in(value)
-            found[code(without if numbers else value)] = str(in_short(value))
+            texts[code(without if numbers else value)] = str(in_short(value))
         elif type(value) in (list, tuple, dict) and len(rest) < _MOST_ITEMS:
             rest += [*(value.values() if type(value) is dict else value)][: _MOST_ITEMS - len(rest)]
-    return found
+    return texts

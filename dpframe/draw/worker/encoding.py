@@ -85,8 +85,8 @@ def _int(value: int) -> _Piece:
 
 
 def _str(value: str) -> _Piece:
-    content, found, marker = _kept(_text, len(value))(value)
-    return _Piece(b"s" + content, "str", [marker], found)
+    content, numbers, marker = _kept(_text, len(value))(value)
+    return _Piece(b"s" + content, "str", [marker], numbers)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -96,8 +96,8 @@ def _text(value: str) -> tuple[bytes, list[float], float]:
     The marker is the same for texts that differ only in their numbers.
     """
     content = bytes_of(value)
-    found, rest = numbers_in(value)
-    return sized(content), found, float(code(rest if found else content) >> 32)
+    numbers, rest = numbers_in(value)
+    return sized(content), numbers, float(code(rest if numbers else content) >> 32)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -160,14 +160,14 @@ class _Reader:
             raise UnreadableError(f"it is nested deeper than {_MOST_DEPTH} levels")
         self.open.append(id(value))
         try:
-            found = self.container(value, type(value))
+            piece = self.container(value, type(value))
             if type(value) in _BUILT_IN or not isinstance(value, _BUILT_IN):
-                return found
+                return piece
             held = public_parts(value)[0]  # a subclass of a built-in class may hold more
             if not held:
-                return found
+                return piece
             more = self.shown(value, held)
-            return _joined(b"", f"{found.kind} with {more.kind}", [found, more])
+            return _joined(b"", f"{piece.kind} with {more.kind}", [piece, more])
         finally:
             self.open.pop()
 
@@ -360,9 +360,9 @@ def _numbers_of(flat: Any, kind: str) -> list[float]:
     if kind in "SU":
         return [float(code(text) >> 32) for text in flat.tolist()]
     try:
-        found: list[float] = (
+        numbers: list[float] = (
             flat.astype("c16").view("f8") if kind == "c" else flat.astype("f8")
         ).tolist()
     except (TypeError, ValueError):  # bytes of no type; bfloat16 and its like have numbers
         return []
-    return found
+    return numbers

@@ -33,11 +33,11 @@ def encode_raised(
     if not messages:
         return short(kind), parts + sized(bytes_of(place)), []
     text = _ADDRESS.sub("0x", _message(error))
-    found, _ = numbers_in(text, bits=False)
+    numbers, _ = numbers_in(text, bits=False)
     words = _SEVERAL.sub("#", numbers_in(" ".join(text.split()), bits=False)[1])
     kind += ": " + words if words else ""
     parts += sized(bytes_of(text)) + (sized(bytes_of(place)) if place else b"")
-    return short(kind), parts, found[:MOST_NUMBERS]
+    return short(kind), parts, numbers[:MOST_NUMBERS]
 
 
 def place_of(error: BaseException) -> str:

@@ -68,13 +68,13 @@ def read(descriptor: int) -> Frame | None:
 
 
 def _exactly(descriptor: int, number: int) -> bytearray | None:
-    found = bytearray()
-    while len(found) < number:
+    content = bytearray()
+    while len(content) < number:
         try:
-            piece = os.read(descriptor, min(number - len(found), _PIECE))
+            piece = os.read(descriptor, min(number - len(content), _PIECE))
         except OSError:
             return None
         if not piece:
             return None
-        found += piece
-    return found
+        content += piece
+    return content

@@ -74,16 +74,20 @@ def generators_of(boxes: Mapping[str, Any]) -> list[Generator]:
     They are searched in the globals, closures, defaults and attributes of the user's own functions
     and objects, and in the values that these hold.
     """
-    found: dict[int, Generator] = {}
+    by_identity: dict[int, Generator] = {}
     paths: collections.Counter[str] = collections.Counter()
     shared = {id(one) for one in global_generators().values()}
     for value, place in _visited(boxes):
         own = place.outside == 0
-        if _is_generator(value) and id(value) not in shared and (own or id(value) not in found):
+        if (
+            _is_generator(value)
+            and id(value) not in shared
+            and (own or id(value) not in by_identity)
+        ):
             paths[place.path] += 1
             path = f"{place.path}#{paths[place.path]}"
-            found[id(value)] = Generator(value, path, place.name, place.home, own)
-    return list(found.values())
+            by_identity[id(value)] = Generator(value, path, place.name, place.home, own)
+    return list(by_identity.values())
 
 
 def note_of(boxes: Sequence[Any]) -> str | None:
@@ -110,8 +114,8 @@ def _named(boxes: Sequence[Any]) -> dict[str, Any]:
     return {str(number): box for number, box in enumerate(boxes)}
 
 
-def _listed(found: list[Generator]) -> str:
-    names = list(dict.fromkeys(map(str, found)))
+def _listed(generators: list[Generator]) -> str:
+    names = list(dict.fromkeys(map(str, generators)))
     more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
 
@@ -146,8 +150,8 @@ def keep(generators: list[Generator]) -> Callable[[], None]:
 def global_generators() -> dict[tuple[str, str], Any]:
     """Return the global generators of loaded libraries by their modules and names."""
     places = (("random", "_inst"), ("numpy.random.mtrand", "_rand"), ("torch", "default_generator"))
-    found = {place: getattr(sys.modules.get(place[0]), place[1], None) for place in places}
-    return {place: one for place, one in found.items() if one is not None}
+    by_place = {place: getattr(sys.modules.get(place[0]), place[1], None) for place in places}
+    return {place: one for place, one in by_place.items() if one is not None}
 
 
 # Kinds of generators.
@@ -332,13 +336,13 @@ def _of_name(
         return
     there = here.enter(*kind)
     for one in used:
-        found = inner.get(one)
-        if isinstance(found, types.ModuleType) and kind[0] == "own":  # a submodule
+        member = inner.get(one)
+        if isinstance(member, types.ModuleType) and kind[0] == "own":  # a submodule
             fewer = [each for each in used if each not in (name, one)]
-            yield from _of_name(one, found, inner, fewer, there)
-        elif found is not None:
+            yield from _of_name(one, member, inner, fewer, there)
+        elif member is not None:
             path = f"{inner.get('__name__')}:{one}"
-            yield found, there._replace(path=path, name=f"{name}.{one}")
+            yield member, there._replace(path=path, name=f"{name}.{one}")
 
 
 def _of_class(kind: type, place: _Place) -> Iterator[tuple[Any, _Place]]:
@@ -382,14 +386,14 @@ def _seeding(fn: Any) -> list[str]:
     kind, home = _kind(fn.__globals__, fn.__code__.co_filename)
     if kind != "own" or not set(_SEEDERS) & set(_names(fn.__code__)):
         return []
-    found, line = [], fn.__code__.co_firstlineno
+    lines, line = [], fn.__code__.co_firstlineno
     for code in _codes(fn.__code__):
         starts = dict(dis.findlinestarts(code))
         for step in dis.get_instructions(code):
             line = starts.get(step.offset) or line
             if step.argval in _SEEDERS and step.opname.startswith("LOAD"):
-                found.append(f"{home}:{line} ({step.argval})")
-    return found
+                lines.append(f"{home}:{line} ({step.argval})")
+    return lines
 
 
 def _codes(code: types.CodeType) -> list[types.CodeType]:

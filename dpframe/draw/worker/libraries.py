@@ -28,11 +28,11 @@ def parts_of(value: Any) -> Parts | None:
     kind = type(value)
     package, *bases = (str(one.__module__).partition(".")[0] for one in kind.__mro__)
     for library, read in _READERS.items():
-        if library in (package, *bases) and (found := read(value, kind)) is not None:
+        if library in (package, *bases) and (parts := read(value, kind)) is not None:
             more = [("attrs", value.attrs)] if getattr(value, "attrs", None) else []
             if library != package:  # a subclass of one of its classes
                 more += public_parts(value)[0]
-            return Parts(name_of(kind), [("", found), *more]) if more else found
+            return Parts(name_of(kind), [("", parts), *more]) if more else parts
     if hasattr(value, "tocoo") and hasattr(value, "shape"):  # a sparse matrix
         whole, shape = value.tocoo(), tuple(map(int, value.shape))
         held = [("shape", shape), ("row", whole.row), ("col", whole.col), ("data", whole.data)]

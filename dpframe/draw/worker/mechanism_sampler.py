@@ -59,9 +59,9 @@ class _EntryPoints(MetaPathFinder):
         if fullname != "importlib.metadata":
             return None
         sys.meta_path.remove(self)
-        found = find_spec(fullname)
-        assert found is not None
-        loader: Any = found.loader
+        spec = find_spec(fullname)
+        assert spec is not None
+        loader: Any = spec.loader
         load = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
@@ -71,7 +71,7 @@ class _EntryPoints(MetaPathFinder):
             tolerate()
 
         loader.exec_module = exec_module
-        return found
+        return spec
 
 
 class MechanismSampler(Sampler):
@@ -128,11 +128,11 @@ class MechanismSampler(Sampler):
     def _held(self, outputs: Any, rows: int) -> Any:
         """Return the answers of one call of `sample`, one per row."""
         if not isinstance(outputs, list | tuple) and not libraries.is_masked(outputs):
-            found = _array(outputs)
-            if found.shape[:1] == (rows,) and found.dtype.kind in "OSTUVmM":
-                return [self.encoder.held(answer) for answer in found]
-            _check(found, {"rows": rows, "dims": None, "dtype": None})
-            return found
+            array = _array(outputs)
+            if array.shape[:1] == (rows,) and array.dtype.kind in "OSTUVmM":
+                return [self.encoder.held(answer) for answer in array]
+            _check(array, {"rows": rows, "dims": None, "dtype": None})
+            return array
         if len(outputs) != rows:
             raise Refused(f"sample(…, n={rows}) gave {len(outputs)} answers")
         return [self.encoder.held(answer) for answer in outputs]
@@ -180,8 +180,8 @@ def _array(outputs: Any) -> HostArray:
         outputs, wide = libraries.of_tensor(outputs)
         if wide:
             raise Refused(f"sample gave {wide} values, which NumPy lacks: return outputs.float()")
-    found: HostArray = libraries.exact(np.asarray(outputs))
-    return found
+    array: HostArray = libraries.exact(np.asarray(outputs))
+    return array
 
 
 def _check(outputs: HostArray, task: dict[str, Any]) -> None:

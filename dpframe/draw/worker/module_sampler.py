@@ -69,10 +69,10 @@ class ModuleSampler(Sampler):
         return Prepared(made, None, shared)
 
     def seed(self, stream: Sequence[Any], chunk: int, dataset: int) -> bytes:
-        found = super().seed(stream, chunk, dataset)
+        seed = super().seed(stream, chunk, dataset)
         if callable(own := getattr(self._module, "seed", None)):
-            own(int.from_bytes(found[:8], "little"))
-        return found
+            own(int.from_bytes(seed[:8], "little"))
+        return seed
 
     def _arguments(self, variant: int, data: int) -> tuple[Any, Any]:
         """Return copies of parameters and data, which the module may change."""
@@ -82,17 +82,17 @@ class ModuleSampler(Sampler):
 
 def _batch(releases: Any, rows: int) -> Any:
     """Return the answers of one call of `releases`; an array becomes a list of plain numbers."""
-    found = releases(rows)
-    if len(getattr(found, "shape", ())) == 1 and hasattr(found, "tolist"):
-        found = found.tolist()
+    answers = releases(rows)
+    if len(getattr(answers, "shape", ())) == 1 and hasattr(answers, "tolist"):
+        answers = answers.tolist()
     try:
-        number = len(found)
+        number = len(answers)
     except TypeError:
-        kind = type(found).__name__
+        kind = type(answers).__name__
         raise Refused(f"releases({rows}) gave {kind}; {rows} answers are required") from None
     if number != rows:
         raise Refused(f"releases({rows}) gave {number} answers")
-    return found
+    return answers
 
 
 class Modules:

@@ -116,9 +116,9 @@ def _index(index: Any) -> Any:
 
 
 class _Unpacker(Unpickler):
-    def persistent_load(self, found: Any) -> Any:
+    def persistent_load(self, written: Any) -> Any:
         """See `pickle`: return the value in whose place a tuple was written."""
-        return _MADE[found[0]](*found[1:])
+        return _MADE[written[0]](*written[1:])
 
 
 def _pandas() -> Any:
@@ -135,12 +135,12 @@ def _made_array(scalar: bool, named: str, shape: tuple[int, ...], content: Any) 
         flat = content if named == "O" else _numbers(named, content)
         return flat[0] if scalar else _nested(flat, shape)
     if named == "O":
-        found = numpy.empty(len(content), object)
-        found[:] = content
+        array = numpy.empty(len(content), object)
+        array[:] = content
     else:
-        found = numpy.frombuffer(content, numpy.dtype(named)).copy()
-    found = found.reshape(shape)
-    return found[()] if scalar else found
+        array = numpy.frombuffer(content, numpy.dtype(named)).copy()
+    array = array.reshape(shape)
+    return array[()] if scalar else array
 
 
 _CODES = {"f2": "e", "f4": "f", "f8": "d", "b1": "?", "i1": "b", "i2": "h", "i4": "i", "i8": "q"}

@@ -55,13 +55,13 @@ def parse_reply(frame: Frame) -> Queried:
     header = frame.header
     stated = header.get("sensitivity")
     try:
-        found = tuple(map(_number, header.get("numbers", ())))
+        values = tuple(map(_number, header.get("numbers", ())))
         sensitivity = None if stated is None else float(_number(stated))
     except (TypeError, ValueError, ArithmeticError):
         raise Refused(
             "a query must return numbers, but its answer contains something else"
         ) from None
-    return Queried(header["raised"], header["form"], found, sensitivity)
+    return Queried(header["raised"], header["form"], values, sensitivity)
 
 
 def numbers(answer: Any) -> tuple[str, list[Any]]:
@@ -77,8 +77,8 @@ def numbers(answer: Any) -> tuple[str, list[Any]]:
     Raises:
         TypeError: something in it is not a number.
     """
-    found: list[Any] = []
-    return _form(answer, found), found
+    values: list[Any] = []
+    return _form(answer, values), values
 
 
 def describe_error(error: BaseException) -> str:
@@ -93,51 +93,55 @@ def _number(value: Any) -> int | float | Fraction:
     return Fraction(*value)
 
 
-def _form(answer: Any, found: list[Any]) -> str:
+def _form(answer: Any, values_read: list[Any]) -> str:
     if answer is None:
         return "None"
     if isinstance(answer, (bool, int)):
-        found.append(int(answer))
+        values_read.append(int(answer))
         return NUMBER
     if isinstance(answer, float):
-        found.append(float(answer))
+        values_read.append(float(answer))
         return NUMBER
     if isinstance(answer, dict):
-        parts = [f"{key}: {_form(answer[key], found)}" for key in sorted(answer, key=str)]
+        parts = [f"{key}: {_form(answer[key], values_read)}" for key in sorted(answer, key=str)]
         return "{" + ", ".join(parts) + "}"
     if hasattr(answer, "to_numpy") and not hasattr(answer, "tolist"):  # a data frame
         answer = answer.to_numpy()
     if hasattr(answer, "shape") and hasattr(answer, "tolist"):
         shape, values = tuple(map(int, answer.shape)), answer.tolist()
         if shape:
-            _flat(values, found)
+            _flat(values, values_read)
             return f"shape {shape}"
         # NumPy's `tolist` returns the scalar itself if Python has no type for it.
-        return _rational(values, found) if hasattr(values, "shape") else _form(values, found)
+        return (
+            _rational(values, values_read)
+            if hasattr(values, "shape")
+            else _form(values, values_read)
+        )
     if isinstance(answer, (list, tuple)):
-        forms = [_form(part, found) for part in answer]
+        forms = [_form(part, values_read) for part in answer]
         if all(form == NUMBER for form in forms):
             return f"shape ({len(forms)},)"
         return "[" + ", ".join(forms) + "]"
-    return _rational(answer, found)
+    return _rational(answer, values_read)
 
 
-def _flat(values: Any, found: list[Any]) -> None:
+def _flat(values: Any, values_read: list[Any]) -> None:
     for value in values:
         if isinstance(value, list):
-            _flat(value, found)
-        elif _form(value, found) != NUMBER:
+            _flat(value, values_read)
+        elif _form(value, values_read) != NUMBER:
             raise TypeError("an array that a query returns must contain numbers")
 
 
-def _rational(answer: Any, found: list[Any]) -> str:
+def _rational(answer: Any, values_read: list[Any]) -> str:
     ratio = getattr(answer, "as_integer_ratio", None)
     if isinstance(answer, (str, bytes, complex)) or ratio is None:
         raise TypeError(f"a query must return numbers, not {type(answer).__name__}")
     try:
         above, below = ratio()
     except (ValueError, OverflowError):  # not finite
-        found.append(float(answer))
+        values_read.append(float(answer))
         return NUMBER
-    found.append((int(above), int(below)))
+    values_read.append((int(above), int(below)))
     return NUMBER

@@ -142,13 +142,13 @@ class Sampler:
         if (variant, data) not in self._prepared:
             self.seed([0, "prepare", 0, "probe"], 0, 0)
             try:
-                found = self.prepare(variant, data)
+                prepared = self.prepare(variant, data)
             except (MemoryError, Refused):
                 raise
             except (Exception, SystemExit) as error:
-                found = Prepared(None, error)
+                prepared = Prepared(None, error)
             self.stay_alone()
-            self._prepared[variant, data], self._looks = found, 0
+            self._prepared[variant, data], self._looks = prepared, 0
         return self._prepared[variant, data]
 
     def seed(self, stream: Sequence[Any], chunk: int, dataset: int) -> bytes:
@@ -157,14 +157,14 @@ class Sampler:
         These are the global ones of the process, and those that the user's own code keeps.
         Otherwise processes would start with equal states, or with states that cannot be replayed.
         """
-        found = seeds(stream, chunk, dataset)
-        random.seed(found)
+        seed = seeds(stream, chunk, dataset)
+        random.seed(seed)
         numpy = sys.modules.get("numpy")
         if numpy is not None:
-            numpy.random.seed(list(struct.unpack("<8I", found)))
-        generators.seed_torch(found)
-        generators.seed(self.kept_generators(), found)
-        return found
+            numpy.random.seed(list(struct.unpack("<8I", seed)))
+        generators.seed_torch(seed)
+        generators.seed(self.kept_generators(), seed)
+        return seed
 
     def kept_generators(self) -> list[generators.Generator]:
         """Return the generators that the boxes keep; a first call may make or import more."""
