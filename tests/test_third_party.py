@@ -244,7 +244,7 @@ def test_its_executor_does_the_tasks_of_a_run(
     found = run(
         load(document), Invocation(tmp_path, cluster="inline:"), lambda *_: nullcontext(quiet)
     )
-    assert {*done} == {"CountSegment", "DrawBox"}
+    assert {*done} == {"CountSegment", "DrawBlackBox"}
     sample_in_this_process(monkeypatch)
     wanted = dpframe.audit(document)
     assert [cell.status for cell in found.cells] == ["ok"] * 2

@@ -16,10 +16,10 @@ from dpframe.count.scoring import counts_with, scores_of
 from dpframe.count.work import PassWork
 from dpframe.draw import row_checks, trace
 from dpframe.draw.independence import NOT_SEEDABLE, Independence
-from dpframe.draw.requests import BoxPayload, DeadlinePassed, RunCancelled, WorkerSource
+from dpframe.draw.requests import BlackBoxPayload, DeadlinePassed, RunCancelled, WorkerSource
 from dpframe.draw.sampler import BlackBoxSampler, ChunkSizes
 from dpframe.draw.scheduling import LEAST_SECONDS, Clock, TaskSize, Which, at_once
-from dpframe.draw.streams import EVAL, Segment, as_scored, for_a_box
+from dpframe.draw.streams import EVAL, Segment, as_scored, for_black_box
 from dpframe.draw.trial_call import different, different_outputs, one_answer, only_exceptions
 from dpframe.draw.worker.generators import note_of
 from dpframe.errors import CellError, SampleError
@@ -36,7 +36,8 @@ KINDS = 16  # kinds of exceptions of a segment that are remembered
 class BlackBoxDraws(draws.Draws):
     """Outputs of the streams of a black box, drawn by several workers at once.
 
-    `independence` tests all outputs; the box has `limit` seconds for the fit and pilot streams.
+    `independence` tests all outputs; the black box has `limit` seconds for the fit and pilot
+    streams.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class BlackBoxDraws(draws.Draws):
     ) -> None:
         super().__init__(the_pass, run, prng, made)
         mechanisms: Any = the_pass.mechanisms
-        self.load = BoxPayload(mechanisms, for_a_box(made))
+        self.load = BlackBoxPayload(mechanisms, for_black_box(made))
         self.source, self.independence = source, independence
         self._clock = Clock(limit)
         self.kept: dict[tuple[int, int, int], HostArray] = {}
@@ -144,7 +145,7 @@ class BlackBoxPass(PassWork):
             answers=asking is not None,
             drift=asking is None or asking.limit is None,  # timeouts vary with time
             attacks=0 if timed else sum(len(scorer.attacks) for scorer in self.the_pass.scorers),
-            boxes=self.mechanisms,
+            black_boxes=self.mechanisms,
         )
 
     def prepare(self) -> None:
@@ -219,7 +220,8 @@ class BlackBoxPass(PassWork):
         super().begin()
 
     def time_left(self) -> float | None:
-        # Other boxes may hold the workers: waiting for one does not count as this pass's time.
+        # Other black boxes may hold the workers: waiting for one does not count as this pass's
+        # time.
         return self._clock.left() if self.begun else super().time_left()
 
     def first_outputs(self, variant: int) -> tuple[HostArray, HostArray]:

@@ -48,7 +48,7 @@ def entry_keys(
     return keys
 
 
-def box_key(choice: Choice[Any]) -> list[Any]:
+def black_box_key(choice: Choice[Any]) -> list[Any]:
     """Return everything besides the address that determines the answers of a black box."""
     return [__version__, _plugin(choice), answer_settings(choice)]
 
@@ -110,10 +110,11 @@ def question_of_search(
     assert cell.search is not None
     search = cell.search
     mechanism: Any = search.mechanism.value
-    boxed = isinstance(mechanism, HostMechanism)
+    on_host = isinstance(mechanism, HostMechanism)
+    seconds = run.seconds if on_host else 0
     versions: Any = {}
     chosen: list[Any] = [search.neighbourhood, *search.attacks]
-    if boxed:
+    if on_host:
         from dpframe.draw.requirements import libraries
 
         versions = libraries(mechanism)
@@ -124,7 +125,7 @@ def question_of_search(
             "leaks": [search.ignore, search.findings, search.parameters],
             **_in_common(cell, error, resolution, together),
             "trials": cell.trials,
-            "drawn": [run.stop, run.precision, run.prng, run.chunk, run.seconds if boxed else 0],
+            "drawn": [run.stop, run.precision, run.prng, run.chunk, seconds],
             **answer_settings(search.mechanism),
         }
     )

@@ -17,17 +17,17 @@ import numpy as np
 from dpframe.common import files
 from dpframe.common.types import HostArray
 from dpframe.count.checkpoint import Saved, Store
-from dpframe.draw.requests import BoxPayload, RaisedError, WorkerSource
+from dpframe.draw.requests import BlackBoxPayload, RaisedError, WorkerSource
 from dpframe.draw.sampler import BlackBoxSampler, ChunkSizes, PairIndependence, padded
 from dpframe.draw.scheduling import Clock
 from dpframe.draw.streams import Asking, Shape, Stream, digest, of_answers
 from dpframe.interfaces.attack import BEFORE
 from dpframe.interfaces.mechanism import HostMechanism
 
-# An interrupted search repeats its steps. A box with a seed could draw the same answers again, at
-# their cost; a box without one would give other answers, and the earlier bets would be lost. So
-# the answers of a round are stored before they are bet on, and read when the search continues. The
-# files are removed when the record is written.
+# An interrupted search repeats its steps. A black box with a seed could draw the same answers
+# again, at their cost; a black box without one would give other answers, and the earlier bets would
+# be lost. So the answers of a round are stored before they are bet on, and read when the search
+# continues. The files are removed when the record is written.
 
 SUFFIX = ".answers"
 
@@ -35,7 +35,7 @@ FILE_BYTES = 1 << 26  # bytes of answers that one search keeps on disk; later on
 
 SCHEMA = 1
 
-MOST_BYTES = 1 << 28  # of the answers of a round, as they are read; more are drawn again
+MOST_ROUND_BYTES = 1 << 28  # of the answers of a round, as they are read; more are drawn again
 UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
@@ -44,7 +44,7 @@ class KeptRound(NamedTuple):
 
     sides: tuple[HostArray, HostArray]  # on D and on D′, as rows of 64-bit words
     natives: set[tuple[int, ...] | None]  # shapes of the numbers in all answers so far
-    one: bool  # True if the box was asked for one answer at a time
+    one: bool  # True if each call returned one answer
     words: dict[int, str]  # texts of the codes in the answers
     durations: tuple[Sequence[float], ...] = ((), ())
     """Seconds per answer on D and on D′, each averaged over a few answers."""
@@ -76,8 +76,8 @@ class AnswerFile:
         if self._file is None or self._room[0] <= 0:
             return
         codes = {code for side in answers.sides for code in np.unique(side[:, :2]).tolist()}
-        known = {code: text for code, text in words.items() if code in codes}
-        line = _line(first, stop, answers._replace(words=known))
+        own_words = {code: text for code, text in words.items() if code in codes}
+        line = _line(first, stop, answers._replace(words=own_words))
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             files.append(self._file, line, durable=False)
@@ -94,8 +94,8 @@ class AnswerFile:
             return
         whole = 0
         for line in text.splitlines(keepends=True):
-            content, _, told = line.rpartition("\t")
-            if told != f"{digest(content, 16)}\n":
+            content, _, written = line.rpartition("\t")
+            if written != f"{digest(content, 16)}\n":
                 break
             try:
                 first, stop = json.loads(content)["chunks"]
@@ -117,11 +117,11 @@ class AnswerFiles:
     def __init__(self, directory: Path | None) -> None:
         self._directory, self._room = directory, [FILE_BYTES]
 
-    def of(self, stream: Stream, box: Any) -> AnswerFile:
-        """Return the file of one pair; `box` identifies the black box and its settings."""
+    def of(self, stream: Stream, black_box: Any) -> AnswerFile:
+        """Return the file of one pair; `black_box` identifies the black box and its settings."""
         if self._directory is None:
             return AnswerFile()
-        name = f"{stream.group}-{digest([SCHEMA, list(stream), box])}{SUFFIX}"
+        name = f"{stream.group}-{digest([SCHEMA, list(stream), black_box])}{SUFFIX}"
         return AnswerFile(self._directory / name, self._room)
 
 
@@ -147,13 +147,13 @@ def _parsed(line: str, rows: int) -> KeptRound:
     fields: dict[str, Any] = json.loads(line.rpartition("\t")[0])
     data = base64.b64decode(fields["answers"], validate=True)
     inflating = zlib.decompressobj()
-    raw = np.frombuffer(inflating.decompress(data, MOST_BYTES), "<u8")
+    raw = np.frombuffer(inflating.decompress(data, MOST_ROUND_BYTES), "<u8")
     both = raw.astype(np.uint64).reshape(2 * rows, -1)
     natives = {shape if shape is None else tuple(shape) for shape in fields["natives"]}
     words = {int(code): text for code, text in fields["words"].items()}
     durations = tuple(fields.get("durations", ((), ())))
     sizes = [size for shape in natives if shape is not None for size in shape]
-    right = (
+    possible = (
         inflating.eof
         and fields["rows"] == [rows, rows]
         and both.shape[1] >= BEFORE
@@ -163,11 +163,11 @@ def _parsed(line: str, rows: int) -> KeptRound:
         and len(durations) == 2
         and all(
             type(seconds) is float and 0 <= seconds < math.inf
-            for told in durations
-            for seconds in told
+            for of_dataset in durations
+            for seconds in of_dataset
         )
     )
-    if not right:
+    if not possible:
         raise ValueError("no round of answers")
     return KeptRound((both[:rows], both[rows:]), natives, fields["one"], words, durations)
 
@@ -175,8 +175,8 @@ def _parsed(line: str, rows: int) -> KeptRound:
 class AnswerRounds:
     """The rounds of one pair of a search: answers on D and on D′, of any kind.
 
-    `rows` is the size of every chunk, if the spec or the box sets it. The clock has the time that
-    the search has used, and runs while it draws; `kept` has answers of an earlier try.
+    `rows` is the size of every chunk, if the spec or the black box sets it. The clock has the time
+    that the search has used, and runs while it draws; `kept` has answers of an earlier try.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class AnswerRounds:
         self.sizes, self._asking = ChunkSizes(rows), asking
         self._independence = PairIndependence(self.sizes, asking.limit is None, mechanism)
         self.sampler = BlackBoxSampler(
-            BoxPayload((mechanism,), data),
+            BlackBoxPayload((mechanism,), data),
             0,
             stream,
             asking,
@@ -218,14 +218,14 @@ class AnswerRounds:
         return self.sampler.durations
 
     def begin(self, stop: int) -> tuple[HostArray, HostArray]:
-        """Draw the first chunks; if `sample` or `releases` raises, ask for single answers."""
+        """Draw the first chunks; if `sample` or `releases` raises, draw single answers."""
         kept = self.kept.load(0, stop, self.sizes.draws(0, stop))
         if kept is not None:
             self._ask(one=kept.one)
         try:
             return self.draw(0, stop)
         except RaisedError:
-            # A box of single releases raises here only if a program makes several at a time.
+            # A black box of single releases raises here only if a program makes several at a time.
             if self._asking.one or not self._asking.raises:
                 raise
             self._ask(one=True)
@@ -236,18 +236,20 @@ class AnswerRounds:
 
         Raises:
             DeadlinePassed: the search is out of time; no answer of the round counts.
-            SampleError: the box failed to answer.
+            SampleError: the black box failed to answer.
             WorthlessError: the answers cannot be independent.
         """
         kept = self.kept.load(first, stop, self.sizes.draws(first, stop))
         if kept is not None and kept.one == self._asking.one:
             return self._take_kept(kept, first, stop)
-        before = [len(known) for known in self.durations]
+        before = [len(seconds) for seconds in self.durations]
         with self.clock.paused():
             sides = self.sampler.draw_at_once([(d, range(first, stop)) for d in (0, 1)])
         self._widen(sides)
         both = self.fitted(sides[0]), self.fitted(sides[1])
-        durations = tuple(known[had:] for known, had in zip(self.durations, before, strict=True))
+        durations = tuple(
+            seconds[had:] for seconds, had in zip(self.durations, before, strict=True)
+        )
         kept = KeptRound(both, self.sampler.natives, self._asking.one, {}, durations)
         self.kept.save(first, stop, kept, self.sampler.source.words)
         return both
@@ -292,38 +294,36 @@ class AnswerRounds:
         self.sizes.widest = self.sizes.widest or 8 * (BEFORE + self._width)
 
 
-# Attacks take time to learn from even a few answers, and a fast box gives thousands of answers in
-# that time. On a pair that shows nothing in its first answers, nothing would be bet. So it is not
-# drawn in small rounds. It gets a look instead: all answers that the box gives in a moment, to
-# learn from.
+# Attacks take time to learn from even a few answers, and a fast black box gives thousands of
+# answers in that time. On a pair that shows nothing in its first answers, nothing would be bet. So
+# it is not drawn in small rounds. It gets a look instead: all answers that the black box gives in a
+# moment, to learn from.
 #
-# The speed of a box depends on the machine. There are only two sizes of looks, so one seed gives
-# the same draws on all machines where the box is clearly fast, or clearly slow. The median time of
-# the answers of all pairs decides, by the workers' clocks, because other work on the machine delays
-# fewer than half of the answers.
+# The speed of a black box depends on the machine. There are only two sizes of looks, so one seed
+# gives the same draws on all machines where the black box is clearly fast, or clearly slow. The
+# median time of the answers of all pairs decides, by the workers' clocks, because other work on the
+# machine delays fewer than half of the answers.
 
-MOMENT = 0.5  # seconds of the box's work for a whole look, on both datasets together, at most
+MOMENT = 0.5  # seconds of the black box's work for a whole look, on both datasets together, at most
 LOOK = 1 << 11  # answers of each dataset in a look: attacks that are slow to learn are not used yet
 SLOWER = 10  # factor by which a look may take longer for a single pair: its data may be larger
 
 
 def is_fast(own: Sequence[Sequence[float]], all_pairs: Sequence[Sequence[float]]) -> bool:
-    """True if a box gives all answers of a look in a moment.
+    """True if a black box gives all answers of a look in a moment.
 
     Both arguments are seconds per answer: `own` of the pair to look at, on D and on D′; `all_pairs`
     of every pair and dataset.
     """
-    told, limit = (
-        [seconds for durations in all_pairs for seconds in durations],
-        MOMENT / (2 * LOOK),
-    )
-    if not told or statistics.median_low(told) > limit:
+    limit = MOMENT / (2 * LOOK)
+    all_seconds = [seconds for durations in all_pairs for seconds in durations]
+    if not all_seconds or statistics.median_low(all_seconds) > limit:
         return False
     return all(durations and min(durations) <= SLOWER * limit for durations in own)
 
 
-LEAST = 0.1  # share of its seconds that a search gets even after many interruptions
-EVERY = 0.5  # seconds between two notes of the time used
+LEAST_SHARE = 0.1  # share of its seconds that a search gets even after many interruptions
+NOTE_SECONDS = 0.5  # seconds between two notes of the time used
 
 
 class KeptChoices:
@@ -342,7 +342,7 @@ class KeptChoices:
         self._store, self._stream, self._question = store, stream, question
         self._clock, self._limit = clock, limit
         self.last_look = 0
-        """Answers per dataset that a pair had after the last look; 0 if the box is too slow."""
+        """Answers per dataset of a pair after the last look; 0 if the black box is too slow."""
         self._sizes: list[int] = []
         self._taken = 0
         self._most_begun: int | None = None  # pairs begun until half of the time was spent
@@ -388,10 +388,10 @@ class KeptChoices:
             return
         if self._until:
             self._until = 0
-            self._clock.set(min(self._seconds, (1 - LEAST) * self._limit))
+            self._clock.set(min(self._seconds, (1 - LEAST_SHARE) * self._limit))
             return
         used = self._clock.used()
-        if used >= self._seconds + EVERY:
+        if used >= self._seconds + NOTE_SECONDS:
             self._seconds = used
             self._save("spent", drawn, [round(used, 3)])
 

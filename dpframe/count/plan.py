@@ -178,8 +178,8 @@ class _Planner:
     def go_on(self) -> None:
         """Examine the cells that are left."""
         turn = self._turn = object()
-        boxes = all(isinstance(cell.mechanism.value, HostMechanism) for cell in self.left)
-        with precision_of(self.audit.run, on_host=boxes):
+        black_boxes = all(isinstance(cell.mechanism.value, HostMechanism) for cell in self.left)
+        with precision_of(self.audit.run, on_host=black_boxes):
             while self.left:
                 cell = self.left[0]
                 look = self._look(cell)

@@ -68,8 +68,8 @@ class PrefixCounts:
     def total(self) -> tuple[Tree, tuple[int, int]]:
         """Return all counts so far, and their number of trials per dataset.
 
-        A box that hangs leaves a gap, and draws beyond it count as trials. Every cell of the pass
-        needs the sum, so it is kept.
+        A black box that hangs leaves a gap, and draws beyond it count as trials. Every cell of the
+        pass needs the sum, so it is kept.
         """
         if self._total is None:
             counts = self.prefix

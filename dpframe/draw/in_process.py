@@ -19,14 +19,14 @@ from dpframe.errors import SampleError
 class InProcessWorkers(requests.WorkerSource):
     """Draws in this process: for tests, and if the process is a worker already.
 
-    A box that hangs or crashes takes the process with it.
+    A black box that hangs or crashes takes the process with it.
     """
 
     def __init__(self, interpreters: Mapping[str, str] | None = None) -> None:
-        del interpreters  # boxes run under this interpreter only
+        del interpreters  # black boxes run under this interpreter only
         super().__init__()
         self.turn = threading.Lock()
-        """Held while a box runs, because it may use global state of the process."""
+        """Held while a black box runs, because it may use global state of the process."""
 
     def __enter__(self) -> InProcessWorkers:
         return self
@@ -36,7 +36,7 @@ class InProcessWorkers(requests.WorkerSource):
 
     @contextlib.contextmanager
     def lend(
-        self, load: requests.BoxPayload, number: int = 1
+        self, load: requests.BlackBoxPayload, number: int = 1
     ) -> Iterator[list[requests.WorkerLease]]:
         try:
             sampler = MechanismSampler(*load.content)
@@ -46,7 +46,7 @@ class InProcessWorkers(requests.WorkerSource):
 
 
 class _Inline(requests.WorkerLease):
-    """See `WorkerLease`; nothing ends a box that hangs."""
+    """See `WorkerLease`; nothing ends a black box that hangs."""
 
     def __init__(self, here: InProcessWorkers, sampler: MechanismSampler) -> None:
         self.here, self.sampler = here, sampler

@@ -56,8 +56,9 @@ IN_STEP = (
     "independent draws would be: the two share their noise"
 )
 DRIFTS = (
-    "the frequencies of outputs drift more than those of independent draws: the box keeps state "
-    "between runs, or something that it depends on changes; start each run from the same state"
+    "the frequencies of outputs drift more than those of independent draws: the black box keeps "
+    "state between runs, or something that it depends on changes; start each run from the same "
+    "state"
 )
 
 LAGS = (1, 2)
@@ -97,7 +98,8 @@ class Independence:
 
     With `answers`, outputs are answers of any kind, as rows of 64-bit words. With `drift`, counted
     outputs and the counts of `attacks` attacks are tested for drift; then every counted output must
-    be passed in. The message about equal draws names generators that the code of `boxes` keeps.
+    be passed in. The message about equal draws names generators that the code of `black_boxes`
+    keeps.
     """
 
     def __init__(
@@ -108,9 +110,10 @@ class Independence:
         answers: bool = False,
         drift: bool = False,
         attacks: int = 0,
-        boxes: Sequence[Any] = (),
+        black_boxes: Sequence[Any] = (),
     ) -> None:
-        self.rows, self.variants, self.answers, self._boxes = rows, variants, answers, boxes
+        self.rows, self.variants, self.answers = rows, variants, answers
+        self._black_boxes = black_boxes
         self._drift, self._attacks = drift, attacks if drift else 0
         self._blocks: defaultdict[tuple[int, ...], _Blocks] = defaultdict(_Blocks)
         """By variant, dataset and number of the attack; -1 for the outputs themselves."""
@@ -171,8 +174,8 @@ class Independence:
             raise self._found
 
     def _worthless(self, reason: str) -> WorthlessError:
-        """Return the error; equal draws may come from a generator that the box keeps."""
-        may_be = advice(self._boxes) if reason in (AGAIN, BETWEEN, IN_STEP) else ""
+        """Return the error; equal draws may come from a generator that the black box keeps."""
+        may_be = advice(self._black_boxes) if reason in (AGAIN, BETWEEN, IN_STEP) else ""
         return WorthlessError(reason + may_be)
 
     def _compare_whole(self, variant: int, index: int, chunk: HostArray) -> None:

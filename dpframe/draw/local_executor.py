@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from dpframe.common.machine import run_into_future
-from dpframe.draw.requests import BoxPayload, DeadlinePassed, WorkerLease, WorkerSource
+from dpframe.draw.requests import BlackBoxPayload, DeadlinePassed, WorkerLease, WorkerSource
 from dpframe.errors import SampleError
 from dpframe.interfaces.executor import Executor, Task
 from dpframe.interfaces.mechanism import HostMechanism
@@ -64,10 +64,12 @@ class LocalExecutor(Executor):
 LOCAL_EXECUTOR = LocalExecutor()
 
 
-class NoBoxes(WorkerSource):
+class NoBlackBoxes(WorkerSource):
     """A source for runs without black boxes."""
 
-    def lend(self, load: BoxPayload, number: int = 1) -> AbstractContextManager[list[WorkerLease]]:
+    def lend(
+        self, load: BlackBoxPayload, number: int = 1
+    ) -> AbstractContextManager[list[WorkerLease]]:
         """See `WorkerSource`; raises SampleError."""
         raise SampleError("this run must not use a black box")
 
@@ -79,7 +81,7 @@ def source_of(cells: Sequence[Any], interpreters: Mapping[str, str]) -> Iterator
     `interpreters` has the path of each environment's interpreter by name.
     """
     if not any(isinstance(cell.mechanism.value, HostMechanism) for cell in cells):
-        yield NoBoxes()
+        yield NoBlackBoxes()
         return
     from dpframe.draw.pool import Workers
 

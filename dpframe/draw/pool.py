@@ -18,7 +18,7 @@ from dpframe.draw.worker.query import Queried, Refused, parse_reply
 from dpframe.errors import SampleError
 
 LOAD_SECONDS = 60.0
-"""Seconds in which a process must start and load the box, if another one has done so before."""
+"""Seconds in which a process must start and load a black box that another one has loaded."""
 
 FIRST_LOAD_SECONDS = 600.0
 """The same if none has: the trial call of a plan comes first, and the machine may be busy."""
@@ -32,7 +32,7 @@ EXTRA_SECONDS = 5.0
 """Seconds that a process gets beyond the limits of all requested releases."""
 
 MOST_IDLE = 8
-"""Processes that are kept in any case: a plan calls each box before a run draws from it."""
+"""Processes that are kept in any case: a plan calls each black box before a run draws from it."""
 
 NO_LOAD = -1  # number of no load
 
@@ -40,8 +40,8 @@ NO_LOAD = -1  # number of no load
 class Workers(requests.WorkerSource):
     """Worker processes of one run, `most` lent at a time; one starts when it is first needed.
 
-    Default: one per core, at least two, because a fault of a box's randomness may show only between
-    processes. `interpreters` has the path of each environment's interpreter by name.
+    Default: one per core, at least two, because a fault of a black box's randomness may show only
+    between processes. `interpreters` has the path of each environment's interpreter by name.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Workers(requests.WorkerSource):
 
     @contextlib.contextmanager
     def lend(
-        self, load: requests.BoxPayload, number: int = 1
+        self, load: requests.BlackBoxPayload, number: int = 1
     ) -> Iterator[list[requests.WorkerLease]]:
         load.message()  # raises before a process starts
         taken = self._take(load, number)
@@ -108,7 +108,7 @@ class Workers(requests.WorkerSource):
 
     @property
     def load_seconds(self) -> float:
-        """Seconds in which a process must load a box, judging by earlier ones."""
+        """Seconds in which a process must load a black box, judging by earlier ones."""
         return (
             FIRST_LOAD_SECONDS
             if self._slowest is None
@@ -120,18 +120,18 @@ class Workers(requests.WorkerSource):
         with self._change:
             self._slowest = max(self._slowest or 0.0, seconds)
 
-    def _interpreter_of(self, load: requests.BoxPayload) -> str | None:
+    def _interpreter_of(self, load: requests.BlackBoxPayload) -> str | None:
         """Return the path of a load's interpreter; None for that of this process."""
         if not load.is_external:
             return None
-        box: Any = load.content[0][0]
-        if box.environment is None:
+        black_box: Any = load.content[0][0]
+        if black_box.environment is None:
             return sys.executable
-        if box.environment not in self.interpreters:
-            raise SampleError(f"there is no environment {box.environment!r} to run it in")
-        return self.interpreters[box.environment]
+        if black_box.environment not in self.interpreters:
+            raise SampleError(f"there is no environment {black_box.environment!r} to run it in")
+        return self.interpreters[black_box.environment]
 
-    def _take(self, load: requests.BoxPayload, number: int) -> list[WorkerProcess]:
+    def _take(self, load: requests.BlackBoxPayload, number: int) -> list[WorkerProcess]:
         interpreter, caller = self._interpreter_of(load), object()
         with self._change:
             self._waiting.append(caller)
@@ -150,9 +150,10 @@ class Workers(requests.WorkerSource):
                 self._change.notify_all()  # another caller is next
 
     def _chosen(
-        self, load: requests.BoxPayload, interpreter: str | None, number: int
+        self, load: requests.BlackBoxPayload, interpreter: str | None, number: int
     ) -> list[WorkerProcess]:
-        # A process runs the code of one box, so no box meets the state that another has left.
+        # A process runs the code of one black box, so no black box meets the state that another has
+        # left.
         fit = [
             process
             for process in self._idle
@@ -161,7 +162,7 @@ class Workers(requests.WorkerSource):
         fit.sort(key=lambda process: (process.holds != load.number, process.imported == ""))
         taken = fit[:number]
         self._idle = [process for process in self._idle if process not in taken]
-        # Processes of other boxes are kept too, up to a limit: those idle longest end.
+        # Processes of other black boxes are kept too, up to a limit: those idle longest end.
         most = max(0, max(MOST_IDLE, 2 * self.most) - len(self._busy) - number)
         spare = self._idle[: max(0, len(self._idle) - most)]
         self._idle = self._idle[len(spare) :]
@@ -179,11 +180,14 @@ class Workers(requests.WorkerSource):
 class _Worker(requests.WorkerLease):
     """One process, lent for one load: see `WorkerLease`."""
 
-    def __init__(self, workers: Workers, process: WorkerProcess, load: requests.BoxPayload) -> None:
+    def __init__(
+        self, workers: Workers, process: WorkerProcess, load: requests.BlackBoxPayload
+    ) -> None:
         self.workers, self.process, self.load = workers, process, load
         self.is_idle = False
-        """True if it waits for a task; else it is somewhere inside the box, or has ended."""
-        self._asked, self._with_code = 0.0, False  # when to load the box, and if with its code
+        """True if it waits for a task; else it runs the black box, or has ended."""
+        self._load_requested = 0.0  # when the process was asked to load the black box
+        self._with_code = False  # True if its code was sent too
 
     def draw(self, request: requests.Request, deadline: float | None) -> Iterator[requests.Drawn]:
         method = requests.called(type(self.load.content[0][request.variant]))
@@ -237,10 +241,10 @@ class _Worker(requests.WorkerLease):
             raise SampleError(str(refused)) from None
 
     def start_loading(self, deadline: float) -> None:
-        """Ask the process to load the box, unless it holds it."""
+        """Ask the process to load the black box, unless it holds it."""
         if self.process.holds == self.load.number:
             return
-        self._asked = time.monotonic()
+        self._load_requested = time.monotonic()
         with self._loading():
             if self.process.holds is None:
                 self.process.receive(deadline)  # "ready"
@@ -249,7 +253,7 @@ class _Worker(requests.WorkerLease):
             self.process.send(*self.load.message())
 
     def finish_loading(self, deadline: float) -> None:
-        """Wait until the process holds the box, before the box's time begins.
+        """Wait until the process holds the black box, before the black box's time begins.
 
         Raises SampleError if it cannot load it, RunCancelled if the run ends.
         """
@@ -258,7 +262,7 @@ class _Worker(requests.WorkerLease):
                 frame = self.process.receive(deadline)
             if frame.header["reply"] == "loaded":
                 self.process.holds = self.load.number
-                self.workers.note_load_seconds(time.monotonic() - self._asked)
+                self.workers.note_load_seconds(time.monotonic() - self._load_requested)
             elif self._lacks_code(frame):
                 self.load.send_code()
                 self.start_loading(deadline)

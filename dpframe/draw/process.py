@@ -117,7 +117,7 @@ class WorkerProcess:
     def __init__(self, interpreter: str | None = None, stderr: WorkerStderr | None = None) -> None:
         self.interpreter = interpreter
         self.topic = ""  # of its messages
-        self.imported = ""  # code of the load that it took in last, see `BoxPayload.code`
+        self.imported = ""  # code of the load that it took in last, see `BlackBoxPayload.code`
         self.holds: int | None = None  # number of the load that it has taken in
         self._stderr = stderr or WorkerStderr()
         self._process = _started(interpreter)

@@ -20,39 +20,39 @@ from dpframe.errors import CellError, SampleError, WrongResultError
 from dpframe.interfaces.executor import Executor, RefusedError, Task, wanted
 from dpframe.interfaces.mechanism import ForeignMechanism, consent
 
-MOST_TRIES = 3  # processes that a box may lose before it fails
-LATE_SECONDS = 5.0  # seconds after the deadline in which a process must answer
+MOST_TRIES = 3  # processes that a black box may lose before it fails
+LATE_SECONDS = 5.0  # seconds after the deadline in which a process must reply
 WATCH_SECONDS = 0.5  # seconds between two checks that a task is still wanted
 IDLE_SECONDS = 60.0  # seconds after which unused processes are ended: their run may be over
 
 
-class Box(NamedTuple):
+class SharedBlackBox(NamedTuple):
     """The shared part of all tasks for one load."""
 
     run: str
-    load: requests.BoxPayload
+    load: requests.BlackBoxPayload
     program: tuple[str, str] | None = None  # path and digest of the program that it runs
     environment: Environment | None = None
 
 
-class BoxOutputs(NamedTuple):
+class BlackBoxOutputs(NamedTuple):
     """The result of a task."""
 
     outputs: tuple[requests.Drawn, ...]
     ending: Exception | None  # the reason, if outputs are missing
-    releases: int  # that were asked for
+    releases: int  # that were requested
     words: Mapping[int, str]  # texts of codes; an earlier result with them may be lost
 
 
 @dataclasses.dataclass(frozen=True)
-class DrawBox(Task):
+class DrawBlackBox(Task):
     """Draw chunks of a black box by worker processes of the machine that runs the task."""
 
-    shared: Box
+    shared: SharedBlackBox
     request: requests.Request
-    seconds: float | None  # time that the box has once it is loaded; None for no limit
+    seconds: float | None  # time that the black box has once it is loaded; None for no limit
 
-    def run(self, shared: Box) -> BoxOutputs:
+    def run(self, shared: SharedBlackBox) -> BlackBoxOutputs:
         """Return the outputs, and the reason if some are missing."""
         workers = _pools.take(shared.run, _interpreters(shared), wanted.get())
         before, outputs, ending = workers.calls, list[requests.Drawn](), None
@@ -65,11 +65,11 @@ class DrawBox(Task):
             ending = error
         finally:
             _pools.give_back(shared.run, workers)
-        return BoxOutputs(tuple(outputs), ending, workers.calls - before, dict(workers.words))
+        return BlackBoxOutputs(tuple(outputs), ending, workers.calls - before, dict(workers.words))
 
-    def checked(self, result: Any) -> BoxOutputs:
-        """Return a result if it has all chunks, in the box's type, or a reason for missing ones."""
-        if not isinstance(result, BoxOutputs):
+    def checked(self, result: Any) -> BlackBoxOutputs:
+        """Return a result if it has all chunks in the right type, or a reason for missing ones."""
+        if not isinstance(result, BlackBoxOutputs):
             raise WrongResultError("no outputs")
         request, done = self.request, 0
         for outputs, *_ in result.outputs:
@@ -93,22 +93,23 @@ class DrawBox(Task):
         return plugin_classes(self.shared.load.content[0])
 
 
-def _interpreters(box: Box) -> dict[str, str]:
-    """Return the interpreters that a box needs on this machine, by the names of environments.
+def _interpreters(black_box: SharedBlackBox) -> dict[str, str]:
+    """Return the interpreters that a black box needs on this machine, by the names of environments.
 
     Raises RefusedError if the program or the environment is missing here, or differs.
     """
-    if box.program is not None:
-        path, digest = box.program
+    if black_box.program is not None:
+        path, digest = black_box.program
         consent(Path(path))  # the user who started the run has named the program
         try:
-            first: Any = box.load.content[0][0]
+            first: Any = black_box.load.content[0][0]
             same = first.code() == digest
         except (OSError, ValueError):
             same = False
         if not same:
             raise RefusedError(f"a worker does not have the program {path} of the run")
-    return {} if box.environment is None else {box.environment.name: _interpreter(box.environment)}
+    environment = black_box.environment
+    return {} if environment is None else {environment.name: _interpreter(environment)}
 
 
 @functools.cache
@@ -177,11 +178,12 @@ def end(run: str) -> None:
     _pools.end(run, -math.inf)
 
 
-class RemoteBoxes(requests.WorkerSource):
+class RemoteBlackBoxes(requests.WorkerSource):
     """A source of workers that draw through an executor.
 
-    Draws that test a box (its first calls, its addresses) are made on this machine by `local`, and
-    so are draws that the executor refuses. `local` also counts the releases of the run.
+    Draws that test a black box (its first calls, its addresses) are made on this machine by
+    `local`, and so are draws that the executor refuses. `local` also counts the releases of the
+    run.
     """
 
     def __init__(
@@ -214,7 +216,7 @@ class RemoteBoxes(requests.WorkerSource):
 
     @contextlib.contextmanager
     def lend(
-        self, load: requests.BoxPayload, number: int = 1
+        self, load: requests.BlackBoxPayload, number: int = 1
     ) -> Iterator[list[requests.WorkerLease]]:
         """See `WorkerSource`; several workers are lent to be compared, so they run here."""
         if number > 1:
@@ -225,67 +227,66 @@ class RemoteBoxes(requests.WorkerSource):
         with self._free:
             yield [_Remote(self, load)]
 
-    def shared(self, load: requests.BoxPayload) -> Box:
+    def shared(self, load: requests.BlackBoxPayload) -> SharedBlackBox:
         """Return the shared part of tasks for a load; always the same object."""
         if load.sent is None or load.sent.run != self.executor.run:
             first, program, environment = load.content[0][0], None, None
             if isinstance(first, ForeignMechanism):
                 program = str(first.program().path), first.code()
                 environment = self._environments.get(first.environment or "")
-            load.sent = Box(self.executor.run, load, program, environment)
-        box: Box = load.sent
-        return box
+            load.sent = SharedBlackBox(self.executor.run, load, program, environment)
+        black_box: SharedBlackBox = load.sent
+        return black_box
 
 
 class _Remote(requests.WorkerLease):
     """A worker in any free process of the executor."""
 
-    def __init__(self, boxes: RemoteBoxes, load: requests.BoxPayload) -> None:
-        self._boxes, self._load = boxes, load
-        self._late = (
-            pool.LOAD_SECONDS
-        )  # beyond the deadline: at first a process has to load the box
+    def __init__(self, source: RemoteBlackBoxes, load: requests.BlackBoxPayload) -> None:
+        self._source, self._load = source, load
+        # Seconds beyond the deadline: at first a process has to load the black box.
+        self._late = pool.LOAD_SECONDS
 
     def draw(self, request: requests.Request, deadline: float | None) -> Iterator[requests.Drawn]:
-        boxes = self._boxes
+        source = self._source
         try:
             drawn = self._drawn(request, deadline)
         except RefusedError as error:
             what = f"{type(self._load.content[0][0]).name} is drawn on this machine: {error}"
-            if what not in boxes.warned:
-                boxes.warned.add(what)
-                boxes.executor.warn(what)
-            with boxes.local.lend(self._load) as (worker, *_):
+            if what not in source.warned:
+                source.warned.add(what)
+                source.executor.warn(what)
+            with source.local.lend(self._load) as (worker, *_):
                 yield from worker.draw(request, deadline)
             return
         except SampleError:
             raise
         except CellError as error:
             raise SampleError(str(error)) from None
-        boxes.note(drawn.words)
+        source.note(drawn.words)
         yield from drawn.outputs
         if drawn.ending is not None:
             raise drawn.ending
 
     def query(self, data: int, deadline: float | None) -> Queried:
-        with self._boxes.local.lend(self._load) as (worker, *_):  # a query is not a draw
+        with self._source.local.lend(self._load) as (worker, *_):  # a query is not a draw
             return worker.query(data, deadline)
 
-    def _drawn(self, request: requests.Request, deadline: float | None) -> BoxOutputs:
+    def _drawn(self, request: requests.Request, deadline: float | None) -> BlackBoxOutputs:
         """Return the result of a task; try again if its machine ended it.
 
-        A box without a seed is not tried again: leaving out the draws during which its process
-        ended would bias the counts.
+        A black box without a seed is not tried again: leaving out the draws during which its
+        process ended would bias the counts.
         """
-        boxes, lost = self._boxes, 0
-        while not boxes.stopped:
+        source, lost = self._source, 0
+        while not source.stopped:
             now = time.monotonic()
             seconds = None if deadline is None else max(0.0, deadline - now)
             until = None if deadline is None else max(deadline, now) + self._late
-            task = DrawBox(boxes.shared(self._load), request, seconds, until=until)
-            drawn: BoxOutputs = result(boxes.executor, task, until)
+            task = DrawBlackBox(source.shared(self._load), request, seconds, until=until)
+            drawn: BlackBoxOutputs = result(source.executor, task, until)
             self._late = LATE_SECONDS
-            boxes.count_releases(drawn.releases)
+            source.count_releases(drawn.releases)
             lost += isinstance(drawn.ending, requests.LostError)
             seedable = self._load.content[0][request.variant].seedable
             is_lost = (

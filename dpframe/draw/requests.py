@@ -43,21 +43,21 @@ class DeadlinePassed(Exception):  # noqa: N818
 
 
 class RaisedError(SampleError):
-    """The box raised an exception."""
+    """The black box raised an exception."""
 
 
 class OutOfMemoryError(RaisedError):
-    """The box asked for more memory than there is."""
+    """The black box asked for more memory than there is."""
 
 
 class LostError(SampleError):
-    """The process that held the box has ended, or could not begin."""
+    """The process that held the black box has ended, or could not begin."""
 
 
 # Requests.
 
 
-class BoxPayload:
+class BlackBoxPayload:
     """The mechanisms of a pass, one per variant, and its data, in the form that workers load."""
 
     _numbers = itertools.count()
@@ -68,15 +68,15 @@ class BoxPayload:
         self.topic = repr([(type(m).__qualname__, m.params()) for m in mechanisms])
         """Equal for all pairs of a search. Lending is fair, and prints shown once, by topic."""
         self.as_code = False  # True if the modules of the mechanisms are sent too
-        self.sent: Any = None  # a place for `RemoteBoxes`
+        self.sent: Any = None  # a place for `RemoteBlackBoxes`
         self._message: tuple[dict[str, Any], bytes] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return BoxPayload, self.content
+        return BlackBoxPayload, self.content
 
     @property
     def is_external(self) -> bool:
-        """True if the boxes are modules for any interpreter."""
+        """True if the black boxes are modules for any interpreter."""
         return isinstance(self.content[0][0], ForeignMechanism)
 
     @property
@@ -241,7 +241,7 @@ class WorkerLease(ABC):
         """Draw chunks in their order, until a monotonic time if one is given.
 
         Raises:
-            SampleError: the box, or its process, failed to return outputs.
+            SampleError: the black box, or its process, failed to return outputs.
             DeadlinePassed: the deadline has passed; `lend` then ends the process.
             RunCancelled: the run ends.
         """
@@ -289,7 +289,9 @@ class WorkerSource(ABC):
                 self.words.update(words)
 
     @abstractmethod
-    def lend(self, load: BoxPayload, number: int = 1) -> AbstractContextManager[list[WorkerLease]]:
+    def lend(
+        self, load: BlackBoxPayload, number: int = 1
+    ) -> AbstractContextManager[list[WorkerLease]]:
         """Lend `number` workers at once; a source with only one lends it several times.
 
         Raises:
@@ -302,7 +304,7 @@ class WorkerSource(ABC):
 
 
 def called(kind: type[HostMechanism]) -> str:
-    """Return the name of the method by which a box is called."""
+    """Return the name of the method by which a black box is called."""
     return "release" if kind.gives_releases() else "sample"
 
 
@@ -312,7 +314,7 @@ def called(kind: type[HostMechanism]) -> str:
 def drawn(frame: Frame, left: Request, method: str) -> Drawn | None:
     """Return the outputs in an answer; None at the end.
 
-    `left` has the chunks still to come, `method` is the name of the box's method.
+    `left` has the chunks still to come, `method` is the name of the black box's method.
 
     Raises:
         NoFrameError: it does not answer the request.

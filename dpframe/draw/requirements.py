@@ -17,9 +17,9 @@ _IMPORT = re.compile(r"^\s*import\s+([\w., ]+)", re.MULTILINE)
 
 
 def libraries(mechanism: Any) -> dict[str, str]:
-    """Return the versions of the distributions that the code of a box imports, by name.
+    """Return the versions of the distributions that the code of a black box imports, by name.
 
-    A box in an environment has none: the record lists the packages of the environment.
+    A black box in an environment has none: the record lists the packages of the environment.
     """
     if not isinstance(mechanism, ForeignMechanism):
         kind: Any = type(mechanism)

@@ -25,7 +25,7 @@ from dpframe.draw.independence import Independence, check_addresses
 from dpframe.draw.local_executor import result
 from dpframe.draw.programs import DrawChunks, DrawTask
 from dpframe.draw.requests import (
-    BoxPayload,
+    BlackBoxPayload,
     DeadlinePassed,
     Drawn,
     Request,
@@ -126,9 +126,10 @@ class SeesDraws(Protocol):
         """Take in some chunks; raises WorthlessError."""
 
 
-# The first chunks of a pair in a search are small, so that a slow box shows early leaks early;
-# later chunks are large, because small ones would slow down a fast box. Sizes depend on the number
-# of the chunk and not on the speed of the machine, so an answer has the same address everywhere.
+# The first chunks of a pair in a search are small, so that a slow black box shows early leaks
+# early; later chunks are large, because small ones would slow down a fast black box. Sizes depend
+# on the number of the chunk and not on the speed of the machine, so an answer has the same address
+# everywhere.
 
 FIRST_ROWS = 8  # answers of each of the first chunks
 LEVEL = 32  # consecutive chunks of one size
@@ -187,7 +188,7 @@ class BlackBoxSampler(Sampler):
 
     def __init__(
         self,
-        load: BoxPayload,
+        load: BlackBoxPayload,
         variant: int,
         stream: Stream,
         form: Shape | Asking,
@@ -217,7 +218,7 @@ class BlackBoxSampler(Sampler):
 
         Raises:
             DeadlinePassed: the deadline has passed.
-            SampleError: the box failed to answer.
+            SampleError: the black box failed to answer.
             WorthlessError: the rows cannot be independent.
         """
         with self.source.lend(self.load) as (worker, *_), self.clock.running():
@@ -330,8 +331,8 @@ class PairIndependence:
     Without `drift`, answers may change over time, because slow ones become timeouts.
     """
 
-    def __init__(self, sizes: ChunkSizes, drift: bool, box: HostMechanism) -> None:
-        self._sizes, self._drift, self._boxes = sizes, drift, (box,)
+    def __init__(self, sizes: ChunkSizes, drift: bool, black_box: HostMechanism) -> None:
+        self._sizes, self._drift, self._black_boxes = sizes, drift, (black_box,)
         self._by_rows: dict[int, Independence] = {}
         self._lock = threading.Lock()
 
@@ -344,7 +345,7 @@ class PairIndependence:
             if rows not in self._by_rows:
                 share = (LEVELS + 1) * MOST_PAIRS  # all of these share the error probability
                 self._by_rows[rows] = Independence(
-                    rows, share, answers=True, drift=self._drift, boxes=self._boxes
+                    rows, share, answers=True, drift=self._drift, black_boxes=self._black_boxes
                 )
             known = self._by_rows[rows]
         some = padded(outputs[:, : BEFORE + COMPARED], BEFORE + COMPARED).copy()

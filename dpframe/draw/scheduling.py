@@ -53,7 +53,7 @@ class TaskSize:
 
 
 class Clock:
-    """The time that a box has used: it runs while workers draw, not while they start.
+    """The time that a black box has used: it runs while workers draw, not while they start.
 
     The limit is in seconds; None for no limit.
     """
@@ -99,13 +99,13 @@ class Clock:
             self._limit = seconds
 
     def used(self) -> float:
-        """Return the seconds that the box has used."""
+        """Return the seconds that the black box has used."""
         with self._lock:
             running = time.monotonic() - self._since if self._at_work else 0.0
             return self._before + running
 
     def set(self, used: float) -> None:
-        """Set the seconds that the box has used until now."""
+        """Set the seconds that the black box has used until now."""
         with self._lock:
             self._before += used - self.used()
 

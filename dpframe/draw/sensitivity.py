@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpframe.common.text import shown
-from dpframe.draw.requests import BoxPayload, DeadlinePassed, WorkerSource
-from dpframe.draw.streams import both_as_made, for_a_box, precision_of
+from dpframe.draw.requests import BlackBoxPayload, DeadlinePassed, WorkerSource
+from dpframe.draw.streams import both_as_made, for_black_box, precision_of
 from dpframe.draw.worker.query import Queried, Refused, ask, parse_reply
 from dpframe.errors import CellError, SampleError
 from dpframe.interfaces.mechanism import HostMechanism
@@ -134,8 +134,8 @@ class SensitivityCheck:
         if not isinstance(self.mechanism, HostMechanism):
             yield lambda number, index: self._traced(made[number][index])
             return
-        flat = tuple(data for both in made for data in for_a_box(both))
-        with self.source.lend(BoxPayload((self.mechanism,), flat)) as (worker, *_):
+        flat = tuple(data for both in made for data in for_black_box(both))
+        with self.source.lend(BlackBoxPayload((self.mechanism,), flat)) as (worker, *_):
 
             def answer(number: int, index: int) -> Queried:
                 seconds = self.run.seconds

@@ -355,7 +355,7 @@ def for_jax(made: tuple[Any, Any], dtype: np.dtype[Any]) -> tuple[Tree, Tree]:
     return d0, d1
 
 
-def for_a_box(made: tuple[Any, Any]) -> tuple[Any, Any]:
+def for_black_box(made: tuple[Any, Any]) -> tuple[Any, Any]:
     """Return D and D′ for a black box: the values of the pair, with NumPy arrays for JAX's."""
     d0, d1 = (np.asarray(data) if is_jax_array(data) else data for data in made)
     return d0, d1

@@ -26,7 +26,7 @@ MORE = 32  # answers of a second call if the first include exceptions; others ma
 
 
 def asking_of(cell: Cell) -> streams.Asking | None:
-    """Return the terms of asking the box of a cell; None for plain arrays of numbers."""
+    """Return the terms of asking the black box of a cell; None for plain arrays of numbers."""
     mechanism: Any = cell.mechanism.value
     raises, timed, limit = cell.mechanism.raises, cell.mechanism.time, cell.mechanism.limit
     releases = mechanism.gives_releases()
@@ -43,14 +43,14 @@ def first_call(
 ) -> streams.Shape:
     """Call a black box in two workers, if there are two, and return the shape of its outputs.
 
-    Both workers make the same calls, so that a later comparison finds boxes whose noise is the same
-    in every process.
+    Both workers make the same calls, so that a later comparison finds black boxes whose noise is
+    the same in every process.
 
     Raises:
-        CellError: the box cannot be used.
+        CellError: the black box cannot be used.
     """
     data = call_plugin("the pair", lambda: streams.both_as_made(cell.pair.value))
-    load = requests.BoxPayload((mechanism,), streams.for_a_box(data))
+    load = requests.BlackBoxPayload((mechanism,), streams.for_black_box(data))
     limit = run.seconds
     try:
         with source.lend(load, 2) as workers:
@@ -142,14 +142,14 @@ def try_own_data(
     As in `first_call`, two workers make the same calls.
 
     Raises:
-        CellError: the box cannot be used; see `check_sides`.
+        CellError: the black box cannot be used; see `check_sides`.
         DeadlinePassed: the deadline has passed.
     """
     asking = asking_of(cell)
     if asking is None or not asking.raises:
         return
     both = data[0], data[-1]
-    load = requests.BoxPayload((mechanism,), streams.for_a_box(both))
+    load = requests.BlackBoxPayload((mechanism,), streams.for_black_box(both))
     with source.lend(load, 2) as workers:
         trial = _Trial(cell, workers, source, deadline)
         sides = [trial.answers(asking, index) for index in range(len(data))]
@@ -159,9 +159,9 @@ def try_own_data(
 def check_sides(
     sides: Sequence[Sequence[requests.Drawn]], words: Mapping[int, str], *, explicit: bool
 ) -> None:
-    """Raise CellError if a box raises on the user's own data in place of giving answers.
+    """Raise CellError if a black box raises on the user's own data in place of giving answers.
 
-    `sides` has answers on D, or on D and on D′. A box that raises on one side alone may leak,
+    `sides` has answers on D, or on D and on D′. A black box that raises on one side alone may leak,
     unless the exception is one of a mistake in the user's code. With `explicit`, the user says that
     exceptions are answers; only the same exception everywhere is an error then.
     """
@@ -225,9 +225,9 @@ def _two(rows: HostArray) -> list[int]:
 def one_answer(
     answers: set[tuple[int, int]], name: str, number: int, words: Mapping[int, str]
 ) -> str | None:
-    """Return why nothing was tested if a box gave the same answer in all calls; else None.
+    """Return why nothing was tested if a black box gave the same answer in all calls; else None.
 
-    `answers` are those of `different`, `name` is that of the box, `number` the calls.
+    `answers` are those of `different`, `name` is that of the black box, `number` the calls.
     """
     if len(answers) != 1:
         return None

@@ -95,9 +95,9 @@ def run(
         if executor is None:
             executor = LocalExecutor(threads_here(plan))
         elif not executor.is_local:
-            from dpframe.draw.remote import RemoteBoxes, end
+            from dpframe.draw.remote import RemoteBlackBoxes, end
 
-            source = RemoteBoxes(executor, source, plan.audit.environments)
+            source = RemoteBlackBoxes(executor, source, plan.audit.environments)
             stack.callback(end, executor.run)
         threads, store = threads or executor.under_way, store or checkpoint.Store()
         given = plan, progress, store, threads, ledger, source, executor
@@ -195,8 +195,8 @@ class Runner:
         devices, beside = [None], 0
         if not all(work.on_host for work in works):
             devices = jax.devices()
-            boxes = any(work.on_host for work in works) and jax.default_backend() != "cpu"
-            beside = machine.available_cores() if boxes else 0
+            black_boxes = any(work.on_host for work in works) and jax.default_backend() != "cpu"
+            beside = machine.available_cores() if black_boxes else 0
         self.schedule = Schedule(works, self.threads, devices, beside, self._stop)
         try:
             with contextlib.closing(self.schedule.events(HEARTBEAT)) as events:

@@ -162,12 +162,13 @@ def evidence_record(evidence: Evidence | None) -> model.EvidenceRecord | None:
 
 
 def _asked(cell: Cell) -> model.AskedRecord | None:
-    box = cell.mechanism
-    if not isinstance(box.value, HostMechanism):
+    black_box = cell.mechanism
+    if not isinstance(black_box.value, HostMechanism):
         return None
-    raises = box.raises or (None if cell.search is None else "answer")
-    asked = {name: getattr(box, name) for name in ("limit", "time", "bits", "messages", "constant")}
-    return model.AskedRecord(raises=cast("Any", raises), **asked)
+    raises = black_box.raises or (None if cell.search is None else "answer")
+    names = "limit", "time", "bits", "messages", "constant"
+    rules = {name: getattr(black_box, name) for name in names}
+    return model.AskedRecord(raises=cast("Any", raises), **rules)
 
 
 def choice_record(choice: Choice[Any]) -> model.ChoiceRecord:

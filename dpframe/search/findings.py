@@ -220,7 +220,7 @@ def _notes(search: SearchRun, witness: SearchRecord, attack: Attack) -> tuple[st
     description = search.outcome().arm.pair.description
     on_pair = f"on the pair “{description}” " if description else ""
     on_pair += "".join(f"at {key} = {value} " for key, value in witness.parameters.items())
-    box = search.search.mechanism
+    black_box = search.search.mechanism
     notes = [
         f"searched {witness.pairs} {'pair' if witness.pairs == 1 else 'pairs'}; the strongest "
         f"evidence {on_pair}comes from the event “{witness.event}”, which is more likely on "
@@ -229,10 +229,10 @@ def _notes(search: SearchRun, witness: SearchRecord, attack: Attack) -> tuple[st
     ]
     if search.outcome().refuted and (observer := call_plugin("observer", lambda: attack.observer)):
         notes.append(f"the event is visible only to an observer who {observer}")
-    elif isinstance(box.value, HostMechanism) and not box.bits:
+    elif isinstance(black_box.value, HostMechanism) and not black_box.bits:
         notes.append("the last bits of floats were not examined (outputs.bits = true does)")
-    if isinstance(box.value, HostMechanism) and (given := note_of([box.value])) is not None:
-        notes.append(given)
+    if isinstance(black_box.value, HostMechanism):
+        notes += filter(None, [note_of([black_box.value])])
     for part in search.search.ignore:
         pairs = sum(is_of(part, arm.known) for arm in search.arms)
         notes.append(

@@ -25,7 +25,7 @@ from dpframe.draw.streams import (
     Stream,
     digest,
     draw_group,
-    for_a_box,
+    for_black_box,
     host_generator,
     rows_per_chunk,
 )
@@ -50,7 +50,7 @@ PROPOSALS = 1 / 2  # share of the trials after which no more pairs are begun; th
 PARENTS, CHILDREN = 4, 3  # pairs with the largest gains, and new settings of each
 
 CRASHES = requests.LostError, requests.OutOfMemoryError
-MOST_LOST = 16  # pairs at which a box crashes before it has answered at any
+MOST_LOST = 16  # pairs at which a black box crashes before it has answered at any
 
 STREAM = "proposals"  # of the neighbourhood's random numbers
 
@@ -189,7 +189,7 @@ class Proposals:
             trial_call.try_own_data(arm.mechanism, own, *where)
 
     def _lose(self, error: SampleError) -> int:
-        """Leave a pair out at which the box crashed; raise if it has answered at no other one."""
+        """Leave out a pair at which the black box crashed; raise if it has answered at no other."""
         self.lost.append(error)
         if not self.arms and len(self.lost) == MOST_LOST:
             raise error
@@ -305,9 +305,11 @@ class ArmMaker:
         stream = self._stream(about, rows or 0, "")
         asking = trial_call.asking_of(self.of(pair, mechanism, 0))
         assert asking is not None
-        kept = self._files.of(stream, [self.cell.id, fingerprint.box_key(self.search.mechanism)])
+        kept = self._files.of(
+            stream, [self.cell.id, fingerprint.black_box_key(self.search.mechanism)]
+        )
         where = stream, asking, settings.source, rows, self.clock, kept
-        draws = kept_answers.AnswerRounds(mechanism, for_a_box(made), *where)
+        draws = kept_answers.AnswerRounds(mechanism, for_black_box(made), *where)
         run = settings.run, stream, settings.plan.prng, self._tried
         events = AnswerEvents(self.search.attacks, mechanism, pair, *run)
         arm = BlackBoxArm(about, draws, events, self._room)

@@ -42,8 +42,9 @@ PROMISING = 3.0  # standard errors beyond a claim that the best event hardly rea
 LUCK = 1.0  # standard errors that the best event of a pair reaches by chance, approximately
 
 EARLY = 5_000
-"""Draws of each dataset before which a drift of a box is hardly noticed. A refutation of a box
-without a seed, whose draws cannot be repeated, is confirmed by a second batch."""
+"""Draws of each dataset before which a drift of a black box is hardly noticed.
+
+Draws of an unseeded black box cannot be repeated, so a second batch confirms its refutation."""
 
 CONFIRMED = 2, 8
 """Draws of the second batch as multiples of the first: with fewer, the first decides and the record
@@ -99,7 +100,7 @@ class SearchRun:
         self.outcomes: list[SearchOutcome] = []
         """Distinct refutations, in order, if more than one is wanted."""
         self._first: SearchOutcome | None = None
-        """A refutation by few draws of a box without a seed, which a second batch confirms."""
+        """A refutation by few draws of an unseeded black box, which a second batch confirms."""
         self._first_draws = 0
         self._accepted = False  # True once the claim is refuted, if draws go on for a bound
         self.drawn = 0  # draws of each dataset, of all pairs together
@@ -200,15 +201,15 @@ class SearchRun:
 
     def untested(self) -> str | None:
         """Return why nothing was tested: all answers on all pairs, or all scores, were the same."""
-        box, number = self.search.mechanism, 2 * self.drawn
+        black_box, number = self.search.mechanism, 2 * self.drawn
         arms = [arm for arm in self.arms if isinstance(arm, BlackBoxArm)]
-        if box.constant:
+        if black_box.constant:
             return None
         if arms:
             answers = set[tuple[int, int]]().union(*(arm.answers for arm in arms))
             words = self.settings.source.words
-            one_answer = trial_call.one_answer(answers, box.label, number, words)
-            # A box may give one answer on a pair and another one on the next pair.
+            one_answer = trial_call.one_answer(answers, black_box.label, number, words)
+            # A black box may give one answer on a pair and another one on the next pair.
             if one_answer is not None or all(len(arm.answers) == 1 for arm in arms):
                 return one_answer
         labels = ", ".join(attack.label for attack in self.search.attacks)
@@ -235,7 +236,7 @@ class SearchRun:
         return (Point(open_, self.cell.delta + self.wealth.resolution * (1 + math.exp(open_))),)
 
     def _confirms(self) -> None:
-        """Begin a second batch if few draws of a box without a seed refute the claim."""
+        """Begin a second batch if few draws of a black box without a seed refute the claim."""
         early = self.drawn < EARLY and self._first is None and not self.outcomes
         seeded = getattr(self.search.mechanism.value, "seedable", True)  # traced ones are, too
         if seeded or not (early and self.is_refuted()):
@@ -259,7 +260,7 @@ class SearchRun:
         first, more = self._first_draws, self.drawn - self._first_draws
         return (
             f"the first {first:,} draws of each dataset refuted the claim, and the next {more:,} "
-            "alone did not: a drift of the box, which takes no seed, is not excluded"
+            "alone did not: a drift of the black box, which takes no seed, is not excluded"
         )
 
     def _is_decided(self) -> bool:

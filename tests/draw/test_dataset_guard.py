@@ -13,7 +13,7 @@ import pytest
 
 from dpframe import HostMechanism, PureDP
 from dpframe.draw.in_process import InProcessWorkers
-from dpframe.draw.requests import BoxPayload, Request
+from dpframe.draw.requests import BlackBoxPayload, Request
 from dpframe.draw.streams import EVAL, Asking, Stream
 from dpframe.draw.worker.mechanism_sampler import copier
 from dpframe.draw.worker.plain_data import SharedValue
@@ -146,7 +146,7 @@ def release(what: str) -> None:
         pytest.importorskip("pandas")
     request = Request(0, 0, Stream(0, "g", 0, EVAL), 0, 0, 1, 3, Asking(True, False, False, None))
     with InProcessWorkers().lend(
-        BoxPayload((Prepares(what=what),), ({"rows": [1.0, 2.0]}, {}))
+        BlackBoxPayload((Prepares(what=what),), ({"rows": [1.0, 2.0]}, {}))
     ) as (worker,):
         answers = Answers(worker.outputs(request, None))
     assert answers.raised.tolist() == [False] * 3
@@ -186,7 +186,7 @@ class Appends(HostMechanism, name="appends"):
 def test_a_box_that_prepares_nothing_may_not_change_its_dataset_either() -> None:
     data: tuple[list[float], list[float]] = ([1.0], [])
     request = Request(0, 1, Stream(0, "g", 0, EVAL), 1, 0, 2, 3)
-    with InProcessWorkers().lend(BoxPayload((Appends(),), data)) as (worker,):
+    with InProcessWorkers().lend(BlackBoxPayload((Appends(),), data)) as (worker,):
         for _ in range(2):  # nor does the change count as the dataset of later draws
             with pytest.raises(SampleError, match="sample changed the dataset"):
                 worker.outputs(request, None)

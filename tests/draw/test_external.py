@@ -19,7 +19,7 @@ from support.tiers import mostly_slow
 
 from dpframe.draw import process
 from dpframe.draw.pool import Workers
-from dpframe.draw.requests import BoxPayload, DeadlinePassed, Request, program_request
+from dpframe.draw.requests import BlackBoxPayload, DeadlinePassed, Request, program_request
 from dpframe.draw.streams import Asking, Stream, digest
 from dpframe.draw.worker import codes, frames, module_sampler, plain_data, sampler
 from dpframe.draw.worker.answers import Terms
@@ -301,11 +301,11 @@ def test_what_cannot_be_used_is_said(box: str, tmp_path: Path) -> None:
     empty.write_text("x = 1\n", encoding="utf-8")
     server.do(Frame(*program_request((Program(file=str(empty)),), (0, 1))))
     assert told.pop()["why"] == "empty.py has no function prepare(params, data)"
-    absent = BoxPayload((Program(file=str(tmp_path / "absent.py")),), (0, 1))
+    absent = BlackBoxPayload((Program(file=str(tmp_path / "absent.py")),), (0, 1))
     with pytest.raises(SampleError, match="the program cannot be read"):
         absent.message()
     with pytest.raises(SampleError, match="a value of class object cannot be sent"):
-        BoxPayload((Program(file=box),), (object(), 1)).message()
+        BlackBoxPayload((Program(file=box),), (object(), 1)).message()
 
 
 @pytest.fixture(scope="module")
@@ -316,7 +316,7 @@ def workers() -> Iterator[Workers]:
 
 def drawn(workers: Workers, box: str, what: str, seconds: float = 30) -> Any:
     """Four answers of a process of its own, and what it says of them."""
-    load = BoxPayload((Program(file=box, what=what),), (np.zeros(3), np.ones(3)))
+    load = BlackBoxPayload((Program(file=box, what=what),), (np.zeros(3), np.ones(3)))
     stream = Stream(1, "a", 0, "eval")
     request = Request(0, 1, stream, 1, 0, 1, 4, Asking())
     with workers.lend(load) as (worker, *_):
@@ -368,7 +368,7 @@ def test_there_has_to_be_such_an_interpreter(box: str) -> None:
             ("gone", "no worker process can be started"),
             ("x", "no environment 'x'"),
         ):
-            load = BoxPayload((Program(file=box, environment=name),), (0, 1))
+            load = BlackBoxPayload((Program(file=box, environment=name),), (0, 1))
             with pytest.raises(SampleError, match=why), few.lend(load):
                 pass
 
@@ -462,7 +462,9 @@ def test_programs_of_two_searches_do_not_end_each_others_processes(
         "__init__",
         lambda self, *given: (started.append(self), start(self, *given))[1],
     )
-    loads = [BoxPayload((Program(file=str(f)),), (np.zeros(3), np.ones(3))) for f in (box, other)]
+    loads = [
+        BlackBoxPayload((Program(file=str(f)),), (np.zeros(3), np.ones(3))) for f in (box, other)
+    ]
     with Workers(2) as pool:
         for _ in range(4):
             for load in loads:

@@ -13,7 +13,7 @@ import numpy as np
 from dpframe import HostMechanism
 from dpframe.draw.in_process import InProcessWorkers
 from dpframe.draw.local_executor import result
-from dpframe.draw.requests import BoxPayload, Request
+from dpframe.draw.requests import BlackBoxPayload, Request
 from dpframe.draw.streams import EVAL, Stream
 
 TOGETHER = threading.Barrier(2)
@@ -33,7 +33,7 @@ class Meeting(HostMechanism, name="meeting"):
 
 
 def test_threads_take_turns_and_leave_the_generators_as_they_were() -> None:
-    here, load = InProcessWorkers(), BoxPayload((Meeting(),), (np.zeros(1), np.zeros(1)))
+    here, load = InProcessWorkers(), BlackBoxPayload((Meeting(),), (np.zeros(1), np.zeros(1)))
     before = random.getstate(), np.random.get_state()[1].tolist()
 
     def draw(index: int) -> None:

@@ -12,7 +12,7 @@ import pytest
 from dpframe import HostMechanism, PureDP
 from dpframe.draw.pool import Workers
 from dpframe.draw.process import LONGEST_LINE, MOST_MESSAGES, WorkerStderr, split_messages
-from dpframe.draw.requests import BoxPayload, Request
+from dpframe.draw.requests import BlackBoxPayload, Request
 from dpframe.draw.streams import EVAL, Asking, Stream
 
 
@@ -41,7 +41,7 @@ def test_each_thing_is_printed_once_for_each_mechanism(
     with Workers(2) as workers:
         for level in (1.0, 2.0):
             for first in (0.0, 5.0)[: 3 - int(level)]:  # two pairs of one search, and another one
-                load = BoxPayload((Chatty(level=level),), (np.array([first]), np.ones(1)))
+                load = BlackBoxPayload((Chatty(level=level),), (np.array([first]), np.ones(1)))
                 with workers.lend(load, 2) as lent:
                     assert len(lent) == 2
                     for worker in lent:

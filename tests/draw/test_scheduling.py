@@ -11,7 +11,7 @@ from support.black_boxes import Box, Slow
 
 from dpframe.draw import scheduling
 from dpframe.draw.pool import Workers
-from dpframe.draw.requests import BoxPayload, RunCancelled
+from dpframe.draw.requests import BlackBoxPayload, RunCancelled
 
 
 class Process:
@@ -40,10 +40,10 @@ def test_a_caller_that_needs_two_is_not_passed(lender: Workers) -> None:
     order = []
 
     def wants(number: int) -> None:
-        with lender.lend(BoxPayload((Box(),), ((0.0,), (1.0,))), number):
+        with lender.lend(BlackBoxPayload((Box(),), ((0.0,), (1.0,))), number):
             order.append(number)
 
-    own = BoxPayload((Box(epsilon=3.0),), ((0.0,), (1.0,)))
+    own = BlackBoxPayload((Box(epsilon=3.0),), ((0.0,), (1.0,)))
     threads = [threading.Thread(target=wants, args=(number,)) for number in (2, 1)]
     with lender.lend(own):
         with lender.lend(own):
@@ -59,14 +59,14 @@ def test_a_caller_that_needs_two_is_not_passed(lender: Workers) -> None:
 
 
 def test_boxes_of_two_classes_share_no_process(lender: Workers) -> None:
-    box, other = (BoxPayload((each(),), ((0.0,), (1.0,))) for each in (Box, Slow))
+    box, other = (BlackBoxPayload((each(),), ((0.0,), (1.0,))) for each in (Box, Slow))
     with lender.lend(box) as (worker,):
         first: Any = worker
         first.process.imported = box.code
     with lender.lend(other) as (worker,):
         second: Any = worker
         assert second.process is not first.process
-    with lender.lend(BoxPayload((Box(epsilon=3.0),), ((0.0,), (1.0,)))) as (worker,):
+    with lender.lend(BlackBoxPayload((Box(epsilon=3.0),), ((0.0,), (1.0,)))) as (worker,):
         again: Any = worker
         assert again.process is first.process
 
@@ -87,7 +87,7 @@ def test_no_process_is_left_if_another_cannot_start(
     monkeypatch.setattr("dpframe.draw.pool.end", lambda *given: ended.extend(given))
     with (
         pytest.raises(OSError, match="no more"),
-        lender.lend(BoxPayload((Box(),), ((0.0,), (1.0,))), 2),
+        lender.lend(BlackBoxPayload((Box(),), ((0.0,), (1.0,))), 2),
     ):
         pass
     assert ended == made
@@ -96,7 +96,7 @@ def test_no_process_is_left_if_another_cannot_start(
 
 
 def test_who_waits_when_the_run_ends_is_told(lender: Workers) -> None:
-    load = BoxPayload((Box(),), ((0.0,), (1.0,)))
+    load = BlackBoxPayload((Box(),), ((0.0,), (1.0,)))
     told = threading.Event()
 
     def wait() -> None:

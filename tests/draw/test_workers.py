@@ -151,9 +151,9 @@ def test_ctrl_c_while_a_plan_waits_for_a_process_ends_it(monkeypatch: pytest.Mon
 
 
 def plan_load() -> Any:
-    from dpframe.draw.requests import BoxPayload
+    from dpframe.draw.requests import BlackBoxPayload
 
-    return BoxPayload((Box(),), (np.zeros(1), np.ones(1)))
+    return BlackBoxPayload((Box(),), (np.zeros(1), np.ones(1)))
 
 
 def local_class() -> Any:

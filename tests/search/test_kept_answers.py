@@ -215,7 +215,7 @@ def forgeries(number: int) -> Iterator[str]:
 
 def test_forged_answers_are_drawn_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a right digest too: no error, and nothing that is not a round of so many answers."""
-    monkeypatch.setattr("dpframe.count.kept_answers.MOST_BYTES", 1 << 16)
+    monkeypatch.setattr("dpframe.count.kept_answers.MOST_ROUND_BYTES", 1 << 16)
     file = tmp_path / "a.answers"
     taken = 0
     for line in forgeries(300):

@@ -9,7 +9,7 @@ from support import leaky_boxes as boxes
 from support.leaky_boxes import searched
 
 from dpframe.count.checkpoint import Store
-from dpframe.count.kept_answers import EVERY, LEAST, KeptChoices
+from dpframe.count.kept_answers import LEAST_SHARE, NOTE_SECONDS, KeptChoices
 from dpframe.draw import scheduling as pace
 from dpframe.draw.streams import EVAL, Stream
 from dpframe.search import black_box_arms
@@ -54,12 +54,12 @@ def test_who_goes_on_has_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_who_has_used_all_gets_some_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store()
     Try(store, monkeypatch).draws(100, 59.9)
-    assert Try(store, monkeypatch).draws(100, 1.0) == pytest.approx(LEAST * 60)
+    assert Try(store, monkeypatch).draws(100, 1.0) == pytest.approx(LEAST_SHARE * 60)
 
 
 def test_short_times_are_not_put_down(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store()
-    Try(store, monkeypatch).draws(100, EVERY / 2)
+    Try(store, monkeypatch).draws(100, NOTE_SECONDS / 2)
     assert store.load(STREAM, "spent-one") is None
 
 

@@ -49,7 +49,7 @@ def read(descriptor: int) -> Frame | None:
         return None
     mark, size, nbytes = _HEAD.unpack(head)
     if mark != _MARK or size > _MOST_HEADER:
-        raise NoFrameError("the box wrote between its answers")
+        raise NoFrameError("the black box wrote between its answers")
     try:
         if nbytes > _MOST_CONTENT:
             raise MemoryError
@@ -63,7 +63,7 @@ def read(descriptor: int) -> Frame | None:
     except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict):
-        raise NoFrameError("the box wrote between its answers")
+        raise NoFrameError("the black box wrote between its answers")
     return Frame(fields, content)
 
 

@@ -66,10 +66,10 @@ class Generator(NamedTuple):
         return _is_stateful(self.value) and (self.own or _is_of_entropy(self.value))
 
 
-def generators_of(boxes: Mapping[str, Any]) -> list[Generator]:
+def generators_of(black_boxes: Mapping[str, Any]) -> list[Generator]:
     """Return the generators that black boxes reach, each once, except for global ones.
 
-    The names of the boxes are equal in all processes.
+    The names of the black boxes are equal in all processes.
 
     They are searched in the globals, closures, defaults and attributes of the user's own functions
     and objects, and in the values that these hold.
@@ -77,7 +77,7 @@ def generators_of(boxes: Mapping[str, Any]) -> list[Generator]:
     by_identity: dict[int, Generator] = {}
     paths: collections.Counter[str] = collections.Counter()
     shared = {id(one) for one in global_generators().values()}
-    for value, place in _visited(boxes):
+    for value, place in _visited(black_boxes):
         own = place.outside == 0
         if (
             _is_generator(value)
@@ -90,19 +90,19 @@ def generators_of(boxes: Mapping[str, Any]) -> list[Generator]:
     return list(by_identity.values())
 
 
-def note_of(boxes: Sequence[Any]) -> str | None:
+def note_of(black_boxes: Sequence[Any]) -> str | None:
     """Return a note on the generators that got streams; None if there are none."""
-    own = [one for one in generators_of(_named(boxes)) if one.can_be_seeded]
+    own = [one for one in generators_of(_named(black_boxes)) if one.can_be_seeded]
     return f"{GAVE} {_listed(own)}" if own else None
 
 
-def advice(boxes: Sequence[Any]) -> str:
+def advice(black_boxes: Sequence[Any]) -> str:
     """Return a remark on what may be the reason for equal draws; empty if nothing is known."""
-    lines = [line for value, _ in _visited(_named(boxes)) for line in _seeding(value)]
+    lines = [line for value, _ in _visited(_named(black_boxes)) for line in _seeding(value)]
     if lines:
         first = ", ".join(list(dict.fromkeys(lines))[:_NAMED])
         return f". See {first}: seed once, outside the function, or from its rng"
-    fixed = [one for one in generators_of(_named(boxes)) if not one.can_be_seeded]
+    fixed = [one for one in generators_of(_named(black_boxes)) if not one.can_be_seeded]
     if fixed:
         return (
             f". See {_listed(fixed)}: make it anew in each call, and seed it from rng or not at all"
@@ -110,8 +110,8 @@ def advice(boxes: Sequence[Any]) -> str:
     return ""
 
 
-def _named(boxes: Sequence[Any]) -> dict[str, Any]:
-    return {str(number): box for number, box in enumerate(boxes)}
+def _named(black_boxes: Sequence[Any]) -> dict[str, Any]:
+    return {str(number): black_box for number, black_box in enumerate(black_boxes)}
 
 
 def _listed(generators: list[Generator]) -> str:
@@ -251,10 +251,12 @@ class _Place(NamedTuple):
         return self._replace(outside=self.outside + 1, home=home or self.home)
 
 
-def _visited(boxes: Mapping[str, Any]) -> Iterator[tuple[Any, _Place]]:
+def _visited(black_boxes: Mapping[str, Any]) -> Iterator[tuple[Any, _Place]]:
     """Yield values breadth first, so that the user's own code comes before libraries."""
     seen: dict[tuple[int, bool], Any] = {}  # the values are kept, so that no id is used again
-    queue = collections.deque((box, _Place(name, "", "", 0)) for name, box in boxes.items())
+    queue = collections.deque(
+        (black_box, _Place(name, "", "", 0)) for name, black_box in black_boxes.items()
+    )
     while queue and len(seen) < _MOST:
         value, place = queue.popleft()
         key = id(value), place.outside == 0

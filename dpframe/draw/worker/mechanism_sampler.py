@@ -39,7 +39,7 @@ def main() -> None:
     """Serve a run whose mechanisms are pickled."""
     adopt()
     sys.meta_path.insert(0, _EntryPoints())
-    own = os.getpid()  # read before a box can replace the function
+    own = os.getpid()  # read before a black box can replace the function
     with within(free_bytes()):  # code that asks for more memory gets an exception
         serve(
             lambda task: MechanismSampler(*loads(task.content)),
@@ -49,9 +49,9 @@ def main() -> None:
 
 
 class _EntryPoints(MetaPathFinder):
-    """Tolerates broken entry points if a box reads any: see `entry_points.tolerate`.
+    """Tolerates broken entry points if a black box reads any: see `entry_points.tolerate`.
 
-    Importing `importlib.metadata` takes a quarter of a worker's start, and few boxes need it.
+    Importing `importlib.metadata` takes a quarter of a worker's start, and few black boxes need it.
     """
 
     def find_spec(self, fullname: str, *_: Any) -> ModuleSpec | None:
@@ -82,7 +82,7 @@ class MechanismSampler(Sampler):
         self.mechanisms = mechanisms
         self._copies = [copier(value) for value in data]
 
-    def boxes(self) -> Sequence[Any]:
+    def black_boxes(self) -> Sequence[Any]:
         return self.mechanisms
 
     def questions(self, data: int) -> tuple[Callable[[], Any], None]:

@@ -35,7 +35,7 @@ class ModuleSampler(Sampler):
         super().__init__(AnswerEncoder(attributes))
         self._module, self._params, self._data = module, params, data
 
-    def boxes(self) -> Sequence[Any]:
+    def black_boxes(self) -> Sequence[Any]:
         return [getattr(self._module, "prepare", None)]
 
     def questions(self, data: int) -> tuple[Callable[[], Any], Callable[[], Any] | None]:

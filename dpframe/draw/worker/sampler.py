@@ -1,7 +1,7 @@
 """The loop of a worker process: load a black box and its data, draw chunks, answer.
 
-Tasks arrive on standard input and answers leave on standard output, both as frames. The box itself
-has an empty standard input, and its prints go to standard error.
+Tasks arrive on standard input and answers leave on standard output, both as frames. The black box
+itself has an empty standard input, and its prints go to standard error.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Sampler:
         """Return the reason if the outputs of a dataset are unusable, else None."""
         return next((one.fault for one in self.shared(variant, data) if one.changed()), None)
 
-    def boxes(self) -> Sequence[Any]:
+    def black_boxes(self) -> Sequence[Any]:
         """Return the values whose code makes the releases of each variant."""
         raise NotImplementedError
 
@@ -167,13 +167,13 @@ class Sampler:
         return seed
 
     def kept_generators(self) -> list[generators.Generator]:
-        """Return the generators that the boxes keep; a first call may make or import more."""
+        """Return the generators that the black boxes keep; a first call may make or import more."""
         if self._looks < 2 or len(sys.modules) != self._modules:
             self._looks, self._modules = self._looks + 1, len(sys.modules)
             known = self._prepared.items()
             made = {f"{variant}.{data}": one.state for (variant, data), one in known if one.made}
-            boxes = {str(variant): box for variant, box in enumerate(self.boxes())}
-            self._generators = generators.generators_of({**boxes, **made})
+            numbered = {str(variant): one for variant, one in enumerate(self.black_boxes())}
+            self._generators = generators.generators_of({**numbered, **made})
         return self._generators
 
     @contextlib.contextmanager
@@ -295,4 +295,4 @@ class Server:
                 text = self._describe(error)
                 self.answer(Frame({"reply": "raised", "type": type(error).__name__, "error": text}))
                 return
-            os._exit(1)  # the box has broken the interpreter
+            os._exit(1)  # the black box has broken the interpreter

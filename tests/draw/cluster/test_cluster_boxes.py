@@ -26,9 +26,14 @@ from dpframe.count import draws, pair_pass as learned
 from dpframe.draw import remote
 from dpframe.draw.in_process import InProcessWorkers
 from dpframe.draw.local_executor import LocalExecutor
-from dpframe.draw.remote import Box as Shared, BoxOutputs, DrawBox, RemoteBoxes
+from dpframe.draw.remote import (
+    BlackBoxOutputs,
+    DrawBlackBox,
+    RemoteBlackBoxes,
+    SharedBlackBox as Shared,
+)
 from dpframe.draw.requests import (
-    BoxPayload,
+    BlackBoxPayload,
     DeadlinePassed,
     Drawn,
     LostError,
@@ -88,12 +93,12 @@ class PrefixCounts(DaskExecutor):
 @pytest.mark.parametrize(
     ("document", "plugins", "what"),
     [
-        (spec({"use": "box"}, {"use": "slow"}), [*PLUGINS, *BOXES], "DrawBox"),
+        (spec({"use": "box"}, {"use": "slow"}), [*PLUGINS, *BOXES], "DrawBlackBox"),
         (searches.spec("laplace", trials=6_000), [Three], "CountSegment"),
         (
             without_attacks(searches.spec({"use": "answers-box"}, trials=3_000)),
             [Three, Answers],
-            "DrawBox",
+            "DrawBlackBox",
         ),
     ],
     ids=["boxes", "search", "search of a box"],
@@ -191,25 +196,25 @@ DATA = (np.zeros(1), np.ones(1))
 WHERE = Stream(1, "a", 0, EVAL), 0, 0, 1, 4
 
 
-def drawn(boxes: RemoteBoxes, load: BoxPayload, *, deadline: float | None = None) -> Any:
+def drawn(boxes: RemoteBlackBoxes, load: BlackBoxPayload, *, deadline: float | None = None) -> Any:
     with boxes.lend(load) as (worker,):
         return worker.outputs(Request(0, 0, *WHERE), deadline)
 
 
 def directly(box: Any) -> Any:
-    with InProcessWorkers().lend(BoxPayload((box,), DATA)) as (worker, *_):
+    with InProcessWorkers().lend(BlackBoxPayload((box,), DATA)) as (worker, *_):
         return worker.outputs(Request(0, 0, *WHERE), None)
 
 
-def ended(ending: Exception, releases: int = 0) -> BoxOutputs:
-    return BoxOutputs((), ending, releases, {})
+def ended(ending: Exception, releases: int = 0) -> BlackBoxOutputs:
+    return BlackBoxOutputs((), ending, releases, {})
 
 
 @pytest.mark.parametrize("ending", [LostError("it ended"), RunCancelled()], ids=["lost", "stopped"])
 def test_a_process_that_ends_with_its_machine_is_another_try(ending: Exception) -> None:
     source = InProcessWorkers()
-    boxes = RemoteBoxes(Near(ended(ending, 3)), source)
-    outputs = drawn(boxes, BoxPayload((Box(),), DATA))
+    boxes = RemoteBlackBoxes(Near(ended(ending, 3)), source)
+    outputs = drawn(boxes, BlackBoxPayload((Box(),), DATA))
     assert outputs.tobytes() == directly(Box()).tobytes()
     assert source.calls == 3 + 4
 
@@ -219,7 +224,7 @@ def test_a_box_that_ends_its_process_fails(box: Any, times: int) -> None:
     """At once if it takes no seed: what it would draw again is something else."""
     near = Near(*[ended(LostError("it ended"))] * times)
     with pytest.raises(SampleError, match="it ended"):
-        drawn(RemoteBoxes(near, InProcessWorkers()), BoxPayload((box,), DATA))
+        drawn(RemoteBlackBoxes(near, InProcessWorkers()), BlackBoxPayload((box,), DATA))
 
 
 @pytest.mark.parametrize(
@@ -234,13 +239,13 @@ def test_a_box_that_ends_its_process_fails(box: Any, times: int) -> None:
 )
 def test_what_a_box_does_there_is_what_it_does_here(given: Any, error: Any) -> None:
     with pytest.raises(error):
-        drawn(RemoteBoxes(Near(given), InProcessWorkers()), BoxPayload((Box(),), DATA))
+        drawn(RemoteBlackBoxes(Near(given), InProcessWorkers()), BlackBoxPayload((Box(),), DATA))
 
 
 def test_outputs_of_another_type_fail_the_box() -> None:
     request = Request(0, 0, *WHERE, shape=Shape((), np.dtype("f8")))
-    task = DrawBox(Shared("near", BoxPayload((Box(),), DATA)), request, None)
-    right = BoxOutputs((Drawn(np.zeros(4)),), None, 4, {})
+    task = DrawBlackBox(Shared("near", BlackBoxPayload((Box(),), DATA)), request, None)
+    right = BlackBoxOutputs((Drawn(np.zeros(4)),), None, 4, {})
     assert task.checked(right) is right
     for wrong in (np.zeros(3), np.zeros(4, np.float32), np.zeros((4, 1))):
         with pytest.raises(WrongResultError):
@@ -250,8 +255,8 @@ def test_outputs_of_another_type_fail_the_box() -> None:
 @pytest.mark.slow
 def test_a_run_that_ends_asks_for_nothing_more() -> None:
     near = Near()
-    boxes = RemoteBoxes(near, InProcessWorkers())
-    with boxes.lend(BoxPayload((Box(),), DATA)) as (worker,):
+    boxes = RemoteBlackBoxes(near, InProcessWorkers())
+    with boxes.lend(BlackBoxPayload((Box(),), DATA)) as (worker,):
         boxes.stop()
         with pytest.raises(RunCancelled):
             list(worker.draw(Request(0, 0, *WHERE), None))
@@ -260,24 +265,24 @@ def test_a_run_that_ends_asks_for_nothing_more() -> None:
 
 def test_what_no_worker_can_draw_is_drawn_here() -> None:
     near = Near(RefusedError("a worker cannot use the environment 'old'"))
-    outputs = drawn(RemoteBoxes(near, InProcessWorkers()), BoxPayload((Box(),), DATA))
+    outputs = drawn(RemoteBlackBoxes(near, InProcessWorkers()), BlackBoxPayload((Box(),), DATA))
     assert outputs.tobytes() == directly(Box()).tobytes()
     assert near.said == ["box is drawn on this machine: a worker cannot use the environment 'old'"]
 
 
 def test_words_are_told_even_if_an_answer_was_lost() -> None:
     asking = Asking()
-    load = BoxPayload((Answers(),), DATA)
+    load = BlackBoxPayload((Answers(),), DATA)
     for _ in range(2):  # a process tells a word once
         source = InProcessWorkers()
-        with RemoteBoxes(Near(), source).lend(load) as (worker,):
+        with RemoteBlackBoxes(Near(), source).lend(load) as (worker,):
             list(worker.draw(Request(0, 0, *WHERE, asking), None))
         assert "str" in source.words.values()
 
 
-def asked(box: Any, seconds: float | None = None) -> DrawBox:
-    shared = Shared("near", BoxPayload((box,), DATA))
-    return DrawBox(shared, Request(0, 0, *WHERE), seconds)
+def asked(box: Any, seconds: float | None = None) -> DrawBlackBox:
+    shared = Shared("near", BlackBoxPayload((box,), DATA))
+    return DrawBlackBox(shared, Request(0, 0, *WHERE), seconds)
 
 
 @pytest.mark.slow
@@ -316,7 +321,7 @@ def test_another_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def of_box(box: Any, environment: Environment | None = None) -> Shared:
-    return Shared("near", BoxPayload((box,), DATA), None, environment)
+    return Shared("near", BlackBoxPayload((box,), DATA), None, environment)
 
 
 def test_another_program_is_refused(tmp_path: Path) -> None:
@@ -329,7 +334,7 @@ def test_another_program_is_refused(tmp_path: Path) -> None:
             return PureDP(1.0)
 
     Program.module.write_text("def prepare(params, data):\n    return float\n")
-    box = RemoteBoxes(Near(), InProcessWorkers()).shared(BoxPayload((Program(),), DATA))
+    box = RemoteBlackBoxes(Near(), InProcessWorkers()).shared(BlackBoxPayload((Program(),), DATA))
     assert remote._interpreters(box) == {}
     Program.module.write_text("def prepare(params, data):\n    return int\n")
     with pytest.raises(RefusedError, match=r"does not have the program \S*box\.py of the run"):
