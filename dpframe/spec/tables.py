@@ -255,9 +255,10 @@ def _keys(of: type[model.TomlTable]) -> list[str]:
 
 def _misplaced(kind: Any, table: Any, registry: Registry) -> dict[str, Any]:
     """Return the parameters of a plugin that were written beside `params` in its table."""
+    use = table.get("use") if isinstance(table, dict) else None
     try:
-        entry = registry.get(_KIND_AT[kind], table["use"])
-    except (PluginError, LookupError, TypeError):
+        entry = registry.get(_KIND_AT[kind], use) if isinstance(use, str) else None
+    except (PluginError, KeyError):  # an ambiguous name; a table of no kind
         return {}
     # Keys of the table itself are never taken for parameters of the plugin.
     taken = model.MechanismTable.model_fields

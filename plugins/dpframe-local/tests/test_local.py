@@ -10,6 +10,7 @@ import dpframe_local
 import jax
 import numpy as np
 import pytest
+from dpframe_local import ldp_auditor
 from dpframe_local.longitudinal import LongitudinalGRR, LongitudinalUnary
 from dpframe_local.multidimensional import Sampled, SampledWithFakes, Split
 from dpframe_local.protocols import (
@@ -17,6 +18,7 @@ from dpframe_local.protocols import (
     GRR,
     OLH,
     OUE,
+    SHE,
     SUE,
     THE,
     HadamardResponse,
@@ -24,6 +26,7 @@ from dpframe_local.protocols import (
     signs,
 )
 from dpframe_local.shuffled import ShuffledDP, ShuffledGRR
+from scipy import stats
 
 import dpframe
 from dpframe.plugins import Values
@@ -193,6 +196,116 @@ def test_a_rare_fake_value_tells_more():
     assert rare.claim(MANY) is None
     with pytest.raises(ValueError, match="add to 1"):
         SampledWithFakes(prior=(0.5, 0.1)).check()
+
+
+AUDITED = [
+    GRR(epsilon=2.0, k=20),
+    SubsetSelection(epsilon=0.5, k=20),
+    SUE(epsilon=2.0, k=20),
+    OUE(epsilon=1.0, k=20),
+    THE(epsilon=2.0, k=20),
+    SHE(epsilon=2.0, k=20),
+    BLH(epsilon=1.0, k=20),
+    OLH(epsilon=2.0, k=20),
+]
+
+
+def supported(mechanism, value, n):
+    """Reports by NumPy alone, each as the set of values that LDP-Auditor chooses its guess from."""
+    rng, k, e = np.random.default_rng(5), mechanism.k, math.exp(mechanism.epsilon)
+    own = np.arange(k) == value
+    if isinstance(mechanism, GRR):
+        shift = np.where(rng.random(n) < e / (e + k - 1), 0, rng.integers(1, k, n))
+        return (value + shift)[:, None] % k == np.arange(k)
+    if isinstance(mechanism, SubsetSelection):
+        size = round(k / (e + 1))
+        kept = rng.random((n, 1)) < size * e / (size * e + k - size)
+        order = np.where(own, np.where(kept, -1.0, 2.0), rng.random((n, k)))
+        return order <= np.sort(order, axis=1)[:, size - 1 : size]
+    if isinstance(mechanism, BLH | OLH):
+        g = 2 if isinstance(mechanism, BLH) else round(e + 1)
+        hashes = rng.integers(0, g, (n, k))
+        shift = np.where(rng.random(n) < e / (e + g - 1), 0, rng.integers(1, g, n))
+        return hashes == (hashes[:, value] + shift)[:, None] % g
+    if isinstance(mechanism, THE | SHE):
+        noisy = own + rng.laplace(scale=2 / mechanism.epsilon, size=(n, k))
+        if isinstance(mechanism, THE):
+            return noisy > mechanism.theta
+        noisy = np.clip(noisy, 0, 1)
+        return noisy == noisy.max(axis=1, keepdims=True)
+    half = math.exp(mechanism.epsilon / 2)
+    p, q = (half / (half + 1), 1 / (half + 1)) if isinstance(mechanism, SUE) else (0.5, 1 / (e + 1))
+    return rng.random((n, k)) < np.where(own, p, q)
+
+
+@pytest.mark.parametrize("mechanism", AUDITED, ids=named)
+def test_guesses_of_ldp_auditor_by_simulation(mechanism):
+    """Five and a half deviations of two rates: a false alarm has a probability below 1e-7."""
+    n = 20_000
+    sets = supported(mechanism, mechanism.k - 1, n).astype(float)
+    sets[sets.sum(axis=1) == 0] = 1.0
+    guessed = sets / sets.sum(axis=1, keepdims=True)  # the probability of each guess
+    rate = ldp_auditor.guess_rate(mechanism)
+    rest = (1 - rate) / (mechanism.k - 1)
+    for found, expected in ((guessed[:, -1], rate), (guessed[:, 0], rest)):
+        assert abs(found.mean() - expected) < 5.5 * found.std() / math.sqrt(n) < 0.3 * expected
+
+
+def test_the_result_of_ldp_auditor_by_hand():
+    """p = e/(e + 1) for two values; n = 4: the bounds of 2.92 and 1.08 of 4 reports."""
+    tail = 0.04 / 4
+    rate, n = math.e / (math.e + 1), 4
+    low = stats.beta.ppf(tail, n * rate, n - n * rate + 1)
+    high = stats.beta.isf(tail, n - n * rate + 1, n * rate)
+    found = ldp_auditor.expected_epsilon(rate, 2, trials=n, alpha=0.04)
+    assert found == pytest.approx(math.log(low / high))
+    assert found < 0
+    many = [ldp_auditor.expected_epsilon(rate, 2, trials=10**power) for power in (3, 6, 12)]
+    assert many == sorted(many)
+    assert many[-1] == pytest.approx(1.0, abs=1e-4)
+
+
+def rows(header):
+    """Rows of the table of the README with this header, each as a list of texts."""
+    lines = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8").splitlines()
+    below = lines[next(at for at, line in enumerate(lines) if line.startswith(header)) + 2 :]
+    table = itertools.takewhile(lambda line: line.startswith("|"), below)
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+
+
+def number(text):
+    return float(text.partition(",")[0])
+
+
+def test_the_readme_has_what_ldp_auditor_is_expected_to_print():
+    """Certified bounds are at most the exact loss; other columns of two tables are computed."""
+    first = rows("| protocol | claimed ε | exact loss")
+    for row, (_, loss, found) in zip(first, ldp_auditor.table(), strict=True):
+        assert (row[2], row[4]) == (f"{loss:.2f}".removesuffix(".00"), f"{found:.2f}")
+        assert 0.96 * loss < number(row[3]) <= loss
+    second = rows("| pure-ldp 1.1.2 |")
+    assert len(second) == 8
+    for name, claimed, loss, certified, found in second:
+        epsilon, cls = float(claimed), {"SUE": SUE, "OUE": OUE}[name]
+        p, q = cls(epsilon=epsilon).rates(np)
+        p += (1 - p) * q  # a bit is set by chance, and then set again with probability p
+        expected = math.log(p * (1 - q) / (q * (1 - p)))
+        guessed = ldp_auditor.expected_epsilon(ldp_auditor.supported_rate(p, q, 25), 25)
+        assert loss == f"{expected:.2f}"
+        assert found == f"{guessed:.2f}" + (", violated" if guessed > epsilon else "")
+        assert certified.endswith(", violated")
+        assert epsilon < number(certified) <= expected
+    third = rows("| multi-freq-ldpy 0.2.5 |")
+    assert len(third) == 11
+    for _, claimed, loss, certified in third:
+        assert 0.9 * number(loss) < number(certified) <= number(loss) <= number(claimed)
+
+
+def test_ldp_auditor_never_gets_the_whole_loss():
+    for name, loss, found in ldp_auditor.table():
+        assert 0.4 < found < loss <= 2.0 + 1e-9, name
+    with pytest.raises(ValueError, match="no attack on 'hadamard-response'"):
+        ldp_auditor.guess_rate(HadamardResponse())
 
 
 @pytest.mark.parametrize(
