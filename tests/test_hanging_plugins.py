@@ -61,9 +61,9 @@ def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     before = set(threading.enumerate())
     monkeypatch.setattr(builtins, "wait_for_the_end_of_the_test", over.wait, raising=False)
     monkeypatch.setattr(machine, "GRACE", 0.5)
-    monkeypatch.setattr(work, "FIRST_PATIENCE", 0.5)
-    monkeypatch.setattr(work, "PATIENCE", 0.5)
-    monkeypatch.setattr(schedule, "FAREWELL", 0.05)
+    monkeypatch.setattr(work, "FIRST_OVERTIME_SECONDS", 0.5)
+    monkeypatch.setattr(work, "OVERTIME_SECONDS", 0.5)
+    monkeypatch.setattr(schedule, "FAREWELL_SECONDS", 0.05)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delenv("DPFRAME_NO_PLUGINS", raising=False)
     monkeypatch.setattr(

@@ -30,7 +30,7 @@ from dpframe.spec.audit import Cell, RunSettings
 
 BATCH_ELEMENTS = 1 << 14  # output coordinates that are scored in one call
 
-KINDS = 16  # kinds of exceptions of a segment that are remembered
+MOST_KINDS = 16  # kinds of exceptions of a segment that are remembered
 
 
 class BlackBoxDraws(draws.Draws):
@@ -304,7 +304,7 @@ class BlackBoxPass(PassWork):
             asked = self.the_pass.shape.asking is not None  # arrays have no exceptions to count
             for cell, place in self.the_pass.cells if self._changed and asked else ():
                 tally, kinds = self.exceptions[place.variant], sorted(self._kinds[place.variant])
-                raised = checkpoint.Saved(tally.done, [tally.prefix.tolist(), kinds[:KINDS]])
+                raised = checkpoint.Saved(tally.done, [tally.prefix.tolist(), kinds[:MOST_KINDS]])
                 key = checkpoint.RAISED + self.keys[cell.id]
                 self.store.save(self.the_pass.stream, key, raised)
             super().save()
@@ -364,7 +364,7 @@ class BlackBoxPass(PassWork):
         if self.the_pass.shape.asking is None:
             return Noted(different_outputs(outputs, self.source.words), len(outputs), 0, set())
         own = Answers(outputs)
-        kinds = np.unique(own.kinds[own.raised])[:KINDS].tolist()
+        kinds = np.unique(own.kinds[own.raised])[:MOST_KINDS].tolist()
         return Noted(different((outputs,)), len(outputs), int(own.raised.sum()), {*kinds})
 
     def _look_for_drift(

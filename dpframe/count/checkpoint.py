@@ -31,7 +31,7 @@ RAISED = "raised-"
 """Prefix of the keys under which a black box's exceptions are stored, beside the counts: their
 numbers on D and on D′, and a list of their kinds."""
 
-INTERVAL = 2.0  # seconds between two writes
+WRITE_SECONDS = 2.0  # seconds between two writes
 
 
 class Saved(NamedTuple):
@@ -80,8 +80,8 @@ class Store:
 
     @property
     def due(self) -> bool:
-        """True if `INTERVAL` has passed since the last write."""
-        return time.monotonic() - self._written > INTERVAL
+        """True if `WRITE_SECONDS` has passed since the last write."""
+        return time.monotonic() - self._written > WRITE_SECONDS
 
     def flush(self) -> None:
         """Write the changes; a failure is noted in `problem`, and the counts stay in memory."""

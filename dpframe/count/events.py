@@ -90,9 +90,9 @@ def in_words(gives: str, edge: Any, *, is_above: bool) -> str:
 
 
 MOST_EXAMINED = 1 << 12  # outputs of each dataset that are searched for examples
-SHOWN = 3  # examples of outputs inside an event, and outside it
-MOST_NUMBERS = 6  # of an example
-LONGEST = 80  # characters of an example
+MOST_EXAMPLES = 3  # examples of outputs inside an event, and outside it
+MOST_EXAMPLE_NUMBERS = 6  # of an example
+LONGEST_EXAMPLE = 80  # characters of an example
 
 Output = tuple[bool, Callable[[], str]]  # True if it is at or above a cut, and its text
 
@@ -100,11 +100,11 @@ Output = tuple[bool, Callable[[], str]]  # True if it is at or above a cut, and 
 def in_short(values: HostArray, texts: Mapping[float, str] = MappingProxyType({})) -> str:
     """Write an output of numbers, shape [...]: `(0.31, -1.2, … 12 numbers)`."""
     flat = np.ravel(values).tolist()
-    shown = [texts.get(value, f"{value:.6g}") for value in flat[:MOST_NUMBERS]]
-    if len(flat) > MOST_NUMBERS:
+    shown = [texts.get(value, f"{value:.6g}") for value in flat[:MOST_EXAMPLE_NUMBERS]]
+    if len(flat) > MOST_EXAMPLE_NUMBERS:
         shown.append(f"… {len(flat)} numbers")
     text = shown[0] if len(flat) == 1 else f"({', '.join(shown)})"
-    return escape(text if len(text) <= LONGEST else f"{text[:LONGEST]}…")
+    return escape(text if len(text) <= LONGEST_EXAMPLE else f"{text[:LONGEST_EXAMPLE]}…")
 
 
 def examples_of(both: Sequence[Iterable[Output]], *, is_above: bool) -> dict[str, Any]:
@@ -113,11 +113,11 @@ def examples_of(both: Sequence[Iterable[Output]], *, is_above: bool) -> dict[str
     `both` has outputs on D and on D′, each with True if it is at or above the cut.
     """
     examples: dict[str, list[str]] = {"inside": [], "outside": []}
-    for at_or_above, told in itertools.chain.from_iterable(zip(*both, strict=False)):
+    for at_or_above, text_of in itertools.chain.from_iterable(zip(*both, strict=False)):
         own = examples["inside" if at_or_above == is_above else "outside"]
-        if len(own) < SHOWN and (text := plain_text(told())) not in own:
+        if len(own) < MOST_EXAMPLES and (text := plain_text(text_of())) not in own:
             own.append(text)
-        if min(map(len, examples.values())) == SHOWN:
+        if min(map(len, examples.values())) == MOST_EXAMPLES:
             break
     return examples
 
@@ -143,16 +143,17 @@ def event_of(
     number = int(choose(counts, trials, slope, basis.contrast.delta).event[0])
     side, cut = divmod(number, len(cuts))
     is_above, edge = side in (0, 2), float(cuts[cut])
-    told = told_by(attack, state, edge, is_above, {})
+    description = attack_words(attack, state, edge, is_above, {})
     both: list[Iterable[Output]] = []
-    for drawn in () if told else work.examples(place.variant):
+    for drawn in () if description else work.examples(place.variant):
         rows = drawn[:MOST_EXAMINED]
         views = trace.seen(attack, rows, work.the_pass.shape, work.dtype)
         scores = compiled_scores(attack, state, views, work.dtype, len(rows))
         at = cuts[cut].astype(scores.dtype)
         both.append(outputs_of(scores, at, (partial(in_short, row) for row in rows)))
     hits = counts[:, cut] if is_above else trials - counts[:, cut]
-    event = told or f"{cell.attack.label} {in_words(attack.gives, cuts[cut], is_above=is_above)}"
+    in_scores = in_words(attack.gives, cuts[cut], is_above=is_above)
+    event = description or f"{cell.attack.label} {in_scores}"
     return WitnessRecord(
         event=plain_text(" ".join(str(event).split())),
         more_likely="D′" if side < 2 else "D",
@@ -170,8 +171,8 @@ def outputs_of(
     return zip((scores >= edge).tolist(), texts, strict=True)
 
 
-def told_by(attack: Attack, state: Tree, edge: float, above: bool, words: Any) -> str | None:
-    """Return an event in the attack's own words, in one line; None if it has none."""
+def attack_words(attack: Attack, state: Tree, edge: float, above: bool, words: Any) -> str | None:
+    """Return the attack's own description of an event, in one line; None if it has none."""
     description: Any = call_plugin("words", attack.words, state, edge, above, words)
     return None if description is None else " ".join(str(description).split())
 
@@ -203,14 +204,14 @@ def compiled_scores(
     return np.concatenate([score(outputs[at : at + block]) for at in range(0, len(outputs), block)])
 
 
-CUTS = 64  # events of an attack in one direction, at most
+MOST_CUTS = 64  # events of an attack in one direction, at most
 
 SLOW_FROM = 1 << 12
 """Answers per dataset from which attacks are used that are slow to learn, or compiled."""
 
-WIDEST = 64  # numbers of an answer up to which these are used
-TRIED = 64  # answers that are scored alone and together, to compare the scores
-BLOCK = 1 << 14  # answers that are scored at a time
+MOST_LEARNED_NUMBERS = 64  # numbers of an answer up to which these are used
+TRIED_ALONE = 64  # answers that are scored alone and together, to compare the scores
+SCORED_TOGETHER = 1 << 14  # answers that are scored at a time
 
 
 class LearnedAttack(NamedTuple):
@@ -246,7 +247,9 @@ class AnswerEvents:
         """Let every attack learn from rows on D and on D′, and choose cuts by their scores."""
         self.shape = shape
         cheap = [one.value.portable and not one.value.slow_to_learn for one in self.attacks]
-        all_of_them = (len(train[0]) >= SLOW_FROM and shape.width <= WIDEST) or not any(cheap)
+        all_of_them = (
+            len(train[0]) >= SLOW_FROM and shape.width <= MOST_LEARNED_NUMBERS
+        ) or not any(cheap)
         self.learned = [
             self._learned(place, choice, train)
             for place, choice in enumerate(self.attacks)
@@ -271,8 +274,8 @@ class AnswerEvents:
         """
         place, attack, state, cuts = self.learned[number]
         edge = float(cuts[cut])
-        told = told_by(attack, state, edge, is_above, words)
-        return place, told, in_words(attack.gives, edge, is_above=is_above)
+        description = attack_words(attack, state, edge, is_above, words)
+        return place, description, in_words(attack.gives, edge, is_above=is_above)
 
     def scores_of(self, number: int, rows: HostArray) -> HostArray:
         """Return the scores of answers by a learned attack, as floats, shape [n]."""
@@ -297,16 +300,16 @@ class AnswerEvents:
         scores = [scores_of(attack, state, part) for part in train]
         values = np.unique(np.concatenate(scores))
         values = values[~np.isnan(values)]
-        if len(values) > CUTS:
-            values = np.unique(TailCuts(CUTS).bind(scores[0], scores[1]))
+        if len(values) > MOST_CUTS:
+            values = np.unique(TailCuts(MOST_CUTS).bind(scores[0], scores[1]))
         # All answers lie at or above the lowest value, so there is no event at it.
         cuts = values[1:].astype(np.float64) if len(values) > 1 else np.array([np.inf])
         return LearnedAttack(place, attack, state, cuts)
 
     def _try(self, attack: Attack, state: Tree, rows: tuple[HostArray, HostArray]) -> None:
         """Check once that an attack sees and scores every answer alone."""
-        few = min(TRIED, *map(len, rows))
-        if few < 2 or (attack, self.mechanism) in self.tried:
+        number = min(TRIED_ALONE, *map(len, rows))
+        if number < 2 or (attack, self.mechanism) in self.tried:
             return
         self.tried.add((attack, self.mechanism))
 
@@ -314,16 +317,16 @@ class AnswerEvents:
             scores = scores_of(attack, state, self._looked(attack, part))
             return scores.astype(np.float64) if scores.dtype == bool else scores
 
-        trace.check_seen_alone(attack, rows[0][:few], self.shape, FLOAT)
-        row_checks.check_rows_alone(score, (rows[0][:few], rows[1][:few]))
+        trace.check_seen_alone(attack, rows[0][:number], self.shape, FLOAT)
+        row_checks.check_rows_alone(score, (rows[0][:number], rows[1][:number]))
 
     def _looked(self, attack: Attack, rows: HostArray) -> HostArray:
         return trace.seen(attack, rows, self.shape, FLOAT)
 
     def _above(self, number: int, cuts: Floats, rows: HostArray) -> Any:
         total = np.zeros(len(cuts), np.int64)
-        for at in range(0, len(rows), BLOCK):
-            ordered = np.sort(self.scores_of(number, rows[at : at + BLOCK]))
+        for at in range(0, len(rows), SCORED_TOGETHER):
+            ordered = np.sort(self.scores_of(number, rows[at : at + SCORED_TOGETHER]))
             ordered = ordered[~np.isnan(ordered)]
             total += len(ordered) - np.searchsorted(ordered, cuts, side="left")
         return total

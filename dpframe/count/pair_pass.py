@@ -27,7 +27,7 @@ from dpframe.interfaces.plugin_calls import arrays, call_plugin, learns
 Counter = Callable[[Sequence[Callable[[], Any]]], list[Any]]
 """Makes calls, perhaps concurrently, and returns their values."""
 
-TRIP = 0.1
+SEND_SECONDS = 0.1
 """Seconds below which a segment is counted in this process if a core is free: sending it takes
 hundredths of a second, compiling elsewhere takes seconds, and a search waits for every round."""
 
@@ -124,7 +124,7 @@ class PairPass(TracedPass):
     ) -> tuple[Segment, tuple[Tree, ...]]:
         chunks = segment.stop - segment.first
         small = not self.executor.is_local and not self.the_pass.slow
-        if small and self.draws.seconds * chunks < TRIP and _CORES.acquire(blocking=False):
+        if small and self.draws.seconds * chunks < SEND_SECONDS and _CORES.acquire(blocking=False):
             try:
                 return super().draw_and_count(index, segment, LOCAL_EXECUTOR)
             finally:

@@ -123,15 +123,15 @@ def no_counts(the_pass: Pass, layouts: tuple[Tree, ...]) -> tuple[Any, ...]:
     )
 
 
-FIRST = 24
+FIRST_ROUND = 24
 """Draws of the first round, on each dataset. It fixes the events, so nothing is bet on it."""
 
-FINE, COARSE, MANY = 16, 5, 20_000
-"""A round is 1/FINE of all before it, and 1/COARSE beyond MANY draws."""
+EARLY_PARTS, LATE_PARTS, LATE_FROM = 16, 5, 20_000
+"""A round is 1/EARLY_PARTS of all draws before it, and 1/LATE_PARTS beyond LATE_FROM draws."""
 
-LEAST = 4  # draws of a round
+LEAST_ROUND = 4  # draws of a round, at least
 
-PIECES = 16  # parts of a segment, so that threads share a round
+SEGMENT_PARTS = 16  # parts of a segment, so that threads share a round
 
 
 def ends(trials: int, rows: int, *, whole: bool) -> list[int]:
@@ -142,7 +142,11 @@ def ends(trials: int, rows: int, *, whole: bool) -> list[int]:
     round_ends: list[int] = []
     end = 0
     while end < trials:
-        step = max(LEAST, end // (FINE if end < MANY else COARSE)) if end else FIRST
+        step = (
+            max(LEAST_ROUND, end // (EARLY_PARTS if end < LATE_FROM else LATE_PARTS))
+            if end
+            else FIRST_ROUND
+        )
         end += step
         if whole or end > rows:
             end = -(-end // rows) * rows
@@ -176,13 +180,15 @@ class Rounds:
     ) -> None:
         self.rows = rows
         stops = ends(trials, rows, whole=whole)
-        further = frozenset(ends(trials + 2 * max(trials, rows, FIRST), rows, whole=whole)[:-1])
+        further = frozenset(
+            ends(trials + 2 * max(trials, rows, FIRST_ROUND), rows, whole=whole)[:-1]
+        )
         self.parts = [
             RoundSpan(start, end, end in further)
             for start, end in zip([0, *stops[:-1]], stops, strict=True)
         ]
         self.zero = trees.map(lambda leaf: leaf.astype(np.int64), zeros)
-        self._step = max(1, SEGMENT_ELEMENTS // PIECES // (rows * max(1, elements)))
+        self._step = max(1, SEGMENT_ELEMENTS // SEGMENT_PARTS // (rows * max(1, elements)))
         self._sliced = not whole  # True if the first chunk is cut into slices, a round each
         self._starts = [part.start for part in self.parts]
         self._whole = [part.start // rows for part in self.parts]
@@ -332,7 +338,7 @@ def _put(tree: Any, place: Any, new: Any) -> None:
 # how many scores they counted, which is known: every row of a chunk is counted once.
 
 
-LARGEST = 1 << 62  # no count is larger, so totals fit in 64 bits
+LARGEST_COUNT = 1 << 62  # no count is larger, so totals fit in 64 bits
 
 
 def checked_counts(
@@ -372,7 +378,11 @@ def counts_of_leaves(
     sums = call_plugin("counted", statistic.counted, counts)
     wanted = np.asarray(trials, np.int64)
     # Any statistic counts less than 2³¹ in one call, and a call has at least one score.
-    most = wanted if sums is not None else np.where(wanted < LARGEST >> 31, wanted << 31, LARGEST)
+    most = (
+        wanted
+        if sums is not None
+        else np.where(wanted < LARGEST_COUNT >> 31, wanted << 31, LARGEST_COUNT)
+    )
     for leaf in arrays:
         limits = np.broadcast_to(most, leaf.shape[: lead + 1])
         if np.any(leaf > limits.reshape(limits.shape + (1,) * (leaf.ndim - lead - 1))):
@@ -392,6 +402,6 @@ def integers(counts: Any, shape: tuple[int, ...] | None = None) -> HostArray:
         raise WrongResultError(f"{array.dtype} in place of counts")
     if shape not in (None, array.shape):
         raise WrongResultError(f"counts of shape {array.shape} in place of {shape}")
-    if array.size and (array.min() < 0 or array.max() > LARGEST):
+    if array.size and (array.min() < 0 or array.max() > LARGEST_COUNT):
         raise WrongResultError("counts that are negative or impossibly large")
     return array.astype(np.int64)

@@ -15,7 +15,7 @@ from dpframe.interfaces.plugin_calls import arrays, call_plugin, check_updated
 from dpframe.interfaces.statistic import Statistic, add_scores
 
 FLOAT = np.dtype(np.float64)  # type in which they are scored
-FEWEST = 64  # rows of a compiled program, at least: few sizes compile fast
+LEAST_ROWS = 64  # rows of a compiled program, at least: few sizes compile fast
 
 
 def scores_of(attack: Attack, state: Tree, outputs: HostArray) -> HostArray:
@@ -27,7 +27,7 @@ def scores_of(attack: Attack, state: Tree, outputs: HostArray) -> HostArray:
     else:
         from dpframe.draw.programs import score_given
 
-        rows = max(FEWEST, 1 << max(0, len(outputs) - 1).bit_length())
+        rows = max(LEAST_ROWS, 1 << max(0, len(outputs) - 1).bit_length())
         scored = np.resize(outputs, (rows, *outputs.shape[1:]))
         with jax.enable_x64(True):
             scores = np.asarray(call_plugin("score", score_given, leaves, state, scored))

@@ -40,8 +40,10 @@ CHANGED = (
     "D or D′ has changed since the run began: a pair must make the same data each time, and the "
     "files that it reads must not change"
 )
-PATIENCE = 5.0  # seconds beyond its time budget for the segments that a pass has begun
-FIRST_PATIENCE = 30.0  # the same for a pass that has counted nothing yet: it may be compiling
+OVERTIME_SECONDS = 5.0  # seconds beyond its time budget for the segments that a pass has begun
+FIRST_OVERTIME_SECONDS = (
+    30.0  # the same for a pass that has counted nothing yet: it may be compiling
+)
 CHUNKS = 4, 4  # chunks of D and of D′ that are checked
 SLOW_CHUNKS = 3, 1  # the same if releases are slow: the fewest that reveal 8 frozen rows
 
@@ -258,7 +260,9 @@ class PassWork(ABC):
     def overdue(self) -> bool:
         """True if the pass stops waiting for running segments."""
         left = self.time_left()
-        return left is not None and left < -(PATIENCE if self.has_counted else FIRST_PATIENCE)
+        return left is not None and left < -(
+            OVERTIME_SECONDS if self.has_counted else FIRST_OVERTIME_SECONDS
+        )
 
     @property
     def has_counted(self) -> bool:
@@ -368,7 +372,7 @@ class TracedPass(PassWork):
         self.draws = Draws(self.the_pass, self.run, self.prng, self.made, self.executor)
         self.draws.leaving = self.leaving
         if (left := self.time_left()) is not None:
-            self.draws.until = time.monotonic() + left + FIRST_PATIENCE
+            self.draws.until = time.monotonic() + left + FIRST_OVERTIME_SECONDS
         return self.draws
 
     def ready(self) -> None:

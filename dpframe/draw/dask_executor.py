@@ -221,8 +221,8 @@ class DaskExecutor(Executor):
 
         Workers that join later compare them at their first task.
         """
-        told = self.client.run(work.differences, work.versions(), on_error="return")
-        for worker, why in told.items():
+        differences = self.client.run(work.differences, work.versions(), on_error="return")
+        for worker, why in differences.items():
             if isinstance(why, str) and why:
                 self._refuse(worker, f"it has {why}", always=True)
         if self._refused and not self._workers().keys() - self._refused:
@@ -234,14 +234,14 @@ class DaskExecutor(Executor):
 
     def _refuse(self, worker: str, why: str, *, always: bool) -> None:
         """Warn once that a worker cannot do a task, or that it gets none any more."""
-        told = f"{worker} {'gets no tasks' if always else 'cannot do a task'}: {why}"
+        warning = f"{worker} {'gets no tasks' if always else 'cannot do a task'}: {why}"
         with self._lock:
             if always:
                 self._refused[worker] = why
-            if told in self._warned:
+            if warning in self._warned:
                 return
-            self._warned.add(told)
-        self.warn(told)
+            self._warned.add(warning)
+        self.warn(warning)
 
     def _packed(self, task: Task, *, as_code: bool = False) -> Sent:
         with self._lock:

@@ -58,8 +58,8 @@ def differences(run: dict[str, str]) -> str:
     """
     here = versions()
     odd = [name for name in sorted(run.keys() & here.keys()) if here[name] != run[name]]
-    told = [f"{name} {here[name]}, but the run has {run[name]}" for name in odd[:4]]
-    return ", ".join([*told, *(["…"] if len(odd) > 4 else [])])
+    described = [f"{name} {here[name]}, but the run has {run[name]}" for name in odd[:4]]
+    return ", ".join([*described, *(["…"] if len(odd) > 4 else [])])
 
 
 def pack(value: Any, classes: Collection[type], *, as_code: bool = False) -> Sent:

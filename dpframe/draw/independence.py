@@ -26,7 +26,7 @@ from dpframe.stats import independence as chances
 ERROR = 1e-6  # probability that a correct mechanism is accused
 ROWS = 1024  # rows of each dataset and variant that are compared one by one
 CHUNK_ROWS = 128  # rows compared from one chunk, at most
-KNOWN = 1 << 18  # chunks whose digests are kept, per variant and dataset
+MOST_DIGESTS = 1 << 18  # chunks whose digests are kept, per variant and dataset
 
 NOT_SEEDABLE = (
     "sample gave different outputs the second time at the same address: it keeps state between "
@@ -187,7 +187,7 @@ class Independence:
         self._number[variant, index] += 1
         number, known = self._number[variant, index], self._known[variant, index]
         digest = hashlib.blake2b(chunk.tobytes(), digest_size=16).digest()
-        if digest in known or len(known) < KNOWN:
+        if digest in known or len(known) < MOST_DIGESTS:
             known[digest] += 1
         if (copies := known[digest]) < 2:
             return
@@ -344,9 +344,9 @@ def _signals(outputs: HostArray, answers: bool, *, kinds: bool = False) -> list[
     """
     signals: list[Floats] = []
     if answers:
-        told = Answers(outputs)
-        signals += [told.kinds.astype(np.float64)] if kinds else []
-        outputs = np.where(told.absent, 0.0, told.numbers)
+        parsed = Answers(outputs)
+        signals += [parsed.kinds.astype(np.float64)] if kinds else []
+        outputs = np.where(parsed.absent, 0.0, parsed.numbers)
     rows = np.ascontiguousarray(outputs).reshape(len(outputs), -1)
     numbers = (rows.real if rows.dtype.kind == "c" else rows).astype(np.float64)
     if numbers.shape[1]:

@@ -35,22 +35,22 @@ class WorkerStderr:
         self._known: set[tuple[str, bytes]] = set()
         self._lock = threading.Lock()
 
-    def take(self, topic: str, said: bytes) -> None:
+    def print_once(self, topic: str, message: bytes) -> None:
         """Print a message, unless it was printed for the same topic."""
         with self._lock:
-            if (topic, said) in self._known:
+            if (topic, message) in self._known:
                 return
             if len(self._known) < MOST_MESSAGES:
-                self._known.add((topic, said))
+                self._known.add((topic, message))
             with contextlib.suppress(Exception):  # standard error may be closed, or replaced
-                text = said.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
+                text = message.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n")
                 sys.stderr.write(escape(text, "\n\t"))
                 sys.stderr.flush()
 
 
-def split_messages(said: bytes) -> tuple[list[bytes], bytes]:
+def split_messages(output: bytes) -> tuple[list[bytes], bytes]:
     """Split the output of a process into messages and the unfinished last line."""
-    *lines, rest = said.split(b"\n")
+    *lines, rest = output.split(b"\n")
     if len(rest) > LONGEST_LINE:
         lines, rest = [*lines, rest], b""
     messages: list[bytes] = []
@@ -182,9 +182,9 @@ class WorkerProcess:
             while got := os.read(printed.fileno(), 1 << 16):
                 messages, rest = split_messages(rest + got)
                 for message in messages:
-                    self._stderr.take(self.topic, message)
+                    self._stderr.print_once(self.topic, message)
             if rest:
-                self._stderr.take(self.topic, rest)
+                self._stderr.print_once(self.topic, rest)
 
     def refused(self, error: NoFrameError) -> WorkerExited:
         """End it because of an invalid answer."""

@@ -20,7 +20,7 @@ from dpframe.errors import CellError, SampleError, WrongResultError
 from dpframe.interfaces.executor import Executor, RefusedError, Task, wanted
 from dpframe.interfaces.mechanism import ForeignMechanism, consent
 
-MOST_TRIES = 3  # processes that a black box may lose before it fails
+MOST_LOST = 3  # processes that a black box may lose before it fails
 LATE_SECONDS = 5.0  # seconds after the deadline in which a process must reply
 WATCH_SECONDS = 0.5  # seconds between two checks that a task is still wanted
 IDLE_SECONDS = 60.0  # seconds after which unused processes are ended: their run may be over
@@ -289,9 +289,7 @@ class _Remote(requests.WorkerLease):
             source.count_releases(drawn.releases)
             lost += isinstance(drawn.ending, requests.LostError)
             seedable = self._load.content[0][request.variant].seedable
-            is_lost = (
-                isinstance(drawn.ending, requests.LostError) and seedable and lost < MOST_TRIES
-            )
+            is_lost = isinstance(drawn.ending, requests.LostError) and seedable and lost < MOST_LOST
             if not (is_lost or isinstance(drawn.ending, requests.RunCancelled)):
                 return drawn
         raise requests.RunCancelled

@@ -125,7 +125,7 @@ def program_request(
     first = mechanisms[0]
     try:
         program = first.program()
-        told = {
+        header = {
             "request": "load",
             "program": str(program.path.resolve()),
             "digest": program.digest,
@@ -133,7 +133,7 @@ def program_request(
             "attributes": list(first.attributes),
             "memory": free_bytes(),
         }
-        return told, plain_data.pack([plain_data.pack(one) for one in data])
+        return header, plain_data.pack([plain_data.pack(one) for one in data])
     except plain_data.PackingError as error:
         raise SampleError(f"D or D′: {error}") from None
     except (OSError, ValueError) as error:

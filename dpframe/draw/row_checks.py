@@ -31,13 +31,15 @@ SIZES = (
     "of their number"
 )
 
-ROWS = 64  # the least rows; with fewer a fair coin could look like a frozen or a repeated draw
+LEAST_ROWS = (
+    64  # the least rows; with fewer a fair coin could look like a frozen or a repeated draw
+)
 
-FEW = 8
+ROWS_IN_CROWD = 8
 """Rows that are scored in a crowd of equal rows; a rare row is hardly ever among them."""
 
-ROUNDING = 1e-4  # relative difference of two scores that rounding may make
-LARGEST = 0.01  # least scale of rounding, as a share of the largest score; see `_scale`
+SCORE_ROUNDING = 1e-4  # relative difference of two scores that rounding may make
+LEAST_SCALE = 0.01  # least scale of rounding, as a share of the largest score; see `_scale`
 
 
 def check_outputs_vary(chunks: Sequence[HostArray]) -> None:
@@ -47,7 +49,7 @@ def check_outputs_vary(chunks: Sequence[HostArray]) -> None:
     below 1e-6.
     """
     first = chunks[0]
-    if len(first) < ROWS:
+    if len(first) < LEAST_ROWS:
         return
     same = all(_equal(chunk, first).all() for chunk in chunks[1:])
     varied = [not _equal(chunk, chunk[:1]).all() for chunk in chunks]
@@ -84,7 +86,7 @@ def check_rows_alone(
     if _changed(score(x[order]), s[order], scale, company=False):
         raise CellError(PLACES)
     for rows, expected in mixtures:
-        for places, crowd in _crowds(rows, expected, order[:FEW]):
+        for places, crowd in _crowds(rows, expected, order[:ROWS_IN_CROWD]):
             crowded = np.repeat(crowd, n, axis=0)
             crowded[places] = rows[places]
             scores = score(crowded)
@@ -93,7 +95,7 @@ def check_rows_alone(
             crowd_changed = _changed(others, others[:1], scale, company=False)
             if crowd_changed or _changed(*kept, scale, company=True):
                 raise CellError(NEIGHBOURS)
-    part = min(ROWS, n // 2)
+    part = min(LEAST_ROWS, n // 2)
     if _changed(score(x[:part]), s[:part], scale, company=False):
         raise CellError(SIZES)
 
@@ -167,7 +169,7 @@ def _rounded(after: HostArray, before: HostArray, scale: float) -> HostArray:
     a, b = np.asarray(after, np.float64), np.asarray(before, np.float64)
     size = np.maximum(np.abs(a), np.abs(b))
     with np.errstate(invalid="ignore"):
-        close: HostArray = np.abs(a - b) <= ROUNDING * np.maximum(size, scale)
+        close: HostArray = np.abs(a - b) <= SCORE_ROUNDING * np.maximum(size, scale)
     return close & np.isfinite(a) & np.isfinite(b)
 
 
@@ -179,4 +181,4 @@ def _scale(scores: HostArray) -> float:
     """
     size = np.abs(np.asarray(scores, np.float64))
     size = size[np.isfinite(size)]
-    return float(max(np.median(size), LARGEST * size.max())) if len(size) else 0.0
+    return float(max(np.median(size), LEAST_SCALE * size.max())) if len(size) else 0.0

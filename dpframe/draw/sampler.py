@@ -50,7 +50,7 @@ class Sampler(Protocol):
         """Return the rows of chunks of datasets, drawn in tasks by all threads or workers."""
 
 
-LONG = 1.0  # seconds of drawing worth sending to other processes, which must compile first
+SEND_SECONDS = 1.0  # seconds of drawing worth sending to other processes, which must compile first
 
 RATE = 5e7
 """Bytes per second that other processes send back; faster mechanisms are drawn in this one."""
@@ -114,7 +114,7 @@ class TracedSampler(Sampler):
         if self.slow:
             return True
         number = sum(len(chunks) for _, chunks in which)
-        return number > 2 and self.seconds() > max(LONG / number, self.nbytes / RATE)
+        return number > 2 and self.seconds() > max(SEND_SECONDS / number, self.nbytes / RATE)
 
 
 class SeesDraws(Protocol):

@@ -203,11 +203,11 @@ class SensitivityCheck:
         return _Checked(factor, "change", words, moved, sensitivity)
 
 
-def sensitivity_of(mechanism: Any, pair: Pair, said: float | None = None) -> float:
+def sensitivity_of(mechanism: Any, pair: Pair, declared: float | None = None) -> float:
     """Return the sensitivity that the noise of a mechanism is scaled for.
 
-    A callable sensitivity is called with the pair. If the mechanism has none, `said` is used, the
-    value stated by a module in another interpreter.
+    A callable sensitivity is called with the pair. If the mechanism has none, `declared` is used,
+    the value stated by a module in another interpreter.
 
     Raises:
         CellError: there is none, or it is not a finite number of at least 0.
@@ -217,7 +217,7 @@ def sensitivity_of(mechanism: Any, pair: Pair, said: float | None = None) -> flo
         given: Callable[[Pair], Any] = sensitivity
         sensitivity = call_plugin("sensitivity", lambda: given(pair))
     if sensitivity is None:
-        sensitivity = said
+        sensitivity = declared
     if sensitivity is None:
         raise CellError(
             "a mechanism with a query must define its sensitivity, the value that the noise is "
@@ -254,7 +254,7 @@ def _cut(form: str) -> str:
 
 Number = int | float | Fraction
 
-ROUNDING = Fraction(1, 1_000_000)
+SENSITIVITY_ROUNDING = Fraction(1, 1_000_000)
 """Largest relative excess over a sensitivity that counts as rounding, about the error of sums of a
 few floats. The loss grows in proportion, and no audit resolves a millionth of it."""
 
@@ -277,7 +277,7 @@ class Change(NamedTuple):
         scale = Fraction(sensitivity) ** (2 if self.norm == 2 else 1)
         return self._replace(power=self.power / scale).size
 
-    def exceeds(self, sensitivity: float, slack: Fraction = ROUNDING) -> bool:
+    def exceeds(self, sensitivity: float, slack: Fraction = SENSITIVITY_ROUNDING) -> bool:
         """Compare with a finite sensitivity, raised by a part `slack` of it, without rounding."""
         allowed = Fraction(sensitivity) * (1 + slack)
         return self.power > (allowed**2 if self.norm == 2 else allowed)

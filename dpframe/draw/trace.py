@@ -20,8 +20,8 @@ from dpframe.interfaces.plugin import Plugin
 from dpframe.interfaces.plugin_calls import call_plugin
 from dpframe.spec.audit import Cell, RunSettings
 
-ENOUGH = 100_000  # draws per dataset of a fit or pilot stream if they are cheap
-FEW = 1_000  # the least of these draws for a black box, unless fewer are counted
+MOST_CHEAP_DRAWS = 100_000  # draws per dataset of a fit or pilot stream if they are cheap
+LEAST_COSTLY_DRAWS = 1_000  # the least of these draws for a black box, unless fewer are counted
 
 
 def resolved(run: RunSettings, mechanism: Mechanism | HostMechanism, trials: int) -> RunSettings:
@@ -31,7 +31,11 @@ def resolved(run: RunSettings, mechanism: Mechanism | HostMechanism, trials: int
     than the trials. Its outputs are exact and cheap to score, so they are always scored in float64.
     """
     exact = isinstance(mechanism, HostMechanism)
-    usual = min(trials, max(FEW, trials // 10), ENOUGH) if exact else ENOUGH
+    usual = (
+        min(trials, max(LEAST_COSTLY_DRAWS, trials // 10), MOST_CHEAP_DRAWS)
+        if exact
+        else MOST_CHEAP_DRAWS
+    )
     return run._replace(
         fit=usual if run.fit is None else run.fit,
         pilot=usual if run.pilot is None else run.pilot,

@@ -86,7 +86,7 @@ class _Trial:
                     raise CellError(f"sample gave {first} in one process and {second} in another")
                 return first
             asking = streams.Asking(raises=False, messages=messages)
-        asking, sides = self._asked(asking, lambda terms: self._both(terms, ROWS))
+        asking, sides = self._with_single_answers(asking, lambda terms: self._both(terms, ROWS))
         if any(Answers(one.outputs).raised.any() for side in sides for one in side):
             for side, more in zip(sides, self._both(asking, MORE), strict=True):
                 side.extend(more)
@@ -98,15 +98,15 @@ class _Trial:
 
     def answers(self, asking: streams.Asking, index: int) -> list[requests.Drawn]:
         """Return a few answers on one dataset, more if the first is an exception."""
-        asking, drawn = self._asked(asking, lambda terms: self._call(index, terms, 1))
+        asking, drawn = self._with_single_answers(asking, lambda terms: self._call(index, terms, 1))
         if Answers(drawn[0].outputs).raised.all():
             drawn += self._call(index, asking, MORE if asking.limit is None else ROWS)
         return drawn
 
-    def _asked(
+    def _with_single_answers(
         self, asking: streams.Asking, call: Callable[[streams.Asking], T]
     ) -> tuple[streams.Asking, T]:
-        """Make a call, again for one answer at a time if a batch of them raises; return how."""
+        """Make a call, again for one answer at a time if a batch raises; return the terms used."""
         try:
             return asking, call(asking)
         except requests.RaisedError:
@@ -175,10 +175,10 @@ def check_sides(
     for side, own, name in zip(answers, kinds, ("D", "D′"), strict=False):
         if own and not explicit and all(words.get(codes.code_of_slip(kind)) for kind in own):
             first = f"all of the first {len(side.kinds)} answers"
-            told = only_exceptions(first, own, words, f"on {name}")
+            problem = only_exceptions(first, own, words, f"on {name}")
             raise CellError(
-                f"{told}; this looks like a mistake in the code: mend it or, if the mechanism does "
-                'so, set raises to "answer"'
+                f"{problem}; this looks like a mistake in the code: mend it or, if the mechanism "
+                'does so, set raises to "answer"'
             )
 
 
@@ -186,8 +186,8 @@ def check_names(kinds: Iterable[int], words: Mapping[int, str]) -> None:
     """Raise CellError if an exception shows a name in the user's code that does not exist."""
     for kind in kinds:
         if words.get(codes.code_of_slip(kind)) == exceptions.MISSPELT:
-            told = words.get(codes.code_of_trace(kind), words.get(kind, "an exception"))
-            raise CellError(f"a name in the code does not exist, so nothing is tested: {told}")
+            raised = words.get(codes.code_of_trace(kind), words.get(kind, "an exception"))
+            raise CellError(f"a name in the code does not exist, so nothing is tested: {raised}")
 
 
 def one_exception(answers: Iterable[Answers]) -> int | None:
@@ -232,28 +232,32 @@ def one_answer(
     if len(answers) != 1:
         return None
     ((kind, value),) = answers
-    told = words.get(value) or f"the same {words.get(kind, 'answer')}"
-    told += words.get(codes.code_of_print(value), "")
-    ask = "did it forget `return`? If not" if told.startswith("None") else "if this is right"
+    answer = words.get(value) or f"the same {words.get(kind, 'answer')}"
+    answer += words.get(codes.code_of_print(value), "")
+    advice = "did it forget `return`? If not" if answer.startswith("None") else "if this is right"
     return (
-        f"{name} returned {told} in all {number:,} runs, so nothing was tested; {ask}, set "
+        f"{name} returned {answer} in all {number:,} runs, so nothing was tested; {advice}, set "
         "constant to true"
     )
 
 
-MOST_TOLD = 3  # exceptions that a reason describes
+MOST_DESCRIBED = 3  # exceptions that a reason describes
 
 
 def only_exceptions(
     which: str, kinds: Iterable[int], words: Mapping[int, str], where: str = "on D and D′"
 ) -> str:
     """Return the message that all answers were exceptions, and where these were raised."""
-    told = []
+    descriptions = []
     for kind in sorted(set(kinds)):
         known = words.get(kind, "an exception").removeprefix("raises ")
-        told.append(words.get(codes.code_of_trace(kind), known))
-    more = f", and {len(told) - MOST_TOLD} more" if len(told) > MOST_TOLD else ""
+        descriptions.append(words.get(codes.code_of_trace(kind), known))
+    more = (
+        f", and {len(descriptions) - MOST_DESCRIBED} more"
+        if len(descriptions) > MOST_DESCRIBED
+        else ""
+    )
     return (
         f"{which} {where} were exceptions, so nothing is tested: "
-        f"{'; '.join(told[:MOST_TOLD])}{more}"
+        f"{'; '.join(descriptions[:MOST_DESCRIBED])}{more}"
     )

@@ -43,7 +43,11 @@ from dpframe.stats.roots import crossing
 REACH = 4.5  # standard deviations around the mean within which counts are summed
 STRAIGHT = 0.02  # standard deviations, or one count, by which the edge may bend between places
 LARGEST_LOSS, MOST_DOUBLINGS = 60.0, 30.0
-AUDITS, FEWEST, ROUGH = 20_000, 2500, 200  # simulated: usually, at least, and for a first guess
+AUDITS, LEAST_AUDITS, ROUGH_AUDITS = (
+    20_000,
+    2500,
+    200,
+)  # simulated: usually, at least, and for a first guess
 SEARCHES = 1600  # simulated; each takes hundredths of a second
 MOST_DRAWS = 10_000_000  # trials or canaries of all simulated audits, beyond which they are fewer
 AT_ONCE, MOST_COUNTS = 200, 2**24  # audits with canaries, and counts, that are held at once
@@ -60,7 +64,7 @@ class PowerQuestion(NamedTuple):
     """Type of the scores; bool for decisions."""
     pilot: int = 0
     """Draws per dataset of the pilot."""
-    rows: int = rounds.FIRST
+    rows: int = rounds.FIRST_ROUND
     """Rows of a chunk, by which rounds end. A search draws whole chunks."""
     canaries: int = 0
     search: Callable[[PowerQuestion, float, np.random.Generator], bool] | None = None
@@ -122,7 +126,7 @@ def question_of(
         (1 - cell.confidence) / factor / looks.price,
         "bool" if gives == "decision" else run.precision,
         min(run.pilot or 0, cell.trials) if estimator.statistic().needs_pilot() else 0,
-        the_pass.rows if the_pass.anytime else rounds.FIRST,
+        the_pass.rows if the_pass.anytime else rounds.FIRST_ROUND,
         the_pass.shape.dims[-1] if gives == "canaries" else 0,
     )
     try:
@@ -212,7 +216,7 @@ class TwoValued:
 def _table(question: PowerQuestion) -> TwoValued:
     """Return the estimates of a question, with the pilot expected under the claim."""
     # The first round of bets is their pilot.
-    pilot = rounds.FIRST if question.simulated else question.pilot
+    pilot = rounds.FIRST_ROUND if question.simulated else question.pilot
     errors = round(question.rate(question.claimed) * pilot)
     dtype = np.dtype(question.scores)
     with jax.enable_x64(question.scores == "float64"):
@@ -266,11 +270,11 @@ def simulated_power(question: PowerQuestion, loss: float, audits: int = AUDITS) 
         share = sum(question.search(question, loss, rng) for _ in range(audits)) / audits
         # The model is approximate, and a power that is too large would be worse.
         return max(0.0, share - 2 * math.sqrt(share * (1 - share) / audits))
-    audits = min(audits, max(FEWEST, MOST_DRAWS // question.size))
+    audits = min(audits, max(LEAST_AUDITS, MOST_DRAWS // question.size))
     parts, errors, each = [], [], AT_ONCE
     if not question.canaries:
         stops = rounds.ends(question.size, question.rows, whole=False)
-        table, sizes = _table(question.of(rounds.FIRST)), np.diff(stops, prepend=0)
+        table, sizes = _table(question.of(rounds.FIRST_ROUND)), np.diff(stops, prepend=0)
         each = max(1, MOST_COUNTS // len(sizes) // table.size)
     for first in range(0, audits, each):
         if question.canaries:
@@ -374,7 +378,9 @@ def _root(
     if not simulated:
         return crossing(lambda x: power(*at(x)) - probability, most=most, **near)
     near["tolerance"] = 0.02 * spread
-    place = crossing(lambda x: simulated_power(*at(x), ROUGH) - probability, most=most, **near)
+    place = crossing(
+        lambda x: simulated_power(*at(x), ROUGH_AUDITS) - probability, most=most, **near
+    )
     for _ in range(2 if place < most else 0):
         share = min(max(simulated_power(*at(place)), 0.01), 0.99)
         place += float(special.ndtri(probability) - special.ndtri(share)) / slope(place)

@@ -42,7 +42,7 @@ from dpframe.results.model import CellRecord, ExactRecord, WitnessRecord
 from dpframe.results.verdict import Looks
 from dpframe.spec.audit import Cell
 
-HEARTBEAT = 0.1  # seconds between two calls of the progress display
+PROGRESS_SECONDS = 0.1  # seconds between two calls of the progress display
 STOPPED = "the workers of the run were stopped before the search had ended"
 
 
@@ -199,7 +199,7 @@ class Runner:
             beside = machine.available_cores() if black_boxes else 0
         self.schedule = Schedule(works, self.threads, devices, beside, self._stop)
         try:
-            with contextlib.closing(self.schedule.events(HEARTBEAT)) as events:
+            with contextlib.closing(self.schedule.events(PROGRESS_SECONDS)) as events:
                 for event in events:
                     self._take(event)
                     if self.store.due:

@@ -23,12 +23,12 @@ from dpframe.errors import CellError
 from dpframe.spec.audit import RunSettings
 
 Unit = tuple[int, "Segment"]  # dataset and segment: what a thread counts at a time
-FAREWELL = 1.0  # seconds that threads get to finish when the caller leaves
-TICK = 0.2  # seconds between two checks of time budgets
+FAREWELL_SECONDS = 1.0  # seconds that threads get to finish when the caller leaves
+CHECK_SECONDS = 0.2  # seconds between two checks of time budgets
 
 NEVER = "the time budget ran out before anything was counted"
 
-FIRST = 2  # units that are counted even without time left: the first of each dataset
+FIRST_UNITS = 2  # units that are counted even without time left: the first of each dataset
 
 _NUMBERS = itertools.count()
 
@@ -171,7 +171,7 @@ class Schedule:
             self._change.notify_all()
         if self._left:
             self._interrupt()
-        deadline = time.monotonic() + FAREWELL
+        deadline = time.monotonic() + FAREWELL_SECONDS
         for thread in self._threads:
             if thread.ident is not None:  # it was started
                 thread.join(max(0.0, deadline - time.monotonic()))
@@ -221,7 +221,7 @@ class Schedule:
                         self._threads.append(self._thread(only_host=work.on_host))
                         self._threads[-1].start()
                 self._change.notify_all()
-                self._change.wait(TICK)
+                self._change.wait(CHECK_SECONDS)
 
     def _next(self, only_host: bool) -> tuple[Work, Unit | None] | None:
         """Return the next unit of a prepared pass, else a pass to prepare; None if all is done."""
@@ -248,7 +248,7 @@ class Schedule:
         self._open[work] += 1
         work.begin()
         # Each dataset gets its first segment, or there would be nothing to report.
-        if not units or (work.out_of_time() and units.taken >= FIRST):
+        if not units or (work.out_of_time() and units.taken >= FIRST_UNITS):
             del self._ready[work]
         return unit
 

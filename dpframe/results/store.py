@@ -33,7 +33,7 @@ MET, UNMET, NOT_RUN = 0, 1, 3
 SAME_NUMBER = 1e-9  # relative difference between two ways to compute the same
 ANSWERS = ("score", "score-one-run")
 """Kinds of answers about scores made elsewhere, which figures and reports take like records."""
-MOST_BYTES = 1 << 28  # bytes of an answer
+MOST_DOCUMENT_BYTES = 1 << 28  # bytes of an answer
 MOST_RECORD_BYTES = 4 << 30  # Bytes of a record. A million cells take 3 GiB.
 _ANSWER = re.compile(rb'\s*\{\s*"schema":\s*\d+,\s*"kind":\s*"score')
 _MARKS = (b'"schema"', b'"cells"', b'"draw_group"')
@@ -52,7 +52,7 @@ def answer_at(path: Path) -> dict[str, Any] | None:
         with path.open("rb") as file:
             if not _ANSWER.match(file.read(200)):
                 return None
-        document = json.loads(read_regular(path, MOST_BYTES))
+        document = json.loads(read_regular(path, MOST_DOCUMENT_BYTES))
     except (OSError, NotReadableError):
         return None  # reported when it is read as a record
     except ValueError as error:

@@ -21,15 +21,15 @@ WARM_UP = 16
 GROWS_FROM = 256  # answers from which rounds grow by `GROWTH`; before, each round doubles them
 GROWTH = 0.5  # answers of a round, as a share of those before
 
-ROOM = 1 << 30
+MOST_KEPT_BYTES = 1 << 30
 """Bytes of answers that all pairs of a search may keep; beyond them, attacks stop learning."""
 
-AGAIN = 2  # attacks learn again once there are this many times as many answers
+LEARN_AGAIN = 2  # attacks learn again once there are this many times as many answers
 
 MOST_LEARNED = 1 << 17
 """Answers per dataset from which attacks stop learning; they learn from half of them."""
 
-CLEAR = 2.0
+LEAST_Z = 2.0
 """Standard errors beyond a claim below which nothing is bet. The best of many events lies this far
 outside by chance, and after few answers a large share would be bet on it."""
 
@@ -38,7 +38,7 @@ class Room:
     """The memory left for answers of all pairs of a search."""
 
     def __init__(self) -> None:
-        self._left = ROOM
+        self._left = MOST_KEPT_BYTES
 
     def takes(self, nbytes: int) -> bool:
         """Reserve some bytes; False if they are not left."""
@@ -58,7 +58,7 @@ class BlackBoxArm(arms.Arm):
     one half, while the other half gives the probabilities of events.
     """
 
-    least = CLEAR
+    least = LEAST_Z
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class BlackBoxArm(arms.Arm):
             for old, new in zip(self._kept, rows, strict=True)
         )
         self._kept = x, y
-        if len(x) >= AGAIN * self._learned:
+        if len(x) >= LEARN_AGAIN * self._learned:
             self._learn(self._kept)
 
     def _learn(self, kept: tuple[HostArray, HostArray]) -> None:
@@ -210,7 +210,7 @@ def draws_needed(claim: Claim, error: float) -> int | None:
     while before < MOST_NEEDED:
         fresh = before if before < GROWS_FROM else int(GROWTH * before)
         # Attacks learn from half of the draws before; only the others estimate probabilities.
-        wealth = wealth + most_extreme(before // 2, fresh, points, CLEAR)
+        wealth = wealth + most_extreme(before // 2, fresh, points, LEAST_Z)
         before += fresh
         if mean(wealth) - math.log(2) >= -math.log(error):
             return before

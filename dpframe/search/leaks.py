@@ -27,7 +27,7 @@ class Leak(NamedTuple):
     hits: tuple[int, int]  # on D, on D′
     loss: float  # loss that the counts show
     number: int  # of the event, among those of the pair
-    is_told: bool  # True if the attack has words for the event
+    has_words: bool  # True if the attack has words for the event
 
 
 def leak_of(

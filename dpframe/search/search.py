@@ -30,7 +30,7 @@ from dpframe.spec.audit import Cell, RunSettings
 
 MOST_FRUITLESS = 16  # largest number of unusable proposals in a row
 
-AGAIN = 16, 256
+PROPOSE_AGAIN = 16, 256
 """Factors by which draws grow before more pairs are proposed: if no pair is promising, and if one
 is."""
 
@@ -41,7 +41,7 @@ refutation."""
 PROMISING = 3.0  # standard errors beyond a claim that the best event hardly reaches by chance
 LUCK = 1.0  # standard errors that the best event of a pair reaches by chance, approximately
 
-EARLY = 5_000
+EARLY_DRAWS = 5_000
 """Draws of each dataset before which a drift of a black box is hardly noticed.
 
 Draws of an unseeded black box cannot be repeated, so a second batch confirms its refutation."""
@@ -114,7 +114,7 @@ class SearchRun:
         self._kept = KeptChoices(
             settings.store, self.proposals.stream, question, self._clock, limit
         )
-        self._asked_at = 0  # draws at the last proposal
+        self._drawn_at_proposal = 0  # draws at the last proposal
         self._fruitless = 0  # proposals in a row without draws between them
         self._rounds: list[HostArray] = []  # what was counted, round by round
         self._zs: dict[int, tuple[Any, float]] = {}  # results of `_z`, with their arguments
@@ -217,7 +217,7 @@ class SearchRun:
 
     def examples(self, arm: Arm, leak: leaks.Leak) -> dict[str, Any]:
         """Return outputs in the event of a leak and outside, if its attack has no words for it."""
-        return {} if leak.is_told else arm.examples(leak.number, self.settings.source.words)
+        return {} if leak.has_words else arm.examples(leak.number, self.settings.source.words)
 
     def _name(self, arm: Arm) -> str:
         leak = self.leak(arm, refuted=True)
@@ -237,7 +237,7 @@ class SearchRun:
 
     def _confirms(self) -> None:
         """Begin a second batch if few draws of a black box without a seed refute the claim."""
-        early = self.drawn < EARLY and self._first is None and not self.outcomes
+        early = self.drawn < EARLY_DRAWS and self._first is None and not self.outcomes
         seeded = getattr(self.search.mechanism.value, "seedable", True)  # traced ones are, too
         if seeded or not (early and self.is_refuted()):
             return
@@ -316,20 +316,23 @@ class SearchRun:
         )
         if waiting and is_half_spent:
             waiting.clear()
-            self._asked_at = self.drawn
+            self._drawn_at_proposal = self.drawn
         # A promising pair of a black box is followed before other pairs are begun.
         if waiting and not (self._is_black_box and self._is_promising()):
             if draws := self.proposals.begin(self.drawn):
                 self._spend(draws)
             if not self.proposals.waiting:
-                self._asked_at = self.drawn
+                self._drawn_at_proposal = self.drawn
             return True
-        wants_more = self.drawn >= AGAIN[self._is_promising()] * self._asked_at or not playing
+        wants_more = (
+            self.drawn >= PROPOSE_AGAIN[self._is_promising()] * self._drawn_at_proposal
+            or not playing
+        )
         wants_more &= self._fruitless < MOST_FRUITLESS
         if wants_more and not waiting and not is_half_spent:
-            self._fruitless = 0 if self.drawn > self._asked_at else self._fruitless + 1
+            self._fruitless = 0 if self.drawn > self._drawn_at_proposal else self._fruitless + 1
             self.proposals.propose(self._growth)
-            self._asked_at = self.drawn
+            self._drawn_at_proposal = self.drawn
             if self.proposals.waiting or playing:
                 return True
         if not self.arms:
@@ -377,7 +380,7 @@ class SearchRun:
             refuted = self.is_refuted()
             idle = self.drawn >= FOR_BOUND and not self._is_promising()
             if refuted or idle:
-                share = OTHERS if refuted else UNDECIDED
+                share = SHARE_OF_OTHERS if refuted else UNDECIDED_SHARE_OF_OTHERS
                 return self._leading.pick(arms, self._growth, share)
         return max(arms, key=lambda arm: (self._growth(arm), self._suggests(arm))), False
 
@@ -445,20 +448,20 @@ class SearchRun:
         self.settings.drew(2 * draws)
 
 
-FARTHEST = -4.0  # standard errors inside the claim beyond which all pairs count as equal
+FARTHEST_INSIDE = -4.0  # standard errors inside the claim beyond which all pairs count as equal
 
 
 def expected_gain(z: float) -> float:
     """Return the mean of max(X, 0)² for X ~ N(z, 1), z in standard errors beyond the claim."""
-    z = max(z, FARTHEST)
+    z = max(z, FARTHEST_INSIDE)
     density = math.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
     return (1 + z**2) * math.erfc(-z / math.sqrt(2)) / 2 + z * density
 
 
-OTHERS = 0.2
+SHARE_OF_OTHERS = 0.2
 """Share of the draws after a claim is refuted that pairs other than the leading one get."""
 
-UNDECIDED = 0.3  # the same share before the claim is refuted
+UNDECIDED_SHARE_OF_OTHERS = 0.3  # the same share before the claim is refuted
 
 
 class Leading:

@@ -103,8 +103,8 @@ def events(above: Ints, trials: Ints | int) -> Ints:
     D. `above` counts draws at or above each cut, shape [..., 2, cuts]: on D, on D′.
     """
     below = np.asarray(trials)[..., None, None] - above
-    said_of_one = np.swapaxes(np.concatenate([above, below], axis=-1), -1, -2)
-    return np.concatenate([said_of_one, said_of_one[..., ::-1]], axis=-2)
+    for_d_prime = np.swapaxes(np.concatenate([above, below], axis=-1), -1, -2)
+    return np.concatenate([for_d_prime, for_d_prime[..., ::-1]], axis=-2)
 
 
 def choose(above: Ints, trials: int, slope: Floats, delta: Floats | float) -> Bet:

@@ -17,7 +17,7 @@ from support.tiers import mostly_slow
 from dpframe import DecisionCounts, Estimate, Estimator, HostMechanism, PureDP
 from dpframe.commands.audit import make_plan
 from dpframe.count.checkpoint import Store
-from dpframe.count.rounds import FIRST, Rounds, ends
+from dpframe.count.rounds import FIRST_ROUND, Rounds, ends
 from dpframe.draw.in_process import InProcessWorkers
 from dpframe.draw.streams import Segment
 from dpframe.engine.run import run as run_plan
@@ -277,7 +277,7 @@ def test_no_release_of_a_black_box_is_asked_for_twice(attack: str) -> None:
     assert len(Box.asked) == 2 * -(-330 // 16) + looks_at_addresses
     assert found.estimate is not None
     assert [n % 16 for n, _ in found.estimate.wealth][:-1] == [0] * (len(found.estimate.wealth) - 1)
-    assert found.estimate.wealth[0] == [-(-FIRST // 16) * 16, 0.0]
+    assert found.estimate.wealth[0] == [-(-FIRST_ROUND // 16) * 16, 0.0]
 
 
 class Own(Estimator, name="own"):

@@ -72,7 +72,7 @@ def test_a_fast_mechanism_is_drawn_here(near: Near, monkeypatch: pytest.MonkeyPa
     document["mechanism"] = [{"use": "laplace"}]
     wanted = [one.tobytes() for one in of(document, near).outputs(FIT, 0)]
     assert not near.asked
-    monkeypatch.setattr(sampler, "LONG", 0.0)
+    monkeypatch.setattr(sampler, "SEND_SECONDS", 0.0)
     monkeypatch.setattr(sampler, "RATE", 1e12)
     assert [one.tobytes() for one in of(document, near).outputs(FIT, 0)] == wanted
     assert {task.stream for task in near.asked} == {FIT}

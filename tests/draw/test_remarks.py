@@ -68,10 +68,10 @@ def test_a_thing_is_a_line_with_what_is_indented_below_it() -> None:
 def test_nothing_is_lost_when_too_much_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     messages = WorkerStderr()
     for number in range(MOST_MESSAGES + 1):
-        messages.take("", b"%d\n" % number)
+        messages.print_once("", b"%d\n" % number)
     for _ in range(2):
-        messages.take("", b"late\n")
-        messages.take("", b"0\n")
+        messages.print_once("", b"late\n")
+        messages.print_once("", b"0\n")
     said = capsys.readouterr().err.split()
     assert said.count("late") == 2
     assert said.count("0") == 1

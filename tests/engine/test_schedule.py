@@ -234,7 +234,7 @@ class Hanging(FakeWork):
 def test_what_hangs_is_given_up_and_its_thread_replaced(
     at: Any, hook: str, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(schedule, "FAREWELL", 0.0)
+    monkeypatch.setattr(schedule, "FAREWELL_SECONDS", 0.0)
     over, before = threading.Event(), running.ours()
     stuck, others = Hanging(10, over, at), [FakeWork(40), FakeWork(9)]
     ended: dict[Any, list[BaseException | None]] = {work: [] for work in (stuck, *others)}

@@ -259,7 +259,7 @@ def test_answers_are_kept_as_long_as_there_is_room(monkeypatch: pytest.MonkeyPat
     searched(boxes.clipped_mean, 1.0, 1_500, run={"stop": "never"})
     usual = max(sizes)
     sizes.clear()
-    monkeypatch.setattr(black_box_arms, "ROOM", 1 << 12)
+    monkeypatch.setattr(black_box_arms, "MOST_KEPT_BYTES", 1 << 12)
     found = searched(boxes.clipped_mean, 1.0, 1_500, run={"stop": "never"})
     assert max(sizes) < usual
     assert found.estimate is not None  # later draws are counted all the same

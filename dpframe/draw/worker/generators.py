@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-_MOST = 5_000  # values that are looked at
+_MOST_VISITED = 5_000  # values that are looked at
 _WIDEST = 256  # items of a container that are looked at
 _OUTSIDE = 3  # steps from the user's own code into values of installed packages
 
@@ -31,7 +31,7 @@ _STANDARD = tuple(
     if place
 )
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, types.ModuleType)
-_NAMED = 3  # generators or lines that a message names
+_MOST_NAMED = 3  # generators or lines that a message names
 
 GAVE = "gave each worker process its own stream of"
 """Begin of the note on generators that got streams."""
@@ -100,7 +100,7 @@ def advice(black_boxes: Sequence[Any]) -> str:
     """Return a remark on what may be the reason for equal draws; empty if nothing is known."""
     lines = [line for value, _ in _visited(_named(black_boxes)) for line in _seeding(value)]
     if lines:
-        first = ", ".join(list(dict.fromkeys(lines))[:_NAMED])
+        first = ", ".join(list(dict.fromkeys(lines))[:_MOST_NAMED])
         return f". See {first}: seed once, outside the function, or from its rng"
     fixed = [one for one in generators_of(_named(black_boxes)) if not one.can_be_seeded]
     if fixed:
@@ -116,8 +116,8 @@ def _named(black_boxes: Sequence[Any]) -> dict[str, Any]:
 
 def _listed(generators: list[Generator]) -> str:
     names = list(dict.fromkeys(map(str, generators)))
-    more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    more = f", and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
 
 
 def seed(generators: list[Generator], address: bytes) -> None:
@@ -257,7 +257,7 @@ def _visited(black_boxes: Mapping[str, Any]) -> Iterator[tuple[Any, _Place]]:
     queue = collections.deque(
         (black_box, _Place(name, "", "", 0)) for name, black_box in black_boxes.items()
     )
-    while queue and len(seen) < _MOST:
+    while queue and len(seen) < _MOST_VISITED:
         value, place = queue.popleft()
         key = id(value), place.outside == 0
         if isinstance(value, _PLAIN) or key in seen:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from dpframe.common.types import Floats, HostArray
 
-_MOST = 1 << 30  # bytes that one call may return
+_MOST_BYTES = 1 << 30  # bytes that one call may return
 
 CHANGED = "sample changed the dataset, which is the input of every later draw: copy it first"
 
@@ -192,10 +192,10 @@ def _check(outputs: HostArray, task: dict[str, Any]) -> None:
     small = own.kind == "V" and own.names is None and own.name != f"void{8 * own.itemsize}"
     if own.kind not in "biufc" and not small:
         raise Refused(f"sample gave {own} values; outputs are numbers")
-    if outputs.nbytes > _MOST:
+    if outputs.nbytes > _MOST_BYTES:
         raise Refused(
-            f"sample(…, n={rows}) gave {outputs.nbytes / _MOST:.3g} GiB at once, more than 1 GiB: "
-            "smaller outputs are needed, or fewer rows"
+            f"sample(…, n={rows}) gave {outputs.nbytes / _MOST_BYTES:.3g} GiB at once, more than "
+            "1 GiB: smaller outputs are needed, or fewer rows"
         )
     if outputs.shape[:1] != (rows,):
         raise Refused(f"sample(…, n={rows}) gave shape {outputs.shape}; the first axis must be n")

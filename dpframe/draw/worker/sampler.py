@@ -27,8 +27,10 @@ from .frames import Frame
 from .plain_data import SharedValue
 from .query import Refused, ask
 
-_SECONDS = 0.1  # between two messages with outputs; unsent outputs are lost if the process ends
-_NBYTES = 1 << 20  # bytes of outputs in one message, approximately
+_MESSAGE_SECONDS = (
+    0.1  # between two messages with outputs; unsent outputs are lost if the process ends
+)
+_MESSAGE_BYTES = 1 << 20  # bytes of outputs in one message, approximately
 
 
 class Prepared(NamedTuple):
@@ -99,9 +101,9 @@ class Sampler:
             timer.drew(task["rows"])
             # Comparing shared values should take a tenth of the time at most.
             compared = sum(one.seconds for one in self.shared(task["variant"], task["data"]))
-            due = monotonic() - since > max(_SECONDS, 10 * compared)
+            due = monotonic() - since > max(_MESSAGE_SECONDS, 10 * compared)
             nbytes = len(ready) * len(ready[-1].content)
-            if due or nbytes > _NBYTES or chunk + 1 == task["stop"]:
+            if due or nbytes > _MESSAGE_BYTES or chunk + 1 == task["stop"]:
                 if (fault := self.fault(task["variant"], task["data"])) is not None:
                     raise Refused(fault)
                 yield self._frame(ready, timer.durations)

@@ -110,7 +110,7 @@ def test_workers_draw_what_this_machine_would(
     what: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(learned, "TRIP", 0.0)
+    monkeypatch.setattr(learned, "SEND_SECONDS", 0.0)
     said: list[str] = []
     with PrefixCounts(processes.address, said.append) as cluster:
         found = told(on(cluster, document, plugins))
@@ -120,8 +120,10 @@ def test_workers_draw_what_this_machine_would(
 
 @pytest.mark.slow
 def test_small_rounds_of_a_search_are_counted_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learned, "TRIP", 1e9)  # the speed of this machine decides nothing here
-    monkeypatch.setattr(draws, "LONG", 1e9)
+    monkeypatch.setattr(
+        learned, "SEND_SECONDS", 1e9
+    )  # the speed of this machine decides nothing here
+    monkeypatch.setattr(draws, "SEND_SECONDS", 1e9)
 
     class Nobody(LocalExecutor):
         is_local = False
