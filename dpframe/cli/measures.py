@@ -35,6 +35,7 @@ def score(
     seed: Annotated[int, typer.Option(min=0, metavar="N")] = 0,
     notes: options.Notes = False,
     every: Annotated[bool, typer.Option("--all")] = False,
+    assume: Annotated[options.Assumption | None, typer.Option()] = None,
     plot: options.File = None,
     report: options.File = None,
     as_json: options.Json = False,
@@ -68,6 +69,8 @@ def score(
             anything else is a string. Repeatable.
         seed: Selects the scores that are set aside for a pilot.
         every: Also run estimators that certify no bound, and print the estimators left out.
+        assume: With --one-run: bounds and verdicts that hold only if canaries are drawn alike, and
+            the score of each depends on no coin but its own.
         plot: Draw the trade-off, the ROC on logarithmic axes and the certified bounds: .svg, .png
             or .pdf. Needs matplotlib.
         report: Write a report: .html (its figure needs matplotlib), .md or .csv.
@@ -84,6 +87,8 @@ def score(
     _check_sources(table, one_run, (scores_in, scores_out), members)
     if one_run is None and delta and len(delta) > 1:
         raise DpframeError("--delta: give only one; several require --one-run")
+    if assume is not None and one_run is None:
+        raise DpframeError("--assume: requires --one-run")
     if plot is not None:
         check_name(plot)
     if report is not None:
@@ -101,7 +106,8 @@ def score(
         "every": every,
     }
     if one_run is not None:
-        found = score_one_run(one_run, delta=delta, **common)
+        given = None if assume is None else assume.value
+        found = score_one_run(one_run, delta=delta, assume=given, **common)
     else:
         scores = (scores_in, scores_out) if table is None else (table, None)
         try:

@@ -48,6 +48,12 @@ def records(incomplete: str) -> list[str]:
     return sorted(place for place in found if place.startswith(incomplete))
 
 
+class Assumption(StrEnum):
+    """Assumptions about scores that bounds may use if the user accepts them."""
+
+    INDEPENDENT = "independent"
+
+
 class Device(StrEnum):
     """The devices that JAX can run on."""
 

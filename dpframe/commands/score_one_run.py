@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtr, chdtrc
 
+from dpframe.builtin.one_run_independent import INDEPENDENT, OneRunIndependent, gaussian_bound
 from dpframe.claims import Claim
 from dpframe.commands import score as scoring
 from dpframe.commands.audit import load_plugins
@@ -28,6 +29,7 @@ from dpframe.scores.sides import (
     roc,
     without_nan,
 )
+from dpframe.stats.gaussian import gaussian_epsilon
 
 IMPOSSIBLE = 1e-6  # probability of refusing fair coins
 
@@ -153,6 +155,7 @@ def score_one_run(
     plugins: Iterable[type[Plugin]] = (),
     lower_is_member: bool | None = None,
     every: bool = False,
+    assume: str | None = None,
 ) -> ScoreRecord:
     """Bound the loss by the canaries of one run or more, each included by a fair coin.
 
@@ -178,6 +181,10 @@ def score_one_run(
         plugins: plugin classes in addition to the installed plugins.
         lower_is_member: as for `dpframe.score`; scores in the wrong direction show no loss.
         every: also ask estimators that certify no bound.
+        assume: "independent" for bounds and verdicts under the assumption that canaries are drawn
+            alike, and that the score of each depends on no coin but its own. Without it the bounds
+            hold however scores depend on each other, and the field `independent` has what else
+            the assumption would show of a Gaussian mechanism, at a confidence of its own.
 
     Returns:
         The content of `dpframe score --one-run FILE --json`.
@@ -200,7 +207,7 @@ def score_one_run(
     aside = stated.set_aside(m, host_generator(Stream(seed, "direction", 0, PILOT)))
     canaries = columns.CanaryScores(whole.scores[..., ~aside], whole.members[..., ~aside])
     asked, skipped = scoring.candidates(load_plugins(plugins), estimators, dict(parameters or {}))
-    asked = [one for one in asked if estimators is not None or takes_canaries(one.estimator)]
+    asked = _suitable(asked, estimators is None, assume)
     certify = [
         one
         for one in asked
@@ -261,7 +268,7 @@ def score_one_run(
         ),
         "roc": roc(*sides),
     }
-    audit = {"delta": deltas, "confidence": confidence, "multiplicity": "holm"}
+    audit = {"delta": deltas, "confidence": confidence, "multiplicity": "holm", "assume": assume}
     return ScoreRecord(
         {
             **scoring.answer("score-one-run", described, audit, claim, deltas[0], seed, asked),
@@ -269,10 +276,46 @@ def score_one_run(
             # None if no estimator could decide.
             "refuted": VIOLATED in verdicts if {VIOLATED, CONSISTENT} & verdicts else None,
             "untested": _untested(rows) if claim is not None else None,
+            "independent": None if doubt else _independent(canaries, deltas, 1 - confidence, claim),
             "rows": rows,
             "skipped": skipped if estimators is not None else [],
         }
     )
+
+
+def _suitable(asked: list[Candidate], by_default: bool, assume: str | None) -> list[Candidate]:
+    """Leave out estimators that take no canaries, or need an assumption that was not made."""
+    if assume not in (None, INDEPENDENT):
+        raise DpframeError(f"assume: {assume!r} is not {INDEPENDENT!r}")
+    if by_default:
+        taken = [one for one in asked if takes_canaries(one.estimator)]
+        return [one for one in taken if one.estimator.assumes == (assume or "")]
+    if assume is not None and not any(one.estimator.assumes == assume for one in asked):
+        raise DpframeError(f"assume: none of the named estimators assumes {assume!r}")
+    return asked
+
+
+def _independent(
+    canaries: columns.CanaryScores, deltas: Sequence[float], error: float, claim: Claim | None
+) -> dict[str, Any]:
+    """Return what the scores show of a Gaussian mechanism if they are independent.
+
+    Its error is its own, so no number here is a part of the bounds of the rows.
+    """
+    found = gaussian_bound(*canaries, error, claim)
+    refuted = None if found.p_value is None else found.p_value <= error
+    return {
+        "assumption": OneRunIndependent.assumption,
+        "confidence": 1 - error,
+        "mu_lower": found.mu_lower,
+        "epsilon": [
+            {"delta": delta, "epsilon": float(gaussian_epsilon(delta, found.mu_lower))}
+            for delta in deltas
+        ],
+        "p_value": found.p_value,
+        "refuted": refuted,
+        "supported": None,
+    }
 
 
 def _doubt(rows: Iterable[dict[str, Any]], doubt: str) -> None:

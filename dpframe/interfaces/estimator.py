@@ -135,6 +135,9 @@ class Estimator(Plugin, kind="estimator"):
     trials simultaneously. Choices in a round depend on earlier rounds only."""
     reference: ClassVar[str] = ""
     """The theorem, or another source, behind its numbers. Records and reports repeat it."""
+    assumes: ClassVar[str] = ""
+    """Name of an assumption about the scores that a user must accept, such as "independent"; empty
+    if the bound needs only what every audit provides. `dpframe score --assume` takes the name."""
 
     @classmethod
     def check_definition(cls) -> None:
@@ -149,6 +152,7 @@ class Estimator(Plugin, kind="estimator"):
         require(cls, "certifies", bool)
         require(cls, "assumption", str)
         require(cls, "reference", str)
+        require(cls, "assumes", str)
 
     def certifies_against(self, claim: Claim | None) -> bool:
         """True if the bound is valid for these parameters and this claim."""

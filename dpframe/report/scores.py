@@ -17,6 +17,11 @@ ResultRow = dict[str, Any]
 
 ONE_RUN = "score-one-run"  # the kind of answer about canaries, whose bounds hold together
 DEFAULT = "order-statistics"  # the estimator of the headline, fixed before any scores are seen
+ASSUMED = {
+    "independent": "that canaries are drawn alike, and that the score of each depends on no coin "
+    "but its own"
+}
+"""The assumptions of `--assume`, in words."""
 LOW_RATES = (0.01, 0.001)  # false-positive rates at which the headline names the true-positive rate
 
 
@@ -91,8 +96,11 @@ def certified_rows(found: Found) -> list[ResultRow]:
 
 
 def headline(found: Found) -> list[str]:
-    """Return the answer: the result for the claim, one bound, and the rates of thresholds."""
-    return [line for line in (conclusion(found), best(found), larger(found), rates(found)) if line]
+    """Return the answer: assumption, result for the claim, one bound, and rates of thresholds."""
+    assume = found["audit"].get("assume")
+    assumed = f"This result assumes {ASSUMED[assume]}." if assume else ""
+    lines = assumed, conclusion(found), best(found), larger(found), independent(found), rates(found)
+    return [line for line in lines if line]
 
 
 def conclusion(found: Found) -> str:
@@ -145,6 +153,27 @@ def larger(found: Found) -> str:
     return (
         f"{top['estimator']['label']} alone certifies more, ε ≥ {_lower(bound_of(top))}; that "
         "holds only if you chose this estimator before you saw the scores."
+    )
+
+
+def independent(found: Found) -> str:
+    """State what canaries show of a Gaussian mechanism if scores are independent; "" if nothing."""
+    own = found.get("independent")
+    if not own or not own["mu_lower"]:
+        return ""
+    bounds = ", ".join(
+        f"ε ≥ {_lower(one['epsilon'])} at δ = {setting(one['delta'])}" for one in own["epsilon"]
+    )
+    refuted = ", which refutes the claim" if own["refuted"] else ""
+    supported = {
+        None: "One run cannot test whether scores are independent.",
+        True: "These scores are made in a way that supports it.",
+        False: "These scores are made in a way that does not support it.",
+    }
+    so_far = "" if found["audit"]["assume"] else f"{ASSUMED['independent']}, and "
+    return (
+        f"Assuming {so_far}that the mechanism is Gaussian: μ ≥ {_lower(own['mu_lower'])}, "
+        f"{bounds}, {percent(own['confidence'])} by itself{refuted}. {supported[own['supported']]}"
     )
 
 

@@ -166,3 +166,40 @@ def test_reversed_canaries_are_noticed_by_canaries_that_no_bound_uses() -> None:
     told = dpframe.score_one_run(-SCORES, MEMBERS, lower_is_member=True)
     assert told["rows"][0]["estimate"]["epsilon_lower"] > 2
     assert told["scores"]["direction"]["set_aside"] == seen["set_aside"]
+
+
+def test_independence_is_used_for_verdicts_only_on_request() -> None:
+    claim = GaussianDP(1.5)
+    asked = {"delta": 1e-5, "claim": claim, "lower_is_member": False}
+    found = dpframe.score_one_run(SCORES, MEMBERS, **asked)
+    assert "one-run-independent" not in {row["estimator"]["label"] for row in found["rows"]}
+    own, bounds = found["independent"], [row["bounds"][0] for row in found["rows"]]
+    assert own["refuted"]
+    assert 1.5 < own["mu_lower"] < 2.2
+    assert found["refuted"] is not True
+    assert max(each["epsilon_lower"] for each in bounds) < own["epsilon"][0]["epsilon"]
+    assert "by itself, which refutes the claim" in " ".join(str(found).split())
+
+    assumed = dpframe.score_one_run(SCORES, MEMBERS, assume="independent", **asked)
+    (row,) = assumed["rows"]
+    assert row["estimator"]["label"] == "one-run-independent"
+    assert row["verdict"] == "violated"
+    assert str(assumed).startswith("This result assumes that canaries are drawn alike")
+    assert assumed["audit"]["assume"] == "independent"
+
+
+def test_a_doubt_about_scores_leaves_nothing_that_assumes_independence() -> None:
+    twice = np.repeat(SCORES, 2), np.repeat(MEMBERS, 2)
+    assert dpframe.score_one_run(*twice, lower_is_member=False)["independent"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"assume": "gaussian"}, "assume: 'gaussian' is not 'independent'"),
+        ({"assume": "independent", "estimators": ["one-run"]}, "none of the named estimators"),
+    ],
+)
+def test_assumptions_that_do_not_exist(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(DpframeError, match=message):
+        rows(**arguments)

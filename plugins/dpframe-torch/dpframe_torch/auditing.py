@@ -197,6 +197,8 @@ def judged(
     warnings: Sequence[str],
     described: dict[str, Any],
     limits: Sequence[str] = (),
+    assume: str | None = None,
+    independent: bool = False,
 ) -> Audit:
     """Bound the privacy loss from scores and coins, and compare the bound with the claim.
 
@@ -208,12 +210,17 @@ def judged(
             ε; or None.
         delta: of the claim.
         confidence: of the bound and the verdict.
-        estimators: from dpframe's one-run family; None means one-run-fdp.
+        estimators: from dpframe's one-run family; None means one-run-fdp, or the estimator that
+            assumes what `assume` names.
         parameters: of the estimators.
         warnings: inconsistencies found so far.
         described: the description of the run, for the record.
         limits: sentences on what was not checked or cannot be shown.
+        assume: see `dpframe.score_one_run`.
+        independent: True if the score of each canary depends on no coin but its own.
     """
+    if assume is None and estimators is None:
+        estimators = ("one-run-fdp",)
     claim, more = claim_of(engine, epsilon, delta)
     found = score_one_run(
         scores,
@@ -221,13 +228,16 @@ def judged(
         delta=delta,
         confidence=confidence,
         claim=claim,
-        estimators=("one-run-fdp",) if estimators is None else estimators,
-        parameters=parameters or {},
+        estimators=estimators,
+        parameters={} if assume else parameters or {},
+        assume=assume,
         lower_is_member=False,  # larger scores mean members, by definition
     )
     found["scores"]["name"] = f"run {described['run']}, {described['kind']}, {described['score']}"
     if nan := int(found["scores"]["nan"]):
         more.append(f"{nan} scores are NaN and count as the smallest: the model may have diverged")
+    if found["independent"] is not None:
+        found["independent"]["supported"] = independent
     doubts = [one for one in [*warnings, *more] if isinstance(one, Doubt)]
     if len(np.unique(scores)) == 1:  # NaN counts as one value
         doubts.append(Doubt(NOTHING_TESTED))

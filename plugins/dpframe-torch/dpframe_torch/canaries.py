@@ -282,6 +282,7 @@ class Canaries:
         confidence: float = 0.95,
         estimators: Sequence[Any] | None = None,
         engine: Any = None,
+        assume: str | None = None,
     ) -> auditing.Audit:
         """Bound the privacy loss of the run, and compare the bound with the claim.
 
@@ -315,6 +316,10 @@ class Canaries:
                 accountant has counted; refuting it takes fewer canaries than refuting ε at one δ.
                 If `epsilon` is smaller than these steps give, the claim is `epsilon`.
                 The audit also compares these steps with the observed ones.
+            assume: "independent" for a bound and a verdict under the assumption that canaries are
+                drawn alike, and that the score of each depends on no coin but its own. The score
+                "gradient" supports it; losses of one model do not. Without it the bound holds
+                however scores depend on each other.
 
         Raises:
             CanaryError: the model belongs to another run, was not trained, or cannot be scored; or
@@ -360,9 +365,10 @@ class Canaries:
             task = scoring.Scoring(self.records, loss, collate or default_collate, batch)
             scores = task.scores(model, name, references, self._right, self._reference_coins)
             remarks += task.warnings
+        gradients = None if watched is None else watched.gradients
         shown = name if isinstance(name, str) else getattr(name, "__name__", "own")
         question: list[Any] = [epsilon, delta, confidence, *map(repr, estimators or ())]
-        question.append(auditing.history_of(engine))
+        question += [auditing.history_of(engine), *([assume] if assume else [])]
         look = self._look(_digest(repr(question) + scores.tobytes().hex()))
         price = look * (look + 1) if look > 1 else 1
         remarks += self._of_look(look, confidence)
@@ -376,6 +382,8 @@ class Canaries:
             estimators=estimators,
             parameters=auditing.guesses_of(name, self.number) if estimators is None else {},
             warnings=remarks,
+            assume=assume,
+            independent=name == "gradient" and gradients is not None and gradients.has_controls,
             described={
                 "run": self.run,
                 "kind": self.kind,

@@ -15,6 +15,8 @@ from dpframe_torch.checks import STEPS_AT_ONCE, norm_of
 from dpframe_torch.records import CanaryError
 
 COORDINATES = 8  # of a direction, at most
+CONTROLS = 64  # directions without canaries, in which the noise is estimated, at most
+FEWEST_CONTROLS = 16  # with fewer, all directions estimate it, and scores depend on each other
 LARGE = 10.0
 """Norm of a canary's gradient before clipping ÷ the clipping norm."""
 NORMAL_MAD = 1.4826  # standard deviation of a normal variable over its median absolute deviation
@@ -29,7 +31,8 @@ class GradientCanaries:
     norm, is about N(1, σ²) if the canary is in the batch, and N(0, σ²) if not. A canary's score is
     the sum of the log-likelihood ratios of all steps, for a canary that is sampled with the same
     probability as any record [Nasr2023; Steinke2023, section 6]. The other records add to the
-    noise, so the σ used is at least the observed spread in the canaries' directions.
+    noise, so the σ used is at least the observed spread in directions that no canary has. So the
+    score of a canary depends on no coin but its own.
 
     Args:
         number: m.
@@ -55,16 +58,19 @@ class GradientCanaries:
         used = int(np.searchsorted(np.cumsum(sizes[order]), number * each)) + 1
         self.chosen = [int(place) for place in order[:used]]
         ends = np.cumsum(sizes[order[:used]])
+        controls = min(CONTROLS, int(ends[-1]) // each - number)
+        self.number, self.has_controls = number, controls >= FEWEST_CONTROLS
+        rows = number + controls * self.has_controls
         rng = np.random.default_rng(seed)
-        coordinates = rng.choice(int(ends[-1]), (number, each), replace=False)
-        signs = rng.choice([-1.0, 1.0], (number, each)) / math.sqrt(each)
+        coordinates = rng.choice(int(ends[-1]), (rows, each), replace=False)
+        signs = rng.choice([-1.0, 1.0], (rows, each)) / math.sqrt(each)
         device = self.params[0].device
         self.which = torch.from_numpy(np.searchsorted(ends, coordinates, side="right")).to(device)
         start = torch.from_numpy(np.concatenate([[0], ends[:-1]])).to(device)
         self.inner = torch.from_numpy(coordinates).to(device) - start[self.which]
         self.signs = torch.from_numpy(signs).to(device, torch.float32)
         self.total = torch.zeros(number, dtype=torch.float64, device=device)
-        self.kept: list[Tensor] = []  # of the last steps, shape [m, coordinates] each
+        self.kept: list[Tensor] = []  # of the last steps, shape [rows, coordinates] each
         self.facts: list[tuple[float, float, float]] = []  # scale, noise, log-odds of being sampled
         self.spreads: list[float] = []  # of what each step released in the directions, over clip
         self.slots: Callable[[], list[Tensor]] = list
@@ -192,7 +198,9 @@ class GradientCanaries:
         facts = torch.tensor(self.facts, dtype=torch.float64, device=self.signs.device)
         scale, claimed, odds = facts.T[:, :, None]
         found = (torch.stack(self.kept) * self.signs).sum(2).double() * scale
-        spread = NORMAL_MAD * found.abs().median(1, keepdim=True).values
+        others = found[:, self.number :] if self.has_controls else found
+        spread = NORMAL_MAD * others.abs().median(1, keepdim=True).values
+        found = found[:, : self.number]
         variance = torch.maximum(spread, claimed).clamp(min=LEAST).square()
         ratio = (2 * found - 1) / (2 * variance) + odds
         self.total += torch.nn.functional.softplus(ratio).sum(0)

@@ -48,6 +48,23 @@ def test_scores_of_members_are_likelihood_ratios():
     assert audit.warnings == []
 
 
+def test_noise_is_estimated_where_no_canary_is_so_that_scores_are_independent():
+    """The other values of a step's release change no score, whoever is in them."""
+    one = script(seed=1, number=250).train(2)
+    gradients = one.canaries.watched.gradients
+    assert gradients.has_controls
+    assert len(gradients.signs) == 250 + 50
+    assert gradients.scores().shape == (250,)
+    audit = one.audit()
+    assert audit["independent"]["supported"] is True
+    assert audit["independent"]["mu_lower"] > 0
+    assumed = one.audit(assume="independent")
+    assert [row["estimator"]["label"] for row in assumed["rows"]] == ["one-run-independent"]
+    assert assumed["training"]["look"] == 2
+    losses = one.audit(score="loss")
+    assert losses["independent"]["supported"] is False
+
+
 def test_directions_over_several_parameters_are_found_again():
     canaries = Canaries(table(60), 60, "random-gradient", seed=0, out=None)
     one = Script(canaries, width=4, noise=0.3, batch=25).train(3)
