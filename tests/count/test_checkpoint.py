@@ -14,7 +14,7 @@ from support.command_line import dpframe
 
 from dpframe.common.files import locked
 from dpframe.count import checkpoint
-from dpframe.count.checkpoint import INTERVAL, Saved, Store, write_entries
+from dpframe.count.checkpoint import WRITE_SECONDS, Saved, Store, write_entries
 from dpframe.draw.streams import Stream, digest
 from dpframe.errors import OutputError
 
@@ -358,11 +358,11 @@ def test_a_write_is_due_after_the_interval(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("dpframe.count.checkpoint.time.monotonic", lambda: now)
     store = Store()
     assert not store.due
-    now = INTERVAL * 1.01
+    now = WRITE_SECONDS * 1.01
     assert store.due
     store.flush()
     assert not store.due
-    assert INTERVAL < 5
+    assert WRITE_SECONDS < 5
 
 
 HOLD = """

@@ -96,7 +96,7 @@ def test_who_repeats_a_search_looks_at_as_many() -> None:
 def test_what_shows_nothing_is_looked_at_and_not_bet_on(looks: list[tuple[float, int]]) -> None:
     found = searched(boxes.clipped_mean, 1.0, 4_000, run=RUN)
     assert len(looks) >= 4  # for 8 pairs
-    assert all(z <= black_box_arms.CLEAR for z, _ in looks)
+    assert all(z <= black_box_arms.LEAST_Z for z, _ in looks)
     # A sixteenth of what is left, since 8 pairs share half of it.
     assert {trials for _, trials in looks} <= {64, 128}
     assert found.p_value > 1e-6

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpframe.count.events import Seen
-from dpframe.search.search import OTHERS, UNDECIDED, Leading
+from dpframe.search.search import SHARE_OF_OTHERS, UNDECIDED_SHARE_OF_OTHERS, Leading
 from dpframe.search.wealth import least_losses
 
 
@@ -18,7 +18,7 @@ def arm(hits: tuple[int, int], trials: int, scale: float = 1.0) -> Any:
     return SimpleNamespace(seen=Seen(np.array([[hits[0]], [hits[1]]]), trials), scale=scale)
 
 
-@pytest.mark.parametrize("share", [OTHERS, UNDECIDED])
+@pytest.mark.parametrize("share", [SHARE_OF_OTHERS, UNDECIDED_SHARE_OF_OTHERS])
 def test_the_pair_with_the_largest_sure_loss_leads(share: float) -> None:
     """Not the luckiest; the others have their share of the draws all the same."""
     sure, lucky, dull = arm((1000, 2000), 10_000), arm((0, 4), 10_000), arm((900, 900), 10_000)
@@ -40,7 +40,7 @@ def test_one_pair_leads_alone() -> None:
     only = arm((0, 0), 10)
     leading = Leading(0.0, 0.0)
     for _ in range(3):
-        assert leading.pick([only], lambda _: 0.0, UNDECIDED) == (only, True)
+        assert leading.pick([only], lambda _: 0.0, UNDECIDED_SHARE_OF_OTHERS) == (only, True)
         leading.spent(10, leads=True)
 
 

@@ -120,9 +120,8 @@ def test_workers_draw_what_this_machine_would(
 
 @pytest.mark.slow
 def test_small_rounds_of_a_search_are_counted_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        learned, "SEND_SECONDS", 1e9
-    )  # the speed of this machine decides nothing here
+    # The speed of this machine decides nothing here.
+    monkeypatch.setattr(learned, "SEND_SECONDS", 1e9)
     monkeypatch.setattr(draws, "SEND_SECONDS", 1e9)
 
     class Nobody(LocalExecutor):
