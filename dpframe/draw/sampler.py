@@ -52,7 +52,7 @@ class Sampler(Protocol):
 
 SEND_SECONDS = 1.0  # seconds of drawing worth sending to other processes, which must compile first
 
-RATE = 5e7
+LEAST_RATE = 5e7
 """Bytes per second that other processes send back; faster mechanisms are drawn in this one."""
 
 
@@ -114,7 +114,7 @@ class TracedSampler(Sampler):
         if self.slow:
             return True
         number = sum(len(chunks) for _, chunks in which)
-        return number > 2 and self.seconds() > max(SEND_SECONDS / number, self.nbytes / RATE)
+        return number > 2 and self.seconds() > max(SEND_SECONDS / number, self.nbytes / LEAST_RATE)
 
 
 class SeesDraws(Protocol):

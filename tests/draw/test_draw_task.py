@@ -73,11 +73,11 @@ def test_a_fast_mechanism_is_drawn_here(near: Near, monkeypatch: pytest.MonkeyPa
     wanted = [one.tobytes() for one in of(document, near).outputs(FIT, 0)]
     assert not near.asked
     monkeypatch.setattr(sampler, "SEND_SECONDS", 0.0)
-    monkeypatch.setattr(sampler, "RATE", 1e12)
+    monkeypatch.setattr(sampler, "LEAST_RATE", 1e12)
     assert [one.tobytes() for one in of(document, near).outputs(FIT, 0)] == wanted
     assert {task.stream for task in near.asked} == {FIT}
     near.asked.clear()
-    monkeypatch.setattr(sampler, "RATE", 1e-3)  # it would travel for hours
+    monkeypatch.setattr(sampler, "LEAST_RATE", 1e-3)  # it would travel for hours
     of(document, near).outputs(FIT, 0)
     assert not near.asked
 

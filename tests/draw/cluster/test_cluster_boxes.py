@@ -22,8 +22,8 @@ from support.small_audits import PLUGINS, load
 
 from dpframe import ForeignMechanism, PureDP
 from dpframe.commands.audit import make_plan, make_record
-from dpframe.count import draws, pair_pass as learned
-from dpframe.draw import remote
+from dpframe.count import pair_pass as learned
+from dpframe.draw import remote, sampler
 from dpframe.draw.in_process import InProcessWorkers
 from dpframe.draw.local_executor import LocalExecutor
 from dpframe.draw.remote import (
@@ -122,7 +122,7 @@ def test_workers_draw_what_this_machine_would(
 def test_small_rounds_of_a_search_are_counted_here(monkeypatch: pytest.MonkeyPatch) -> None:
     # The speed of this machine decides nothing here.
     monkeypatch.setattr(learned, "SEND_SECONDS", 1e9)
-    monkeypatch.setattr(draws, "SEND_SECONDS", 1e9)
+    monkeypatch.setattr(sampler, "SEND_SECONDS", 1e9)
 
     class Nobody(LocalExecutor):
         is_local = False
